@@ -24,7 +24,9 @@ from broker.cluster.earlier_entries import CorruptMetadataError  # noqa: E402
 from broker.config.broker_config import ConfigurationError  # noqa: E402
 from broker.config.sources import Loaded, load  # noqa: E402
 from broker.network.server import ListenError  # noqa: E402
-from broker.node import Node, Seams  # noqa: E402
+from broker.node import Node  # noqa: E402
+from broker.node_start import start_node  # noqa: E402
+from broker.node_state import Seams  # noqa: E402
 from broker.parent import Parent  # noqa: E402
 from broker.ready import Ready  # noqa: E402
 from broker.stopping import Stopped  # noqa: E402
@@ -140,14 +142,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
     loop = asyncio.get_running_loop()
     workers = ThreadWorkers(loop)
     seams = Seams(SystemClock(loop), OsFileSystem(), workers, random.SystemRandom())
-    node = Node(loaded.config, loaded.listeners, seams)
     logging.log_loop_exceptions(loop)
-    node.metrics.counter(
-        "odradek_unhandled_exceptions_total",
-        "Log lines with a traceback: exceptions that no code expected, each of which is a bug.",
-        (),
-        lambda: tracebacks.count,
-    )
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, stop.set)
@@ -161,12 +156,20 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
     process.reuse_freed_memory()
     process.share_the_interpreter()
     try:
-        if not await process.unless_stopped(node.start(), stop, seams.clock, START_PATIENCE_MS):
+        starting = asyncio.ensure_future(start_node(loaded.config, loaded.listeners, seams))
+        if not await process.unless_stopped(starting, stop, seams.clock, START_PATIENCE_MS):
             logger.warning("stopped during startup; the next start recovers the logs again")
             _leave(1)
     except (ListenError, LogDirError, CorruptMetadataError, KafkaError, OSError) as error:
         logger.error("cannot start", error=str(error))
         return 1
+    node = starting.result()
+    node.local.metrics.counter(
+        "odradek_unhandled_exceptions_total",
+        "Log lines with a traceback: exceptions that no code expected, each of which is a bug.",
+        (),
+        lambda: tracebacks.count,
+    )
     try:
         http_port = await node.serve_http()
     except ListenError as error:
@@ -175,17 +178,17 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         return 1
     process.exempt_loaded_modules_from_collection()
     ready.tell(node, http_port)
-    await process.first_of(stop, node.unusable)
+    await process.first_of(stop, node.state.unusable)
     return await _stop(node, workers)
 
 
 async def _stop(node: Node, workers: ThreadWorkers) -> int:
     """Stop the node, and return the exit status; if threads are still busy after a while, end the process at once."""
     stopped = await node.stop()
-    status = 0 if stopped is Stopped.CLEAN and not node.unusable.is_set() else 1
-    deadline_ms = node.clock.monotonic_ms() + LAST_WORK_MS
-    while workers.is_busy and node.clock.monotonic_ms() < deadline_ms:
-        await node.clock.sleep(10)
+    status = 0 if stopped is Stopped.CLEAN and not node.state.unusable.is_set() else 1
+    deadline_ms = node.local.clock.monotonic_ms() + LAST_WORK_MS
+    while workers.is_busy and node.local.clock.monotonic_ms() < deadline_ms:
+        await node.local.clock.sleep(10)
     if workers.is_busy:
         _leave(status)
     workers.close()

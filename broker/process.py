@@ -8,7 +8,7 @@ import gc
 import os
 import resource
 import sys
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from typing import Any
 
 from timing.clock import Clock
@@ -73,9 +73,7 @@ def reuse_freed_memory() -> None:
         mallopt(M_TRIM_THRESHOLD, KEPT_FREE_BYTES)
 
 
-async def unless_stopped(
-    work: Coroutine[Any, Any, None], stop: asyncio.Event, clock: Clock, patience_ms: float
-) -> bool:
+async def unless_stopped(work: Awaitable[Any], stop: asyncio.Event, clock: Clock, patience_ms: float) -> bool:
     """Do the work; return False if it has not ended `patience_ms` after `stop` was set. Raises what the work raises."""
 
     async def give_up() -> None:

@@ -52,14 +52,14 @@ class Ready:
 
 def _line(node: Node, http_port: int | None) -> dict[str, object]:
     listeners = {}
-    for name, address in node.advertised.items():
+    for name, address in node.bound.advertised.items():
         host = f"[{address.host}]" if ":" in address.host else address.host
         listeners[name] = f"{host}:{address.port}"
     return {
         "ready": True,
         "listeners": listeners,
-        "bound": node.bound_listeners,
+        "bound": node.bound.listeners,
         "http": http_port,
-        "http_host": node.config.string("odradek.http.host"),
+        "http_host": node.local.config.string("odradek.http.host"),
         "pid": os.getpid(),
     }

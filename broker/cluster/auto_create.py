@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable
 from datetime import timedelta
-from typing import Protocol
 
 import structlog
 from kio.schema.create_topics.v7 import CreateTopicsRequest
@@ -15,7 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.cluster.internal_topics import creatable, wanted
 from broker.cluster.metadata_cache import MetadataCache
-from broker.config.broker_config import BrokerConfig
+from broker.config.current import CurrentConfig
 from broker.config.start_topics import StartTopic
 from controller import create_topics
 from controller.decision import MutationQuota, NoQuota
@@ -27,29 +26,25 @@ logger = structlog.get_logger(__name__)
 TIMEOUT = timedelta(seconds=30)
 
 
-class CreatingNode(Protocol):
-    """The node as automatic creation sees it; `stopping`: it creates nothing any more."""
-
-    stopping: bool
-    config: BrokerConfig
-    cache: MetadataCache
-
-    @property
-    def controller(self) -> LocalController: ...
-
-
 class AutoTopicCreation:
-    """Creates topics with the broker's defaults; meanwhile, as in Kafka, clients are told that none exists."""
+    """Creates topics with the broker's defaults; meanwhile, as in Kafka, clients are told that none exists.
 
-    def __init__(self, node: CreatingNode) -> None:
-        self._node = node
+    Attributes:
+        stopping: no client's request creates a topic any more.
+    """
+
+    def __init__(self, current: CurrentConfig, cache: MetadataCache, controller: LocalController) -> None:
+        self._current = current
+        self._cache = cache
+        self._controller = controller
+        self.stopping = False
         self._in_flight: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, names: Iterable[str], quota: MutationQuota) -> None:
         """Begin to create those topics whose creation has not begun. `quota` is that of the requesting client."""
         new = [name for name in names if name not in self._in_flight]
-        if new and not self._node.stopping:
+        if new and not self.stopping:
             self._in_flight.update(new)
             task = asyncio.get_running_loop().create_task(self._begun(new, quota), name="auto-topic-creation")
             self._tasks.add(task)
@@ -60,15 +55,15 @@ class AutoTopicCreation:
         new = []
         for topic in topics:
             configs = {"cleanup.policy": topic.cleanup_policy} if topic.cleanup_policy else {}
-            if self._node.cache.topic(topic.name) is None:
+            if self._cache.topic(topic.name) is None:
                 new.append(wanted(topic.name, topic.partitions, topic.replication_factor, configs))
         await self._create(new, NoQuota(), "topic created at the start")
 
     async def ensure_internal(self, name: str) -> None:
         """Create the internal topic if it does not exist. Raises CoordinatorNotAvailable if that fails."""
-        if self._node.cache.topic(name) is None:
-            await self._create([creatable(self._node.config, name)], NoQuota(), "internal topic created")
-        if self._node.cache.topic(name) is None:
+        if self._cache.topic(name) is None:
+            await self._create([creatable(self._current.config, name)], NoQuota(), "internal topic created")
+        if self._cache.topic(name) is None:
             raise CoordinatorNotAvailable
 
     async def stop(self) -> None:
@@ -78,20 +73,19 @@ class AutoTopicCreation:
 
     async def _begun(self, names: Collection[str], quota: MutationQuota) -> None:
         try:
-            topics = [creatable(self._node.config, name) for name in names]
+            topics = [creatable(self._current.config, name) for name in names]
             await self._create(topics, quota, "topic created on first use")
         finally:
             self._in_flight.difference_update(names)
 
     async def _create(self, topics: Collection[CreatableTopic], quota: MutationQuota, done: str) -> None:
         """Create the topics that can be; log what became of each."""
-        node = self._node
         if not topics:
             return
         request = CreateTopicsRequest(topics=tuple(topics), timeout=TIMEOUT, validate_only=False)
         try:
-            response = await node.controller.submit(
-                lambda image: create_topics.decide(image, request, node.controller.around, quota)
+            response = await self._controller.submit(
+                lambda image: create_topics.decide(image, request, self._controller.around, quota)
             )
         except KafkaError as error:
             logger.error("topics not created", topics=[t.name for t in topics], code=error.code.name, error=str(error))

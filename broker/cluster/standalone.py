@@ -52,6 +52,8 @@ class StandaloneMetadata:
         controller: decides on every change.
         publisher: tells this node's parts what has changed.
         is_new: there was nothing when it was opened, neither a record nor what can be imported.
+        folder: where the log lies.
+        cache: has the image.
         before_snapshot: makes durable, off the loop, what a snapshot makes the log forget: that topics were deleted.
     """
 
@@ -66,13 +68,13 @@ class StandaloneMetadata:
     ) -> None:
         self.log = log
         self.publisher = MetadataPublisher(cache)
-        self.controller = LocalController(log, read.image, self._publish, around)
+        self.controller = LocalController(log, read.image, self._publish, around, in_transaction=read.in_transaction)
         self.controller.on_published = self._published
         self.is_new = read.is_empty and not read.imported
         self.before_snapshot: Callable[[], None] = lambda: None
         self._services = services
-        self._folder = folder
-        self._cache = cache
+        self.folder = folder
+        self.cache = cache
         self._read = read
         self._registration: Registration | None = None
         self._min_isr = 1
@@ -120,7 +122,7 @@ class StandaloneMetadata:
         """
         if topic_id is not None and self._read.removed.get(topic_id, NEVER) > closed_in:
             return FolderState.DELETED
-        topic = self._cache.topic(partition.topic)
+        topic = self.cache.topic(partition.topic)
         hosted = topic is not None and partition.partition in topic.partitions and topic_id in (topic.id, None)
         return FolderState.HOSTED if hosted else FolderState.STRAY
 
@@ -147,7 +149,7 @@ class StandaloneMetadata:
     async def allocate_producer_ids(self) -> range:
         """The next block of producer ids. Raises MetadataLogError."""
         node_id = self.controller.around.node_id
-        broker = self._cache.broker(node_id)
+        broker = self.cache.broker(node_id)
         epoch = -1 if broker is None else broker.epoch
         return await self.controller.submit(lambda image: producer_ids.decide(image, node_id, epoch))
 
@@ -170,26 +172,30 @@ class StandaloneMetadata:
     async def _lead(self, registration: Registration) -> None:
         if self.log.epoch < 0:
             await self.log.lead()
-        await self.controller.begin(partial(self._begin, registration))
+        # All are decided at once, one on the other, and share a sync.
+        await asyncio.gather(*(self.controller.begin(step) for step in self._steps(registration)))
         self._registration = self.controller.refusal = None
         if self._read.imported:
             await self._set_aside()
 
     async def _set_aside(self) -> None:
         """Rename the files of the earlier release, which are never read again anyway."""
-        logger.info("metadata of an earlier release imported", folder=self._folder)
+        logger.info("metadata of an earlier release imported", folder=self.folder)
         try:
-            await self._services.workers.call(partial(earlier_store.set_aside, self._services.fs, self._folder))
+            await self._services.workers.call(partial(earlier_store.set_aside, self._services.fs, self.folder))
         except OSError as error:
-            logger.warning("files of the earlier release not renamed", folder=self._folder, error=str(error))
+            logger.warning("files of the earlier release not renamed", folder=self.folder, error=str(error))
 
-    def _begin(self, registration: Registration, image: MetadataImage) -> Decision[int]:
+    def _steps(self, registration: Registration) -> Sequence[Callable[[MetadataImage], Decision[Any]]]:
         """What this run begins with: imported or bootstrap records, where there are none yet, and the registration."""
         first = [*self._read.imported, *(self.log.bootstrap if self._read.is_empty else ())]
-        image = _after(image, first)
-        first += brokers.bootstrap(image, self._min_isr).records
-        decision = brokers.register(_after(image, first), registration, self.controller.next_offset + len(first))
-        return Decision([*first, *decision.records], decision.response)
+        return (
+            lambda image: Decision([] if image.features else first, None),
+            lambda image: brokers.bootstrap(image, self._min_isr),
+            lambda image: brokers.resign(image, registration.broker_id),
+            lambda image: brokers.register(image, registration, self.controller.next_offset),
+            lambda image: brokers.elect(image, registration),
+        )
 
     def _register_for_now(self, registration: Registration) -> None:
         """Let the image say what it will say once there is room: the node can serve, but nothing can change.
@@ -199,13 +205,14 @@ class StandaloneMetadata:
         """
         image = self.controller.image
         delta = MetadataDelta(image)
-        delta.replay_all(self._begin(registration, image).records)
+        for step in self._steps(registration):
+            delta.replay_all(step(delta.apply(image.offset, image.epoch, image.timestamp_ms)).records)
         for topic in delta.topics.changed.values():
             if topic.before is not None:
                 for index, partition in topic.changed.items():
                     known = topic.before.partitions[index].leader_epoch
                     topic.changed[index] = replace(partition, leader_epoch=known)
-        self._cache.image = delta.apply(image.offset, image.epoch, image.timestamp_ms)
+        self.cache.image = delta.apply(image.offset, image.epoch, image.timestamp_ms)
 
     async def _publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if delta.touched("topics"):
@@ -238,14 +245,17 @@ class StandaloneMetadata:
 class _Read:
     """What was read: the image, topics that the log deletes, and the records of an earlier release.
 
+    `in_transaction`: the log ends within a metadata transaction.
+
     `removed` has the broker epoch in which each topic was deleted, by topic id. A log is empty also if this node once
     led it, but did not get to write a record.
     """
 
     def __init__(
-        self, image: MetadataImage, is_empty: bool, removed: dict[UUID, int], imported: Sequence[Any] = ()
+        self, loader: ImageLoader, is_empty: bool, removed: dict[UUID, int], imported: Sequence[Any] = ()
     ) -> None:
-        self.image = image
+        self.image = loader.image
+        self.in_transaction = loader.in_transaction
         self.is_empty = is_empty
         self.removed = removed
         self.imported = imported
@@ -271,8 +281,8 @@ def _read_all(services: LogServices, folder: str, log: MetadataLog, node_id: int
         loader.publish(log.next_offset - 1, last.epoch, last.timestamp)
     if is_empty and earlier_store.is_present(services.fs, folder):
         imported, deleted = earlier_store.read_records(services.fs, folder)
-        return _Read(loader.image, is_empty, dict.fromkeys(deleted, sys.maxsize), imported)
-    return _Read(loader.image, is_empty, removed)
+        return _Read(loader, is_empty, dict.fromkeys(deleted, sys.maxsize), imported)
+    return _Read(loader, is_empty, removed)
 
 
 def _after(image: MetadataImage, records: Sequence[Any]) -> MetadataImage:

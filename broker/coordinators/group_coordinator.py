@@ -1,4 +1,4 @@
-"""The group coordinator of this node: its shards' state machines, connected to the node."""
+"""The group coordinator of this node: its shards' state machines, connected to the host."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from broker.config.broker_config import BrokerConfig
 from broker.coordinators.group_topics import GroupTopics
-from broker.coordinators.hosted import HostedCoordinator, HostingNode
+from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.monitoring.group_metrics import register_group_metrics
 from broker.monitoring.metrics import Metrics
 from coordinator.group.classic.groups import ClassicGroups
@@ -93,33 +93,38 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
 
     load_buffer_config = "offsets.load.buffer.size"
 
-    def __init__(self, node: HostingNode) -> None:
-        config = node.config
+    def __init__(self, host: Host) -> None:
+        config = host.current.config
         self.config = group_config(config)
         self._overrides = GroupOverrides()
-        for group_id in node.cache.image.configs.names(ResourceType.GROUP):
-            self._overrides.put(group_id, node.cache.image.configs.of(ResourceType.GROUP, group_id))
         self.consumer_config = consumer_group_config(config, self._overrides)
-        self._random = node.random
+        self._random = host.random
         self.metrics = GroupMetrics()
         self.consumer_metrics = ConsumerGroupMetrics()
         self.offset_metrics = OffsetMetrics()
-        self.rebalances = Purgatory("Rebalance", node.wheel)
-        self.heartbeats = Purgatory("Heartbeat", node.wheel)
-        self._topics = GroupTopics(node.cache)
+        self.rebalances = Purgatory("Rebalance", host.wheel)
+        self.heartbeats = Purgatory("Heartbeat", host.wheel)
+        self._topics = GroupTopics(host.cache)
         runtime: CoordinatorRuntime[GroupCoordinatorShard] = CoordinatorRuntime(
             GROUP_METADATA_TOPIC_NAME,
             ROWS,
             self._new_state,
-            clock=node.clock,
-            wheel=node.wheel,
+            clock=host.clock,
+            wheel=host.wheel,
             compression=Compression(config.integer("offsets.topic.compression.codec")),
         )
-        super().__init__(node, GROUP_METADATA_TOPIC_NAME, config.integer("offsets.topic.num.partitions"), runtime)
+        super().__init__(host, GROUP_METADATA_TOPIC_NAME, config.integer("offsets.topic.num.partitions"), runtime)
+
+    def start(self) -> None:
+        """See `HostedCoordinator.start`; from here on the groups' own configurations count."""
+        configs = self._host.cache.image.configs
+        for group_id in configs.names(ResourceType.GROUP):
+            self._overrides.put(group_id, configs.of(ResourceType.GROUP, group_id))
+        super().start()
 
     def register_metrics(self, metrics: Metrics) -> None:
         """Register the metrics of groups for `/metrics`."""
-        partitions = self._node.partitions
+        partitions = self._host.replicas
         counted = self.metrics, self.consumer_metrics, self.offset_metrics
         register_group_metrics(metrics, partitions, self.runtime, *counted)
 

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import structlog
 
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
-from broker.partitions.hosted import Partitions
-from broker.partitions.partition import Partition
+from broker.replicas.partition import Partition
+from broker.replicas.replica_manager import ReplicaManager
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.runtime.coordinator_context import CoordinatorState
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.transaction.hanging import end_of_unknown
 from coordinator.transaction.marker_port import EndMarker
-from coordinator.transaction.metadata import TransactionMetadata
+from coordinator.transaction.transaction_metadata import TransactionMetadata
 from protocol.errors import KafkaError
 from storage.producers.producer_entry import ProducerStateEntry
 from timing.clock import Clock
@@ -54,7 +54,7 @@ class HangingTransactions:
         self,
         coordinator: TransactionCoordinator,
         groups: CoordinatorRuntime[GroupCoordinatorShard],
-        partitions: Partitions,
+        partitions: ReplicaManager,
         clock: Clock,
     ) -> None:
         self._coordinator = coordinator

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass
 from random import Random
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from broker.cluster.auto_create import AutoTopicCreation
 from broker.cluster.metadata_cache import MetadataCache
-from broker.config.broker_config import BrokerConfig
+from broker.config.current import CurrentConfig
 from broker.coordinators.coordinator_log import PartitionCoordinatorLog
 from broker.network.answers import when_all_settled
-from broker.partitions.hosted import Partitions
+from broker.replicas.partition import Role
+from broker.replicas.replica_manager import ReplicaManager
 from coordinator.hashing import partition_for
 from coordinator.runtime.coordinator_context import Operation
 from coordinator.runtime.coordinator_shard import CoordinatorShard
@@ -30,17 +32,17 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class HostingNode(Protocol):
-    """The node as its coordinators see it."""
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What coordinators use of their node."""
 
-    node_id: int
-    config: BrokerConfig
+    current: CurrentConfig
     cache: MetadataCache
     auto_topics: AutoTopicCreation
     random: Random
     clock: Clock
     wheel: TimingWheel
-    partitions: Partitions
+    replicas: ReplicaManager
 
 
 class HostedCoordinator(Generic[S]):
@@ -51,15 +53,15 @@ class HostedCoordinator(Generic[S]):
 
     load_buffer_config: str
 
-    def __init__(self, node: HostingNode, topic: str, default_partitions: int, runtime: CoordinatorRuntime[S]) -> None:
-        self._node = node
+    def __init__(self, host: Host, topic: str, default_partitions: int, runtime: CoordinatorRuntime[S]) -> None:
+        self._host = host
         self._topic = topic
         self._partitions = default_partitions
         self.runtime = runtime
 
     def start(self) -> None:
         """Load the shards of partitions hosted here. Call it once the partitions are open."""
-        topic = self._node.cache.topic(self._topic)
+        topic = self._host.cache.topic(self._topic)
         if topic is not None:
             self._load(topic)
 
@@ -73,12 +75,12 @@ class HostedCoordinator(Generic[S]):
         Raises CoordinatorNotAvailable if it cannot be created.
         """
         if not self.topic_exists:
-            await self._node.auto_topics.ensure_internal(self._topic)
+            await self._host.auto_topics.ensure_internal(self._topic)
             await self.runtime.loaded()
 
     @property
     def topic_exists(self) -> bool:
-        return self._node.cache.topic(self._topic) is not None
+        return self._host.cache.topic(self._topic) is not None
 
     @property
     def partition_count(self) -> int:
@@ -91,8 +93,8 @@ class HostedCoordinator(Generic[S]):
 
     def is_available(self, key: str) -> bool:
         """Whether the partition of a group or transactional id has a leader, that is, whether its log is online."""
-        topic = self._node.cache.topic(self._topic)
-        return topic is not None and partition_for(key, self._partitions) not in self._node.partitions.offline_of(topic)
+        topic = self._host.cache.topic(self._topic)
+        return topic is not None and partition_for(key, self._partitions) not in self._host.replicas.offline_of(topic)
 
     def leader_for(self, image: MetadataImage, key: str) -> int:
         """The broker that leads the partition of a group or transactional id; -1 for none."""
@@ -128,22 +130,21 @@ class HostedCoordinator(Generic[S]):
 
     def logs_made(self, topics: Collection[str]) -> None:
         """Load the shards of partitions of these topics whose logs could not be made before."""
-        topic = self._node.cache.topic(self._topic)
+        topic = self._host.cache.topic(self._topic)
         if topic is not None and self._topic in topics:
             self._load(topic)
 
     def _load(self, topic: TopicImage) -> None:
         """Load the shards. As in Kafka, partitions added later move no keys until the next start."""
-        node = self._node
-        buffer_bytes = node.config.integer(self.load_buffer_config)
+        buffer_bytes = self._host.current.config.integer(self.load_buffer_config)
         if not self.runtime.contexts():
             self._partitions = topic.partition_count
         for index in range(topic.partition_count):
-            partition = node.partitions.get(topic.name, index)
-            if partition is None or partition.log.is_offline:
+            partition = self._host.replicas.get(topic.name, index)
+            if partition is None or partition.role is not Role.LEADER:
                 continue  # an offline log's content is unknown: no answer is better than an empty one
             if index not in self.runtime:
-                self.runtime.load(index, PartitionCoordinatorLog(partition, node.clock, buffer_bytes))
+                self.runtime.load(index, PartitionCoordinatorLog(partition, self._host.clock, buffer_bytes))
 
 
 def _of_those_here(answers: Iterable[T | KafkaError]) -> list[T]:

@@ -1,4 +1,4 @@
-"""The transaction coordinator of this node: its shards' state machines, connected to the node."""
+"""The transaction coordinator of this node: its shards' state machines, connected to the host."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from broker.cluster.producer_ids import ProducerIds
 from broker.config.broker_config import BrokerConfig
-from broker.coordinators.hosted import HostedCoordinator, HostingNode
+from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.coordinators.transaction_markers import TransactionMarkers
 from broker.monitoring.metrics import Metrics
 from broker.monitoring.transaction_metrics import register_transaction_metrics
@@ -15,9 +15,9 @@ from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.transaction.config import TransactionConfig
-from coordinator.transaction.metadata import TransactionMetadata
 from coordinator.transaction.metrics import TransactionMetrics
 from coordinator.transaction.transaction_coordinator_shard import ROWS, TransactionCoordinatorShard
+from coordinator.transaction.transaction_metadata import TransactionMetadata
 from metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
 from protocol.errors import KafkaError
 from protocol.records.batch import NO_SEQUENCE
@@ -42,34 +42,34 @@ class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
 
     def __init__(
         self,
-        node: HostingNode,
+        host: Host,
         groups: CoordinatorRuntime[GroupCoordinatorShard],
         producer_ids: ProducerIds,
     ) -> None:
-        config = node.config
+        config = host.current.config
         self._producer_ids = producer_ids
         self._config = transaction_config(config)
         self.metrics = TransactionMetrics()
-        self.markers = TransactionMarkers(node.clock, node.wheel, node.partitions, groups)
+        self.markers = TransactionMarkers(host.clock, host.wheel, host.replicas, groups)
         runtime: CoordinatorRuntime[TransactionCoordinatorShard] = CoordinatorRuntime(
             TRANSACTION_STATE_TOPIC_NAME,
             ROWS,
             self._new_state,
-            clock=node.clock,
-            wheel=node.wheel,
+            clock=host.clock,
+            wheel=host.wheel,
             base_sequence=NO_SEQUENCE,
         )
         partitions = config.integer("transaction.state.log.num.partitions")
-        super().__init__(node, TRANSACTION_STATE_TOPIC_NAME, partitions, runtime)
+        super().__init__(host, TRANSACTION_STATE_TOPIC_NAME, partitions, runtime)
 
     def register_metrics(self, metrics: Metrics) -> None:
         """Register the metrics of transactions for `/metrics`."""
-        node = self._node
+        host = self._host
         longest_ms = self._config.max_timeout_ms
-        register_transaction_metrics(metrics, self.metrics, self.metadata, node.partitions, node.clock, longest_ms)
+        register_transaction_metrics(metrics, self.metrics, self.metadata, host.replicas, host.clock, longest_ms)
 
     def _new_state(self, context: CoordinatorContext[TransactionCoordinatorShard]) -> TransactionCoordinatorShard:
-        partition = self._node.partitions.get(TRANSACTION_STATE_TOPIC_NAME, context.partition)
+        partition = self._host.replicas.get(TRANSACTION_STATE_TOPIC_NAME, context.partition)
         return TransactionCoordinatorShard(
             context,
             0 if partition is None else partition.leader_epoch,
@@ -81,7 +81,7 @@ class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
         )
 
     def _transaction_version(self) -> int:
-        return self._node.cache.feature(TRANSACTION_VERSION)
+        return self._host.cache.feature(TRANSACTION_VERSION)
 
     def holds(self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[PartitionKey]) -> bool:
         """Whether the producer's open transaction includes all of the partitions, as of the end of the log."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from asyncio import Future, get_running_loop
 from functools import partial
 
-from broker.partitions.hosted import Partitions
-from broker.partitions.partition import Partition
+from broker.replicas.partition import Partition
+from broker.replicas.replica_manager import ReplicaManager
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.runtime.batches import encode_end_marker
 from coordinator.runtime.outcome import ProducerEpoch
@@ -30,7 +30,7 @@ class TransactionMarkers:
         self,
         clock: Clock,
         wheel: TimingWheel,
-        partitions: Partitions,
+        partitions: ReplicaManager,
         groups: CoordinatorRuntime[GroupCoordinatorShard],
     ) -> None:
         self._clock = clock

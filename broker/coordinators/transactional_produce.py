@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Protocol
 
 from broker.config.broker_config import BrokerConfig
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
-from broker.partitions.partition import Partition
+from broker.replicas.partition import Partition
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.transaction.metadata import TV_2
+from coordinator.transaction.transaction_metadata import TV_2
 from protocol.errors import (
     ConcurrentTransactions,
     CoordinatorLoadInProgress,
@@ -44,12 +44,13 @@ Refusals = dict[PartitionKey, KafkaError]
 NO_REFUSALS: Refusals = {}
 
 
-class AdmittingNode(Protocol):
-    """The node as seen here; its configuration may be replaced by another."""
+class Local(Protocol):
+    """What is used of the node; its configuration may be replaced by another."""
 
-    config: BrokerConfig
-    clock: Clock
-    transaction_coordinator: TransactionCoordinator
+    @property
+    def config(self) -> BrokerConfig: ...
+    @property
+    def clock(self) -> Clock: ...
 
 
 class Append(NamedTuple):
@@ -115,7 +116,11 @@ def abilities_of_produce(version: int) -> ClientAbilities:
 
 
 def admit(
-    node: AdmittingNode, transactional_id: str, appends: Sequence[Append], abilities: ClientAbilities
+    local: Local,
+    coordinator: TransactionCoordinator,
+    transactional_id: str,
+    appends: Sequence[Append],
+    abilities: ClientAbilities,
 ) -> Refusals | Awaitable[Refusals]:
     """The appends that may not be made, or an awaitable of that if the coordinator does not answer at once.
 
@@ -126,7 +131,7 @@ def admit(
     unknown = [append for append in appends if not append.is_in_open_transaction]
     if not unknown:
         return NO_REFUSALS
-    if not abilities.adds_partitions and not node.config.boolean("transaction.partition.verification.enable"):
+    if not abilities.adds_partitions and not local.config.boolean("transaction.partition.verification.enable"):
         return NO_REFUSALS
     refused: Refusals = {one.partition.key: error for one in unknown if (error := one.refusal) is not None}
     if refused:
@@ -135,9 +140,9 @@ def admit(
             return refused
     _begin_verifications(unknown, abilities)
     wanted = [append.partition.key for append in unknown]
-    if node.transaction_coordinator.holds_for_good(transactional_id, unknown[0].producer, wanted):
+    if coordinator.holds_for_good(transactional_id, unknown[0].producer, wanted):
         return refused  # the coordinator has nothing to write or to wait for
-    admission = _Admission(node, transactional_id, unknown[0].producer, wanted, abilities, refused)
+    admission = _Admission(local, coordinator, transactional_id, unknown[0].producer, wanted, abilities, refused)
     answer = admission.ask()
     if answer.done() and not isinstance(answer.exception(), ConcurrentTransactions):
         return admission.refusals(answer)
@@ -155,15 +160,16 @@ class _Admission:
 
     def __init__(
         self,
-        node: AdmittingNode,
+        local: Local,
+        coordinator: TransactionCoordinator,
         transactional_id: str,
         producer: ProducerEpoch,
         wanted: Sequence[PartitionKey],
         abilities: ClientAbilities,
         refused: Refusals,
     ) -> None:
-        self._node = node
-        self._coordinator = node.transaction_coordinator
+        self._local = local
+        self._coordinator = coordinator
         self._transactional_id = transactional_id
         self._abilities = abilities
         self._refused = refused
@@ -203,7 +209,7 @@ class _Admission:
         Meanwhile time has passed: an append may be made only if the transaction is still open. This also holds for
         `unasked`, the appends whose transaction was open in their own log when the others were asked about.
         """
-        config, clock = self._node.config, self._node.clock
+        config, clock = self._local.config, self._local.clock
         deadline_ms = clock.monotonic_ms() + config.integer("add.partitions.to.txn.retry.backoff.max.ms")
         while True:
             try:

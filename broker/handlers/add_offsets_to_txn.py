@@ -8,10 +8,10 @@ from kio.schema.add_offsets_to_txn.v4 import AddOffsetsToTxnRequest, AddOffsetsT
 from kio.schema.errors import ErrorCode
 
 from broker.network.answers import when_done
-from broker.network.context import RequestContext
 from broker.network.old_clients import fencing_known_from
+from broker.request_context import RequestContext
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.transaction.metadata import TV_0
+from coordinator.transaction.transaction_metadata import TV_0
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from protocol.durations import ZERO
 from protocol.entities import maker
@@ -27,9 +27,9 @@ new_response = maker(AddOffsetsToTxnResponse)
 def handle(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> Answer | Awaitable[Answer]:
     if not request.transactional_id:
         raise InvalidRequest
-    partition = (GROUP_METADATA_TOPIC_NAME, ctx.node.group_coordinator.partition_for(request.group_id))
+    partition = (GROUP_METADATA_TOPIC_NAME, ctx.coordinators.groups.partition_for(request.group_id))
     producer = ProducerEpoch(request.producer_id, request.producer_epoch)
-    answer = ctx.node.transaction_coordinator.write(
+    answer = ctx.coordinators.transactions.write(
         request.transactional_id,
         lambda state: state.add_partitions(request.transactional_id, producer, (partition,), TV_0),
     )

@@ -23,10 +23,10 @@ from kio.schema.add_partitions_to_txn.v5.response import (
 from kio.schema.errors import ErrorCode
 
 from broker.network.answers import when_all_settled
-from broker.network.context import RequestContext
 from broker.network.old_clients import fencing_known_from
+from broker.request_context import RequestContext
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.transaction.metadata import TV_0, TV_2
+from coordinator.transaction.transaction_metadata import TV_0, TV_2
 from metadata.topic_names import is_internal
 from protocol.api_table import API_BY_NAME
 from protocol.durations import ZERO
@@ -111,7 +111,7 @@ def _partitions(topics: Sequence[Any]) -> tuple[PartitionKey, ...]:
 
 def _refused(ctx: RequestContext, wanted: Wanted) -> Codes | None:
     """The answer if a partition is unknown, or a client names one of an internal topic: then nothing is added."""
-    known = ctx.node.partitions
+    known = ctx.replicas
     refused: Codes = {}
     for partition in wanted.partitions:
         if ctx.version < FIRST_VERSION_BETWEEN_BROKERS and is_internal(partition[0]):
@@ -124,7 +124,7 @@ def _refused(ctx: RequestContext, wanted: Wanted) -> Codes | None:
 
 
 def _ask(ctx: RequestContext, wanted: Wanted) -> Any:
-    coordinator = ctx.node.transaction_coordinator
+    coordinator = ctx.coordinators.transactions
     if wanted.verify_only:
         return coordinator.read(
             wanted.transactional_id,

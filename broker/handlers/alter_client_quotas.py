@@ -9,8 +9,8 @@ from kio.schema.alter_client_quotas.v1.request import EntityData as AskedEntity
 from kio.schema.alter_client_quotas.v1.response import EntityData, EntryData
 from kio.schema.errors import ErrorCode
 
-from broker.network.context import RequestContext
 from broker.quotas.hosts import resolve_all
+from broker.request_context import RequestContext
 from controller.quotas import IP, Alteration, decide
 from metadata.settings import QuotaKey
 from protocol.durations import ZERO
@@ -24,7 +24,7 @@ async def handle(ctx: RequestContext, request: AlterClientQuotasRequest) -> Alte
     ]
     alone = [each.entity[0] for each in alterations if len(each.entity) == 1]  # with other parts it is refused
     known = await resolve_all({name for entity_type, name in alone if entity_type == IP and name})
-    outcome = await ctx.node.controller.submit(
+    outcome = await ctx.controller.submit(
         lambda image: decide(image, alterations, frozenset(known), validate_only=request.validate_only)
     )
     return _response(outcome)

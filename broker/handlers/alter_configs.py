@@ -14,7 +14,7 @@ from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse
 from kio.schema.errors import ErrorCode
 
 from broker.config.preprocess import preprocess
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from controller.configs import AlterOp, Change, ResourceChange, decide
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
@@ -40,8 +40,8 @@ async def change_configs(
     ctx: RequestContext, wanted: Sequence[ResourceChange], *, validate_only: bool
 ) -> list[KafkaError | None]:
     """Make every change that can be made; return each one's error, in the order of the changes."""
-    errors, sent_on = preprocess(ctx.node.config, wanted, validate_only=validate_only)
-    controller, changes = ctx.node.controller, list(sent_on.values())
+    errors, sent_on = preprocess(ctx.local.config, wanted, validate_only=validate_only)
+    controller, changes = ctx.controller, list(sent_on.values())
     decided = await controller.submit(
         lambda image: decide(image, changes, controller.around, validate_only=validate_only)
     )

@@ -8,7 +8,7 @@ from kio.schema.alter_partition_reassignments.v1 import (
 )
 from kio.schema.alter_partition_reassignments.v1.response import ReassignableTopicResponse
 
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from controller.reassignments import decide, result
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
@@ -17,7 +17,7 @@ from protocol.errors import KafkaError
 async def handle(
     ctx: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    return await ctx.node.controller.submit(lambda image: decide(image, request))
+    return await ctx.controller.submit(lambda image: decide(image, request))
 
 
 def error_response(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kio.schema.alter_replica_log_dirs.v2 import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 from kio.schema.alter_replica_log_dirs.v2.response import (
     AlterReplicaLogDirPartitionResult,
@@ -12,20 +10,17 @@ from kio.schema.alter_replica_log_dirs.v2.response import (
 from kio.schema.errors import ErrorCode
 
 from broker.handlers.describe_log_dirs import log_dirs
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from protocol import uuids
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
 from protocol.topic_partition import PartitionKey, TopicPartition, by_topic
 from storage.folders import log_names
 
-if TYPE_CHECKING:
-    from broker.node import Node
-
 
 def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
     # If a partition is named twice, the last folder counts.
-    return _response({key: _outcome(ctx.node, key, path) for key, path in _wanted(request).items()})
+    return _response({key: _outcome(ctx, key, path) for key, path in _wanted(request).items()})
 
 
 def _wanted(request: AlterReplicaLogDirsRequest) -> dict[PartitionKey, str]:
@@ -37,28 +32,28 @@ def _wanted(request: AlterReplicaLogDirsRequest) -> dict[PartitionKey, str]:
     }
 
 
-def _outcome(node: Node, key: PartitionKey, path: str) -> ErrorCode:
+def _outcome(ctx: RequestContext, key: PartitionKey, path: str) -> ErrorCode:
     # With a longer name, the copy of the partition could not have a folder.
     if len(log_names.future_name(TopicPartition(*key), uuids.ZERO)) > log_names.LONGEST_NAME:
         return ErrorCode.invalid_topic_exception
-    if path not in log_dirs(node):
+    if path not in log_dirs(ctx):
         return ErrorCode.log_dir_not_found
-    partition = node.partitions.get(*key)
+    partition = ctx.replicas.get(*key)
     if partition is None:
-        return _prefer(node, key, path)
+        return _prefer(ctx, key, path)
     try:
-        node.log_moves.request(partition.log, path)
+        ctx.replicas.moves.request(partition.log, path)
     except KafkaError as error:
         return error.code
     return ErrorCode.none
 
 
-def _prefer(node: Node, key: PartitionKey, path: str) -> ErrorCode:
+def _prefer(ctx: RequestContext, key: PartitionKey, path: str) -> ErrorCode:
     """Note in which folder to make a partition that does not exist yet (KIP-113); until then it is unknown."""
-    log_dir = node.logs.log_dir(path)
+    log_dir = ctx.replicas.logs.log_dir(path)
     if log_dir.failed:
         return ErrorCode.kafka_storage_error
-    node.logs.placement.prefer(TopicPartition(*key), log_dir)
+    ctx.replicas.logs.placement.prefer(TopicPartition(*key), log_dir)
     return ErrorCode.unknown_topic_or_partition
 
 

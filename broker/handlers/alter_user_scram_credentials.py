@@ -11,7 +11,7 @@ from kio.schema.alter_user_scram_credentials.v0 import (
 from kio.schema.alter_user_scram_credentials.v0.response import AlterUserScramCredentialsResult
 from kio.schema.errors import ErrorCode
 
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from controller.scram import Alteration, Deletion, Upsertion, decide
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
@@ -25,7 +25,7 @@ async def handle(ctx: RequestContext, request: AlterUserScramCredentialsRequest)
             for each in request.upsertions
         ),
     ]
-    outcome = await ctx.node.controller.submit(lambda image: decide(image, alterations))
+    outcome = await ctx.controller.submit(lambda image: decide(image, alterations))
     return _response(outcome)
 
 

@@ -13,7 +13,7 @@ from kio.schema.api_versions.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from controller.features import SUPPORTED
 from protocol.api_table import API_TABLE, API_VERSIONS_KEY, Api
 from protocol.durations import ZERO

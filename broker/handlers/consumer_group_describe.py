@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.coordinators.group_coordinator import require_consumer_protocol
 from broker.network.answers import ask_each
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from broker.security import authorized_operations
 from coordinator.group.consumer.describe import DescribedConsumerGroup, DescribedMember, TopicAssignment, describe
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
@@ -26,8 +26,8 @@ CONSUMER_MEMBER = 1
 def handle(
     ctx: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse | Awaitable[ConsumerGroupDescribeResponse]:
-    require_consumer_protocol(ctx.node.config, ctx.image)
-    coordinator = ctx.node.group_coordinator
+    require_consumer_protocol(ctx.local.config, ctx.image)
+    coordinator = ctx.coordinators.groups
     named = [group_id for group_id in request.group_ids if group_id]
 
     def answer(found: Mapping[str, DescribedConsumerGroup | KafkaError]) -> ConsumerGroupDescribeResponse:

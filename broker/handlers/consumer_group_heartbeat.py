@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kio.schema.consumer_group_heartbeat.v1 import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -13,7 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.coordinators.group_coordinator import require_consumer_protocol
 from broker.network.answers import when_done
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.heartbeat import check_request
 from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
@@ -21,9 +20,6 @@ from protocol.durations import MILLISECOND, ZERO
 from protocol.entities import maker
 from protocol.errors import KafkaError
 from protocol.uuids import ZERO as NO_TOPIC
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 FIRST_VERSION_WITH_OWN_MEMBER_IDS = 1
 
@@ -55,22 +51,22 @@ def prepare(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Cons
 
 
 def handle(ctx: RequestContext, heartbeat: ConsumerHeartbeat) -> Answer | Awaitable[Answer]:
-    require_consumer_protocol(ctx.node.config, ctx.image)
-    coordinator = ctx.node.group_coordinator
+    require_consumer_protocol(ctx.local.config, ctx.image)
+    coordinator = ctx.coordinators.groups
     check_request(heartbeat, coordinator.consumer_config)
     answer = coordinator.write(heartbeat.group_id, lambda state: state.groups.consumer_heartbeat(heartbeat))
     if not heartbeat.tells_nothing and answer.done():
-        return _linger(ctx.node, answer.result())
+        return _linger(ctx, answer.result())
     return when_done(answer, _response)
 
 
-async def _linger(node: Node, answer: ConsumerHeartbeatAnswer) -> Answer:
+async def _linger(ctx: RequestContext, answer: ConsumerHeartbeatAnswer) -> Answer:
     """The answer to a member that joins or changes its subscription, after `group.coordinator.append.linger.ms`.
 
     Kafka gathers records for so long before it writes them, whatever they are. librdkafka relies on it here: a consumer
     that changes its subscription many times at once otherwise stops (2.15).
     """
-    await node.clock.sleep(node.config.integer("group.coordinator.append.linger.ms"))
+    await ctx.local.clock.sleep(ctx.local.config.integer("group.coordinator.append.linger.ms"))
     return _response(answer)
 
 

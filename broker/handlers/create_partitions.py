@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kio.schema.create_partitions.v3 import CreatePartitionsRequest, CreatePartitionsResponse
 
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from controller.create_partitions import decide, failed
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
@@ -16,8 +16,8 @@ FIRST_VERSION_THAT_KNOWS_QUOTAS = 3
 
 
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    quota = ctx.node.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS)
-    return await ctx.node.controller.submit(lambda image: decide(image, request, quota))
+    quota = ctx.local.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS)
+    return await ctx.controller.submit(lambda image: decide(image, request, quota))
 
 
 def error_response(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kio.schema.create_topics.v7 import CreateTopicsRequest, CreateTopicsResponse
 
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from controller.create_topics import decide, failed
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
@@ -17,8 +17,8 @@ FIRST_VERSION_THAT_KNOWS_QUOTAS = 6
 
 
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    controller = ctx.node.controller
-    quota = ctx.node.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS)
+    controller = ctx.controller
+    quota = ctx.local.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS)
     return await controller.submit(lambda image: decide(image, request, controller.around, quota))
 
 

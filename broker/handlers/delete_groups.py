@@ -9,7 +9,7 @@ from kio.schema.delete_groups.v2.response import DeletableGroupResult
 from kio.schema.errors import ErrorCode
 
 from broker.network.answers import when_all_settled
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.runtime.outcome import Outcome
 from protocol.durations import ZERO
@@ -17,7 +17,7 @@ from protocol.errors import KafkaError
 
 
 def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]:
-    coordinator = ctx.node.group_coordinator
+    coordinator = ctx.coordinators.groups
     by_partition: dict[int, list[str]] = {}
     for group_id in dict.fromkeys(request.groups_names):
         by_partition.setdefault(coordinator.partition_for(group_id), []).append(group_id)

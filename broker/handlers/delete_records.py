@@ -17,22 +17,20 @@ from kio.schema.delete_records.v2.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from metadata.topic_names import INTERNAL_TOPICS
 from protocol.durations import ZERO
 from protocol.errors import InvalidTopic, KafkaError, KafkaStorage, UnknownTopicOrPartition
 from protocol.topic_partition import PartitionKey, TopicPartition, by_topic
 
 if TYPE_CHECKING:
-    from broker.node import Node
-    from broker.partitions.partition import Partition
+    from broker.replicas.partition import Partition
 
 INVALID_LOW_WATERMARK = -1
 
 
 async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Delete the records. A partition named twice is answered once, for its last offset, as in Kafka."""
-    node = ctx.node
     wanted = {
         (topic.name, asked.partition_index): asked.offset for topic in request.topics for asked in topic.partitions
     }
@@ -40,7 +38,7 @@ async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRe
     moved: list[Partition] = []
     for (name, index), offset in wanted.items():
         try:
-            partition = _partition(node, name, index)
+            partition = _partition(ctx, name, index)
             low_watermark = partition.delete_records(offset)
         except KafkaError as error:
             results[name, index] = _failed(index, error)
@@ -50,12 +48,12 @@ async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRe
             partition_index=index, low_watermark=low_watermark, error_code=ErrorCode.none
         )
     if moved:
-        await _make_durable(node, moved, results)
+        await _make_durable(ctx, moved, results)
     return _response(results)
 
 
-def _partition(node: Node, name: str, index: int) -> Partition:
-    partition = node.partitions.get(name, index)
+def _partition(ctx: RequestContext, name: str, index: int) -> Partition:
+    partition = ctx.replicas.get(name, index)
     if partition is None:
         raise UnknownTopicOrPartition
     if name in INTERNAL_TOPICS:
@@ -64,7 +62,7 @@ def _partition(node: Node, name: str, index: int) -> Partition:
 
 
 async def _make_durable(
-    node: Node, moved: list[Partition], results: dict[PartitionKey, DeleteRecordsPartitionResult]
+    ctx: RequestContext, moved: list[Partition], results: dict[PartitionKey, DeleteRecordsPartitionResult]
 ) -> None:
     """Put the new starts on disk; partitions in a folder where that fails get the error.
 
@@ -74,13 +72,15 @@ async def _make_durable(
     by_folder: dict[str, list[Partition]] = {}
     for partition in moved:
         lies_in = _folder(partition)
-        for folder in {lies_in, node.logs.moving.get(TopicPartition(*partition.key), lies_in)}:
+        for folder in {lies_in, ctx.replicas.logs.moving.get(TopicPartition(*partition.key), lies_in)}:
             by_folder.setdefault(folder, []).append(partition)
 
     async def write(folder: str, partitions: list[Partition]) -> None:
-        workers = node.logs.services.workers.lane(f"checkpoint {folder}")
+        workers = ctx.replicas.logs.services.workers.lane(f"checkpoint {folder}")
         try:
-            await node.logs.write_checkpoints(partial(node.logs.checkpoint_log_start_offsets, folder), workers)
+            await ctx.replicas.logs.write_checkpoints(
+                partial(ctx.replicas.logs.checkpoint_log_start_offsets, folder), workers
+            )
         except OSError as error:
             for partition in partitions:
                 here = _folder(partition) == folder
@@ -89,7 +89,7 @@ async def _make_durable(
         for partition in partitions:
             if partition.log.is_offline:  # its folder failed meanwhile, and nothing was written
                 results[partition.key] = _failed(partition.index, partition.log.storage_error())
-            node.fetch_purgatory.check_and_complete(partition.key)
+            ctx.replicas.fetch_purgatory.check_and_complete(partition.key)
 
     await asyncio.gather(*(write(*one) for one in by_folder.items()))
 

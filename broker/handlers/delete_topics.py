@@ -5,7 +5,7 @@ from __future__ import annotations
 from kio.schema.delete_topics.v6 import DeleteTopicsRequest, DeleteTopicsResponse
 from kio.schema.delete_topics.v6.response import DeletableTopicResult
 
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from controller.delete_topics import decide
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, TopicDeletionDisabled
@@ -15,12 +15,12 @@ FIRST_VERSION_THAT_KNOWS_QUOTAS = 5
 
 
 async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    if not ctx.node.config.boolean("delete.topic.enable"):
+    if not ctx.local.config.boolean("delete.topic.enable"):
         if ctx.version < FIRST_VERSION_THAT_KNOWS_DISABLED:
             raise InvalidRequest("Topic deletion is disabled.")
         raise TopicDeletionDisabled
-    quota = ctx.node.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS)
-    return await ctx.node.controller.submit(lambda image: decide(image, request, quota))
+    quota = ctx.local.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS)
+    return await ctx.controller.submit(lambda image: decide(image, request, quota))
 
 
 def error_response(_ctx: RequestContext, request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:

@@ -9,7 +9,7 @@ from kio.schema.describe_client_quotas.v1.request import ComponentData
 from kio.schema.describe_client_quotas.v1.response import EntityData, EntryData, ValueData
 from kio.schema.errors import ErrorCode
 
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from controller.quotas import CLIENT_ID, IP, USER
 from metadata.settings import QuotaKey
 from protocol.durations import ZERO

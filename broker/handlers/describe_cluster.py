@@ -9,7 +9,7 @@ from kio.schema.describe_cluster.v2.response import DescribeClusterBroker
 from kio.schema.errors import ErrorCode
 
 from broker.cluster.endpoints import controller_id
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from broker.security import authorized_operations
 from metadata.image import MetadataImage
 from protocol.durations import ZERO
@@ -31,7 +31,7 @@ def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClus
         throttle_time=ZERO,
         error_code=ErrorCode.none,
         error_message=None,
-        cluster_id=ctx.node.cluster_id,
+        cluster_id=ctx.cluster.id,
         controller_id=controller_id(ctx.image),
         brokers=tuple(_brokers(ctx.image, ctx.connection.listener_name, request.include_fenced_brokers)),
         cluster_authorized_operations=authorized_operations.CLUSTER if asked else authorized_operations.UNKNOWN,

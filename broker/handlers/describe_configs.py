@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from kio.schema.describe_configs.v4 import DescribeConfigsRequest, DescribeConfigsResponse
 from kio.schema.describe_configs.v4.request import DescribeConfigsResource
@@ -27,7 +26,7 @@ from broker.config.describe import (
 from broker.config.preprocess import loggers
 from broker.config.resource_defs import CLIENT_METRICS_CONFIGS, group_configs
 from broker.config.resource_names import node_id_of
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from metadata import topic_names
 from metadata.configs import ResourceType
 from metadata.image import MetadataImage
@@ -41,9 +40,6 @@ from protocol.errors import (
     UnknownTopicOrPartition,
 )
 
-if TYPE_CHECKING:
-    from broker.node import Node
-
 KNOWN_TYPES = frozenset(map(int, ResourceType))
 DEFAULT_SOURCE = 5
 LOGGER_SOURCE = 6
@@ -55,7 +51,7 @@ def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConf
     if any(resource.resource_type not in KNOWN_TYPES for resource in request.resources):
         raise InvalidRequest(InvalidRequest.default_message)  # for all resources, as in Kafka
     # A resource named twice is answered twice, but looked up once: a small request may name thousands.
-    describer = TopicDescriber(ctx.node.config)
+    describer = TopicDescriber(ctx.local.config)
     results = {resource: _result(ctx, request, resource, describer) for resource in dict.fromkeys(request.resources)}
     return DescribeConfigsResponse(throttle_time=ZERO, results=tuple(results[one] for one in request.resources))
 
@@ -81,20 +77,20 @@ def _result(
 def _configs(
     ctx: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource, describer: TopicDescriber
 ) -> list[DescribeConfigsResourceResult]:
-    node, keys, name = ctx.node, resource.configuration_keys, resource.resource_name
+    keys, name = resource.configuration_keys, resource.resource_name
     match resource.resource_type:
         case ResourceType.TOPIC:
             return [_described(request, entry) for entry in _topic(ctx.image, name, keys, describer)]
         case ResourceType.BROKER:
-            return [_described(request, entry) for entry in _broker(node, name, keys)]
+            return [_described(request, entry) for entry in _broker(ctx, name, keys)]
         case ResourceType.BROKER_LOGGER:
-            return _loggers(node, name, keys)
+            return _loggers(ctx, name, keys)
         case ResourceType.GROUP:
             if not name:
                 raise InvalidRequest("Group name must not be empty")
             values = ctx.image.configs.of(ResourceType.GROUP, name)
-            configs = _of_resource(request, group_configs(node.config), values, keys, GROUP_SOURCE)
-            return [_with_broker_settings(node, config) for config in configs] if request.include_synonyms else configs
+            configs = _of_resource(request, group_configs(ctx.local.config), values, keys, GROUP_SOURCE)
+            return [_with_broker_settings(ctx, config) for config in configs] if request.include_synonyms else configs
         case ResourceType.CLIENT_METRICS:
             if not name:
                 raise InvalidRequest("Client metrics subscription name must not be empty")
@@ -117,18 +113,18 @@ def _topic(
         raise UnknownServerError from error
 
 
-def _broker(node: Node, name: str, keys: Collection[str] | None) -> list[ConfigEntry]:
+def _broker(ctx: RequestContext, name: str, keys: Collection[str] | None) -> list[ConfigEntry]:
     if not name:
-        return describe_broker_default(node.config, keys)
-    require_this_broker(node.config, name)
-    return describe_broker(node.config, keys)
+        return describe_broker_default(ctx.local.config, keys)
+    require_this_broker(ctx.local.config, name)
+    return describe_broker(ctx.local.config, keys)
 
 
-def _loggers(node: Node, name: str, keys: Collection[str] | None) -> list[DescribeConfigsResourceResult]:
+def _loggers(ctx: RequestContext, name: str, keys: Collection[str] | None) -> list[DescribeConfigsResourceResult]:
     if not name:
         raise InvalidRequest("Broker id must not be empty")
-    if node_id_of(name, called="Broker") != node.node_id:
-        raise InvalidRequest(f"Unexpected broker id, expected {node.node_id} but received {name}")
+    if node_id_of(name, called="Broker") != ctx.local.node_id:
+        raise InvalidRequest(f"Unexpected broker id, expected {ctx.local.node_id} but received {name}")
     return [
         DescribeConfigsResourceResult(
             name=logger,
@@ -174,11 +170,11 @@ def _of_resource(
     return described
 
 
-def _with_broker_settings(node: Node, config: DescribeConfigsResourceResult) -> DescribeConfigsResourceResult:
+def _with_broker_settings(ctx: RequestContext, config: DescribeConfigsResourceResult) -> DescribeConfigsResourceResult:
     """Kafka also names what the broker has under a group configuration's name, although that has no effect."""
     settings = (
         DescribeConfigsSynonym(name=one.name, value=one.value, source=int(one.source))
-        for one in broker_settings(node.config, config.name)
+        for one in broker_settings(ctx.local.config, config.name)
     )
     return replace(config, synonyms=(*config.synonyms, *settings))
 

@@ -12,7 +12,7 @@ from kio.schema.describe_groups.v6.response import DescribedGroup, DescribedGrou
 from kio.schema.errors import ErrorCode
 
 from broker.network.answers import ask_each
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from broker.security import authorized_operations
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupDescription
@@ -28,7 +28,7 @@ DEAD = "Dead"
 def handle(
     ctx: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
-    coordinator = ctx.node.group_coordinator
+    coordinator = ctx.coordinators.groups
 
     def answer(found: Mapping[str, GroupDescription | KafkaError]) -> DescribeGroupsResponse:
         described = {group_id: _group(ctx, request, group_id, group) for group_id, group in found.items()}

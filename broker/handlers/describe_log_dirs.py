@@ -16,38 +16,36 @@ from kio.schema.describe_log_dirs.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from protocol.durations import ZERO
 
 if TYPE_CHECKING:
-    from broker.node import Node
-    from broker.partitions.partition import Partition
+    from broker.replicas.partition import Partition
     from protocol.topic_partition import PartitionKey
 
 
 def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-    node = ctx.node
     wanted: set[PartitionKey] | None = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     by_dir: defaultdict[str, dict[str, list[DescribeLogDirsPartition]]] = defaultdict(lambda: defaultdict(list))
-    for partition in sorted(node.partitions, key=attrgetter("key")):
+    for partition in sorted(ctx.replicas, key=attrgetter("key")):
         if wanted is None or partition.key in wanted:
-            for path, replica in _replicas(node, partition):
+            for path, replica in _replicas(ctx, partition):
                 by_dir[path][partition.key[0]].append(replica)
     return DescribeLogDirsResponse(
         throttle_time=ZERO,
         error_code=ErrorCode.none,
-        results=tuple(_result(node, path, by_dir[path]) for path in log_dirs(node)),
+        results=tuple(_result(ctx, path, by_dir[path]) for path in log_dirs(ctx)),
     )
 
 
-def log_dirs(node: Node) -> list[str]:
+def log_dirs(ctx: RequestContext) -> list[str]:
     """The folders of `log.dirs` as absolute paths, as Kafka reports them."""
-    return [os.path.abspath(path) for path in node.config.log_dirs]
+    return [os.path.abspath(path) for path in ctx.local.config.log_dirs]
 
 
-def _replicas(node: Node, partition: Partition) -> Iterator[tuple[str, DescribeLogDirsPartition]]:
+def _replicas(ctx: RequestContext, partition: Partition) -> Iterator[tuple[str, DescribeLogDirsPartition]]:
     """The partition's log, and its copy in another folder if it is being moved; each with its folder."""
 
     def replica(size: int, offset_lag: int, *, is_future: bool) -> DescribeLogDirsPartition:
@@ -59,16 +57,18 @@ def _replicas(node: Node, partition: Partition) -> Iterator[tuple[str, DescribeL
     # A replica's lag is its distance from the high watermark; a leader has none.
     folder = os.path.abspath(os.path.dirname(log.folder))
     yield folder, replica(log.size, 0, is_future=False)
-    move = node.log_moves.future_of(log)
+    move = ctx.replicas.moves.future_of(log)
     if move is not None and folder != os.path.abspath(move.target.path):
         yield os.path.abspath(move.target.path), replica(move.size, log.log_end_offset - move.copied_to, is_future=True)
 
 
-def _result(node: Node, path: str, by_topic: dict[str, list[DescribeLogDirsPartition]]) -> DescribeLogDirsResult:
-    if path in {os.path.abspath(failed) for failed in node.logs.failed_folders}:
+def _result(
+    ctx: RequestContext, path: str, by_topic: dict[str, list[DescribeLogDirsPartition]]
+) -> DescribeLogDirsResult:
+    if path in {os.path.abspath(failed) for failed in ctx.replicas.logs.failed_folders}:
         return DescribeLogDirsResult(error_code=ErrorCode.kafka_storage_error, log_dir=path, topics=())
     try:
-        total, usable = node.logs.services.fs.space(path)
+        total, usable = ctx.replicas.logs.services.fs.space(path)
     except OSError:
         return DescribeLogDirsResult(error_code=ErrorCode.kafka_storage_error, log_dir=path, topics=())
     return DescribeLogDirsResult(

@@ -6,8 +6,8 @@ from kio.schema.describe_producers.v0 import DescribeProducersRequest, DescribeP
 from kio.schema.describe_producers.v0.response import PartitionResponse, ProducerState, TopicResponse
 from kio.schema.errors import ErrorCode
 
-from broker.network.context import RequestContext
-from broker.partitions.partition import Partition
+from broker.replicas.partition import Partition
+from broker.request_context import RequestContext
 from metadata import topic_names
 from protocol.durations import ZERO
 from protocol.errors import InvalidTopic, KafkaError, KafkaStorage, UnknownTopicOrPartition
@@ -32,7 +32,7 @@ def _partition(ctx: RequestContext, topic: str, index: int) -> PartitionResponse
         return _failed(index, InvalidTopic(reason), reason)
     if ctx.image.topics.get(topic) is None:
         return _failed(index, UnknownTopicOrPartition(), UnknownTopicOrPartition.default_message)
-    partition = ctx.node.partitions.get(topic, index)
+    partition = ctx.replicas.get(topic, index)
     if partition is None:
         return _failed(index, UnknownTopicOrPartition(), None)
     if partition.log.is_offline:

@@ -12,7 +12,7 @@ from kio.schema.describe_quorum.v2 import request as asked
 from kio.schema.describe_quorum.v2.response import Listener, Node, PartitionData, ReplicaState, TopicData
 from kio.schema.errors import ErrorCode
 
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
 from protocol.errors import UnknownTopicOrPartition
 
@@ -28,7 +28,7 @@ def handle(ctx: RequestContext, request: DescribeQuorumRequest) -> DescribeQuoru
                 for topic in request.topics
             )
         )
-    leader = ctx.node.node_id
+    leader = ctx.local.node_id
     broker = ctx.image.cluster.brokers[leader]
     listeners = tuple(Listener(name=one.name, host=one.host, port=one.port) for one in broker.listeners.values())
     return _response(
@@ -43,11 +43,10 @@ def _is_metadata_alone(topics: Sequence[asked.TopicData]) -> bool:
 
 
 def _metadata_partition(ctx: RequestContext) -> PartitionData:
-    node = ctx.node
-    end_offset = node.metadata_log.durable_end
-    now_ms = node.clock.wall_ms()
+    end_offset = ctx.cluster.metadata_log.durable_end
+    now_ms = ctx.local.clock.wall_ms()
     leader = ReplicaState(
-        replica_id=node.node_id,
+        replica_id=ctx.local.node_id,
         replica_directory_id=None,
         log_end_offset=end_offset,
         last_fetch_timestamp=now_ms,
@@ -57,8 +56,8 @@ def _metadata_partition(ctx: RequestContext) -> PartitionData:
         partition_index=METADATA_PARTITION,
         error_code=ErrorCode.none,
         error_message=NO_MESSAGE,
-        leader_id=node.node_id,
-        leader_epoch=node.metadata_log.epoch,
+        leader_id=ctx.local.node_id,
+        leader_epoch=ctx.cluster.metadata_log.epoch,
         high_watermark=end_offset,
         current_voters=(leader,),
         observers=(),

@@ -18,7 +18,7 @@ from kio.schema.describe_topic_partitions.v0.response import (
 from kio.schema.errors import ErrorCode
 
 from broker.handlers.metadata import NO_LEADER
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from broker.security import authorized_operations
 from metadata import topic_names
 from protocol.durations import ZERO
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    most = ctx.node.config.integer("max.request.partition.size.limit")
+    most = ctx.local.config.integer("max.request.partition.size.limit")
     left = max(1, min(request.response_partition_limit, most))
     cursor = request.cursor
     results: list[DescribeTopicPartitionsResponseTopic] = []
@@ -44,7 +44,7 @@ def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> Desc
             results.append(_missing(name))
             continue
         end = min(start + left, topic.partition_count)
-        results.append(_found(topic, start, end, ctx.node.partitions.offline_of(topic)))
+        results.append(_found(topic, start, end, ctx.replicas.offline_of(topic)))
         left -= max(end - start, 0)
         if end < topic.partition_count:
             return _response(results, Cursor(topic_name=name, partition_index=end))

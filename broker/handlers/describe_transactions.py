@@ -11,7 +11,7 @@ from kio.schema.describe_transactions.v0.response import TopicData, TransactionS
 from kio.schema.errors import ErrorCode
 
 from broker.network.answers import ask_each
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from coordinator.transaction.transaction_coordinator_shard import TransactionCoordinatorShard
 from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import InvalidRequest, KafkaError, TransactionalIdNotFound
@@ -25,7 +25,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def handle(
     ctx: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse | Awaitable[DescribeTransactionsResponse]:
-    coordinator = ctx.node.transaction_coordinator
+    coordinator = ctx.coordinators.transactions
 
     def answer(found: Mapping[str, TransactionState | KafkaError]) -> DescribeTransactionsResponse:
         described = {

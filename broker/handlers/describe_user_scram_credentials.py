@@ -12,7 +12,7 @@ from kio.schema.describe_user_scram_credentials.v0 import (
 from kio.schema.describe_user_scram_credentials.v0.response import CredentialInfo, DescribeUserScramCredentialsResult
 from kio.schema.errors import ErrorCode
 
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from protocol.durations import ZERO
 from protocol.errors import DuplicateResource, KafkaError, ResourceNotFound
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from kio.schema.elect_leaders.v2 import ElectLeadersRequest, ElectLeadersResponse
 from kio.schema.elect_leaders.v2.response import ReplicaElectionResult
 
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from controller.elections import decide, result
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
 
 
 async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    controller = ctx.node.controller
+    controller = ctx.controller
     return await controller.submit(lambda image: decide(image, request, controller.around))
 
 

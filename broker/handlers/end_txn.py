@@ -12,10 +12,10 @@ from kio.schema.end_txn.v5 import EndTxnRequest, EndTxnResponse
 from kio.schema.errors import ErrorCode
 
 from broker.network.answers import when_done
-from broker.network.context import RequestContext
 from broker.network.old_clients import fencing_known_from
+from broker.request_context import RequestContext
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.transaction.metadata import TV_0, TV_2
+from coordinator.transaction.transaction_metadata import TV_0, TV_2
 from protocol.durations import ZERO
 from protocol.entities import maker
 from protocol.errors import InvalidRequest, KafkaError
@@ -31,7 +31,7 @@ def handle(ctx: RequestContext, request: EndTxnRequest) -> EndTxnResponse | Awai
         raise InvalidRequest
     client_version = TV_2 if ctx.version >= FIRST_VERSION_OF_TRANSACTIONS_V2 else TV_0
     producer = ProducerEpoch(request.producer_id, request.producer_epoch)
-    answer = ctx.node.transaction_coordinator.write(
+    answer = ctx.coordinators.transactions.write(
         request.transactional_id,
         lambda state: state.end_transaction(request.transactional_id, producer, request.committed, client_version),
     )

@@ -19,7 +19,7 @@ from kio.schema.find_coordinator.v6.response import Coordinator
 from broker.cluster.endpoints import endpoint_of
 from broker.config.definition import parse_integer
 from broker.coordinators.hosted import HostedCoordinator
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from protocol import uuids
 from protocol.durations import ZERO
 from protocol.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
@@ -65,8 +65,8 @@ def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> Answer | Awa
 
 def _coordinator(ctx: RequestContext, key_type: int) -> HostedCoordinator[Any] | None:
     if key_type == KeyType.GROUP:
-        return ctx.node.group_coordinator
-    return ctx.node.transaction_coordinator if key_type == KeyType.TRANSACTION else None
+        return ctx.coordinators.groups
+    return ctx.coordinators.transactions if key_type == KeyType.TRANSACTION else None
 
 
 async def _with_topic(

@@ -10,7 +10,7 @@ from kio.schema.get_telemetry_subscriptions.v0 import (
     GetTelemetrySubscriptionsResponse,
 )
 
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from protocol import uuids
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
@@ -20,8 +20,8 @@ ACCEPTED = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNA
 
 
 def handle(ctx: RequestContext, request: GetTelemetrySubscriptionsRequest) -> GetTelemetrySubscriptionsResponse:
-    telemetry = ctx.node.client_telemetry
-    instance_id = request.client_instance_id or uuids.random_uuid(ctx.node.random)
+    telemetry = ctx.local.client_telemetry
+    instance_id = request.client_instance_id or uuids.random_uuid(ctx.local.random)
     instance = telemetry.subscription(ctx, instance_id)
     return GetTelemetrySubscriptionsResponse(
         throttle_time=ZERO,

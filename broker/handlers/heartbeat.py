@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.heartbeat.v4 import HeartbeatRequest, HeartbeatResponse
 
 from broker.network.answers import when_done
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from protocol.durations import ZERO
 from protocol.errors import CoordinatorLoadInProgress, InvalidGroupId, KafkaError
 
@@ -22,7 +22,7 @@ SHARES_RESPONSES = True
 def handle(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse | Awaitable[HeartbeatResponse]:
     if not request.group_id:
         raise InvalidGroupId
-    answer = ctx.node.group_coordinator.write(request.group_id, lambda state: state.groups.heartbeat(request))
+    answer = ctx.coordinators.groups.write(request.group_id, lambda state: state.groups.heartbeat(request))
     return when_done(answer, _response)
 
 

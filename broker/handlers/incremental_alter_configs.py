@@ -6,7 +6,7 @@ from kio.schema.incremental_alter_configs.v1 import IncrementalAlterConfigsReque
 from kio.schema.incremental_alter_configs.v1.response import AlterConfigsResourceResponse
 
 from broker.handlers.alter_configs import change_configs, response_of
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from controller.configs import Change, ResourceChange
 from protocol.errors import KafkaError
 

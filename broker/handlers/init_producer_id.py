@@ -11,8 +11,8 @@ from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v5 import InitProducerIdRequest, InitProducerIdResponse
 
 from broker.network.answers import when_done
-from broker.network.context import RequestContext
 from broker.network.old_clients import fencing_known_from
+from broker.request_context import RequestContext
 from coordinator.runtime.outcome import ProducerEpoch
 from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import InvalidRequest, KafkaError
@@ -28,12 +28,12 @@ def handle(ctx: RequestContext, request: InitProducerIdRequest) -> Answer | Awai
         raise InvalidRequest
     if request.transactional_id == "":
         raise InvalidRequest
-    ids = ctx.node.producer_ids
+    ids = ctx.coordinators.producer_ids
     return _answer(ctx, request) if ids.is_ready else _when_ids_are_ready(ctx, request)
 
 
 async def _when_ids_are_ready(ctx: RequestContext, request: InitProducerIdRequest) -> Answer:
-    await ctx.node.producer_ids.ready()
+    await ctx.coordinators.producer_ids.ready()
     answer = _answer(ctx, request)
     return answer if isinstance(answer, InitProducerIdResponse) else await answer
 
@@ -41,11 +41,11 @@ async def _when_ids_are_ready(ctx: RequestContext, request: InitProducerIdReques
 def _answer(ctx: RequestContext, request: InitProducerIdRequest) -> Answer | Awaitable[Answer]:
     transactional_id = request.transactional_id
     if transactional_id is None:
-        return _response(ProducerEpoch(ctx.node.producer_ids.take(), 0))
+        return _response(ProducerEpoch(ctx.coordinators.producer_ids.take(), 0))
     expected = None if request.producer_id == NONE else ProducerEpoch(request.producer_id, request.producer_epoch)
     timeout_ms = request.transaction_timeout // MILLISECOND
     client = f"{ctx.client_id} at {ctx.connection.client_host}"
-    answer = ctx.node.transaction_coordinator.write(
+    answer = ctx.coordinators.transactions.write(
         transactional_id, lambda state: state.init_producer_id(transactional_id, timeout_ms, expected, client)
     )
     return when_done(answer, _response)

@@ -14,7 +14,7 @@ from kio.schema.join_group.v9 import JoinGroupRequest, JoinGroupResponse
 from kio.schema.join_group.v9.response import JoinGroupResponseMember
 
 from broker.network.answers import when_done
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from coordinator.group.classic.join import check_request
 from coordinator.group.classic.messages import UNKNOWN_MEMBER_ID, JoinAnswer, JoinRequest
 from coordinator.group.classic.protocols import MemberProtocol
@@ -46,7 +46,7 @@ def handle(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse 
         member_id_required=ctx.version >= 4,
         can_skip_assignment=ctx.version >= 9,
     )
-    coordinator = ctx.node.group_coordinator
+    coordinator = ctx.coordinators.groups
     wrong = check_request(join, coordinator.config)
     if wrong is not ErrorCode.none:
         return _response(ctx, JoinAnswer(request.member_id, wrong))

@@ -9,7 +9,7 @@ from kio.schema.leave_group.v5 import LeaveGroupRequest, LeaveGroupResponse
 from kio.schema.leave_group.v5.response import MemberResponse
 
 from broker.network.answers import when_done
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from coordinator.group.classic.leave import LeaveAnswer
 from coordinator.group.classic.messages import LeaveRequest, MemberIdentity
 from protocol.durations import ZERO
@@ -23,7 +23,7 @@ def handle(ctx: RequestContext, request: LeaveGroupRequest) -> LeaveGroupRespons
         request.group_id,
         tuple(MemberIdentity(member.member_id, member.group_instance_id, member.reason) for member in request.members),
     )
-    answer = ctx.node.group_coordinator.write(request.group_id, lambda state: state.groups.leave(leave))
+    answer = ctx.coordinators.groups.write(request.group_id, lambda state: state.groups.leave(leave))
     return when_done(answer, lambda errors: _response(ctx, request, errors))
 
 

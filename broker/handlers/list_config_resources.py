@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_config_resources.v1 import ListConfigResourcesRequest, ListConfigResourcesResponse
 from kio.schema.list_config_resources.v1.response import ConfigResource
 
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from metadata.configs import ResourceType
 from metadata.image import MetadataImage
 from protocol.durations import ZERO

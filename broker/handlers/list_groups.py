@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_groups.v5 import ListGroupsRequest, ListGroupsResponse
 from kio.schema.list_groups.v5.response import ListedGroup
 
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from coordinator.group.group_port import Groups
 from protocol.durations import ZERO
 from protocol.java_strings import java_trim
@@ -24,7 +24,7 @@ ONLY_READS = True
 def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse | Awaitable[ListGroupsResponse]:
     states = {java_trim(state.lower()) for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
-    return ctx.node.group_coordinator.read_all(lambda state: _list(state.groups, states, types), _response)
+    return ctx.coordinators.groups.read_all(lambda state: _list(state.groups, states, types), _response)
 
 
 def _list(groups: Groups, states: set[str], types: set[str]) -> list[ListedGroup]:

@@ -13,8 +13,8 @@ from kio.schema.list_offsets.v10.response import (
     ListOffsetsTopicResponse,
 )
 
-from broker.network.context import RequestContext
-from broker.partitions.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
+from broker.replicas.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
+from broker.request_context import RequestContext
 from protocol.durations import ZERO
 from protocol.errors import (
     InvalidRequest,
@@ -140,7 +140,7 @@ class Lookup:
         topic, asked = place
         if asked.timestamp < LATEST_TIERED or self._ctx.version < FIRST_VERSION_OF.get(asked.timestamp, 0):
             raise UnsupportedVersion
-        partition = self._ctx.node.partitions.get(topic, asked.partition_index)
+        partition = self._ctx.replicas.get(topic, asked.partition_index)
         if partition is None:
             raise UnknownTopicOrPartition
         partition.check_leader_epoch(asked.current_leader_epoch)

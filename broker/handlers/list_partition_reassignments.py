@@ -8,7 +8,7 @@ from kio.schema.list_partition_reassignments.v0 import (
     ListPartitionReassignmentsResponse,
 )
 
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from protocol.durations import ZERO
 
 

@@ -14,10 +14,10 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_transactions.v2 import ListTransactionsRequest, ListTransactionsResponse
 from kio.schema.list_transactions.v2.response import TransactionState
 
-from broker.network.context import RequestContext
-from coordinator.transaction.metadata import TransactionMetadata
+from broker.request_context import RequestContext
 from coordinator.transaction.states import BY_WIRE_NAME
 from coordinator.transaction.transaction_coordinator_shard import TransactionCoordinatorShard
+from coordinator.transaction.transaction_metadata import TransactionMetadata
 from protocol.durations import ZERO
 from protocol.errors import InvalidRegularExpression
 from protocol.re2_patterns import InvalidPatternError, Pattern, compile_pattern
@@ -48,7 +48,7 @@ def handle(
 ) -> ListTransactionsResponse | Awaitable[ListTransactionsResponse]:
     """Raises InvalidRegularExpression."""
     wanted = _filter(request)
-    now_ms = ctx.node.clock.wall_ms()
+    now_ms = ctx.local.clock.wall_ms()
     unknown = tuple(name for name in dict.fromkeys(request.state_filters) if name not in BY_WIRE_NAME)
 
     def answer(found: Iterable[list[TransactionState]]) -> ListTransactionsResponse:
@@ -59,7 +59,7 @@ def handle(
             transaction_states=tuple(sorted(chain.from_iterable(found), key=attrgetter("transactional_id"))),
         )
 
-    return ctx.node.transaction_coordinator.read_all(lambda state: _found(state, wanted, now_ms), answer)
+    return ctx.coordinators.transactions.read_all(lambda state: _found(state, wanted, now_ms), answer)
 
 
 def _filter(request: ListTransactionsRequest) -> Filter:

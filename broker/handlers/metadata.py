@@ -19,7 +19,7 @@ from kio.schema.metadata.v13.response import (
 )
 
 from broker.cluster.endpoints import alive, controller_id
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from broker.security import authorized_operations
 from metadata import topic_names
 from metadata.topics import PartitionRegistration, TopicImage, in_order
@@ -27,7 +27,7 @@ from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
 
 if TYPE_CHECKING:
-    from broker.partitions.hosted import Partitions
+    from broker.replicas.replica_manager import ReplicaManager
 
 NO_LEADER = -1
 
@@ -58,11 +58,11 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     if any(topic.name is None for topic in wanted):
         raise UnknownServerError("a topic with neither name nor id was asked for")  # as in Kafka
     names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
-    if request.allow_auto_topic_creation and ctx.node.config.boolean("auto.create.topics.enable"):
+    if request.allow_auto_topic_creation and ctx.local.config.boolean("auto.create.topics.enable"):
         missing = [name for name in names if ctx.image.topics.get(name) is None]
         if missing:
             valid = [name for name in missing if topic_names.invalid_reason(name) is None]
-            ctx.node.auto_topics.begin(valid, ctx.node.throttling.mutations(ctx))
+            ctx.cluster.auto_topics.begin(valid, ctx.local.throttling.mutations(ctx))
     return _response(ctx, [_by_name(ctx, request, name) for name in names])
 
 
@@ -96,7 +96,7 @@ def _response(ctx: RequestContext, topics: list[MetadataResponseTopic]) -> Metad
     return Response(
         throttle_time=ZERO,
         brokers=brokers,
-        cluster_id=ctx.node.cluster_id,
+        cluster_id=ctx.cluster.id,
         controller_id=controller_id(ctx.image),
         topics=tuple(topics),
         error_code=ErrorCode.none,
@@ -154,13 +154,13 @@ def _known(ctx: RequestContext, request: MetadataRequest, topic: TopicImage) -> 
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=_without_offline_leaders(ctx.node.partitions, topic, _partitions(topic.partitions)),
+        partitions=_without_offline_leaders(ctx.replicas, topic, _partitions(topic.partitions)),
         topic_authorized_operations=_operations(request),
     )
 
 
 def _without_offline_leaders(
-    hosted: Partitions, topic: TopicImage, partitions: tuple[MetadataResponsePartition, ...]
+    hosted: ReplicaManager, topic: TopicImage, partitions: tuple[MetadataResponsePartition, ...]
 ) -> tuple[MetadataResponsePartition, ...]:
     """The partitions; one whose log is offline has no leader.
 

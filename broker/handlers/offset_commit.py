@@ -14,7 +14,7 @@ from kio.schema.offset_commit.v9.response import OffsetCommitResponsePartition, 
 
 from broker.coordinators.offset_commits import answered, response_of, split
 from broker.network.answers import when_done
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from coordinator.group.offsets.offsets import Commit
 from protocol.durations import MILLISECOND
 from protocol.entities import maker
@@ -40,7 +40,7 @@ def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitRes
         retention_ms=_retention_ms(ctx),
         knows_member_epochs=ctx.version >= FIRST_VERSION_WITH_MEMBER_EPOCHS,
     )
-    answer = ctx.node.group_coordinator.write(request.group_id, lambda state: state.offsets.commit(commit))
+    answer = ctx.coordinators.groups.write(request.group_id, lambda state: state.offsets.commit(commit))
     return when_done(
         answer, lambda codes: _response(answered(request.topics, refused, zip(offsets, codes, strict=True)))
     )

@@ -13,7 +13,7 @@ from kio.schema.offset_delete.v0 import OffsetDeleteRequest, OffsetDeleteRespons
 from kio.schema.offset_delete.v0.response import OffsetDeleteResponsePartition, OffsetDeleteResponseTopic
 
 from broker.network.answers import when_done
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from protocol.durations import ZERO
 from protocol.errors import InvalidGroupId
 from protocol.topic_partition import PartitionKey
@@ -34,7 +34,7 @@ def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteRes
         for asked in topic.partitions:
             index = asked.partition_index
             (known if 0 <= index < count else unknown).setdefault(topic.name, []).append(index)
-    answer = ctx.node.group_coordinator.write(
+    answer = ctx.coordinators.groups.write(
         request.group_id, lambda state: state.offsets.delete(request.group_id, known)
     )
     return when_done(answer, lambda codes: _response(request, known, unknown, codes))

@@ -17,7 +17,7 @@ from kio.schema.offset_fetch.v9.response import (
 )
 
 from broker.network.answers import when_all_settled
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.offsets.offsets import Fetched
 from coordinator.group.offsets.store import CommittedOffset
@@ -52,7 +52,7 @@ new_response = maker(OffsetFetchResponse)
 
 def handle(ctx: RequestContext, request: OffsetFetchRequest) -> Answer | Awaitable[Answer]:
     groups = _groups(ctx, request)
-    coordinator = ctx.node.group_coordinator
+    coordinator = ctx.coordinators.groups
     answers = [coordinator.read(group.group_id, _fetching(group, request.require_stable)) for group in groups]
     return when_all_settled(
         answers, lambda found: _answer(ctx, [_group(ctx, *pair) for pair in zip(groups, found, strict=True)])

@@ -9,12 +9,12 @@ from kio.schema.offset_for_leader_epoch.v4 import OffsetForLeaderEpochRequest, O
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition
 from kio.schema.offset_for_leader_epoch.v4.response import EpochEndOffset, OffsetForLeaderTopicResult
 
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from protocol.durations import ZERO
 from protocol.errors import KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
-    from broker.partitions.hosted import Partitions
+    from broker.replicas.replica_manager import ReplicaManager
 
 
 def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
@@ -23,14 +23,14 @@ def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetF
         topics=tuple(
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=tuple(_answer(ctx.node.partitions, topic.topic, wanted) for wanted in topic.partitions),
+                partitions=tuple(_answer(ctx.replicas, topic.topic, wanted) for wanted in topic.partitions),
             )
             for topic in request.topics
         ),
     )
 
 
-def _answer(partitions: Partitions, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+def _answer(partitions: ReplicaManager, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     partition = partitions.get(topic, wanted.partition)
     if partition is None:
         return _failed(wanted, UnknownTopicOrPartition())

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Awaitable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
@@ -20,29 +21,19 @@ from broker.coordinators.transactional_produce import (
     admit,
     new_append,
 )
-from broker.network.context import CloseConnectionError, RequestContext
-from broker.partitions.delayed_produce import Unacknowledged
-from broker.partitions.produced_batches import (
+from broker.network.request import CloseConnectionError
+from broker.replicas.produced_batches import (
     FIRST_VERSION_WITH_ZSTD,
-    NOTHING,
-    check_records,
     distinct,
     first_compression,
     malformed,
 )
+from broker.replicas.records_append import RecordsAppend, put_error
+from broker.request_context import RequestContext
 from coordinator.runtime.outcome import new_producer_epoch
-from metadata import topic_names
-from protocol import errors
 from protocol.errors import (
-    CorruptMessage,
     InvalidPidMapping,
-    InvalidRequiredAcks,
-    InvalidTopic,
     KafkaError,
-    KafkaStorage,
-    MessageTooLarge,
-    NotLeaderOrFollower,
-    RecordBatchTooLarge,
     TransactionalIdAuthorization,
     UnknownServerError,
     UnknownTopicId,
@@ -50,7 +41,6 @@ from protocol.errors import (
 )
 from protocol.produce_fetch.parts import TopicKey
 from protocol.produce_fetch.produce_messages import (
-    BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -67,42 +57,20 @@ from protocol.records.batch import (
     read_producer,
 )
 from protocol.records.compression import Compression
-from storage.append_types import AppendOrigin
-from storage.log.record_checks import LargeBatchError
 from storage.log.validator import first_batch_size
 
 if TYPE_CHECKING:
-    from broker.partitions.partition import Partition
-    from storage.append_types import AppendInfo
+    from broker.replicas.partition import Partition
 
 decode = decode_request
 encode = encode_response
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
-ACKS = (-1, 0, 1)
 ADMIN_CLIENT_ID = "__admin_client"
 NOT_HERE = (UnknownTopicOrPartition.code, UnknownTopicId.code)
-EXPECTED_FAILURES = (NotLeaderOrFollower, MessageTooLarge, RecordBatchTooLarge, CorruptMessage, KafkaStorage)
-"""Errors that Kafka neither counts as failed produce requests nor sends with a log start offset."""
 
-
+Topics = list[tuple[TopicKey, list[PartitionProduceResponse]]]
 Answer = ProduceResponse | Future[ProduceResponse] | None
-
-
-class Large(NamedTuple):
-    """A batch whose check is for a worker thread; `answer` is the partition's."""
-
-    partition: Partition
-    records: memoryview
-    answer: PartitionProduceResponse
-
-
-class Appended(NamedTuple):
-    """What came of a request's batches: `large` ones have yet to be appended."""
-
-    topics: list[tuple[TopicKey, list[PartitionProduceResponse]]]
-    unacknowledged: list[Unacknowledged]
-    large: list[Large]
 
 
 def handle(ctx: RequestContext, request: ProduceRequest) -> Answer | Awaitable[ProduceResponse | None]:
@@ -135,7 +103,9 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> Answer | Awaitable[P
 def _admission(ctx: RequestContext, request: ProduceRequest) -> Refusals | Awaitable[Refusals]:
     assert request.transactional_id is not None
     appends = list(_transactional(ctx, request))
-    return admit(ctx.node, request.transactional_id, appends, abilities_of_produce(ctx.version))
+    return admit(
+        ctx.local, ctx.coordinators.transactions, request.transactional_id, appends, abilities_of_produce(ctx.version)
+    )
 
 
 async def _when_admitted(
@@ -145,46 +115,23 @@ async def _when_admitted(
 
 
 async def _when_large_appended(
-    ctx: RequestContext, request: ProduceRequest, appended: Appended
+    ctx: RequestContext, request: ProduceRequest, appended: RecordsAppend
 ) -> ProduceResponse | None:
     """Append the large batches, one after the other: nothing is awaited between a check of state and the append."""
-    for large in appended.large:
-        try:
-            await _append_large(ctx, request, large, appended)
-        except KafkaError as error:
-            _refuse(ctx, large.answer, error)
+    admission = None if request.transactional_id is None else partial(_admission, ctx, request)
+    await appended.append_large(admission)
     answer = _answer(ctx, request, appended)
     return await answer if isinstance(answer, Future) else answer
 
 
-async def _append_large(ctx: RequestContext, request: ProduceRequest, large: Large, appended: Appended) -> None:
-    partition, records, answer = large
-    now_ms = ctx.node.clock.wall_ms()
-    try:
-        validated = await ctx.node.large_batches.validate(partition, records, now_ms)
-        if request.transactional_id is not None and records[ATTRIBUTES_LOW_AT] & TRANSACTIONAL_FLAG:
-            admitted = _admission(ctx, request)  # the transaction may have ended meanwhile
-            refusals = admitted if isinstance(admitted, dict) else await admitted
-            if partition.key in refusals:
-                answer.error_message = refusals[partition.key].explicit_message
-                raise refusals[partition.key]
-        info = partition.append_validated(validated, now_ms)
-    except KafkaError as error:
-        _note_failure(ctx, partition, answer, error)
-        raise
-    _note_append(ctx, partition, answer, info, len(records))
-    if partition.flush_gated and request.acks:
-        appended.unacknowledged.append(Unacknowledged(partition, partition.log_end_offset, answer))
-
-
-def _answer(ctx: RequestContext, request: ProduceRequest, appended: Appended) -> Answer:
+def _answer(ctx: RequestContext, request: ProduceRequest, appended: RecordsAppend) -> Answer:
     topics = appended.topics
     if request.acks == 0:
         _close_if_refused(topics)
         return None
     response = ProduceResponse(topics)
     if appended.unacknowledged:
-        return ctx.node.delayed_produce.wait(appended.unacknowledged, request.timeout_ms, response)
+        return ctx.replicas.when_committed(appended.unacknowledged, request.timeout_ms, response)
     return response
 
 
@@ -195,10 +142,8 @@ def _transactional(ctx: RequestContext, request: ProduceRequest) -> Iterator[App
             if records is None or len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC:
                 continue
             if records[ATTRIBUTES_LOW_AT] & TRANSACTIONAL_FLAG:
-                try:
-                    partition = _partition(ctx, key, index)
-                    check_records(ctx.version, records)
-                except KafkaError:
+                partition = _partition(ctx, key, index)
+                if partition is None or malformed(ctx.version, records):
                     continue  # reported when its append is checked
                 producer_id, epoch, sequence = read_producer(records)
                 if producer_id <= NO_PRODUCER_ID:
@@ -206,41 +151,17 @@ def _transactional(ctx: RequestContext, request: ProduceRequest) -> Iterator[App
                 yield new_append((partition, new_producer_epoch((producer_id, epoch)), sequence))
 
 
-def _append_all(ctx: RequestContext, request: ProduceRequest, refusals: Refusals) -> Appended:
-    acks = request.acks
-    now_ms = ctx.node.clock.wall_ms()
-    unacknowledged: list[Unacknowledged] = []
-    large: list[Large] = []
-    topics: list[tuple[TopicKey, list[PartitionProduceResponse]]] = []
+def _append_all(ctx: RequestContext, request: ProduceRequest, refusals: Refusals) -> RecordsAppend:
+    to_internal = ctx.client_id == ADMIN_CLIENT_ID
+    append = RecordsAppend(
+        ctx.replicas, ctx.local.metrics, request.acks, ctx.version, ctx.local.clock.wall_ms(), refusals, to_internal
+    )
     entries = distinct(ctx.version, request)
     for key, partitions in entries:
-        answers: list[PartitionProduceResponse] = []
-        for index, records in partitions:
-            answer = PartitionProduceResponse(index)
-            answers.append(answer)
-            try:
-                partition = _partition(ctx, key, index)
-                if refusals or acks not in ACKS:
-                    check_records(ctx.version, records or NOTHING)
-                refusal = refusals.get(partition.key) if refusals else None
-                if acks not in ACKS and refusal is None:
-                    raise InvalidRequiredAcks
-                if refusal is not None:
-                    answer.error_message = refusal.explicit_message
-                    raise refusal
-                _append_at_once(ctx, partition, records, answer, now_ms)
-            except LargeBatchError:
-                large.append(Large(partition, records or NOTHING, answer))
-                continue
-            except KafkaError as error:
-                _refuse(ctx, answer, error)
-                continue
-            if partition.flush_gated and acks:
-                unacknowledged.append(Unacknowledged(partition, partition.log_end_offset, answer))
-        topics.append((key, answers))
+        append.append(key, key if isinstance(key, str) else _topic_name(ctx, key), partitions)
     if entries is not request.topics:
-        _refuse_malformed(ctx, request, topics)
-    return Appended(topics, unacknowledged, large)
+        _refuse_malformed(ctx, request, append)
+    return append
 
 
 def error_response(ctx: RequestContext, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
@@ -251,7 +172,7 @@ def error_response(ctx: RequestContext, request: ProduceRequest, error: KafkaErr
     for key, partitions in distinct(ctx.version, request):
         answers = [PartitionProduceResponse(index) for index in sorted(index for index, _ in partitions)]
         for answer in answers:
-            _tell(answer, error)
+            put_error(answer, error)
             if isinstance(error, InvalidPidMapping):
                 answer.error_message = error.explicit_message
         topics.append((key, answers))
@@ -278,102 +199,47 @@ def _check_old_compressions(ctx: RequestContext, request: ProduceRequest) -> Non
     """Fail on unknown compressions, as Kafka does before version 7, where it looks for zstd in all partitions first."""
     for key, partitions in request.topics:
         for index, records in partitions:
+            if records is None or _partition(ctx, key, index) is None:
+                continue
             try:
-                _partition(ctx, key, index)
-                codec = 0 if records is None else first_compression(records)
+                codec = first_compression(records)
             except KafkaError:
                 continue  # reported for that partition alone
             if codec > Compression.ZSTD:
                 raise UnknownServerError
 
 
-def _refuse_malformed(
-    ctx: RequestContext, request: ProduceRequest, topics: list[tuple[TopicKey, list[PartitionProduceResponse]]]
-) -> None:
+def _refuse_malformed(ctx: RequestContext, request: ProduceRequest, append: RecordsAppend) -> None:
     """Of several entries for a partition, answer the error of the last malformed one, also if another was appended."""
-    if sum(len(partitions) for _, partitions in request.topics) == sum(len(answers) for _, answers in topics):
+    if sum(len(partitions) for _, partitions in request.topics) == sum(len(answers) for _, answers in append.topics):
         return
     entries: dict[tuple[TopicKey, int], list[memoryview | None]] = {}
     for key, partitions in request.topics:
         for index, records in partitions:
             entries.setdefault((key, index), []).append(records)
-    for key, answers in topics:
+    for key, answers in append.topics:
         for place, answer in enumerate(answers):
             several = entries[key, answer.index]
             faults = [fault for records in several if (fault := malformed(ctx.version, records))]
             if len(several) > 1 and faults and answer.error_code not in NOT_HERE:
                 answers[place] = PartitionProduceResponse(answer.index)
-                _refuse(ctx, answers[place], faults[-1])
+                append.refuse(answers[place], faults[-1])
 
 
-def _partition(ctx: RequestContext, key: TopicKey, index: int) -> Partition:
+def _topic_name(ctx: RequestContext, key: TopicKey) -> str | None:
+    """The topic's name; None if no topic has that id."""
     if isinstance(key, str):
-        name = key
-    else:
-        topic = ctx.image.topics.by_id(key)
-        if topic is None:
-            raise UnknownTopicId
-        name = topic.name
-    partition = ctx.node.partitions.get(name, index)
-    if partition is None:
-        raise UnknownTopicOrPartition
-    return partition
+        return key
+    topic = ctx.image.topics.by_id(key)
+    return None if topic is None else topic.name
 
 
-def _append_at_once(
-    ctx: RequestContext,
-    partition: Partition,
-    records: memoryview | None,
-    answer: PartitionProduceResponse,
-    now_ms: int,
-) -> None:
-    """Raises LargeBatchError for a batch that must be checked elsewhere."""
-    if records is None:
-        records = NOTHING  # Kafka never answers this; here it is refused like data without a batch
-    if ctx.version < FIRST_VERSION_WITH_ZSTD:  # there Kafka looks at the data before anything else
-        check_records(ctx.version, records)
-    if topic_names.is_internal(partition.topic) and ctx.client_id != ADMIN_CLIENT_ID:
-        raise InvalidTopic(f"Cannot append to internal topic {partition.topic}")
-    try:
-        info = partition.append(records, AppendOrigin.CLIENT, now_ms, at_once=True)
-    except KafkaError as error:
-        _note_failure(ctx, partition, answer, error)
-        raise
-    _note_append(ctx, partition, answer, info, len(records))
+def _partition(ctx: RequestContext, key: TopicKey, index: int) -> Partition | None:
+    name = _topic_name(ctx, key)
+    return None if name is None else ctx.replicas.get(name, index)
 
 
-def _note_append(
-    ctx: RequestContext, partition: Partition, answer: PartitionProduceResponse, info: AppendInfo, size: int
-) -> None:
-    """Tell of an append; `size` is that of the batch as it came."""
-    answer.base_offset = info.first_offset
-    answer.log_append_time_ms = info.log_append_time
-    answer.log_start_offset = info.log_start_offset
-    ctx.node.metrics.produced(partition.topic, info.last_offset - info.first_offset + 1, size)
-
-
-def _note_failure(
-    ctx: RequestContext, partition: Partition, answer: PartitionProduceResponse, error: KafkaError
-) -> None:
-    seen_in_request = isinstance(error, errors.RecordError) and error.in_request
-    if not seen_in_request and not isinstance(error, EXPECTED_FAILURES):
-        answer.log_start_offset = partition.log_start_offset
-        ctx.node.metrics.produce_failed(partition.topic)
-
-
-def _refuse(ctx: RequestContext, answer: PartitionProduceResponse, error: KafkaError) -> None:
-    _tell(answer, error)
-    ctx.node.metrics.request_error("produce", error.code)
-
-
-def _tell(answer: PartitionProduceResponse, error: KafkaError) -> None:
-    answer.error_code = int(error.code)
-    if isinstance(error, errors.RecordError):
-        answer.error_message = error.message if error.on_wire else None
-        answer.record_errors = tuple(BatchIndexAndErrorMessage(*one) for one in error.record_errors)
-
-
-def _close_if_refused(topics: list[tuple[TopicKey, list[PartitionProduceResponse]]]) -> None:
+def _close_if_refused(topics: Topics) -> None:
     refused = [
         f"{key}-{answer.index}: {ErrorCode(answer.error_code).name}"
         for key, answers in topics

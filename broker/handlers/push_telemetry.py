@@ -5,12 +5,12 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 from kio.schema.push_telemetry.v0 import PushTelemetryRequest, PushTelemetryResponse
 
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from protocol.durations import ZERO
 
 
 def handle(ctx: RequestContext, request: PushTelemetryRequest) -> PushTelemetryResponse:
-    ctx.node.client_telemetry.push(
+    ctx.local.client_telemetry.push(
         ctx,
         request.client_instance_id,
         request.subscription_id,

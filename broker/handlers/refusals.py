@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 from uuid import UUID
 
 from broker.config.broker_config import split_list
-from broker.network.context import CloseConnectionError, RequestContext
+from broker.network.request import CloseConnectionError
+from broker.request_context import RequestContext
 from protocol.api_table import API_BY_KEY
 from protocol.errors import (
     BrokerIdNotRegistered,
@@ -146,7 +147,7 @@ def _check_acls(acls_of: Callable[[Any], Iterable[Any]]) -> Check:
 def _check_new_voter(ctx: RequestContext, request: Any) -> None:
     """Raises what `_check_voter` does, and InvalidRequest without an endpoint for controllers."""
     _check_voter(ctx, request.cluster_id, request.voter_id, request.voter_directory_id, "Add")
-    configured = split_list(ctx.node.config.optional_string("controller.listener.names") or "")
+    configured = split_list(ctx.local.config.optional_string("controller.listener.names") or "")
     default = configured[0].upper() if configured else "CONTROLLER"
     if default not in {listener.name.upper() for listener in request.listeners}:
         raise InvalidRequest(f"The request has no endpoint for the controller listener {default}.")
@@ -212,7 +213,7 @@ def _check_voter(
     ctx: RequestContext, cluster_id: str | None, voter_id: int, directory_id: UUID | None, request: str
 ) -> None:
     """Raises InconsistentClusterId, and InvalidRequest for an invalid voter."""
-    ours = ctx.node.cluster_id
+    ours = ctx.cluster.id
     if cluster_id is not None and cluster_id != ours:
         raise InconsistentClusterId(f'The given id "{cluster_id}" doesn\'t match the cluster id "{ours}"')
     if voter_id < 0 or directory_id is None:

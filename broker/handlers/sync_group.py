@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from kio.schema.sync_group.v5 import SyncGroupRequest, SyncGroupResponse
 
 from broker.network.answers import when_done
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from coordinator.group.classic.messages import SyncAnswer, SyncRequest
 from protocol.durations import ZERO
 from protocol.entities import maker
@@ -33,9 +33,7 @@ def handle(ctx: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse 
         request.protocol_type,
         request.protocol_name,
     )
-    return when_done(
-        ctx.node.group_coordinator.write(request.group_id, lambda state: state.groups.sync(sync)), _response
-    )
+    return when_done(ctx.coordinators.groups.write(request.group_id, lambda state: state.groups.sync(sync)), _response)
 
 
 def _response(answer: SyncAnswer) -> SyncGroupResponse:

@@ -16,7 +16,7 @@ from kio.schema.txn_offset_commit.v5.response import TxnOffsetCommitResponsePart
 from broker.coordinators.offset_commits import Refused, answered, response_of, split
 from broker.coordinators.transactional_produce import Append, ClientAbilities, Refusals, admit
 from broker.network.answers import when_done
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from coordinator.runtime.outcome import ProducerEpoch
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
@@ -25,7 +25,7 @@ from protocol.errors import CoordinatorNotAvailable, InvalidGroupId, KafkaError,
 from protocol.records.batch import NO_SEQUENCE
 
 if TYPE_CHECKING:
-    from broker.partitions.partition import Partition
+    from broker.replicas.partition import Partition
 
 FIRST_VERSION_WITH_TRANSACTION_ABORTABLE = 4
 FIRST_VERSION_OF_TRANSACTIONS_V2 = 5
@@ -48,15 +48,21 @@ def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> Answer | Awa
         knows_concurrent=True,
     )
     producer = ProducerEpoch(request.producer_id, request.producer_epoch)
-    admitted = admit(ctx.node, request.transactional_id, [Append(partition, producer, NO_SEQUENCE)], abilities)
+    admitted = admit(
+        ctx.local,
+        ctx.coordinators.transactions,
+        request.transactional_id,
+        [Append(partition, producer, NO_SEQUENCE)],
+        abilities,
+    )
     if isawaitable(admitted):
         return _when_admitted(ctx, request, offsets, refused, admitted)
     return _commit(ctx, request, offsets, refused, admitted)
 
 
 def _groups_partition(ctx: RequestContext, group_id: str) -> Partition:
-    index = ctx.node.group_coordinator.partition_for(group_id)
-    partition = ctx.node.partitions.get(GROUP_METADATA_TOPIC_NAME, index)
+    index = ctx.coordinators.groups.partition_for(group_id)
+    partition = ctx.replicas.get(GROUP_METADATA_TOPIC_NAME, index)
     if partition is None:
         raise CoordinatorNotAvailable  # as in Kafka, to which the partition is unknown
     if partition.log.is_offline:
@@ -92,7 +98,7 @@ def _commit(
         generation=request.generation_id,
         transaction=ProducerEpoch(request.producer_id, request.producer_epoch),
     )
-    answer = ctx.node.group_coordinator.write(request.group_id, lambda state: state.offsets.commit(commit))
+    answer = ctx.coordinators.groups.write(request.group_id, lambda state: state.offsets.commit(commit))
     return when_done(
         answer, lambda codes: _response(answered(request.topics, refused, zip(offsets, codes, strict=True)))
     )

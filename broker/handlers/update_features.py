@@ -10,7 +10,7 @@ from kio.schema.update_features.v1.response import UpdatableFeatureResult
 from kio.schema.update_features.v1.response import UpdateFeaturesResponse as ResponseWithResults
 from kio.schema.update_features.v2 import UpdateFeaturesRequest, UpdateFeaturesResponse
 
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from controller.features import FeatureUpdate, decide
 from protocol.durations import ZERO
 from protocol.errors import KafkaError, UnknownServerError
@@ -22,7 +22,7 @@ async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateF
     updates = [
         FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type) for each in request.feature_updates
     ]
-    await ctx.node.controller.submit(lambda image: decide(image, updates, validate_only=request.validate_only))
+    await ctx.controller.submit(lambda image: decide(image, updates, validate_only=request.validate_only))
     if ctx.version > LAST_VERSION_WITH_RESULTS:
         return UpdateFeaturesResponse(throttle_time=ZERO, error_code=ErrorCode.none, error_message=None)
     return ResponseWithResults(

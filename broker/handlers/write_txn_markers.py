@@ -18,7 +18,7 @@ from kio.schema.write_txn_markers.v1.response import (
 )
 
 from broker.network.answers import when_all_settled
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from coordinator.transaction.marker_port import EndMarker
 from protocol.errors import (
     CoordinatorLoadInProgress,
@@ -46,11 +46,11 @@ def handle(
     waiting: list[tuple[int, PartitionKey]] = []
     futures = []
     for one in request.markers:
-        write = ctx.node.transaction_coordinator.markers.marker_writer(
+        write = ctx.coordinators.transactions.markers.marker_writer(
             EndMarker(one.producer_id, one.producer_epoch, one.coordinator_epoch, one.transaction_result)
         )
         for partition in _partitions(one):
-            online = ctx.node.partitions.online(*partition) is not None
+            online = ctx.replicas.online(*partition) is not None
             if _is_nobodys(one) and online:
                 raise UnknownServerError  # this fails the whole request in Kafka
             try:

@@ -34,7 +34,8 @@ from protocol.uuids import to_text
 
 if TYPE_CHECKING:
     from broker.monitoring.metrics import Metrics
-    from broker.network.context import RequestContext
+    from broker.network.request import Request
+    from timing.clock import Clock
 
 DEFAULT_INTERVAL_MS = 300_000
 MAX_INSTANCES = 16_384
@@ -63,7 +64,8 @@ class Instance:
 class ClientTelemetry:
     """The currently known clients, the last used at the end; at most `MAX_INSTANCES`."""
 
-    def __init__(self, cache: MetadataCache, metrics: Metrics, max_bytes: int) -> None:
+    def __init__(self, cache: MetadataCache, metrics: Metrics, clock: Clock, max_bytes: int) -> None:
+        self._clock = clock
         self.max_bytes = max_bytes
         self.pushes = 0
         self.throttled = 0
@@ -80,10 +82,10 @@ class ClientTelemetry:
         if delta.touched("configs"):
             self._version += sum(kind == ResourceType.CLIENT_METRICS for kind, _ in delta.configs.changed)
 
-    def subscription(self, ctx: RequestContext, instance_id: UUID) -> Instance:
+    def subscription(self, ctx: Request, instance_id: UUID) -> Instance:
         """What the client must push. Raises ThrottlingQuotaExceeded if it asks again within its interval."""
         instance = self._instance(ctx, instance_id)
-        now = ctx.node.clock.monotonic_ms()
+        now = self._clock.monotonic_ms()
         if now - max(instance.last_get_ms, instance.last_push_ms) >= instance.interval_ms:
             instance.last_get_ms = now
         elif instance.last_error not in ASK_AGAIN_AFTER:
@@ -94,7 +96,7 @@ class ClientTelemetry:
 
     def push(
         self,
-        ctx: RequestContext,
+        ctx: Request,
         instance_id: UUID | None,
         subscription_id: int,
         *,
@@ -117,10 +119,10 @@ class ClientTelemetry:
         instance.last_error = ErrorCode.none
         self.pushes += 1
 
-    def _check_push(self, ctx: RequestContext, instance: Instance, subscription_id: int, *, terminating: bool) -> None:
+    def _check_push(self, ctx: Request, instance: Instance, subscription_id: int, *, terminating: bool) -> None:
         if instance.terminating:
             raise InvalidRequest
-        now = ctx.node.clock.monotonic_ms()
+        now = self._clock.monotonic_ms()
         asked_since = instance.last_get_ms > instance.last_push_ms
         if asked_since or now - instance.last_push_ms >= instance.interval_ms:
             instance.last_push_ms = now
@@ -141,7 +143,7 @@ class ClientTelemetry:
         except DecompressionError as error:
             raise InvalidRecord from error
 
-    def _instance(self, ctx: RequestContext, instance_id: UUID) -> Instance:
+    def _instance(self, ctx: Request, instance_id: UUID) -> Instance:
         instance = self._instances.get(instance_id)
         if instance is None or instance.connection() is None or instance.subscriptions_version != self._version:
             instance = self._instances[instance_id] = self._new_instance(ctx, instance_id)
@@ -150,7 +152,7 @@ class ClientTelemetry:
             self._instances.popitem(last=False)
         return instance
 
-    def _new_instance(self, ctx: RequestContext, instance_id: UUID) -> Instance:
+    def _new_instance(self, ctx: Request, instance_id: UUID) -> Instance:
         attributes = {
             "client_instance_id": to_text(instance_id),
             "client_id": ctx.client_id or "",

@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from broker.monitoring.metrics import Labelled, Metrics
-from broker.partitions.hosted import Partitions
+from broker.replicas.replica_manager import ReplicaManager
 from coordinator.group.classic.metrics import GroupMetrics
 from coordinator.group.classic.states import GroupState
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics
@@ -42,7 +42,7 @@ Shards = Callable[[], Iterator[GroupCoordinatorShard]]
 
 def register_group_metrics(
     metrics: Metrics,
-    partitions: Partitions,
+    partitions: ReplicaManager,
     runtime: CoordinatorRuntime[GroupCoordinatorShard],
     groups: GroupMetrics,
     consumer_groups: ConsumerGroupMetrics,
@@ -133,7 +133,7 @@ def _by_state(shards: Iterable[GroupCoordinatorShard]) -> Labelled:
     return [((state.value.lower(),), found[state]) for state in ConsumerGroupState]
 
 
-def _consumer_groups(metrics: Metrics, partitions: Partitions, shards: Shards) -> None:
+def _consumer_groups(metrics: Metrics, partitions: ReplicaManager, shards: Shards) -> None:
     gauge = metrics.gauge
     gauge(
         f"{EXPORTER}members",
@@ -172,7 +172,7 @@ def _consumer_groups(metrics: Metrics, partitions: Partitions, shards: Shards) -
 class _CommittedOffsets:
     """All committed offsets as of the last walk: a scrape walks through thousands, a few in each turn of the loop."""
 
-    def __init__(self, partitions: Partitions, shards: Shards) -> None:
+    def __init__(self, partitions: ReplicaManager, shards: Shards) -> None:
         self._partitions = partitions
         self._shards = shards
         self._rows: list[Committed] = []

@@ -7,10 +7,11 @@ from functools import partial
 
 from broker.monitoring.metrics import Metrics, Values
 from broker.network.server import Server
-from broker.partitions.fetch_session import FetchSessionCache
-from broker.partitions.hosted import Partitions
 from broker.quotas.entities import QuotaType
 from broker.quotas.throttling import Throttling
+from broker.replicas.fetch_session import FetchSessionCache
+from broker.replicas.partition import Role
+from broker.replicas.replica_manager import ReplicaManager
 from storage.log.unified_log import UnifiedLog
 from storage.shortages import Shortages
 from timing.purgatory import Purgatory
@@ -22,7 +23,7 @@ PARTITION = ("topic", "partition")
 def register_gauges(
     metrics: Metrics,
     *,
-    partitions: Partitions,
+    partitions: ReplicaManager,
     server: Server,
     wheel: TimingWheel,
     purgatories: Collection[Purgatory],
@@ -44,7 +45,7 @@ def register_gauges(
     )
 
 
-def _partitions(metrics: Metrics, partitions: Partitions) -> None:
+def _partitions(metrics: Metrics, partitions: ReplicaManager) -> None:
     gauge = metrics.gauge
     logs: dict[str, tuple[str, Callable[[UnifiedLog], int]]] = {
         "kafka_log_log_size": ("Bytes of the partition's log.", lambda log: log.size),
@@ -64,17 +65,17 @@ def _partitions(metrics: Metrics, partitions: Partitions) -> None:
         "kafka_server_replicamanager_leadercount",
         "Partitions that this node leads.",
         (),
-        lambda: sum(not one.log.is_offline for one in partitions),
+        lambda: sum(one.role is Role.LEADER for one in partitions),
     )
     gauge(
         "kafka_server_replicamanager_offlinereplicacount",
         "Partitions whose log is offline after a disk error.",
         (),
-        lambda: sum(one.log.is_offline for one in partitions),
+        lambda: sum(one.role is Role.OFFLINE for one in partitions),
     )
 
 
-def _of_each_log(partitions: Partitions, read: Callable[[UnifiedLog], int]) -> Values:
+def _of_each_log(partitions: ReplicaManager, read: Callable[[UnifiedLog], int]) -> Values:
     return [((one.topic, str(one.index)), read(one.log)) for one in partitions]
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from broker.monitoring.metrics import Metrics, Values
-from broker.partitions.hosted import Partitions
-from broker.partitions.partition import Partition
-from coordinator.transaction.metadata import TransactionMetadata
+from broker.replicas.partition import Partition
+from broker.replicas.replica_manager import ReplicaManager
 from coordinator.transaction.metrics import TransactionMetrics
 from coordinator.transaction.states import AT_REST, TransactionState
+from coordinator.transaction.transaction_metadata import TransactionMetadata
 from storage.producers.producer_entry import ProducerStateEntry
 from timing.clock import Clock
 
@@ -36,7 +36,7 @@ def register_transaction_metrics(
     metrics: Metrics,
     counts: TransactionMetrics,
     known: Known,
-    partitions: Partitions,
+    partitions: ReplicaManager,
     clock: Clock,
     longest_timeout_ms: int,
 ) -> None:
@@ -64,7 +64,7 @@ def _by_state(known: Known) -> Values:
     return [((state.wire_name,), found[state]) for state in TransactionState]
 
 
-def _ages(known: Known, partitions: Partitions, now_ms: int) -> Values:
+def _ages(known: Known, partitions: ReplicaManager, now_ms: int) -> Values:
     begun = {metadata.producer_id: metadata.start_ms for _, metadata in known() if metadata.state not in AT_REST}
     ages = []
     for partition, oldest in _oldest_open(partitions):
@@ -73,12 +73,12 @@ def _ages(known: Known, partitions: Partitions, now_ms: int) -> Values:
     return ages
 
 
-def _late(partitions: Partitions, before_ms: int) -> int:
+def _late(partitions: ReplicaManager, before_ms: int) -> int:
     """The number of partitions with a late open transaction, counted as in Kafka from its producer's last record."""
     return sum(oldest.last_timestamp < before_ms for _, oldest in _oldest_open(partitions))
 
 
-def _oldest_open(partitions: Partitions) -> Iterator[tuple[Partition, ProducerStateEntry]]:
+def _oldest_open(partitions: ReplicaManager) -> Iterator[tuple[Partition, ProducerStateEntry]]:
     """Partitions with open transactions, each with the producer of the oldest."""
     for partition in partitions:
         producers = partition.log.producers

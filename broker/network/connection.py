@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
-from broker.network.context import CloseConnectionError
 from broker.network.dispatch import Buffers, Pending
 from broker.network.foreign import ForeignProtocolError
 from broker.network.frames import FrameBuffer
 from broker.network.gradual_reply import GradualReply
+from broker.network.request import CloseConnectionError
 from protocol.errors import KafkaError
 from protocol.java_strings import java_address
 from protocol.primitives import UnreadBytes
 
 if TYPE_CHECKING:
     from broker.network.dispatch import Dispatcher, Repeated
-    from broker.network.server import Server
+    from broker.network.ports import Accepts
     from timing.wheel import TimerTask
 
 logger = structlog.get_logger(__name__)
@@ -63,7 +63,7 @@ class Connection(asyncio.BufferedProtocol):
     may overlap: their append is done before they first wait.
     """
 
-    def __init__(self, server: Server, dispatcher: Dispatcher, listener_name: str) -> None:
+    def __init__(self, server: Accepts, dispatcher: Dispatcher, listener_name: str) -> None:
         self.listener_name = listener_name
         self.principal = "User:ANONYMOUS"
         self.client_host = ""

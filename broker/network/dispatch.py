@@ -9,22 +9,21 @@ from dataclasses import dataclass
 from functools import partial
 from struct import Struct
 from types import CoroutineType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import structlog
 
 from broker.network.answers import Later
-from broker.network.context import CloseConnectionError, RequestContext
 from broker.network.error_responses import error_response
+from broker.network.request import CloseConnectionError, NewRequest, Peer, Request
 from protocol import headers, messages
 from protocol.api_table import API_TABLE, API_VERSIONS_KEY, Api
 from protocol.errors import KafkaError, UnknownServerError
 from protocol.primitives import DecodeError
 
 if TYPE_CHECKING:
-    from broker.monitoring.metrics import Metrics, RequestCounters
-    from broker.network.connection import Connection
-    from broker.node import Node
+    from broker.network.ports import RequestCounters, RequestMetrics, Throttles
+    from timing.clock import Clock
 
 logger = structlog.get_logger(__name__)
 
@@ -74,7 +73,7 @@ class Repeated(NamedTuple):
     rest: bytes
     """What comes after the correlation id."""
     route: Route
-    ctx: RequestContext
+    ctx: Request
     request: Any
 
 
@@ -92,18 +91,18 @@ class ByVersion(dict[int, T]):
 class Route:
     """One row of the API table with its handler (see `broker.handlers`), which is imported when first used."""
 
-    def __init__(self, api: Api, metrics: Metrics) -> None:
+    def __init__(self, api: Api, metrics: RequestMetrics) -> None:
         self.api = api
         self._metrics = metrics
         self.exclusive = not api.pipelined
         self.loaded = False
         self._handler: Any
         self.counters: RequestCounters
-        self.handle: Callable[[RequestContext, Any], Any]
+        self.handle: Callable[[Request, Any], Any]
         self.decode: Callable[[int, memoryview, int], Any] | None
         self.read = ByVersion(partial(messages.request_reader, api.key))
         self.write = ByVersion(self._writer)
-        self.prepare: Callable[[RequestContext, Any], Any] | None
+        self.prepare: Callable[[Request, Any], Any] | None
         self.only_reads = False
         self.repeats = False
 
@@ -128,21 +127,29 @@ class Route:
         return lambda response, correlation_id: encode(response, version, correlation_id)
 
 
+class Client(Peer, Protocol):
+    """The connection that a request came on."""
+
+    repeated: Repeated | None
+    last_active_ms: float
+
+
 class Dispatcher:
     """Routes frames to handlers. There is one for the whole node."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self._metrics = node.metrics
-        self._monotonic_ms = node.clock.monotonic_ms
-        self._throttling = node.throttling
+    def __init__(self, new_request: NewRequest, metrics: RequestMetrics, clock: Clock, throttling: Throttles) -> None:
+        self._new_request = new_request
+        self._metrics = metrics
+        self._clock = clock
+        self._monotonic_ms = clock.monotonic_ms
+        self._throttling = throttling
         self._routes: dict[int, Route] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
         self.pipelined_keys = frozenset(api.key for api in API_TABLE if api.pipelined)
         for api in API_TABLE:
             if not _handlers().has_handler(api.name):
                 raise RuntimeError(f"the API table names {api.name}, which has no handler")
-            self._routes[api.key] = Route(api, node.metrics)
+            self._routes[api.key] = Route(api, metrics)
 
     def route(self, api_key: int) -> Route:
         """The route of an API, its handler imported."""
@@ -150,7 +157,7 @@ class Dispatcher:
         route.load()
         return route
 
-    def dispatch(self, connection: Connection, frame: memoryview) -> Buffers | Pending | None:
+    def dispatch(self, connection: Client, frame: memoryview) -> Buffers | Pending | None:
         """Handle one request. Returns the reply frame, a reply to come, or None if none is sent (acks=0).
 
         Raises CloseConnectionError for an API, version or body that Kafka does not answer either.
@@ -179,7 +186,7 @@ class Dispatcher:
             return self._pending(route, ctx, request, response, started)
         return self._encode(route, ctx, request, response, started)
 
-    def _read(self, connection: Connection, frame: memoryview) -> tuple[Route, RequestContext, Any]:
+    def _read(self, connection: Client, frame: memoryview) -> tuple[Route, Any, Any]:
         """The request; None for ApiVersions in an unserved version. Raises CloseConnectionError."""
         try:
             key, version, correlation_id, client_id, body = headers.parse_request_header(frame)
@@ -187,7 +194,7 @@ class Dispatcher:
             raise CloseConnectionError(f"request header: {error}") from error
         route = self._routes[key]
         api = route.api
-        ctx = RequestContext(self._node, connection, key, version, correlation_id, client_id)
+        ctx = self._new_request(connection, key, version, correlation_id, client_id)
         if not api.serves(version):
             if key == API_VERSIONS_KEY:
                 return route, ctx, None
@@ -213,7 +220,7 @@ class Dispatcher:
             connection.repeated = Repeated(len(frame), start, bytes(frame[AFTER_CORRELATION_ID:]), route, ctx, request)
         return route, ctx, request
 
-    def _pending(self, route: Route, ctx: RequestContext, request: Any, response: Any, started: float) -> Pending:
+    def _pending(self, route: Route, ctx: Request, request: Any, response: Any, started: float) -> Pending:
         if self._throttling.enabled:
             self._throttling.spent(ctx)
         later = response if isinstance(response, Later) else Later(asyncio.ensure_future(response), _itself)
@@ -222,7 +229,7 @@ class Dispatcher:
         return Pending(later.future, finish, route.exclusive or not ctx.begun, route.only_reads)
 
     def _finish(
-        self, route: Route, ctx: RequestContext, request: Any, later: Later[Any, Any], started: float
+        self, route: Route, ctx: Request, request: Any, later: Later[Any, Any], started: float
     ) -> Buffers | None:
         self._tasks.discard(later.future)
         if later.future.cancelled():
@@ -233,7 +240,7 @@ class Dispatcher:
             response = self._failed(route, ctx, request, error)
         return self._encode(route, ctx, request, response, started)
 
-    def _encode(self, route: Route, ctx: RequestContext, request: Any, response: Any, started: float) -> Buffers | None:
+    def _encode(self, route: Route, ctx: Request, request: Any, response: Any, started: float) -> Buffers | None:
         route.counters.done(ctx.version, self._monotonic_ms() - started)
         if self._throttling.enabled:
             response = self._throttling.answer(ctx, response)
@@ -249,7 +256,7 @@ class Dispatcher:
             self._unexpected(route, ctx, error)
             raise CloseConnectionError(f"{route.api.name} v{ctx.version} cannot be answered") from error
 
-    def _failed(self, route: Route, ctx: RequestContext, request: Any, error: BaseException) -> Any:
+    def _failed(self, route: Route, ctx: Request, request: Any, error: BaseException) -> Any:
         """The response that reports a request's failure as a whole."""
         if isinstance(error, CloseConnectionError):
             raise error
@@ -266,7 +273,7 @@ class Dispatcher:
             self._unexpected(route, ctx, second)
             raise CloseConnectionError(f"{route.api.name} v{ctx.version} cannot be answered") from second
 
-    def _unexpected(self, route: Route, ctx: RequestContext, error: BaseException) -> None:
+    def _unexpected(self, route: Route, ctx: Request, error: BaseException) -> None:
         logger.error("unexpected error in a handler", api=route.api.name, version=ctx.version, exc_info=error)
 
     def _too_new(self, route: Route, correlation_id: int) -> Buffers:
@@ -275,7 +282,7 @@ class Dispatcher:
 
     async def drain(self) -> None:
         """Wait at most `DRAIN_MS` for running tasks, including those whose connection is gone."""
-        clock = self._node.clock
+        clock = self._clock
         deadline = clock.monotonic_ms() + DRAIN_MS
         while self._tasks and clock.monotonic_ms() < deadline:
             await clock.sleep(5)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from broker.network.context import CloseConnectionError
+from broker.network.request import CloseConnectionError
 
 logger = structlog.get_logger(__name__)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.network.context import CloseConnectionError
 from broker.network.foreign import ForeignProtocolError, foreign_protocol
+from broker.network.request import CloseConnectionError
 from protocol.primitives import INT32
 
 SCRATCH_BYTES = 4 * 1024

@@ -16,9 +16,12 @@ from broker.network.foreign import ForeignClients
 from broker.network.outbox import Outbox
 
 if TYPE_CHECKING:
+    from broker.config.current import CurrentConfig
     from broker.config.listeners import Listener
-    from broker.node import Node
-    from timing.wheel import TimerTask
+    from broker.network.dispatch import Dispatcher
+    from broker.network.ports import LimitsConnections
+    from timing.clock import Clock
+    from timing.wheel import TimerTask, TimingWheel
 
 logger = structlog.get_logger(__name__)
 
@@ -42,18 +45,27 @@ class ListenError(Exception):
 class Server:
     """All listeners of a node and the connections they accepted (Kafka's `SocketServer`)."""
 
-    def __init__(self, node: Node) -> None:
-        config = node.config
-        self.clock = node.clock
+    def __init__(
+        self,
+        current: CurrentConfig,
+        clock: Clock,
+        wheel: TimingWheel,
+        connection_rates: LimitsConnections,
+        dispatcher: Dispatcher,
+    ) -> None:
+        config = current.config
+        self.clock = clock
         self.max_request_bytes = config.integer("socket.request.max.bytes")
         self.outbox = Outbox(self.clock)
-        self.wheel = node.wheel
+        self.wheel = wheel
         self.foreign_clients = ForeignClients(self.clock.monotonic_ms)
         self.created = 0
         self.closed = 0
         self.connections: set[Connection] = set()
         self.bound: dict[str, int] = {}
-        self._node = node
+        self._current = current
+        self._connection_rates = connection_rates
+        self._dispatcher = dispatcher
         self._per_ip: Counter[str] = Counter()
         self._turned_away: set[Connection] = set()
         self._waiting: dict[Connection, None] = {}  # waiting for one of `max.connections`, in order of arrival
@@ -96,7 +108,7 @@ class Server:
 
     async def _bind(self, listener: Listener, port: int) -> asyncio.Server:
         def accept() -> Connection:
-            return Connection(self, self._node.dispatcher, listener.name)
+            return Connection(self, self._dispatcher, listener.name)
 
         return await asyncio.get_running_loop().create_server(
             accept,
@@ -142,7 +154,7 @@ class Server:
 
     @property
     def _most_connections(self) -> int:
-        return self._node.config.integer("max.connections")
+        return self._current.config.integer("max.connections")
 
     def _admit_waiting(self) -> None:
         while self._waiting and not self._stopping and len(self.connections) < self._most_connections:
@@ -152,8 +164,8 @@ class Server:
 
     def _admit(self, connection: Connection) -> None:
         host = connection.client_host
-        config = self._node.config
-        if throttle_ms := self._node.connection_rates.throttle_ms(host):
+        config = self._current.config
+        if throttle_ms := self._connection_rates.throttle_ms(host):
             self._turned_away.add(connection)
             connection.turn_away(throttle_ms)
             return
@@ -213,7 +225,7 @@ class Server:
         self._check_idle_in(left_ms if left_ms > 0 else max(self._max_idle_ms, 1), connection)
 
     def _check_idle_in(self, delay_ms: float, connection: Connection) -> None:
-        self._idle_timers[connection] = self._node.wheel.add(delay_ms, lambda: self._check_idle(connection))
+        self._idle_timers[connection] = self.wheel.add(delay_ms, lambda: self._check_idle(connection))
 
     # -- the end
 

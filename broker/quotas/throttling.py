@@ -20,7 +20,7 @@ from protocol.durations import MILLISECOND
 
 if TYPE_CHECKING:
     from broker.config.broker_config import BrokerConfig
-    from broker.network.context import RequestContext
+    from broker.network.request import Request
     from protocol.produce_fetch.produce_messages import ProduceResponse
 
 PRODUCE, FETCH, WRITE_TXN_MARKERS = (API_BY_NAME[name].key for name in ("produce", "fetch", "write_txn_markers"))
@@ -61,11 +61,11 @@ class Throttling:
 
     # -- while a quota is set
 
-    def spent(self, ctx: RequestContext) -> None:
+    def spent(self, ctx: Request) -> None:
         """Count the time that a request took so far, before it waits; a later request pays for it."""
         self._count_time(ctx, _client(ctx), int(self._monotonic_ms()))
 
-    def answer(self, ctx: RequestContext, response: Any) -> Any:
+    def answer(self, ctx: Request, response: Any) -> Any:
         """The response to send; None if there is none, after Produce with acks=0. Fetch is handled separately."""
         if ctx.api_key == FETCH:
             return response
@@ -81,7 +81,7 @@ class Throttling:
         throttle_ms = self._hold(ctx, client, request_ms, own_ms, manager)
         return response if response is None or not throttle_ms else _with_throttle_time(response, throttle_ms)
 
-    def fetch_ms(self, ctx: RequestContext, size: Callable[[], int]) -> int:
+    def fetch_ms(self, ctx: Request, size: Callable[[], int]) -> int:
         """The ms to hold back a Fetch whose answer would have `size()` bytes; if not 0, the answer has no records."""
         client, now_ms = _client(ctx), int(self._monotonic_ms())
         request_ms, fetch_ms = self._request_ms(ctx, client, now_ms), 0
@@ -93,7 +93,7 @@ class Throttling:
                 limited[0].record(-answer_bytes, now_ms)
         return self._hold(ctx, client, request_ms, fetch_ms, self._fetch)
 
-    def most_to_fetch(self, ctx: RequestContext) -> int:
+    def most_to_fetch(self, ctx: Request) -> int:
         """The largest answer, in bytes, that does not by itself exceed the client's quota."""
         limited = self._fetch.of(_client(ctx), int(self._monotonic_ms()))
         if limited is None:
@@ -101,7 +101,7 @@ class Throttling:
         most = limited[1] * (self._windows.num - 1) * (self._windows.size_ms // 1000)
         return 0 if math.isnan(most) else int(min(most, NO_LIMIT_BYTES))
 
-    def mutations(self, ctx: RequestContext, *, strict: bool = True) -> MutationQuota:
+    def mutations(self, ctx: Request, *, strict: bool = True) -> MutationQuota:
         """The client's quota for changes of topics."""
         limited = self._mutation.of(_client(ctx), int(self._monotonic_ms())) if self.enabled else None
         return MutationQuota(limited, strict, self._monotonic_ms)
@@ -109,19 +109,17 @@ class Throttling:
     def throttle_times(self, quota_type: QuotaType) -> Iterator[tuple[tuple[str, ...], float]]:
         return self.managers[quota_type].throttle_times(int(self._monotonic_ms()))
 
-    def _request_ms(self, ctx: RequestContext, client: Client, now_ms: int) -> int:
+    def _request_ms(self, ctx: Request, client: Client, now_ms: int) -> int:
         limited = self._count_time(ctx, client, now_ms)
         return 0 if limited is None else min(limited[0].throttle_ms(limited[1], now_ms), self._windows.size_ms)
 
-    def _count_time(self, ctx: RequestContext, client: Client, now_ms: int) -> tuple[Rate, float] | None:
+    def _count_time(self, ctx: Request, client: Client, now_ms: int) -> tuple[Rate, float] | None:
         limited = self._request.of(client, now_ms)
         if limited is not None:
             limited[0].record(ctx.connection.spent_ms() * PERCENT_PER_MS, now_ms)
         return limited
 
-    def _hold(
-        self, ctx: RequestContext, client: Client, request_ms: int, own_ms: int, manager: QuotaManager[Any]
-    ) -> int:
+    def _hold(self, ctx: Request, client: Client, request_ms: int, own_ms: int, manager: QuotaManager[Any]) -> int:
         """Hold the client back for the longer of the two times, and return it; `own_ms` is for `manager`'s quota."""
         throttle_ms = max(request_ms, own_ms)
         if throttle_ms:
@@ -132,7 +130,7 @@ class Throttling:
         return throttle_ms
 
 
-def _client(ctx: RequestContext) -> Client:
+def _client(ctx: Request) -> Client:
     return Client(ctx.connection.principal.partition(":")[2], ctx.client_id or "")
 
 

@@ -13,17 +13,21 @@ from uuid import UUID
 
 from kio.schema.create_topics.v7.request import CreatableTopic
 
+from broker.cluster.auto_create import AutoTopicCreation
 from broker.cluster.config_schema import NodeConfigSchema
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.producer_ids import ProducerIds
 from broker.cluster.publisher import Follower
 from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
+from broker.config.current import CurrentConfig
 from broker.handlers import handler_of
 from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.metrics import Metrics
-from broker.network.context import RequestContext
 from broker.quotas.throttling import Throttling
+from broker.replicas.fetch_session import FetchSessionCache
+from broker.request_context import RequestContext
+from broker.services import Cluster, Local
 from controller.brokers import Registration
 from controller.configs import changed_records
 from controller.decision import Decision, Surroundings
@@ -74,42 +78,40 @@ class Rig:
         static = BrokerConfig.of({"node.id": "1", **{name.replace("_", "."): value for name, value in config.items()}})
         clock, chance = ManualClock(), random.Random(7)
         services = LogServices(fs, clock, LoopWorkers(), chance, Shortages(clock.monotonic_ms))
+        current, cache, metrics = CurrentConfig(static), MetadataCache(), Metrics()
         node = SimpleNamespace(
-            node_id=1,
-            cluster_id="NfaQcBywSz--MiXDmlGZAQ",
-            config=static,
-            clock=clock,
-            random=chance,
-            metrics=Metrics(),
-            cache=MetadataCache(),
-            partitions=SimpleNamespace(offline_of=lambda _: frozenset(), is_offline=lambda *_: False),
+            replicas=SimpleNamespace(offline_of=lambda _: frozenset(), is_offline=lambda *_: False),
         )
-        around = Surroundings(NodeConfigSchema(lambda: node.config), lambda: uuids.random_uuid(chance), 1)
-        metadata = await StandaloneMetadata.open(services, "/data", 1, DIRECTORY, node.cache, around)
-        node.metadata, node.controller, node.metadata_log = metadata, metadata.controller, metadata.log
-        node.config = static.with_dynamic(*node.cache.broker_configs(1))
-        node.producer_ids = ProducerIds(metadata.allocate_producer_ids)
-        node.throttling = Throttling(node.config, clock.monotonic_ms)
-        node.throttling.follow(node.cache.image.quotas)
-        node.client_telemetry = ClientTelemetry(node.cache, node.metrics, 1 << 20)
+        around = Surroundings(NodeConfigSchema(lambda: current.config), lambda: uuids.random_uuid(chance), 1)
+        metadata = await StandaloneMetadata.open(services, "/data", 1, DIRECTORY, cache, around)
+        current.config = static.with_dynamic(*cache.broker_configs(1))
+        throttling = Throttling(current.config, clock.monotonic_ms)
+        throttling.follow(cache.image.quotas)
+        telemetry = ClientTelemetry(cache, metrics, clock, 1 << 20)
+        auto_topics = AutoTopicCreation(current, cache, metadata.controller)
+        sessions = FetchSessionCache(1000, clock.monotonic_ms, chance)
+        node.metadata, node.controller = metadata, metadata.controller
+        node.cluster = Cluster("NfaQcBywSz--MiXDmlGZAQ", cache, metadata.log, auto_topics)
+        node.coordinators = SimpleNamespace(producer_ids=ProducerIds(metadata.allocate_producer_ids))
+        node.local = Local(1, current, clock, chance, metrics, throttling, sessions, telemetry)
 
         def configs_changed(delta: MetadataDelta, _image: MetadataImage) -> None:
-            node.config = node.config.with_dynamic(*node.cache.broker_configs(1))
-            node.client_telemetry.follow(delta)
+            current.config = current.config.with_dynamic(*cache.broker_configs(1))
+            telemetry.follow(delta)
 
         def quotas_changed(delta: MetadataDelta, _image: MetadataImage) -> None:
             if delta.touched("quotas"):
-                node.throttling.follow(delta.quotas.changed)
+                throttling.follow(delta.quotas.changed)
 
         metadata.publisher.start([Follower("configs", configs_changed), Follower("quotas", quotas_changed)])
         listener = Endpoint(name="PLAINTEXT", host="broker.example", port=9092, security_protocol=0)
         registration = Registration(1, uuids.random_uuid(chance), [listener], (), None, [DIRECTORY])
-        await metadata.lead(registration, node.config.integer("min.insync.replicas"))
+        await metadata.lead(registration, current.config.integer("min.insync.replicas"))
         return cls(fs, node)
 
     def configs(self, resource_type: int, name: str) -> dict[str, str]:
         """What is set for a resource."""
-        return dict(self.node.cache.image.configs.of(resource_type, name))
+        return dict(self.node.cluster.cache.image.configs.of(resource_type, name))
 
     async def set_configs(self, resource_type: int, name: str, configs: Mapping[str, str]) -> None:
         """Set all of a resource's configurations, without any check."""
@@ -130,7 +132,19 @@ class Rig:
         row = API_BY_NAME[api]
         handler = handler_of(api)
         request = messages.newest_request(row)(**fields)
-        ctx = RequestContext(self.node, self.peer, row.key, row.highest if version is None else version, 1, "client")
+        node = self.node
+        ctx = RequestContext(
+            node.cluster,
+            node.controller,
+            node.replicas,
+            node.coordinators,
+            node.local,
+            self.peer,
+            row.key,
+            row.highest if version is None else version,
+            1,
+            "client",
+        )
         try:
             answer = handler.handle(ctx, request)
             return await answer if inspect.isawaitable(answer) else answer

@@ -16,7 +16,9 @@ from kio.schema.delete_topics.v6.request import DeleteTopicState
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listener, Listeners
 from broker.network.connection import Connection
-from broker.node import Node, Seams
+from broker.node import Node
+from broker.node_start import start_node
+from broker.node_state import Seams
 from metadata.configs import ResourceType
 from storage.workers import Workers
 from tests.doubles.clock import ManualClock, settle
@@ -196,8 +198,7 @@ class Rig:
         config = BrokerConfig.of({"node.id": "1", "log.dirs": "/data", "odradek.http.port": "-1", **self.config})
         address = Listener("PLAINTEXT", "PLAINTEXT", "broker.example", 9092)
         seams = Seams(self.clock, self.fs, self.workers, random.Random(self.seed))
-        self.node = Node(config, Listeners(self.listeners, self.listeners or (address,), ()), seams)
-        await self.node.start()
+        self.node = await start_node(config, Listeners(self.listeners, self.listeners or (address,), ()), seams)
 
     async def stop(self) -> None:
         """Stop cleanly, moving time as far as that needs."""

@@ -43,7 +43,7 @@ async def test_a_name_that_collides_with_a_topic_hinders_no_other() -> None:
 async def test_the_metadata_log_is_no_topic_to_be_made() -> None:
     async with Rig() as rig:
         assert await asked(rig.connect(), "__cluster_metadata") == ["unknown_topic_or_partition"]
-        assert rig.node.cache.topic("__cluster_metadata") is None
+        assert rig.node.cluster.cache.topic("__cluster_metadata") is None
 
 
 async def test_the_state_of_share_groups_has_configurations_of_its_own() -> None:
@@ -54,10 +54,10 @@ async def test_the_state_of_share_groups_has_configurations_of_its_own() -> None
     config = {"replication.factor": "1", "num.partitions": "3", "min.isr": "1", "segment.bytes": "2000000"}
     async with Rig(config={prefix + key: value for key, value in config.items()}) as rig:
         assert await asked(rig.connect(), name) == ["none"]
-        topic = rig.node.cache.topic(name)
+        topic = rig.node.cluster.cache.topic(name)
         assert topic is not None
         assert len(topic.partitions) == 3
-        assert dict(rig.node.cache.topic_configs(name)) == {  # as Kafka makes it
+        assert dict(rig.node.cluster.cache.topic_configs(name)) == {  # as Kafka makes it
             "cleanup.policy": "delete",
             "compression.type": "producer",
             "min.insync.replicas": "1",
@@ -79,10 +79,10 @@ async def test_a_topic_whose_log_cannot_be_made_exists_and_hinders_no_other() ->
         rig.fs.open("/data/bad-0", create=True).close()  # where its folder would be
         others = [f"t{number}" for number in range(9)]
         assert await asked(rig.connect(), "bad", *others) == ["none"] * 10
-        assert [partition.topic for partition in rig.node.partitions if partition.log.is_offline] == ["bad"]
+        assert [partition.topic for partition in rig.node.replicas if partition.log.is_offline] == ["bad"]
         rig.fs.unlink("/data/bad-0")
         await rig.clock.run(RETRY_MS)
-        assert not rig.node.partitions.is_offline("bad", 0)
+        assert not rig.node.replicas.is_offline("bad", 0)
 
 
 async def test_a_stop_waits_for_a_creation_that_has_begun_and_none_begins_after_it() -> None:
@@ -94,6 +94,6 @@ async def test_a_stop_waits_for_a_creation_that_has_begun_and_none_begins_after_
     client.send("metadata", 12, topics=topics, **fields)
     await asyncio.sleep(0)
     await rig.stop()
-    rig.node.auto_topics.begin(["late"], NoQuota())
+    rig.node.cluster.auto_topics.begin(["late"], NoQuota())
     await settle()
-    assert {topic.name for topic in rig.node.cache.image.topics} == {topic.name for topic in topics}
+    assert {topic.name for topic in rig.node.cluster.cache.image.topics} == {topic.name for topic in topics}

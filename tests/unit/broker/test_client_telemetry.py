@@ -68,13 +68,13 @@ async def test_one_push_an_interval() -> None:
     rig = await Rig.open()
     subscription = (await subscribe(rig)).subscription_id
     assert (await subscribe(rig)).error_code.name == "throttling_quota_exceeded"
-    rig.node.clock.advance(1)
+    rig.node.local.clock.advance(1)
     assert await push(rig, subscription) == "none"
     assert await push(rig, subscription) == "throttling_quota_exceeded"
-    rig.node.clock.advance(INTERVAL)
+    rig.node.local.clock.advance(INTERVAL)
     assert await push(rig, subscription) == "none"
     assert (await subscribe(rig)).error_code.name == "throttling_quota_exceeded"
-    rig.node.clock.advance(INTERVAL)
+    rig.node.local.clock.advance(INTERVAL)
     assert (await subscribe(rig)).error_code.name == "none"
 
 

@@ -35,7 +35,7 @@ async def test_describe_cluster_tells_the_listener_that_was_asked() -> None:
     assert (broker.broker_id, broker.host, broker.port, broker.is_fenced) == (1, "broker.example", 9092, False)
     assert (answer.controller_id, answer.cluster_id, answer.cluster_authorized_operations) == (
         1,
-        rig.node.cluster_id,
+        rig.node.cluster.id,
         8096,
     )
 
@@ -154,6 +154,9 @@ async def with_partition() -> Rig:
     rig = await opened()
 
     class Partitions(dict[tuple[str, int], FakePartition]):
+        moves: Any
+        logs: Any
+
         most = 1
 
         def get(self, topic: str, index: int) -> FakePartition | None:  # type: ignore[override]
@@ -162,12 +165,13 @@ async def with_partition() -> Rig:
         def __iter__(self) -> Any:
             return iter(self.values())
 
-    rig.node.partitions = Partitions({("t", 0): FakePartition()})
-    rig.node.config = rig.node.config.of({"node.id": "1", "log.dirs": "/data,/other,/broken"})
+    rig.node.replicas = Partitions({("t", 0): FakePartition()})
+    current = rig.node.local.current
+    current.config = current.config.of({"node.id": "1", "log.dirs": "/data,/other,/broken"})
     rig.fs.mkdir("/other")
     rig.fs.mkdir("/broken")
-    rig.node.log_moves = FakeMoves()
-    rig.node.logs = SimpleNamespace(services=SimpleNamespace(fs=rig.fs), failed_folders=set())
+    rig.node.replicas.moves = FakeMoves()
+    rig.node.replicas.logs = SimpleNamespace(services=SimpleNamespace(fs=rig.fs), failed_folders=set())
     return rig
 
 
@@ -207,7 +211,7 @@ async def test_describe_log_dirs() -> None:
     assert await ask(()) == [("/data", []), ("/other", []), ("/broken", [])]
     answer = await rig.ask("describe_log_dirs", topics=())
     assert (answer.results[0].total_bytes, answer.results[0].usable_bytes) == rig.fs.space("/data")
-    rig.node.logs.failed_folders.add("/data")
+    rig.node.replicas.logs.failed_folders.add("/data")
     answer = await rig.ask("describe_log_dirs", topics=None)
     told = [(one.log_dir, one.error_code.name, len(one.topics)) for one in answer.results]
     assert told == [("/data", "kafka_storage_error", 0), ("/other", "none", 0), ("/broken", "none", 0)]
@@ -216,8 +220,10 @@ async def test_describe_log_dirs() -> None:
 async def test_alter_replica_log_dirs() -> None:
     rig = await with_partition()
     preferred: list[Any] = []
-    rig.node.logs.log_dir = lambda path: SimpleNamespace(path=path, failed=path == "/broken")
-    rig.node.logs.placement = SimpleNamespace(prefer=lambda key, log_dir: preferred.append((str(key), log_dir.path)))
+    rig.node.replicas.logs.log_dir = lambda path: SimpleNamespace(path=path, failed=path == "/broken")
+    rig.node.replicas.logs.placement = SimpleNamespace(
+        prefer=lambda key, log_dir: preferred.append((str(key), log_dir.path))
+    )
 
     async def ask(path: str, topic: str = "t", index: int = 0) -> str:
         wanted = AlterReplicaLogDir(path=path, topics=(AlterReplicaLogDirTopic(name=topic, partitions=(index,)),))
@@ -231,7 +237,7 @@ async def test_alter_replica_log_dirs() -> None:
     assert await ask("/data", "no") == "unknown_topic_or_partition"
     assert await ask("/data", "t", 1) == "unknown_topic_or_partition"
     assert await ask("/other") == "none"
-    assert rig.node.log_moves.asked == ["/data", "/other"]
+    assert rig.node.replicas.moves.asked == ["/data", "/other"]
     assert await ask("/broken") == "kafka_storage_error"
     assert await ask("/broken", "no") == "kafka_storage_error"
     assert preferred == [("no-0", "/data"), ("t-1", "/data")]
@@ -263,7 +269,7 @@ async def test_this_node_leads_the_metadata_whose_log_grows_with_every_record() 
 
     before = await told()
     await rig.create(wanted("t", 1, 1))
-    rig.node.clock.advance(5000)
+    rig.node.local.clock.advance(5000)
     after = await told()
     for partition in (before, after):
         (voter,) = partition.current_voters
@@ -271,7 +277,7 @@ async def test_this_node_leads_the_metadata_whose_log_grows_with_every_record() 
         assert (voter.replica_id, voter.replica_directory_id) == (1, None)
         assert voter.log_end_offset == partition.high_watermark
         assert voter.last_fetch_timestamp == voter.last_caught_up_timestamp
-    assert after.high_watermark == before.high_watermark + 2 == rig.node.cache.image.offset + 1
+    assert after.high_watermark == before.high_watermark + 2 == rig.node.cluster.cache.image.offset + 1
     assert after.current_voters[0].last_fetch_timestamp == before.current_voters[0].last_fetch_timestamp + 5000
 
 

@@ -65,7 +65,7 @@ async def describe(rig: Rig, kind: int, name: str, *keys: str, **fields: bool) -
 
 
 def overrides(rig: Rig, topic: str) -> dict[str, str]:
-    return dict(rig.node.cache.topic_configs(topic))
+    return dict(rig.node.cluster.cache.topic_configs(topic))
 
 
 async def test_incremental_changes_of_a_topic() -> None:
@@ -128,10 +128,10 @@ async def test_incremental_changes_of_a_topic() -> None:
 async def test_codes_of_incremental_changes(kind: int, name: str, changes: list[Change], code: str) -> None:
     rig = await opened()
     assert await change(rig, (kind, name, changes), validate_only=True) == [code]
-    before = rig.node.cache.image.offset
+    before = rig.node.cluster.cache.image.offset
     assert await change(rig, (kind, name, changes)) == [code]
     if code != "none":
-        assert rig.node.cache.image.offset == before
+        assert rig.node.cluster.cache.image.offset == before
 
 
 async def test_a_resource_named_twice_is_refused_and_the_others_are_changed() -> None:
@@ -157,7 +157,7 @@ async def test_alter_configs_replaces_everything_that_was_set() -> None:
     ]
     assert overrides(rig, "t") == {}
     assert await replace(rig, (GROUP, "g", {})) == ["none"]
-    assert rig.node.cache.image.configs.names(GROUP) == []
+    assert rig.node.cluster.cache.image.configs.names(GROUP) == []
 
 
 async def test_a_changed_broker_config_is_in_force_at_once() -> None:

@@ -147,7 +147,7 @@ async def test_requests_that_come_together_leave_others_their_turn(rig: Rig) -> 
     greedy, other = rig.connect(), rig.connect()
     requests = [frame("produce", 9, number, **produce("t", {0: batch(b"a")})) for number in range(20)]
     greedy.transport.feed(b"".join(requests))
-    partition = rig.node.partitions.get("t", 0)
+    partition = rig.node.replicas.get("t", 0)
     assert TURN_MS < partition.log_end_offset <= TURN_MS + 2
     assert not greedy.transport.reading
     other.transport.feed(metadata(1))
@@ -163,8 +163,8 @@ async def test_produce_overlaps_and_answers_keep_their_order(rig: Rig) -> None:
     for value in (b"a", b"b", b"c"):
         client.send("produce", 9, **produce("gated", {0: batch(value)}))
     client.send("produce", 9, **produce("t", {0: batch(b"at once")}))
-    assert rig.node.partitions.get("gated", 0).log_end_offset == 3
-    assert rig.node.partitions.get("t", 0).log_end_offset == 1
+    assert rig.node.replicas.get("gated", 0).log_end_offset == 3
+    assert rig.node.replicas.get("t", 0).log_end_offset == 1
     assert client.replies() == []
     await settle()
     replies = client.replies()
@@ -191,7 +191,7 @@ async def test_the_number_of_overlapping_requests_is_bounded(rig: Rig) -> None:
     client = rig.connect()
     for _ in range(MAX_OVERLAPPING + 5):
         client.send("produce", 9, **produce("gated", {0: batch(b"a")}))
-    assert rig.node.partitions.get("gated", 0).log_end_offset == MAX_OVERLAPPING
+    assert rig.node.replicas.get("gated", 0).log_end_offset == MAX_OVERLAPPING
     assert not client.transport.reading
     await settle()
     assert await ids(client) == [*range(1, MAX_OVERLAPPING + 6)]
@@ -202,7 +202,7 @@ async def test_the_bytes_of_overlapping_requests_are_bounded(rig: Rig) -> None:
     client = rig.connect()
     for _ in range(10):
         client.send("produce", 9, **produce("gated", {0: batch(*[bytes(990_000)] * 4)}))
-    assert rig.node.partitions.get("gated", 0).log_end_offset == 36
+    assert rig.node.replicas.get("gated", 0).log_end_offset == 36
     await settle()
     assert await ids(client) == [*range(1, 11)]
 
@@ -250,7 +250,7 @@ async def test_a_size_out_of_bounds_closes_that_connection_alone(rig: Rig, size:
     client.transport.feed(metadata(1) + size.to_bytes(4, "big", signed=True))
     assert await ids(client) == [1]
     assert await client.closed()
-    assert (await other.ask("metadata", 12, **METADATA)).cluster_id == rig.node.cluster_id
+    assert (await other.ask("metadata", 12, **METADATA)).cluster_id == rig.node.cluster.id
 
 
 @pytest.mark.parametrize("length", [SCRATCH_BYTES, LARGEST_SCRATCH_BYTES, 300_000, 3_000_000])
@@ -290,7 +290,7 @@ async def test_a_lost_connection_leaves_nothing_behind(rig: Rig) -> None:
     waiting = len(rig.node.wheel)
     client.transport.reset()
     await settle()
-    assert rig.node.fetch_purgatory.watched == rig.node.fetch_purgatory.delayed == 0
+    assert rig.node.replicas.fetch_purgatory.watched == rig.node.replicas.fetch_purgatory.delayed == 0
     assert len(rig.node.wheel) == waiting - 2  # the long poll's and the idle check's
     assert not rig.node.server.connections
     gone = weakref.ref(client.connection)
@@ -305,8 +305,8 @@ async def test_a_connection_closed_with_produce_pending_appends_all_the_same(rig
     client.send("produce", 9, **produce("gated", {0: batch(b"a")}))
     client.transport.reset()
     await settle()
-    assert rig.node.partitions.get("gated", 0).high_watermark == 1
-    assert rig.node.delayed_produce.purgatory.watched == 0
+    assert rig.node.replicas.get("gated", 0).high_watermark == 1
+    assert rig.node.replicas.produce_purgatory.watched == 0
     gone = weakref.ref(client.connection)
     del client
     gc.collect()

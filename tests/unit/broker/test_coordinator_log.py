@@ -20,7 +20,7 @@ async def test_a_log_that_goes_offline_while_it_is_read_is_not_read_to_its_end()
     async with Rig() as rig:
         await rig.create("t")
         await rig.connect().ask("produce", 9, **produce("t", {0: batch(b"a")}))
-        partition = rig.node.partitions.get("t", 0)
+        partition = rig.node.replicas.get("t", 0)
         assert partition is not None
         pieces = PartitionCoordinatorLog(partition, rig.clock, 1024).batches()
         assert len(await anext(pieces)) == len(batch(b"a"))
@@ -33,7 +33,7 @@ async def test_a_log_that_ends_inside_a_batch_is_not_taken_for_whole() -> None:
     async with Rig() as rig:
         await rig.create("t")
         await rig.connect().ask("produce", 9, **produce("t", {0: batch(b"a")}))
-        partition = rig.node.partitions.get("t", 0)
+        partition = rig.node.replicas.get("t", 0)
         assert partition is not None
         partition.log.segments.active.file.open().truncate(len(batch(b"a")) - 1)
         with pytest.raises(CorruptMessage):
@@ -44,7 +44,7 @@ async def test_a_log_is_read_once_there_is_a_free_descriptor() -> None:
     async with Rig() as rig:
         await rig.create("t")
         await rig.connect().ask("produce", 9, **produce("t", {0: batch(b"a")}))
-        partition = rig.node.partitions.get("t", 0)
+        partition = rig.node.replicas.get("t", 0)
         assert partition is not None
         partition.log.release_files()
         rig.fs.inject(Fault("open", 1, errno.EMFILE, path_part=".log"))

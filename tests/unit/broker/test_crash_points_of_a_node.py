@@ -13,7 +13,7 @@ from tests.doubles.clock import ManualClock
 from tests.doubles.files import Unsynced
 from tests.unit.broker.crash_run import CONFIG, Point, Run, committed_offset
 from tests.unit.broker.rig import Rig
-from tests.unit.storage.cleaning import records
+from tests.unit.storage.cleaner.cleaning import records
 from tests.unit.storage.crashing import committed_view
 
 SAMPLE = 60
@@ -27,7 +27,7 @@ async def check(run: Run, point: Point, unsynced: Unsynced) -> None:
     client = rig.connect()
     await client.ask("find_coordinator", 4, key_type=1, coordinator_keys=("tx",))
     await rig.clock.run(5000)
-    partition = rig.node.partitions.get("t", 0)
+    partition = rig.node.replicas.get("t", 0)
     found = [one.value for one in records(partition.log) if (one.value or b"").startswith(b"plain")]
     assert found[: len(point.promised.values)] == point.promised.values
     assert len(found) <= len(point.promised.values) + 1

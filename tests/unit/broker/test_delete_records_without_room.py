@@ -45,7 +45,7 @@ async def test_a_folder_whose_checkpoint_cannot_be_written_takes_its_own_partiti
         told = {one.partition_index: one.error_code.name for one in done.topics[0].partitions}
         folders = {}
         for index in range(2):
-            partition = rig.node.partitions.get("t", index)
+            partition = rig.node.replicas.get("t", index)
             assert partition is not None
             folders[index] = partition.log.folder.rpartition("/")[0]
         assert sorted(folders.values()) == ["/one", "/two"]
@@ -61,7 +61,7 @@ async def test_a_folder_that_fails_meanwhile_has_no_part_in_a_success(monkeypatc
         client = rig.connect()
         assert await create(client, "t", 2) == "none"
         assert await append(client, "t", 0) == "none"
-        partition = rig.node.partitions.get("t", 0)
+        partition = rig.node.replicas.get("t", 0)
         assert partition is not None
         call = rig.workers.call
 

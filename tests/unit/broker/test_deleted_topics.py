@@ -81,8 +81,8 @@ async def test_a_deletion_cut_short_at_any_point_leaves_no_folder(unsynced: Unsy
             fs.crash(unsynced)
         async with Rig(fs=fs, clock=rig.clock, seed=2, config=CONFIG) as after:
             await settle()
-            there = after.node.cache.topic("t") is not None
-            hosted = {partition.log.folder for partition in after.node.partitions}
+            there = after.node.cluster.cache.topic("t") is not None
+            hosted = {partition.log.folder for partition in after.node.replicas}
             assert set(folders(fs)) == hosted
             assert len(hosted) == (4 if there else 1)
             if not there:
@@ -106,13 +106,13 @@ async def test_a_deletion_that_failed_is_finished_at_the_next_start() -> None:
     await rig.stop()
     async with Rig(fs=rig.fs, clock=rig.clock, seed=2, config=CONFIG) as after:
         await settle()
-        assert [partition.key for partition in after.node.partitions] == [("kept", 0)]
+        assert [partition.key for partition in after.node.replicas] == [("kept", 0)]
         assert len(folders(rig.fs)) == 1
 
 
 async def test_a_folder_put_back_after_its_topic_was_deleted_is_kept() -> None:
     rig = await filled()
-    partition = rig.node.partitions.get("t", 0)
+    partition = rig.node.replicas.get("t", 0)
     assert partition is not None
     backup = rig.fs.copy()
     await rig.delete("t")
@@ -127,7 +127,7 @@ async def test_a_folder_put_back_after_its_topic_was_deleted_is_kept() -> None:
         name = "/00000000000000000000.log"
         assert read_file(rig.fs, stray + name) == read_file(backup, folder + name)
         assert copied == folder
-        assert [partition.key for partition in after.node.partitions] == [("kept", 0)]
+        assert [partition.key for partition in after.node.replicas] == [("kept", 0)]
 
 
 async def test_a_folder_that_was_gone_for_some_runs_is_removed_if_its_topic_was_deleted_meanwhile() -> None:
@@ -146,7 +146,7 @@ async def test_a_folder_that_was_gone_for_some_runs_is_removed_if_its_topic_was_
     assert [path for path in folders(rig.fs) if path.startswith("/two")] == ["/two/kept-0", "/two/t-1"]
     async with Rig(fs=rig.fs, clock=rig.clock, seed=4, config=CONFIG) as after:
         assert folders(rig.fs) == []
-        assert len(after.node.partitions) == 0
+        assert len(after.node.replicas) == 0
 
 
 async def test_strays_are_not_listed_and_hinder_no_topic_of_their_name() -> None:
@@ -167,6 +167,6 @@ async def test_strays_are_not_listed_and_hinder_no_topic_of_their_name() -> None
     async with Rig(fs=rig.fs, clock=rig.clock, seed=4, config=CONFIG) as after:
         await after.create("ghost")
         assert await append(after.connect(), "ghost", 0) == "none"
-        ghost = after.node.partitions.get("ghost", 0)
+        ghost = after.node.replicas.get("ghost", 0)
         assert ghost is not None
         assert ghost.log_end_offset == 1

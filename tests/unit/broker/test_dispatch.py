@@ -18,7 +18,7 @@ from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, Alt
 from kio.schema.update_features.v2.request import FeatureUpdateKey
 
 from broker.logging import Tracebacks
-from broker.network.context import CloseConnectionError
+from broker.network.request import CloseConnectionError
 from protocol import messages
 from protocol.api_table import API_TABLE, Api
 from protocol.errors import NotController
@@ -123,7 +123,9 @@ async def test_an_unexpected_error_is_counted_and_answered(
     told = await client.ask("describe_cluster", 1, include_cluster_authorized_operations=False)
     assert told.error_code.name == "unknown_server_error"
     assert tracebacks.count == 1
-    assert [code.name for code in rig.node.metrics.requests["describe_cluster"].errors] == ["unknown_server_error"]
+    assert [code.name for code in rig.node.local.metrics.requests["describe_cluster"].errors] == [
+        "unknown_server_error"
+    ]
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
@@ -271,7 +273,7 @@ async def test_produce_without_acknowledgement(rig: Rig, tracebacks: Tracebacks)
     client.transport.feed(frame("api_versions", 0, 2))
     await settle()
     assert len(client.replies()) == 1
-    assert rig.node.partitions.get("t", 0).log_end_offset == 1
+    assert rig.node.replicas.get("t", 0).log_end_offset == 1
     client.send("produce", 9, **produce("t", {7: batch(b"a")}, acks=0))
     assert await client.closed()
     client = rig.connect()

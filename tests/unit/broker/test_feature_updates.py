@@ -19,13 +19,13 @@ async def finalized(rig: Rig) -> tuple[dict[str, int], int]:
 
 async def test_an_update_is_in_force_at_once_and_after_a_restart() -> None:
     rig = await Rig.open()
-    assert await finalized(rig) == (dict(DEFAULTS), rig.node.cache.image.offset)
+    assert await finalized(rig) == (dict(DEFAULTS), rig.node.cluster.cache.image.offset)
     update = FeatureUpdateKey(feature="share.version", max_version_level=1, upgrade_type=UPGRADE)
     answer = await rig.ask("update_features", 1, feature_updates=(update,))
     assert [(one.feature, int(one.error_code), one.error_message) for one in answer.results] == [
         ("share.version", 0, "NONE")
     ]
-    assert await finalized(rig) == ({**DEFAULTS, "share.version": 1}, rig.node.cache.image.offset)
+    assert await finalized(rig) == ({**DEFAULTS, "share.version": 1}, rig.node.cluster.cache.image.offset)
     assert (await finalized(await Rig.open(rig.fs)))[0] == {**DEFAULTS, "share.version": 1}
 
 
@@ -42,18 +42,18 @@ async def test_level_zero_is_the_same_as_not_being_finalized() -> None:
 
 async def test_validate_only_changes_nothing() -> None:
     rig = await Rig.open()
-    before = rig.node.cache.image
+    before = rig.node.cluster.cache.image
     wanted = FeatureUpdateKey(feature="group.version", max_version_level=0, upgrade_type=SAFE_DOWNGRADE)
     answer = await rig.ask("update_features", feature_updates=(wanted,), validate_only=True)
     assert int(answer.error_code) == 0
-    assert rig.node.cache.image is before
+    assert rig.node.cluster.cache.image is before
 
 
 async def test_a_refused_update_changes_nothing() -> None:
     rig = await Rig.open()
-    before = rig.node.cache.image
+    before = rig.node.cluster.cache.image
     wanted = FeatureUpdateKey(feature="group.version", max_version_level=9, upgrade_type=UPGRADE)
     answer = await rig.ask("update_features", feature_updates=(wanted,))
     assert answer.error_code.name == "invalid_update_version"
     assert "group.version" in answer.error_message
-    assert rig.node.cache.image is before
+    assert rig.node.cluster.cache.image is before

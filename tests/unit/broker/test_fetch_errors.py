@@ -10,7 +10,7 @@ import pytest
 from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsTopic
 
 from broker.logging import Tracebacks
-from broker.partitions.partition import Partition
+from broker.replicas.partition import Partition
 from storage.append_types import AppendOrigin
 from tests.doubles.clock import settle
 from tests.doubles.files import Fault
@@ -56,7 +56,7 @@ async def test_a_length_that_no_batch_has(rig: Rig, length: int, cold: bool) -> 
     rig.fs.page_cache_cold = cold
     for offset in range(2):
         assert await read(rig, offset) == [GONE_BAD, ("none", 3, (3 - offset) * SIZE)]
-    assert rig.node.metrics.topics["t"].failed_fetch_requests == 2
+    assert rig.node.local.metrics.topics["t"].failed_fetch_requests == 2
 
 
 async def test_a_length_that_is_not_looked_at(rig: Rig) -> None:
@@ -79,7 +79,7 @@ async def test_a_device_that_fails(rig: Rig, cold: bool) -> None:
 
 async def open_transaction_cut_by_delete_records(rig: Rig) -> Partition:
     """A transaction in t-0 since before the log's start: its last stable offset has to be looked up in the log."""
-    partition = rig.node.partitions.get("t", 0)
+    partition = rig.node.replicas.get("t", 0)
     assert partition is not None
     for sequence, value in enumerate((b"d", b"e")):
         records = batch(value, producer_id=7, producer_epoch=0, base_sequence=sequence, transactional=True)
@@ -114,7 +114,7 @@ async def test_a_long_poll_ends_if_a_log_cannot_be_opened_now(rig: Rig, tracebac
     await settle()
     assert client.replies() == []
     out_of_descriptors(rig, partition)
-    rig.node.fetch_purgatory.check_and_complete(partition.key)
+    rig.node.replicas.fetch_purgatory.check_and_complete(partition.key)
     await settle()
     assert len(client.replies()) == 1
     assert tracebacks.count == 0

@@ -11,7 +11,7 @@ from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsets
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 
 from broker.logging import Tracebacks
-from broker.partitions.partition import Bounds, Partition
+from broker.replicas.partition import Bounds, Partition
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import NOW, answer, batch, fetch, frame, produce
@@ -38,7 +38,7 @@ def sizes(reply: bytes) -> list[int]:
 
 
 def waiting(rig: Rig) -> tuple[int, int]:
-    return rig.node.fetch_purgatory.watched, rig.node.fetch_purgatory.delayed
+    return rig.node.replicas.fetch_purgatory.watched, rig.node.replicas.fetch_purgatory.delayed
 
 
 async def poll(rig: Rig, *places: tuple[str, int, int], **options: Any) -> Client:
@@ -84,7 +84,7 @@ async def test_a_partition_of_which_no_byte_is_wanted_does_not_end_a_long_poll(r
 async def test_after_a_wait_an_idle_partition_is_told_as_it_is_then(rig: Rig) -> None:
     await append(rig, "t", b"a", index=0)
     client = await poll(rig, ("t", 0, 1), ("t", 1, 0), ("t", 2, 0))
-    rig.node.partitions.get("t", 0).delete_records(1)
+    rig.node.replicas.get("t", 0).delete_records(1)
     assert client.replies() == []
     await append(rig, "t", b"b", index=1)
     (reply,) = client.replies()
@@ -100,7 +100,7 @@ async def test_a_read_that_fails_unexpectedly_is_counted_as_kafka_counts_it(rig:
     client = await poll(rig, ("t", 0, 7))
     (reply,) = client.replies()
     assert partitions(reply)[0].error_code.name == "offset_out_of_range"
-    counted = rig.node.metrics.topics["t"]
+    counted = rig.node.local.metrics.topics["t"]
     assert (counted.total_fetch_requests, counted.failed_fetch_requests) == (2, 1)
 
 
@@ -116,16 +116,16 @@ async def test_deleting_the_topic_ends_a_long_poll(rig: Rig) -> None:
 async def test_a_topic_made_anew_has_a_new_id_and_nothing_of_the_old_one(rig: Rig) -> None:
     await rig.create("again")
     await append(rig, "again", b"old")
-    old = rig.node.cache.topic("again").id
+    old = rig.node.cluster.cache.topic("again").id
     await rig.delete("again")
     await rig.create("again")
-    assert rig.node.cache.topic("again").id != old
-    assert rig.node.cache.topic_by_id(old) is None
+    assert rig.node.cluster.cache.topic("again").id != old
+    assert rig.node.cluster.cache.topic_by_id(old) is None
     client = await poll(rig, ("again", 0, 0), max_wait_ms=0)
     (reply,) = client.replies()
     assert [(one.error_code.name, one.high_watermark) for one in partitions(reply)] == [("none", 0)]
     await append(rig, "again", b"new")
-    assert rig.node.partitions.get("again", 0).log_end_offset == 1
+    assert rig.node.replicas.get("again", 0).log_end_offset == 1
 
 
 async def test_a_deleted_topic_stays_deleted_when_the_machine_fails_half_way() -> None:
@@ -142,8 +142,8 @@ async def test_a_deleted_topic_stays_deleted_when_the_machine_fails_half_way() -
     rig.fs.hook = stop_at_rename
     await rig.delete("t")
     after = await rig.crash()
-    assert after.node.cache.topic("t") is None
-    assert [partition.key for partition in after.node.partitions] == [("kept", 0)]
+    assert after.node.cluster.cache.topic("t") is None
+    assert [partition.key for partition in after.node.replicas] == [("kept", 0)]
     assert not [name for name in rig.fs.listdir("/data") if name.startswith("t-")]
     await after.stop()
 
@@ -156,7 +156,7 @@ async def test_many_long_polls_wait_without_a_scan(rig: Rig, monkeypatch: pytest
     await settle()
     client = await poll(rig, ("t", 0, 0))
     tried = 0
-    partition = rig.node.partitions.get("t", 1)
+    partition = rig.node.replicas.get("t", 1)
     read_bounds: Callable[[Partition], Bounds] = vars(Partition)["bounds"].fget
 
     def counted(self: Partition) -> Bounds:
@@ -181,7 +181,7 @@ async def test_a_read_that_waits_for_the_device_outlives_its_lost_connection(rig
     rig.fs.page_cache_cold = True
     client = rig.connect()
     client.send("fetch", 12, **fetch([("t", 0, 0)]))
-    segment = rig.node.partitions.get("t", 0).log.segments.active
+    segment = rig.node.replicas.get("t", 0).log.segments.active
     for _turn in ("the handler's task", "its read"):
         await asyncio.sleep(0)
     assert segment.file._users == 1
@@ -216,7 +216,7 @@ async def test_the_broker_bounds_the_answer_whatever_is_asked() -> None:
 async def test_names_that_no_topic_has_are_not_counted(rig: Rig) -> None:
     for number in range(10):
         await poll(rig, (f"unknown{number}", 0, 0), max_wait_ms=0)
-    assert not [name for name in rig.node.metrics.topics if name.startswith("unknown")]
+    assert not [name for name in rig.node.local.metrics.topics if name.startswith("unknown")]
 
 
 async def test_offsets_by_time(rig: Rig) -> None:
@@ -263,7 +263,7 @@ async def test_a_topic_that_cannot_have_its_replicas_is_not_created_by_asking() 
         told = await rig.connect().ask("metadata", 12, **metadata("auto"))
         assert told.topics[0].error_code.name == "unknown_topic_or_partition"
         await settle()
-    assert rig.node.cache.topic("auto") is None
+    assert rig.node.cluster.cache.topic("auto") is None
     await rig.stop()
 
 
@@ -272,4 +272,4 @@ async def test_a_topic_created_by_asking_stays_when_the_client_is_gone(rig: Rig)
     client.send("metadata", 12, **metadata("auto"))
     client.transport.reset()
     await settle()
-    assert rig.node.partitions.get("auto", 0) is not None
+    assert rig.node.replicas.get("auto", 0) is not None

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.network.context import CloseConnectionError
 from broker.network.frames import LARGE_STEP_BYTES, LARGEST_SCRATCH_BYTES, SCRATCH_BYTES, SIZE_BYTES, FrameBuffer
+from broker.network.request import CloseConnectionError
 
 LIMIT = LARGE_STEP_BYTES + 10_000
 

@@ -104,8 +104,8 @@ async def ask(rig: Rig, api: str) -> ErrorCode:
 async def test_where_no_coordinator_is_the_client_must_look_for_it(api: str) -> None:
     async with Rig() as rig:
         await rig.create("letters")
-        await rig.node.group_coordinator.ensure_topic()
-        rig.node.group_coordinator.runtime.unload_all()
+        await rig.node.coordinators.groups.ensure_topic()
+        rig.node.coordinators.groups.runtime.unload_all()
         assert await ask(rig, api) is ErrorCode.not_coordinator
 
 
@@ -114,8 +114,8 @@ async def test_while_the_coordinator_loads_the_client_must_wait(api: str) -> Non
     """A heartbeat is accepted unchecked, so that no member rejoins needlessly."""
     async with Rig() as rig:
         await rig.create("letters")
-        await rig.node.group_coordinator.ensure_topic()
-        for context in rig.node.group_coordinator.runtime.contexts():
+        await rig.node.coordinators.groups.ensure_topic()
+        for context in rig.node.coordinators.groups.runtime.contexts():
             context.unload(CoordinatorState.LOADING)
         assert await ask(rig, api) is (NONE if api == "heartbeat" else ErrorCode.coordinator_load_in_progress)
 
@@ -147,7 +147,7 @@ async def test_keys_of_share_groups_partitions_are_read_as_kafka_reads_them() ->
 
 async def test_a_members_ipv6_address_is_told_as_java_shows_it() -> None:
     async with Rig(config={"group.initial.rebalance.delay.ms": "0"}) as rig:
-        await rig.node.group_coordinator.ensure_topic()
+        await rig.node.coordinators.groups.ensure_topic()
         client = rig.connect("::1")
         fields = {**ASKED["join_group"][1], "group_instance_id": "i"}
         del fields["reason"]

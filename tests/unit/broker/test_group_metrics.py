@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.logging import Tracebacks
 from broker.monitoring.collector import MetricsReader
 from broker.monitoring.group_metrics import OFFSETS_A_STEP
-from broker.partitions.partition import Partition
+from broker.replicas.partition import Partition
 from coordinator.group.classic.messages import JoinRequest, LeaveRequest, MemberIdentity, SyncRequest
 from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.consumer.messages import ConsumerHeartbeat
@@ -29,20 +29,20 @@ HEARTBEAT = ConsumerHeartbeat(
 
 async def commit(rig: Rig, group: str, topic: str, *offsets: int) -> None:
     wanted = [OffsetToCommit(topic, partition, offset, -1, "") for partition, offset in enumerate(offsets)]
-    await rig.node.group_coordinator.write(group, lambda state: state.offsets.commit(Commit(group, wanted)))
+    await rig.node.coordinators.groups.write(group, lambda state: state.offsets.commit(Commit(group, wanted)))
 
 
 async def test_lag_is_told_under_kafka_exporters_names() -> None:
     async with Rig() as rig:
-        await rig.node.group_coordinator.ensure_topic()
+        await rig.node.coordinators.groups.ensure_topic()
         await rig.create("letters", partitions=2)
-        partition = rig.node.partitions.get("letters", 1)
+        partition = rig.node.replicas.get("letters", 1)
         assert partition is not None
         batch = build_batch([Record(delta, 0, None, b"x") for delta in range(5)])
         partition.append(memoryview(batch), AppendOrigin.CLIENT, rig.clock.wall_ms())
         await commit(rig, "readers", "letters", 0, 3)
         await commit(rig, "readers", "no such topic", 7)
-        assert only(samples(rig.node.metrics), "kafka_consumergroup_") == {
+        assert only(samples(rig.node.local.metrics), "kafka_consumergroup_") == {
             'members{consumergroup="readers"}': 0,
             'current_offset{consumergroup="readers",partition="0",topic="letters"}': 0,
             'current_offset{consumergroup="readers",partition="1",topic="letters"}': 3,
@@ -58,7 +58,7 @@ async def test_lag_is_told_under_kafka_exporters_names() -> None:
 async def test_groups_by_state_rebalances_commits_and_expiries_are_counted() -> None:
     config = {"group.initial.rebalance.delay.ms": "0", "offsets.retention.minutes": "20"}
     async with Rig(config=config) as rig:
-        coordinator = rig.node.group_coordinator
+        coordinator = rig.node.coordinators.groups
         await coordinator.ensure_topic()
         joining = coordinator.write("readers", lambda state: state.groups.join(JOIN))
         await rig.clock.run(5)
@@ -66,7 +66,7 @@ async def test_groups_by_state_rebalances_commits_and_expiries_are_counted() -> 
         sync = SyncRequest("readers", member_id, None, 1, {member_id: b"all"})
         await coordinator.write("readers", lambda state: state.groups.sync(sync))
         await commit(rig, "simple", "letters", 1, 2, 3)
-        found = samples(rig.node.metrics)
+        found = samples(rig.node.local.metrics)
         assert only(found, "kafka_coordinator_group_groupmetadatamanager_") == {
             "numgroups": 2,
             "numgroupsempty": 1,
@@ -85,7 +85,7 @@ async def test_groups_by_state_rebalances_commits_and_expiries_are_counted() -> 
         await coordinator.write("readers", lambda state: state.groups.leave(leaver))
         await rig.clock.run(30 * 60_000)
         await settle()
-        found = samples(rig.node.metrics)
+        found = samples(rig.node.local.metrics)
         assert found["kafka_coordinator_group_groupmetadatamanager_numgroups"] == 0
         counted = only(found, "kafka_server_group_coordinator_metrics_")
         assert (counted["offset_expiration_count"], counted["offset_deletion_count"]) == (3, 0)
@@ -94,51 +94,53 @@ async def test_groups_by_state_rebalances_commits_and_expiries_are_counted() -> 
 
 async def test_a_member_that_is_not_heard_of_is_counted() -> None:
     async with Rig(config={"group.initial.rebalance.delay.ms": "0"}) as rig:
-        coordinator = rig.node.group_coordinator
+        coordinator = rig.node.coordinators.groups
         await coordinator.ensure_topic()
         coordinator.write("readers", lambda state: state.groups.join(JOIN))
         await rig.clock.run(11_000)
-        assert samples(rig.node.metrics)["odradek_group_expired_members_total"] == 1
+        assert samples(rig.node.local.metrics)["odradek_group_expired_members_total"] == 1
         coordinator.write("listeners", lambda state: state.groups.consumer_heartbeat(HEARTBEAT))
         await rig.clock.run(46_000)
-        assert samples(rig.node.metrics)["odradek_group_expired_members_total"] == 2
+        assert samples(rig.node.local.metrics)["odradek_group_expired_members_total"] == 2
 
 
 async def test_many_committed_offsets_are_looked_at_once_a_scrape_and_a_few_at_a_time() -> None:
     async with Rig() as rig:
-        await rig.node.group_coordinator.ensure_topic()
+        await rig.node.coordinators.groups.ensure_topic()
         for group in ("one", "other"):
             await commit(rig, group, "letters", *range(3 * OFFSETS_A_STEP))
         asked = 0
-        find = rig.node.partitions.get
+        find = rig.node.replicas.get
 
         def counted(topic: str, index: int) -> Partition | None:
             nonlocal asked
             asked += topic == "letters"
             return find(topic, index)
 
-        rig.node.partitions.get = counted
+        rig.node.replicas.get = counted
         longest = before = 0
-        for _ in MetricsReader(rig.node.metrics).ask():
+        for _ in MetricsReader(rig.node.local.metrics).ask():
             longest, before = max(longest, asked - before), asked
         assert asked == 2 * 3 * OFFSETS_A_STEP
         assert longest == OFFSETS_A_STEP
 
 
 async def delete(rig: Rig, group: str) -> None:
-    await rig.node.group_coordinator.write(group, lambda state: state.offsets.delete_groups([group]))
+    await rig.node.coordinators.groups.write(group, lambda state: state.offsets.delete_groups([group]))
 
 
 async def test_offsets_of_a_group_that_goes_during_a_scrape(tracebacks: Tracebacks) -> None:
     async with Rig() as rig:
-        await rig.node.group_coordinator.ensure_topic()
+        await rig.node.coordinators.groups.ensure_topic()
         for group in ("one", "other"):
             await commit(rig, group, "letters", *range(OFFSETS_A_STEP + 1))
-        steps = MetricsReader(rig.node.metrics).ask()
+        steps = MetricsReader(rig.node.local.metrics).ask()
         makes = [next(steps)]
         for group in ("one", "other"):
             await delete(rig, group)
         makes += steps
         assert all(make() is None or make() for make in makes)
         assert tracebacks.count == 0
-        assert 'kafka_consumergroup_lag_sum{consumergroup="other",topic="letters"}' not in samples(rig.node.metrics)
+        assert 'kafka_consumergroup_lag_sum{consumergroup="other",topic="letters"}' not in samples(
+            rig.node.local.metrics
+        )

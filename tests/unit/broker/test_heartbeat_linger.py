@@ -34,7 +34,7 @@ REPORTING_NOTHING = {
 async def test_only_a_subscription_waits_for_the_linger(linger_ms: int) -> None:
     async with Rig(config={"group.coordinator.append.linger.ms": str(linger_ms)}) as rig:
         await rig.create("letters")
-        await rig.node.group_coordinator.ensure_topic()
+        await rig.node.coordinators.groups.ensure_topic()
         client = rig.connect()
         client.send("consumer_group_heartbeat", 1, **JOINING)
         if linger_ms:

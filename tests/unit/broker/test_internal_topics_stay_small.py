@@ -40,7 +40,7 @@ async def test_internal_topics_are_compacted_and_say_the_same() -> None:
             assert await producer.produce(b"txn %d" % number, 0) == ["none"]
             assert await producer.end(True) == "none"
             await settle()
-        logs = [rig.node.partitions.get(name, 0).log for name in ("__consumer_offsets", "__transaction_state")]
+        logs = [rig.node.replicas.get(name, 0).log for name in ("__consumer_offsets", "__transaction_state")]
         before = [stored(log) for log in logs]
         assert min(before) >= COMMITS
         for log in logs:
@@ -71,7 +71,7 @@ async def test_batches_of_offsets_begin_with_sequence_0_those_of_transactions_ha
         await client.ask("find_coordinator", 4, key_type=0, coordinator_keys=("readers",))
         await Run(set()).commit_offset(client, 1)
         for name, sequence in (("__consumer_offsets", 0), ("__transaction_state", NO_SEQUENCE)):
-            segment = rig.node.partitions.get(name, 0).log.segments.active
+            segment = rig.node.replicas.get(name, 0).log.segments.active
             found = [header for _, header, _ in whole_batches(segment.file.open(), 0, segment.size)]
             assert {header.base_sequence for header in found} == {sequence}
 
@@ -94,7 +94,7 @@ async def test_topics_deleted_together_leave_one_batch_of_tombstones() -> None:
         await client.ask(
             "offset_commit", 8, group_id="readers", generation_id_or_member_epoch=-1, member_id="", topics=places
         )
-        log = rig.node.partitions.get("__consumer_offsets", 0).log
+        log = rig.node.replicas.get("__consumer_offsets", 0).log
         end = log.log_end_offset
         named = tuple(DeleteTopicState(name=topic, topic_id=None) for topic in ("t", "u"))
         await client.ask("delete_topics", 6, topics=named, timeout=timedelta(seconds=30))

@@ -44,7 +44,7 @@ def results(client: Client, version: int = VERSION) -> list[tuple[str, int]]:
 
 
 def end(rig: Rig, index: int = 0) -> int:
-    partition = rig.node.partitions.get("t", index)
+    partition = rig.node.replicas.get("t", index)
     assert partition is not None
     return partition.log_end_offset
 
@@ -131,9 +131,9 @@ async def test_the_folder_fails_meanwhile(rig: Rig) -> None:
     client = rig.connect()
     client.send("produce", VERSION, **produce("t", {0: BOMB}))
     await settle()
-    (log_dir,) = rig.node.logs.usable_dirs
+    (log_dir,) = rig.node.replicas.logs.usable_dirs
     assert isinstance(log_dir, LogDir)
-    rig.node.logs.fail_folder(log_dir, OSError("gone"))
+    rig.node.replicas.logs.fail_folder(log_dir, OSError("gone"))
     run_next(rig)
     await settle()
     assert [code for code, _ in results(client)] == ["kafka_storage_error"]

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from broker.handlers.fetch import READ_AT_ONCE
 from broker.network.gradual_reply import PIECE
+from broker.replicas.records_read import READ_AT_ONCE
 from tests.doubles.clock import settle
 from tests.doubles.files import Fault
 from tests.unit.broker.rig import HIGH_WATER, Client, Rig
@@ -144,11 +144,11 @@ async def test_records_of_a_topic_that_is_deleted_meanwhile_are_sent(rig: Rig) -
 async def test_a_topic_deleted_before_anything_was_sent_ends_the_connection(rig: Rig) -> None:
     client = rig.connect()
     client.send("fetch", 12, **EVERYTHING)
-    for log in rig.node.logs.logs.values():
+    for log in rig.node.replicas.logs.logs.values():
         log.retire()
     assert await client.closed()
     assert client.replies() == []
-    assert not rig.node.logs.failed_folders
+    assert not rig.node.replicas.logs.failed_folders
 
 
 async def test_a_device_that_fails_meanwhile_ends_the_connection(rig: Rig) -> None:
@@ -157,4 +157,4 @@ async def test_a_device_that_fails_meanwhile_ends_the_connection(rig: Rig) -> No
     client.transport.take()
     assert await client.closed()
     assert client.replies() == []
-    assert rig.node.logs.failed_folders
+    assert rig.node.replicas.logs.failed_folders

@@ -43,7 +43,7 @@ async def epochs_of_batches(client: Client) -> list[int]:
 
 
 def leader_epoch(rig: Rig) -> int:
-    topic = rig.node.cache.topic("t")
+    topic = rig.node.cluster.cache.topic("t")
     assert topic is not None
     return topic.partitions[0].leader_epoch
 
@@ -147,7 +147,7 @@ async def test_a_consumer_of_an_older_epoch_gets_to_know_the_leader(version: int
     await rig.start()
     await rig.create("t")
     rig = await restarted(rig, clean=True)
-    topic = rig.node.cache.topic("t")
+    topic = rig.node.cluster.cache.topic("t")
     assert topic is not None
     module = importlib.import_module(f"kio.schema.fetch.v{version}.request")
     asked = module.FetchPartition(partition=0, current_leader_epoch=0, fetch_offset=0, partition_max_bytes=100)

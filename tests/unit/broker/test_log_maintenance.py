@@ -11,15 +11,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from broker.config.broker_config import BrokerConfig
-from broker.partitions.log_maintenance import LogMaintenance
-from broker.partitions.partition import Partition
 from broker.periodic import Periodic
+from broker.replicas.log_maintenance import LogMaintenance
+from broker.replicas.partition import Partition
 from protocol.errors import OffsetOutOfRange, PolicyViolation
-from storage.append_types import LogConfig
+from storage.append_types import AppendOrigin, LogConfig
 from storage.log.retention import delete_old_segments
 from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import Fault
-from tests.unit.storage.cleaning import end_txn, put, records
+from tests.unit.storage.cleaner.cleaning import end_txn, keyed, put, records
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents
 
 PERIODS = {
@@ -41,15 +41,31 @@ def checkpoint(rig: Rig, name: str) -> list[str]:
     return file.pread(1000, 0).decode().splitlines()[2:]
 
 
+def produce(partition: Partition, data: memoryview) -> None:
+    partition.append(data, AppendOrigin.CLIENT, NOW)
+
+
+def led(topic: str, log: UnifiedLog) -> Partition:
+    partition = Partition(topic, TOPIC_ID, 0, log, 0, lambda _: None)
+    partition.lead(0)
+    return partition
+
+
 class Hosted:
     """Partitions of one rig, maintained in periods of their own."""
 
     def __init__(self, **config: object) -> None:
         self.rig = Rig(config=LogConfig(**config))  # type: ignore[arg-type]
         self.log = self.rig.log()
-        self.partition = Partition("t", TOPIC_ID, 0, self.log, 0, lambda _: None)
+        self.partition = led("t", self.log)
         self.partitions: dict[tuple[str, int], Any] = {("t", 0): self.partition}
         self.periodic = Periodic(self.rig.clock)
+
+    def append(self, data: memoryview | None = None) -> None:
+        produce(self.partition, batch() if data is None else data)
+
+    def put(self, *pairs: tuple[bytes | None, bytes | None], **options: Any) -> None:
+        self.append(keyed(*pairs, **options))
 
     async def start(self, **periods: int | str) -> None:
         partitions = self.partitions
@@ -75,13 +91,13 @@ class Hosted:
 
 async def test_retention_comes_half_a_minute_after_the_start_and_then_every_five_minutes() -> None:
     hosted = Hosted(retention_ms=1000, file_delete_delay_ms=1)
-    append(hosted.log, batch(timestamp=NOW))
+    hosted.append(batch(timestamp=NOW))
     await hosted.start()
     await hosted.pass_ms(29_999)
     assert hosted.log.log_start_offset == 0
     await hosted.pass_ms(1)
     assert hosted.log.log_start_offset == 1
-    append(hosted.log, batch(timestamp=NOW))
+    hosted.append(batch(timestamp=NOW))
     await hosted.pass_ms(299_999)
     assert hosted.log.log_start_offset == 1
     await hosted.pass_ms(1)
@@ -90,7 +106,7 @@ async def test_retention_comes_half_a_minute_after_the_start_and_then_every_five
 
 async def test_records_not_yet_below_the_high_watermark_stay() -> None:
     hosted = Hosted(retention_ms=1000, flush_messages=1)
-    append(hosted.log, batch(timestamp=NOW))
+    hosted.append(batch(timestamp=NOW))
     hosted.rig.workers.drop_all()
     await hosted.start()
     hosted.rig.clock.advance(300_000)
@@ -102,7 +118,7 @@ async def test_records_not_yet_below_the_high_watermark_stay() -> None:
 async def test_a_checkpoint_that_finds_no_room_is_no_bug_and_is_written_the_next_time() -> None:
     hosted = Hosted()
     fs = hosted.rig.files
-    append(hosted.log)
+    hosted.append()
     await hosted.start()
     fs.inject(Fault("open", 1, errno.ENOSPC, path_part="replication-offset-checkpoint"))
     with capture_logs() as lines:
@@ -122,8 +138,8 @@ async def test_one_log_that_retention_fails_for_keeps_no_other_waiting(monkeypat
     monkeypatch.setattr("storage.log.retention.delete_old_segments", fail_first)
     hosted = Hosted(retention_ms=1000, file_delete_delay_ms=1)
     other = hosted.rig.log("u")
-    hosted.partitions["u", 0] = Partition("u", TOPIC_ID, 0, other, 0, lambda _: None)
     append(other, batch(timestamp=NOW))
+    hosted.partitions["u", 0] = led("u", other)
     await hosted.start()
     await hosted.pass_ms(30_000)
     assert other.log_start_offset == 1
@@ -131,7 +147,7 @@ async def test_one_log_that_retention_fails_for_keeps_no_other_waiting(monkeypat
 
 async def test_idle_producers_are_forgotten() -> None:
     hosted = Hosted()
-    append(hosted.log, batch(timestamp=NOW, producer_id=4))
+    hosted.append(batch(timestamp=NOW, producer_id=4))
     await hosted.start()
     await hosted.pass_ms(23 * 3600_000)
     assert 4 in hosted.log.producers.producers
@@ -142,7 +158,7 @@ async def test_idle_producers_are_forgotten() -> None:
 async def test_checkpoints_are_written_when_they_change() -> None:
     hosted = Hosted()
     for _ in range(3):
-        append(hosted.log)
+        hosted.append()
     hosted.log.flush()
     hosted.log.increment_log_start_offset(2)
     hosted.rig.workers.run_all()
@@ -160,7 +176,7 @@ async def test_checkpoints_are_written_when_they_change() -> None:
 async def test_flushes_by_time() -> None:
     hosted = Hosted(flush_ms=1000)
     await hosted.start(**{"log.flush.scheduler.interval.ms": 500})
-    append(hosted.log)
+    hosted.append()
     await hosted.pass_ms(500)
     assert hosted.log.flushed.offset == 0
     await hosted.pass_ms(500)
@@ -170,7 +186,7 @@ async def test_flushes_by_time() -> None:
 def test_deleting_records_is_bounded_by_the_high_watermark() -> None:
     hosted = Hosted(flush_messages=1)
     for _ in range(4):
-        append(hosted.log)
+        hosted.append()
     with pytest.raises(OffsetOutOfRange):
         hosted.partition.delete_records(1)
     assert hosted.partition.delete_records(-1) == 0
@@ -186,26 +202,26 @@ def test_deleting_records_is_bounded_by_the_high_watermark() -> None:
 # -- compaction
 
 
-def fill(rig: Rig, log: UnifiedLog) -> None:
+def fill(rig: Rig, partition: Partition) -> None:
     for value in (b"1", b"2"):
-        put(log, (b"a", value))
-    log.roll()
-    put(log, (b"last", b"record"))
+        produce(partition, keyed((b"a", value)))
+    partition.log.roll()
+    produce(partition, keyed((b"last", b"record")))
     rig.workers.run_all()
-    log.flush()
+    partition.log.flush()
     rig.workers.run_all()
 
 
 async def test_a_compacted_log_is_cleaned_soon_and_looked_at_every_backoff() -> None:
     hosted = Hosted(compact=True)
-    fill(hosted.rig, hosted.log)
+    fill(hosted.rig, hosted.partition)
     await hosted.start()
     await hosted.pass_ms(10)
     assert [one.value for one in records(hosted.log)] == [b"2", b"record"]
-    put(hosted.log, (b"a", b"3"))
+    hosted.put((b"a", b"3"))
     hosted.log.config = LogConfig(compact=True, min_cleanable_dirty_ratio=0.0)
     hosted.log.roll()
-    put(hosted.log, (b"b", b"1"))
+    hosted.put((b"b", b"1"))
     hosted.rig.workers.run_all()
     hosted.log.flush()
     hosted.rig.workers.run_all()
@@ -218,7 +234,7 @@ async def test_a_compacted_log_is_cleaned_soon_and_looked_at_every_backoff() -> 
 
 async def test_without_the_cleaner_compacted_logs_only_grow() -> None:
     hosted = Hosted(compact=True, retention_ms=1000)
-    fill(hosted.rig, hosted.log)
+    fill(hosted.rig, hosted.partition)
     await hosted.start(**{"log.cleaner.enable": "false"})
     await hosted.pass_ms(600_000)
     assert len(records(hosted.log)) == 3
@@ -226,7 +242,7 @@ async def test_without_the_cleaner_compacted_logs_only_grow() -> None:
 
 async def test_the_cleaner_applies_retention_to_logs_that_compact_and_delete() -> None:
     hosted = Hosted(compact=True, delete=True, retention_ms=500)
-    fill(hosted.rig, hosted.log)
+    fill(hosted.rig, hosted.partition)
     await hosted.start()
     await hosted.pass_ms(3000)
     assert hosted.log.log_start_offset == hosted.log.log_end_offset
@@ -250,8 +266,8 @@ async def test_the_cleaners_threads_may_be_changed_while_it_runs() -> None:
 async def test_a_stop_ends_compaction_in_the_middle_and_leaves_nothing_behind() -> None:
     hosted = Hosted(compact=True)
     for number in range(3000):
-        put(hosted.log, (b"%d" % number, b"v"))
-    fill(hosted.rig, hosted.log)
+        hosted.put((b"%d" % number, b"v"))
+    fill(hosted.rig, hosted.partition)
     await hosted.start()
     while not any(name.endswith(".log.cleaned") for name in hosted.rig.fs.listdir(hosted.log.folder)):
         await asyncio.sleep(0)
@@ -268,15 +284,16 @@ async def test_a_stop_ends_compaction_in_the_middle_and_leaves_nothing_behind() 
 async def test_a_log_deleted_while_it_is_compacted_is_let_go() -> None:
     hosted = Hosted(compact=True)
     for number in range(3000):
-        put(hosted.log, (b"%d" % number, b"v"))
-    fill(hosted.rig, hosted.log)
+        hosted.put((b"%d" % number, b"v"))
+    fill(hosted.rig, hosted.partition)
     await hosted.start()
     await asyncio.sleep(0)
     hosted.rig.clock.advance(1)
     assert hosted.maintenance.cleaner.is_busy_with(hosted.log)
     hosted.rig.manager.delete_log_soon("t", 0)
     made = hosted.rig.log()
-    fill(hosted.rig, made)
+    hosted.partitions["t", 0] = again = led("t", made)
+    fill(hosted.rig, again)
     for _ in range(3):
         await hosted.pass_ms(2000)
     assert [one.value for one in records(made)] == [b"2", b"record"]
@@ -285,7 +302,7 @@ async def test_a_log_deleted_while_it_is_compacted_is_let_go() -> None:
 
 async def test_producers_expire_by_the_configuration_of_today() -> None:
     hosted = Hosted()
-    put(hosted.log, (b"a", b"1"), producer_id=7)
+    hosted.put((b"a", b"1"), producer_id=7)
     await hosted.start()
     hosted.maintenance.reconfigure(CLEANER.with_dynamic({}, {"producer.id.expiration.ms": "1000"}))
     await hosted.pass_ms(PERIODS["producer.id.expiration.check.interval.ms"])
@@ -303,7 +320,7 @@ def test_what_was_committed_before_a_stop_is_stable_though_no_snapshot_tells() -
     for name in rig.fs.listdir(log.folder):
         if name.endswith(".snapshot"):
             rig.fs.unlink(f"{log.folder}/{name}")
-    partition = Partition("t", TOPIC_ID, 0, rig.reopen(), 0, lambda _: None)
+    partition = led("t", rig.reopen())
     assert partition.last_stable_offset == 2
 
 
@@ -311,7 +328,7 @@ async def test_indexes_that_nobody_asks_for_a_minute_or_two_are_dropped_and_come
     hosted = Hosted(segment_bytes=300, index_interval_bytes=1)
     log = hosted.log
     for _ in range(12):
-        append(log, batch(b"x" * 40))
+        hosted.append(batch(b"x" * 40))
     first, second, *_ = log.segments
     found = [one.offset_index.entries() for one in (first, second)]
     assert all(found)

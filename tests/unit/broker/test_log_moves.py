@@ -82,7 +82,7 @@ async def test_the_copy_is_told_of_while_it_grows() -> None:
         await rig.create("t")
         client = rig.connect()
         await append(client, b"before")
-        partition = rig.node.partitions.get("t", 0)
+        partition = rig.node.replicas.get("t", 0)
         assert partition is not None
         partition.log.removal.unsynced += 1  # so that it waits
         assert await move(client, "/two") == "none"
@@ -120,12 +120,12 @@ async def test_records_deleted_during_a_move_stay_deleted(folder: str) -> None:
         assert await move(client, "/two") == "none"
         (told,) = [answer(reply, "delete_records", 2) for reply in other.replies()]
         assert told.topics[0].partitions[0].error_code.name == ("kafka_storage_error" if folder else "none")
-        assert rig.node.logs.failed_folders == ({folder.rstrip("/")} if folder else set())
+        assert rig.node.replicas.logs.failed_folders == ({folder.rstrip("/")} if folder else set())
         disk = rig.fs.copy()
     if not folder:
         disk.crash(Unsynced.LOST)
         async with Rig(fs=disk, clock=rig.clock, seed=2, config=FOLDERS) as again:
-            log = again.node.logs.get("t", 0)
+            log = again.node.replicas.logs.get("t", 0)
             assert log is not None
             assert (log.folder, log.log_start_offset) == ("/two/t-0", 2)
 
@@ -135,7 +135,7 @@ async def test_a_stop_gives_a_move_up() -> None:
         await rig.create("t")
         client = rig.connect()
         await append(client, b"before")
-        partition = rig.node.partitions.get("t", 0)
+        partition = rig.node.replicas.get("t", 0)
         assert partition is not None
         partition.log.removal.unsynced += 1
         assert await move(client, "/two") == "none"
@@ -163,7 +163,7 @@ async def test_a_stop_does_not_wait_for_a_move_that_waits_for_room() -> None:
     await rig.start()
     await rig.create("t")
     await append(rig.connect(), b"a")
-    here = rig.node.logs.get("t", 0).folder.rpartition("/")[0]
+    here = rig.node.replicas.logs.get("t", 0).folder.rpartition("/")[0]
 
     def full(operation: str, path: str) -> None:
         if operation == "rename" and path == f"{here}/t-0":
@@ -206,8 +206,8 @@ async def test_a_partition_that_is_still_to_come_is_made_in_the_folder_that_was_
         for path in ("/two", "/three"):  # the last one counts
             assert await move(client, path, index=1) == "unknown_topic_or_partition"
         await rig.create("t", 4)
-        assert rig.node.logs.get("t", 1).folder == "/three/t-1"
-        assert Counter(one.folder.rpartition("/")[0] for one in rig.node.logs.logs.values()) == {
+        assert rig.node.replicas.logs.get("t", 1).folder == "/three/t-1"
+        assert Counter(one.folder.rpartition("/")[0] for one in rig.node.replicas.logs.logs.values()) == {
             "/one": 2,
             "/two": 1,
             "/three": 1,
@@ -218,10 +218,10 @@ async def test_a_folder_that_failed_is_preferred_by_nobody() -> None:
     async with Rig(config=FOLDERS) as rig:
         client = rig.connect()
         assert await move(client, "/three") == "unknown_topic_or_partition"
-        rig.node.logs.fail_folder(rig.node.logs.log_dir("/three"), OSError(errno.EIO, "gone"))
+        rig.node.replicas.logs.fail_folder(rig.node.replicas.logs.log_dir("/three"), OSError(errno.EIO, "gone"))
         assert await move(client, "/three") == "kafka_storage_error"
         await rig.create("t")
-        assert rig.node.logs.get("t", 0).folder == "/one/t-0"
+        assert rig.node.replicas.logs.get("t", 0).folder == "/one/t-0"
 
 
 async def test_a_log_that_could_not_be_made_is_made_in_the_preferred_folder_later() -> None:
@@ -230,7 +230,7 @@ async def test_a_log_that_could_not_be_made_is_made_in_the_preferred_folder_late
         assert await move(client, "/three") == "unknown_topic_or_partition"
         rig.fs.open("/three/t-0", create=True).close()  # where its folder would be
         await rig.create("t")
-        assert rig.node.logs.get("t", 0) is None
+        assert rig.node.replicas.logs.get("t", 0) is None
         rig.fs.unlink("/three/t-0")
         await rig.clock.run(RETRY_MS)
-        assert rig.node.logs.get("t", 0).folder == "/three/t-0"
+        assert rig.node.replicas.logs.get("t", 0).folder == "/three/t-0"

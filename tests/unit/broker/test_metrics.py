@@ -15,6 +15,7 @@ from broker.monitoring.collector import kafka_name
 from broker.monitoring.loop_lag import PERIOD_MS, LoopLag
 from broker.monitoring.metrics import TIME_BOUNDS_MS, Histogram, Metrics
 from broker.monitoring.node_metrics import register_gauges
+from broker.replicas.partition import Role
 from storage.shortages import Shortages
 from tests.doubles.clock import ManualClock
 from tests.unit.broker.scraping import only, samples, scrape
@@ -175,9 +176,9 @@ class Sessions(SimpleNamespace):
         return 3
 
 
-def partition(topic: str, index: int, size: int, offline: bool = False) -> SimpleNamespace:
-    log = SimpleNamespace(is_offline=offline, size=size, segments=[0, 0], log_start_offset=5, log_end_offset=9)
-    return SimpleNamespace(topic=topic, index=index, log=log)
+def partition(topic: str, index: int, size: int, role: Role = Role.LEADER) -> SimpleNamespace:
+    log = SimpleNamespace(size=size, segments=[0, 0], log_start_offset=5, log_end_offset=9)
+    return SimpleNamespace(topic=topic, index=index, role=role, log=log)
 
 
 def gauges(metrics: Metrics) -> None:
@@ -186,7 +187,7 @@ def gauges(metrics: Metrics) -> None:
     purgatories = {name: Purgatory(name, wheel) for name in ("Fetch", "Produce", "Rebalance", "Heartbeat")}
     purgatories["Fetch"].try_complete_else_watch(Waiting(), [("a", 0), ("a", 1)], 100)
     parts: dict[str, Any] = {
-        "partitions": [partition("a", 0, 10), partition("a", 1, 20, offline=True)],
+        "partitions": [partition("a", 0, 10), partition("a", 1, 20, Role.OFFLINE)],
         "server": SimpleNamespace(connections=["one"], created=7, closed=6),
         "fetch_sessions": Sessions(partitions=12, evictions=4),
         "shortages": Shortages(lambda: 0.0),

@@ -18,7 +18,7 @@ from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteR
 from kio.schema.delete_topics.v6.request import DeleteTopicState
 
 from broker.network.server import ListenError
-from broker.partitions.partition import Partition
+from broker.replicas.partition import Partition
 from broker.stopping import Stopped
 from protocol.errors import KafkaStorage
 from storage.folders.log_dirs import LogDirError
@@ -120,7 +120,7 @@ class NodeMachine(RuleBasedStateMachine):
             assert all(name.rpartition("-")[2].isdecimal() for name in names), names
         hosted = [name for path in FOLDERS for name in self.fs.listdir(path) if name.rpartition("-")[2].isdecimal()]
         assert len(set(hosted)) == len(hosted)
-        assert not any(one.log.is_offline for one in self.rig.node.partitions)
+        assert not any(one.log.is_offline for one in self.rig.node.replicas)
         for name in self.known.uncertain:
             self.learn(name)
         self.known.uncertain.clear()
@@ -128,7 +128,7 @@ class NodeMachine(RuleBasedStateMachine):
 
     def learn(self, name: str) -> None:
         """What has become of a topic that was asked for, or was to go."""
-        topic = self.rig.node.cache.topic(name)
+        topic = self.rig.node.cluster.cache.topic(name)
         for index in range(PARTITIONS):
             log = self.known.logs.pop((name, index), None)
             if topic is not None:
@@ -175,14 +175,14 @@ class NodeMachine(RuleBasedStateMachine):
         )
         if topic in self.known.uncertain:
             return
-        existed = self.rig.node.cache.topic(topic)
+        existed = self.rig.node.cluster.cache.topic(topic)
         self.known.uncertain.add(topic)
         done = self.run(self.ask("create_topics", 7, topics=(wanted,), timeout=SECOND, validate_only=False))
         if done is not None:
             name = done.topics[0].error_code.name
             if name != REFUSED:
                 assert (existed is not None) == (name == "topic_already_exists")
-            assert (self.rig.node.cache.topic(topic) is not None) == (existed is not None or name == "none")
+            assert (self.rig.node.cluster.cache.topic(topic) is not None) == (existed is not None or name == "none")
             if name == "none":
                 for index in range(PARTITIONS):
                     self.known.logs[topic, index] = Log(done.topics[0].topic_id)
@@ -193,7 +193,7 @@ class NodeMachine(RuleBasedStateMachine):
     def delete(self, topic: str) -> None:
         if topic in self.known.uncertain:
             return
-        existed = self.rig.node.cache.topic(topic)
+        existed = self.rig.node.cluster.cache.topic(topic)
         self.known.uncertain.add(topic)
         named = DeleteTopicState(name=topic, topic_id=None)
         done = self.run(self.ask("delete_topics", 6, topics=(named,), timeout=SECOND))
@@ -227,7 +227,7 @@ class NodeMachine(RuleBasedStateMachine):
 
     @rule(topic=st.sampled_from(TOPICS), index=st.integers(0, PARTITIONS - 1), share=st.floats(0, 1))
     def delete_records(self, topic: str, index: int, share: float) -> None:
-        partition = self.rig.node.partitions.get(topic, index)
+        partition = self.rig.node.replicas.get(topic, index)
         log = self.known.logs.get((topic, index))
         if partition is None or log is None or topic in self.known.uncertain:
             return
@@ -354,7 +354,7 @@ class NodeMachine(RuleBasedStateMachine):
 
     def partitions(self) -> Iterator[tuple[Log, Partition]]:
         for (topic, index), log in self.known.logs.items():
-            partition = self.rig.node.partitions.get(topic, index) if hasattr(self.rig.node, "partitions") else None
+            partition = self.rig.node.replicas.get(topic, index) if hasattr(self.rig, "node") else None
             if partition is not None and topic not in self.known.uncertain and not partition.log.is_offline:
                 yield log, partition
 
@@ -366,7 +366,7 @@ class NodeMachine(RuleBasedStateMachine):
     def what_was_promised_holds(self) -> None:
         if self.trapped is not None:
             self.end(None, 0)
-        elif self.rig.node.unusable.is_set():
+        elif self.rig.node.state.unusable.is_set():
             self.stop(None, 0)
         else:
             self.check()
@@ -381,14 +381,14 @@ class NodeMachine(RuleBasedStateMachine):
             self.workers.at_once = False
 
     def check_topic(self, name: str) -> None:
-        topic = self.rig.node.cache.topic(name)
+        topic = self.rig.node.cluster.cache.topic(name)
         keys = [(name, index) for index in range(PARTITIONS)]
         if name in self.known.uncertain:
             return
         assert [key in self.known.logs for key in keys] == [topic is not None] * PARTITIONS
         for key in keys:
             if topic is not None:
-                partition = self.rig.node.partitions.get(*key)
+                partition = self.rig.node.replicas.get(*key)
                 assert partition is not None
                 assert self.known.logs[key].topic_id == topic.id == partition.topic_id
 

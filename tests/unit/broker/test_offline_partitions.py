@@ -48,9 +48,9 @@ async def rig() -> AsyncIterator[Rig]:
 
 def keys(rig: Rig, topic: str) -> tuple[str, str]:
     """A group or transactional id whose partition is online, and one whose partition is not."""
-    known = rig.node.cache.topic(topic)
+    known = rig.node.cluster.cache.topic(topic)
     assert known is not None
-    (offline,) = rig.node.partitions.offline_of(known)
+    (offline,) = rig.node.replicas.offline_of(known)
     names = [f"key{number}" for number in range(20)]
     return (
         next(name for name in names if partition_for(name, 2) != offline),
@@ -63,7 +63,7 @@ async def subjects(rig: Rig) -> Subjects:
     made = Producer(rig.connect(), producer)
     assert await made.init() == "none"
     group = keys(rig, "__consumer_offsets")[1]
-    topic = rig.node.cache.topic("t")
+    topic = rig.node.cluster.cache.topic("t")
     assert topic is not None
     return Subjects(topic.id.hex, OFFLINE, group, transactional_id, producer, made.producer_id, made.epoch)
 

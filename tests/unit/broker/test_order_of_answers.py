@@ -45,7 +45,7 @@ async def test_topics_come_as_their_ids_are_asked() -> None:
     async with Rig() as rig:
         for name in NAMES:
             await rig.create(name)
-        ids = [UUID(int=7), *(topic.id for topic in rig.node.cache.image.topics), UUID(int=3)]
+        ids = [UUID(int=7), *(topic.id for topic in rig.node.cluster.cache.image.topics), UUID(int=3)]
         topics = [MetadataRequestTopic(topic_id=one, name=None) for one in ids]
         assert [topic.topic_id for topic in await ask(rig, topics)] == ids
 
@@ -88,7 +88,7 @@ async def test_groups_come_as_asked(api: str, version: int, field: str) -> None:
     if api != "delete_groups":
         fields["include_authorized_operations"] = False
     async with Rig() as rig:
-        await rig.node.group_coordinator.ensure_topic()
+        await rig.node.coordinators.groups.ensure_topic()
         found = await rig.connect().ask(api, version, **fields)
     groups = [one.group_id for one in (found.results if api == "delete_groups" else found.groups)]
     assert groups == (asked[:-1] if api == "delete_groups" else asked)
@@ -112,8 +112,8 @@ async def join(client: Client, group: str) -> None:
 
 async def test_groups_and_transactions_are_listed_by_name() -> None:
     async with Rig(config={"group.initial.rebalance.delay.ms": "0"}) as rig:
-        await rig.node.group_coordinator.ensure_topic()
-        await rig.node.transaction_coordinator.ensure_topic()
+        await rig.node.coordinators.groups.ensure_topic()
+        await rig.node.coordinators.transactions.ensure_topic()
         client = rig.connect()
         for name in NAMES:
             await join(client, name)

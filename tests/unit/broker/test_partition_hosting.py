@@ -77,7 +77,7 @@ async def test_a_partition_whose_log_cannot_be_made_is_offline_until_it_can(oper
         rig.fs.hook = None
         await rig.clock.run(RETRY_MS)
         assert [await append(client, "t", index) for index in range(3)] == ["none"] * 3
-        assert [rig.node.partitions.get("t", index).log_end_offset for index in range(3)] == [3, 1, 3]
+        assert [rig.node.replicas.get("t", index).log_end_offset for index in range(3)] == [3, 1, 3]
 
 
 async def test_added_partitions_whose_logs_cannot_be_made_are_offline_until_they_can() -> None:
@@ -121,7 +121,7 @@ async def test_a_node_starts_without_the_logs_that_cannot_be_made() -> None:
         rig.fs.hook = None
         await rig.clock.run(RETRY_MS)
         assert await append(after.connect(), "t", 1) == "none"
-        assert after.node.partitions.get("t", 1).leader_epoch == 2
+        assert after.node.replicas.get("t", 1).leader_epoch == 2
 
 
 async def test_a_log_made_late_has_the_newest_configuration() -> None:
@@ -131,7 +131,7 @@ async def test_a_log_made_late_has_the_newest_configuration() -> None:
         await rig.configure("t", max_message_bytes="2000", segment_index_bytes="8000")
         rig.fs.hook = None
         await rig.clock.run(RETRY_MS)
-        config = rig.node.partitions.get("t", 0).log.config
+        config = rig.node.replicas.get("t", 0).log.config
         assert (config.max_message_bytes, config.segment_index_bytes) == (2000, 8000)
 
 
@@ -150,7 +150,7 @@ async def test_a_topic_cut_short_by_a_power_failure_is_there_with_its_logs_or_no
         fs = stopped[0]
         fs.crash(unsynced)
         async with Rig(fs=fs, clock=rig.clock, seed=2) as after:
-            there = [one.index for one in after.node.partitions if one.topic == "t"]
+            there = [one.index for one in after.node.replicas if one.topic == "t"]
             assert there in ([], [0, 1])
             assert sorted(folder_names(fs)) == ["kept-0", *(f"t-{index}" for index in there)]
             if not there:
@@ -170,7 +170,7 @@ async def test_what_a_failed_deletion_left_is_no_part_of_the_topic_made_anew() -
         assert folders(rig, "t") == ["t-0"]
         rig.fs.hook = None
         await rig.create("t")
-        assert rig.node.partitions.get("t", 0).log_end_offset == 0
+        assert rig.node.replicas.get("t", 0).log_end_offset == 0
 
 
 async def test_of_two_that_create_one_topic_at_once_one_wins_with_its_logs() -> None:
@@ -198,7 +198,7 @@ async def test_a_topic_deleted_while_partitions_are_added_is_gone_with_them() ->
             "unknown_topic_or_partition",
         )
         deleting.transport.reset()
-        assert len(rig.node.partitions) == 0
+        assert len(rig.node.replicas) == 0
         assert [name for name in folders(rig, "t") if not name.endswith("-delete")] == []
         await rig.create("t", 4)
         assert [await append(growing, "t", index) for index in range(4)] == ["none"] * 4
@@ -233,20 +233,20 @@ def send_anew(rig: Rig, partitions: int = 1) -> tuple[Client, Client]:
 async def test_a_topic_made_anew_in_the_same_write_has_nothing_of_the_old_one() -> None:
     async with Rig() as rig:
         await rig.create("t", 3, max_message_bytes="1000")
-        old = rig.node.cache.topic("t").id
+        old = rig.node.cluster.cache.topic("t").id
         client = rig.connect()
         assert [await append(client, "t", index) for index in range(3)] == ["none"] * 3
-        batches = rig.node.metadata_log.log.log_end_offset
+        batches = rig.node.cluster.metadata_log.log.log_end_offset
         deleting, creating = send_anew(rig, 2)
         await settle()
         assert answer(deleting.replies()[0], "delete_topics", 6).responses[0].error_code.name == "none"
         assert answer(creating.replies()[0], "create_topics", 7).topics[0].error_code.name == "none"
-        assert rig.node.metadata_log.log.log_end_offset == batches + 4
-        assert rig.node.cache.topic("t").id != old
-        assert [one.key for one in rig.node.partitions] == [("t", 0), ("t", 1)]
-        for partition in rig.node.partitions:
+        assert rig.node.cluster.metadata_log.log.log_end_offset == batches + 4
+        assert rig.node.cluster.cache.topic("t").id != old
+        assert [one.key for one in rig.node.replicas] == [("t", 0), ("t", 1)]
+        for partition in rig.node.replicas:
             assert (partition.log_end_offset, partition.log.config.max_message_bytes) == (0, 1_048_588)
-            assert partition.topic_id == partition.log.topic_id == rig.node.cache.topic("t").id
+            assert partition.topic_id == partition.log.topic_id == rig.node.cluster.cache.topic("t").id
         assert [await append(client, "t", index) for index in range(3)] == ["none"] * 2 + ["unknown_topic_or_partition"]
         assert [name for name in folders(rig, "t") if not name.endswith("-delete")] == ["t-0", "t-1"]
         assert len([name for name in folders(rig, "t") if name.endswith("-delete")]) == 3
@@ -259,13 +259,13 @@ async def test_a_topic_made_anew_survives_a_power_failure_as_the_old_or_the_new_
         rig = Rig()
         await rig.start()
         await rig.create("t", 2, flush_messages="1")
-        old = rig.node.cache.topic("t").id
+        old = rig.node.cluster.cache.topic("t").id
         assert [await append(rig.connect(), "t", index) for index in (0, 1)] == ["none"] * 2
         stopped = copied_after(rig, survived)
         _, creating = send_anew(rig, 2)
         await settle()
         assert answer(creating.replies()[0], "create_topics", 7).topics[0].error_code.name == "none"
-        new = rig.node.cache.topic("t").id
+        new = rig.node.cluster.cache.topic("t").id
         await rig.stop()
         if not stopped:
             break
@@ -273,10 +273,10 @@ async def test_a_topic_made_anew_survives_a_power_failure_as_the_old_or_the_new_
         fs.crash(unsynced)
         async with Rig(fs=fs, clock=rig.clock, seed=2) as after:
             await settle()
-            found = after.node.cache.topic("t").id
+            found = after.node.cluster.cache.topic("t").id
             assert found in (old, new)
             assert sorted(folder_names(fs)) == ["t-0", "t-1"]
-            for partition in after.node.partitions:
+            for partition in after.node.replicas:
                 assert partition.topic_id == partition.log.topic_id == found
                 assert partition.log_end_offset == (1 if found == old else 0)
             outcomes.add(found == old)
@@ -303,7 +303,7 @@ async def test_a_group_topic_made_anew_in_the_same_write_is_loaded_anew() -> Non
         assert await committed_offset(client) == -1
         await run.commit_offset(client, 7)
         assert await committed_offset(client) == 7
-        assert rig.node.partitions.get("__consumer_offsets", 0).log_end_offset == 1
+        assert rig.node.replicas.get("__consumer_offsets", 0).log_end_offset == 1
 
 
 # -- internal topics
@@ -363,5 +363,5 @@ async def test_a_topic_created_while_a_folder_fails_is_made_in_the_others(operat
         assert "kafka_storage_error" in [await append(client, "t", index) for index in range(4)]
         await rig.clock.run(RETRY_MS)
         assert [await append(client, "t", index) for index in range(4)] == ["none"] * 4
-        assert sorted(rig.node.logs.failed_folders) == ["/two"]
-        assert {one.log.folder.rpartition("/")[0] for one in rig.node.partitions if one.topic == "t"} == {"/one"}
+        assert sorted(rig.node.replicas.logs.failed_folders) == ["/two"]
+        assert {one.log.folder.rpartition("/")[0] for one in rig.node.replicas if one.topic == "t"} == {"/one"}

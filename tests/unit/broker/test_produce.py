@@ -104,7 +104,7 @@ async def test_a_failing_flush_is_told_at_once_and_never_acknowledged() -> None:
 async def test_a_partition_that_changes_its_folder_refuses_without_a_log_start() -> None:
     """Kafka's ReplicaManager expects NOT_LEADER_OR_FOLLOWER: it is no failed produce request."""
     rig, _ = await queued()
-    partition = rig.node.partitions.get("t", 0)
+    partition = rig.node.replicas.get("t", 0)
     assert partition is not None
     partition.log.held_back = True
     told = await rig.connect().ask("produce", 9, **produce("t", {0: batch(b"a")}))
@@ -125,7 +125,7 @@ async def test_what_is_not_flushed_in_time_is_told_as_timed_out() -> None:
     workers.run_all()
     await settle()
     assert results(client) == []
-    assert rig.node.partitions.get("t", 0).high_watermark == 1
+    assert rig.node.replicas.get("t", 0).high_watermark == 1
     await rig.stop()
 
 
@@ -136,7 +136,7 @@ async def test_deleting_the_topic_answers_who_waits() -> None:
     await rig.delete("t")
     await settle()
     assert results(client) == [("unknown_topic_or_partition", -1)]
-    assert rig.node.delayed_produce.purgatory.watched == 0
+    assert rig.node.replicas.produce_purgatory.watched == 0
     await rig.stop()
 
 
@@ -159,11 +159,11 @@ async def test_acknowledged_and_flushed_survives_a_power_failure() -> None:
     await settle()
     assert results(client) == [("none", 0)]
     client.send("produce", 9, **produce("t", {0: batch(b"lost")}))
-    topic_id = rig.node.cache.topic("t").id
+    topic_id = rig.node.cluster.cache.topic("t").id
     producer = await rig.connect().ask("init_producer_id", 4, transactional_id=None, transaction_timeout=_MINUTE)
     after = await rig.crash(Unsynced.LOST)
-    assert after.node.cache.topic("t").id == topic_id
-    assert after.node.partitions.get("t", 0).log_end_offset == 1
+    assert after.node.cluster.cache.topic("t").id == topic_id
+    assert after.node.replicas.get("t", 0).log_end_offset == 1
     error, records = await read(after, "t")
     assert (error, b"kept" in records) == ("none", True)
     client = after.connect()

@@ -103,7 +103,7 @@ async def test_a_request_that_differs_anywhere_is_read_anew(
 
 async def test_a_repeated_heartbeat_is_answered_by_how_things_are_now() -> None:
     async with Rig(config={"group.initial.rebalance.delay.ms": "0"}) as rig:
-        await rig.node.group_coordinator.ensure_topic()
+        await rig.node.coordinators.groups.ensure_topic()
         client, first, second = rig.connect(), rig.connect(), rig.connect()
         first.send("join_group", 0, **joining(""))
         await rig.clock.run(1)
@@ -125,7 +125,7 @@ async def test_a_repeated_heartbeat_is_answered_by_how_things_are_now() -> None:
         assert await code() is ErrorCode.illegal_generation
         await first.ask("leave_group", 0, group_id="g", member_id=told.member_id)
         assert await code() is ErrorCode.unknown_member_id
-        assert rig.node.metrics.requests["heartbeat"].by_version[2] == 7
+        assert rig.node.local.metrics.requests["heartbeat"].by_version[2] == 7
 
 
 def joining(member_id: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ async def test_a_new_cluster_starts_with_its_minimum_of_in_sync_replicas_and_kee
     assert rig.configs(*CLUSTER) == {"min.insync.replicas": "2"}
     again = await Rig.open(rig.fs, min_insync_replicas="1")
     assert again.configs(*CLUSTER) == {"min.insync.replicas": "2"}
-    assert again.node.config.integer("min.insync.replicas") == 2
+    assert again.node.local.config.integer("min.insync.replicas") == 2
 
 
 async def test_what_is_set_is_found_after_a_restart() -> None:
@@ -29,9 +29,9 @@ async def test_what_is_set_is_found_after_a_restart() -> None:
     again = await Rig.open(rig.fs)
     assert again.configs(*GROUP) == {"consumer.session.timeout.ms": "50000"}
     assert again.configs(ResourceType.BROKER, "1") == {"x": "y"}
-    assert again.node.cache.image.configs.names(ResourceType.GROUP) == ["a/b <default>"]
+    assert again.node.cluster.cache.image.configs.names(ResourceType.GROUP) == ["a/b <default>"]
     await again.set_configs(*GROUP, {})
-    assert again.node.cache.image.configs.names(ResourceType.GROUP) == []
+    assert again.node.cluster.cache.image.configs.names(ResourceType.GROUP) == []
 
 
 async def test_a_group_may_have_the_name_that_stands_for_all_brokers() -> None:
@@ -49,14 +49,14 @@ async def test_this_brokers_configs_come_before_the_clusters() -> None:
     await rig.set_configs(ResourceType.BROKER, "1", {"log.retention.ms": "1"})
     await rig.set_configs(ResourceType.BROKER, "2", {"log.retention.ms": "2"})
     await rig.set_configs(*CLUSTER, {"log.retention.ms": "3", "log.segment.bytes": "2000000"})
-    assert rig.node.config.integer("log.retention.ms") == 1
-    assert rig.node.config.integer("log.segment.bytes") == 2_000_000
+    assert rig.node.local.config.integer("log.retention.ms") == 1
+    assert rig.node.local.config.integer("log.segment.bytes") == 2_000_000
 
 
 async def test_consumer_groups_have_their_own_configurations_before_the_brokers() -> None:
     rig = await Rig.open(group_consumer_session_timeout_ms="46000")
     overrides = GroupOverrides()
-    config = consumer_group_config(rig.node.config, overrides)
+    config = consumer_group_config(rig.node.local.config, overrides)
 
     def timeouts() -> tuple[int, int]:
         return config.session_timeout_of(GROUP[1]), config.heartbeat_interval_of(GROUP[1])
@@ -81,7 +81,7 @@ async def set_of_group(rig: NodeRig, name: str, value: str | None) -> None:
 
 async def test_the_group_coordinator_follows_the_groups_configurations() -> None:
     def timeout(rig: NodeRig) -> int:
-        return rig.node.group_coordinator.consumer_config.session_timeout_of(GROUP[1])
+        return rig.node.coordinators.groups.consumer_config.session_timeout_of(GROUP[1])
 
     rig = NodeRig()
     await rig.start()

@@ -11,7 +11,7 @@ from kio.schema.delete_acls.v3.request import DeleteAclsFilter
 from kio.schema.describe_client_quotas.v1.request import ComponentData
 from kio.schema.describe_user_scram_credentials.v0.request import UserName
 
-from broker.network.context import CloseConnectionError
+from broker.network.request import CloseConnectionError
 from protocol.errors import IllegalSaslState, SecurityDisabled, UnsupportedByAuthentication
 from tests.unit.broker.admin_rig import Rig
 

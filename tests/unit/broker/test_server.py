@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -203,30 +204,51 @@ async def test_a_topic_being_created_when_the_node_stops_is_there_afterwards() -
     creating.cancel()
     following = Rig(fs=rig.fs, clock=rig.clock)
     await following.start()
-    topic = following.node.cache.topic("t")
+    topic = following.node.cluster.cache.topic("t")
     assert topic is not None
-    assert all(following.node.partitions.get("t", index) is not None for index in range(3))
+    assert all(following.node.replicas.get("t", index) is not None for index in range(3))
     await following.stop()
 
 
-async def test_a_taken_address_leaves_the_data_in_good_order() -> None:
+async def nothing(_bound: list[asyncio.Server]) -> None:
+    """Do nothing."""
+
+
+def servers_bound(
+    monkeypatch: pytest.MonkeyPatch, before_each: Callable[[list[asyncio.Server]], Awaitable[None]] = nothing
+) -> list[asyncio.Server]:
+    """The servers that are bound from now on; `before_each` is called with those bound before."""
+    loop = asyncio.get_running_loop()
+    bind = loop.create_server
+    bound: list[asyncio.Server] = []
+
+    async def create_server(*args: Any, **kwargs: Any) -> Any:
+        await before_each(bound)
+        bound.append(await bind(*args, **kwargs))
+        return bound[-1]
+
+    monkeypatch.setattr(loop, "create_server", create_server)
+    return bound
+
+
+async def test_a_taken_address_leaves_the_data_in_good_order(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = socket.create_server(("127.0.0.1", 0))
     port = taken.getsockname()[1]
     rig = Rig()
     await rig.start()
     await rig.create("t")
-    await rig.node.group_coordinator.ensure_topic()
+    await rig.node.coordinators.groups.ensure_topic()
     await rig.stop()
     second = Rig(fs=rig.fs, clock=rig.clock)
     free = Listener("FREE", "PLAINTEXT", "127.0.0.1", 0)
+    bound = servers_bound(monkeypatch)
     second.listeners = (free, Listener("TAKEN", "PLAINTEXT", "127.0.0.1", port))
     with pytest.raises(ListenError, match=f"listener TAKEN cannot be bound to 127.0.0.1:{port}"):
         await second.start()
     assert rig.fs.exists("/data/.kafka_cleanshutdown")
     assert rig.fs.open_files == 0
-    assert len(second.node.wheel) == 0
-    with pytest.raises(ConnectionRefusedError):
-        await asyncio.open_connection("127.0.0.1", second.node.server.bound["FREE"])
+    (listening,) = bound
+    assert not listening.sockets
     taken.close()
     third = Rig(fs=rig.fs, clock=rig.clock)
     await third.start()
@@ -243,7 +265,7 @@ async def test_a_stop_that_meets_something_unforeseen_closes_the_logs_all_the_sa
     async def fail() -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(rig.node.log_moves, "stop", fail)
+    monkeypatch.setattr(rig.node.replicas.moves, "stop", fail)
     assert await rig.node.stop() is Stopped.UNCLEAN
     assert rig.fs.open_files == 0
     assert rig.fs.exists("/data/.kafka_cleanshutdown")
@@ -253,18 +275,16 @@ async def test_nobody_is_served_before_every_listener_is_bound(monkeypatch: pyte
     """Else Metadata would be asked for addresses that are not known yet."""
     rig = Rig()
     rig.listeners = tuple(Listener(name, "PLAINTEXT", "127.0.0.1", 0) for name in ("ONE", "TWO"))
-    loop = asyncio.get_running_loop()
-    bind = loop.create_server
     refused = []
 
-    async def create_server(*args: Any, **kwargs: Any) -> Any:
-        for port in rig.node.server.bound.values():
+    async def try_to_connect(bound: list[asyncio.Server]) -> None:
+        for server in bound:
+            port = server.sockets[0].getsockname()[1]
             with pytest.raises(ConnectionRefusedError):
                 await asyncio.open_connection("127.0.0.1", port)
             refused.append(port)
-        return await bind(*args, **kwargs)
 
-    monkeypatch.setattr(loop, "create_server", create_server)
+    servers_bound(monkeypatch, try_to_connect)
     await rig.start()
     assert len(refused) == 1
     for port in rig.node.server.bound.values():
@@ -342,7 +362,7 @@ async def test_a_stop_costs_no_sync_for_each_topic() -> None:
     await rig.stop()
     again = Rig(fs=rig.fs, clock=rig.clock, seed=2)
     await again.start()
-    log = again.node.metadata_log.log
+    log = again.node.metadata.log.log
     size, syncs = log.segments.active.size, count_of_syncs(rig.fs)
     batches: list[str] = []
 

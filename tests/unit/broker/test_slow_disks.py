@@ -194,7 +194,7 @@ async def test_a_flush_that_fails_after_half_a_minute_fails_who_waited_and_takes
     for one in (client, later):
         assert errors(await answered(one, "produce", 9)) == ["kafka_storage_error"]
     assert await written(client, "flushed") == "kafka_storage_error"
-    assert rig.node.stopping is False
+    assert rig.node.replicas.stopping is False
 
 
 @pytest.mark.parametrize("short", [0, 7])
@@ -282,7 +282,7 @@ async def test_a_removal_of_segments_that_hangs_does_not_hold_up_the_deletion_of
 
 async def test_a_move_to_a_slow_folder_does_not_hold_up_the_partition() -> None:
     async with SlowRig(**{"log.dirs": "/data,/slow"}) as rig:
-        partition = rig.node.partitions.get("plain", 0)
+        partition = rig.node.replicas.get("plain", 0)
         assert partition is not None
         here = partition.log.folder.rpartition("/")[0]
         there = "/slow" if here == "/data" else "/data"
@@ -293,7 +293,7 @@ async def test_a_move_to_a_slow_folder_does_not_hold_up_the_partition() -> None:
         topics = (AlterReplicaLogDirTopic(name="plain", partitions=(0,)),)
         client.send("alter_replica_log_dirs", 2, dirs=(AlterReplicaLogDir(path=there, topics=topics),))
         seconds = 0
-        while ("plain", 0) in rig.node.logs.moving or not seconds:
+        while ("plain", 0) in rig.node.replicas.logs.moving or not seconds:
             assert await written(rig.connect(), "plain") == "none"
             await rig.clock.run(100)
             seconds += 1

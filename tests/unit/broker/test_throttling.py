@@ -91,9 +91,9 @@ async def test_overlapping_requests_are_all_answered_and_the_longest_wait_counts
 
 async def test_a_quota_that_is_gone_holds_nobody_back(rig: Rig) -> None:
     await set_quota(rig, "producer_byte_rate", 1.0, client_id=None)
-    assert rig.node.throttling.enabled
+    assert rig.node.local.throttling.enabled
     await set_quota(rig, "producer_byte_rate", None, client_id=None)
-    assert not rig.node.throttling.enabled
+    assert not rig.node.local.throttling.enabled
     assert milliseconds(await rig.connect().ask("produce", 9, **produce("t", {0: batch(b"x" * 20_000)}))) == 0
 
 
@@ -175,7 +175,7 @@ async def test_a_full_fetch_that_is_held_back_opens_no_session(rig: Rig) -> None
     await set_quota(rig, "consumer_byte_rate", 400.0, client_id="test")
     assert (await rig.connect().ask("fetch", 12, **fetch([("t", 0, 0)]))).responses
     held = await rig.connect().ask("fetch", 12, **fetch([("t", 0, 0)], session_epoch=0))
-    assert (held.session_id, len(rig.node.fetch_sessions)) == (0, 0)
+    assert (held.session_id, len(rig.node.local.fetch_sessions)) == (0, 0)
 
 
 async def test_quotas_of_clients_do_not_hold_for_replicas(rig: Rig) -> None:
@@ -337,15 +337,15 @@ async def test_a_topic_made_on_first_use_counts_for_who_asked(rig: Rig) -> None:
         "allow_auto_topic_creation": True,
     }
     await client.ask("metadata", 12, **wanted)
-    assert rig.node.cache.topic("auto") is None
+    assert rig.node.cluster.cache.topic("auto") is None
     await rig.clock.run(2000)
     await client.ask("metadata", 12, **wanted)
-    assert rig.node.cache.topic("auto") is not None
+    assert rig.node.cluster.cache.topic("auto") is not None
 
 
 async def test_the_average_of_the_times_is_told(rig: Rig) -> None:
     await set_quota(rig, "producer_byte_rate", 1000.0, client_id="test")
-    read = rig.node.metrics.readings["kafka_server_produce_throttle_time"].read
+    read = rig.node.local.metrics.readings["kafka_server_produce_throttle_time"].read
     assert list(read()) == []  # type: ignore[arg-type]
     much = produce("t", {0: batch(b"x" * 20_000)})
     told = [milliseconds(await rig.connect().ask("produce", 9, **much)) for _ in range(2)]

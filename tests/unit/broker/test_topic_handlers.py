@@ -66,16 +66,16 @@ async def create(rig: Rig, *topics: CreatableTopic, **fields: Any) -> dict[str, 
 async def test_create_topics_codes(topic: CreatableTopic, code: str) -> None:
     rig = await Rig.open()
     assert await create(rig, topic, validate_only=True) == {topic.name: code}
-    assert len(rig.node.cache.image.topics) == 0
+    assert len(rig.node.cluster.cache.image.topics) == 0
     assert await create(rig, topic) == {topic.name: code}
-    assert len(rig.node.cache.image.topics) == (code == "none")
+    assert len(rig.node.cluster.cache.image.topics) == (code == "none")
 
 
 async def test_a_created_topic_is_found_by_name_and_id_and_after_a_restart() -> None:
     rig = await Rig.open()
     await create(rig, wanted("t", 3, retention_ms="5"))
-    topic = rig.node.cache.topic("t")
-    for cache in (rig.node.cache, (await Rig.open(rig.fs)).node.cache):
+    topic = rig.node.cluster.cache.topic("t")
+    for cache in (rig.node.cluster.cache, (await Rig.open(rig.fs)).node.cluster.cache):
         found = cache.topic("t")
         assert (found.id, found.partition_count) == (topic.id, 3)
         assert cache.topic_by_id(topic.id) is found
@@ -86,11 +86,11 @@ async def test_a_created_topic_is_found_by_name_and_id_and_after_a_restart() -> 
 async def test_a_topic_made_anew_is_not_deleted_by_who_knew_the_old_one() -> None:
     rig = await Rig.open()
     await create(rig, wanted("t"))
-    old = rig.node.cache.topic("t").id
+    old = rig.node.cluster.cache.topic("t").id
     assert await delete(rig, ("t", None)) == [("t", "none")]
     await create(rig, wanted("t"))
     assert await delete(rig, (None, old)) == [(None, "unknown_topic_id")]
-    assert rig.node.cache.topic("t").id != old
+    assert rig.node.cluster.cache.topic("t").id != old
 
 
 async def test_create_topics_of_one_request_do_not_collide_but_with_existing_ones_they_do() -> None:
@@ -126,7 +126,7 @@ async def test_create_topics_tells_every_config_sorted_with_its_source_and_text_
     assert told["min.insync.replicas"] == ("1", 3)
     assert told["cleanup.policy"] == ("delete", 5)
     assert (topic.num_partitions, topic.replication_factor) == (2, 1)
-    assert topic.topic_id == rig.node.cache.topic("t").id
+    assert topic.topic_id == rig.node.cluster.cache.topic("t").id
 
 
 async def test_create_topics_tells_of_names_that_are_never_allowed_after_the_others() -> None:
@@ -150,7 +150,7 @@ async def test_a_request_without_time_times_out_and_does_nothing(api: str) -> No
     answer = await rig.ask(api, **fields)
     (result,) = getattr(answer, {"create_topics": "topics", "delete_topics": "responses"}.get(api, "results"))
     assert (result.error_code.name, result.error_message) == ("request_timed_out", None)
-    assert [(topic.name, len(topic.partitions)) for topic in rig.node.cache.image.topics] == [("t", 1)]
+    assert [(topic.name, len(topic.partitions)) for topic in rig.node.cluster.cache.image.topics] == [("t", 1)]
 
 
 async def delete(rig: Rig, *topics: tuple[str | None, uuid.UUID | None], version: int = 6) -> list[tuple[Any, str]]:
@@ -162,7 +162,7 @@ async def delete(rig: Rig, *topics: tuple[str | None, uuid.UUID | None], version
 async def test_delete_topics_by_name_and_id() -> None:
     rig = await Rig.open()
     await create(rig, wanted("a"), wanted("b"), wanted("c"))
-    a, b, c = (rig.node.cache.topic(name).id for name in "abc")
+    a, b, c = (rig.node.cluster.cache.topic(name).id for name in "abc")
     assert await delete(rig, ("a", a)) == [("a", "invalid_request")]
     assert await delete(rig, (None, None)) == [(None, "invalid_request")]
     assert await delete(rig, ("a", None), (None, a)) == [("a", "invalid_request")]
@@ -170,9 +170,9 @@ async def test_delete_topics_by_name_and_id() -> None:
     assert await delete(rig, ("b", None), ("b", None)) == [("b", "invalid_request")]
     assert await delete(rig, ("no", None)) == [("no", "unknown_topic_or_partition")]
     assert await delete(rig, (None, uuid.UUID(int=77))) == [(None, "unknown_topic_id")]
-    assert len(rig.node.cache.image.topics) == 3
+    assert len(rig.node.cluster.cache.image.topics) == 3
     assert sorted(await delete(rig, (None, a), ("b", None))) == [("a", "none"), ("b", "none")]
-    assert [topic.id for topic in rig.node.cache.image.topics] == [c]
+    assert [topic.id for topic in rig.node.cluster.cache.image.topics] == [c]
     assert b != c
 
 
@@ -181,7 +181,7 @@ async def test_delete_topics_switched_off(version: int, code: str) -> None:
     rig = await Rig.open(delete_topic_enable="false")
     await create(rig, wanted("a"))
     assert await delete(rig, ("a", None), version=version) == [("a", code)]
-    assert rig.node.cache.topic("a") is not None
+    assert rig.node.cluster.cache.topic("a") is not None
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ async def test_create_partitions_codes(
         answer = await rig.ask("create_partitions", topics=(topic,), timeout=SECOND, validate_only=validate_only)
         assert [one.error_code.name for one in answer.results] == [code]
         grown = code == "none" and not validate_only
-        assert len(rig.node.cache.topic("t").partitions) == (3 if grown else 2)
+        assert len(rig.node.cluster.cache.topic("t").partitions) == (3 if grown else 2)
 
 
 async def test_partitions_beyond_what_one_request_may_make_fail_their_topic_and_what_follows() -> None:
@@ -238,7 +238,7 @@ async def test_an_absurd_count_of_partitions_is_refused_at_once(validate_only: b
     answer = await rig.ask("create_partitions", topics=topics, timeout=SECOND, validate_only=validate_only)
     failed = [(one.name, one.error_code.name) for one in answer.results]
     assert failed == [("nosuch", "unknown_topic_or_partition"), ("t", "unknown_server_error")]
-    assert rig.node.cache.topic("t").partition_count == 1
+    assert rig.node.cluster.cache.topic("t").partition_count == 1
 
 
 async def test_the_partitions_of_all_topics_of_a_request_are_counted_together() -> None:
@@ -248,7 +248,7 @@ async def test_the_partitions_of_all_topics_of_a_request_are_counted_together() 
     assert await create(rig, wanted("t", most), wanted("u", most), wanted("v")) == dict.fromkeys("tuv", refused)
     assert await create(rig, wanted("t", 6000), wanted("u", 4001)) == dict.fromkeys("tu", refused)
     assert await create(rig, wanted("t", most, 9), wanted("v", 2)) == dict.fromkeys("tv", refused)
-    assert len(rig.node.cache.image.topics) == 0
+    assert len(rig.node.cluster.cache.image.topics) == 0
 
 
 async def test_create_partitions_named_twice() -> None:

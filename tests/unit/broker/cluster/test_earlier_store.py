@@ -26,7 +26,7 @@ from tests.unit.broker.cluster.standalone_process import Process, started
 from tests.unit.broker.crash_run import committed_offset
 from tests.unit.broker.rig import Rig
 from tests.unit.controller.images import directory
-from tests.unit.storage.cleaning import records
+from tests.unit.storage.cleaner.cleaning import records
 from tests.unit.storage.crashing import READING
 from tests.unit.storage.support import NOW
 
@@ -192,20 +192,20 @@ async def test_a_node_goes_on_with_the_folder() -> None:
     rig = Rig()
     unpacked(rig.fs)
     async with rig:
-        check(rig.node.cache.image)
-        lines = rig.node.partitions.get("lines", 0)
+        check(rig.node.cluster.cache.image)
+        lines = rig.node.replicas.get("lines", 0)
         assert [one.value for one in records(lines.log)] == [b"line 0", b"line 1", b"line 2"]
         assert lines.leader_epoch == 2
         assert "gone-0" not in rig.fs.listdir("/data")
         client = rig.connect()
         await client.ask("find_coordinator", 4, key_type=0, coordinator_keys=("readers",))
         assert await committed_offset(client) == 2
-        assert rig.node.config.integer("log.segment.bytes") == 2_000_000
-        await rig.node.producer_ids.ready()
-        assert rig.node.producer_ids.take() == 1000
+        assert rig.node.local.config.integer("log.segment.bytes") == 2_000_000
+        await rig.node.coordinators.producer_ids.ready()
+        assert rig.node.coordinators.producer_ids.take() == 1000
     again = await rig.crash(Unsynced.KEPT)
-    assert again.node.partitions.get("lines", 0).leader_epoch == 4
-    assert len(again.node.cache.image.topics) == len(COUNTS)
+    assert again.node.replicas.get("lines", 0).leader_epoch == 4
+    assert len(again.node.cluster.cache.image.topics) == len(COUNTS)
     await again.stop()
 
 

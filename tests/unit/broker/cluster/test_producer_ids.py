@@ -56,9 +56,9 @@ async def test_concurrent_callers_over_two_nodes_never_share_an_id() -> None:
 
 async def test_a_restart_starts_a_new_block() -> None:
     rig = await Rig.open()
-    assert await next_id(rig.node.producer_ids) == 0
+    assert await next_id(rig.node.coordinators.producer_ids) == 0
     await rig.node.metadata.close()
-    assert await next_id((await Rig.open(rig.fs)).node.producer_ids) == BLOCK_SIZE
+    assert await next_id((await Rig.open(rig.fs)).node.coordinators.producer_ids) == BLOCK_SIZE
 
 
 @pytest.mark.parametrize("unsynced", Unsynced)
@@ -67,7 +67,7 @@ async def test_no_id_is_given_twice_over_power_failures(unsynced: Unsynced) -> N
     fs = MemoryFileSystem()
     given: list[int] = []
     for failure in range(6):
-        ids = (await Rig.open(fs)).node.producer_ids
+        ids = (await Rig.open(fs)).node.coordinators.producer_ids
         given += [await next_id(ids) for _ in range(BLOCK_SIZE - 50)]
         for _ in range(failure):
             await asyncio.sleep(0)

@@ -1,0 +1,64 @@
+"""What the network uses of the parts that lie above it: each is given to it, and imports it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from kio.schema.errors import ErrorCode
+
+    from broker.network.foreign import ForeignClients
+    from broker.network.outbox import Outbox
+    from broker.network.request import Request
+    from timing.clock import Clock
+    from timing.wheel import TimingWheel
+
+
+class RequestCounters(Protocol):
+    """Counts the requests of one API."""
+
+    def done(self, version: int, total_ms: float) -> None:
+        """A request was answered `total_ms` after it was read."""
+
+
+class RequestMetrics(Protocol):
+    """Counts requests and errors; see `broker.monitoring.metrics.Metrics`."""
+
+    @property
+    def requests(self) -> Mapping[str, RequestCounters]: ...
+    def request_error(self, api: str, error: ErrorCode) -> None: ...
+
+
+class Throttles(Protocol):
+    """Enforces the quotas of clients; see `broker.quotas.throttling.Throttling`."""
+
+    enabled: bool
+
+    def spent(self, ctx: Request) -> None: ...
+    def answer(self, ctx: Request, response: Any) -> Any: ...
+
+
+class LimitsConnections(Protocol):
+    """Limits the rate of new connections; see `broker.quotas.connection_rates.ConnectionRates`."""
+
+    def throttle_ms(self, host: str) -> int: ...
+
+
+class Accepts(Protocol):
+    """The server as a connection sees it, which asks to be admitted, and to be forgotten when it is lost.
+
+    `connection` is the connection itself.
+    """
+
+    clock: Clock
+    wheel: TimingWheel
+    outbox: Outbox
+    foreign_clients: ForeignClients
+    max_request_bytes: int
+
+    def admit(self, connection: Any) -> None: ...
+    def forget(self, connection: Any) -> None: ...
+    def size_buffers(self, transport: asyncio.BaseTransport) -> None: ...

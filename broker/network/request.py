@@ -1,0 +1,51 @@
+"""A request and its connection, as seen below the handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+
+class CloseConnectionError(Exception):
+    """Closes the request's connection without an answer; the text is for the log."""
+
+
+class Peer(Protocol):
+    """The connection as handlers see it. `client_address` is its `client_host` as Java shows it."""
+
+    listener_name: str
+    client_host: str
+    client_address: str
+    client_port: int
+    principal: str
+    client_software: tuple[str, str]
+
+    def spent_ms(self) -> float:
+        """Milliseconds since the last call, or since the last data arrived or wait ended, whichever is later."""
+        ...
+
+    def throttle(self, throttle_ms: int) -> None:
+        """Handle no further request for `throttle_ms` (KIP-219)."""
+        ...
+
+
+class Request(Protocol):
+    """A request as the network and the quotas see it; handlers get `broker.request_context.RequestContext`.
+
+    `version` is the requested API version, `body` the request as it came, without its header (empty for the hot-path
+    APIs), `size` the number of bytes received, set only where a quota is set. A pipelined API sets `begun` to False if
+    it could not do its part in the order of requests at once: then the next request has to wait.
+    """
+
+    connection: Peer
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    body: bytes
+    begun: bool
+    size: int
+
+
+NewRequest = Callable[[Peer, int, int, int, "str | None"], Any]
+"""Makes a `Request` of its connection, API key, version, correlation id and client id, for the handlers."""

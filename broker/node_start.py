@@ -1,0 +1,286 @@
+"""The start of a node: its parts are made and opened in the order of `start_node`, and undone if one fails."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from broker import process
+from broker.cluster.auto_create import AutoTopicCreation
+from broker.cluster.config_schema import NodeConfigSchema
+from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.producer_ids import ProducerIds
+from broker.cluster.standalone import StandaloneMetadata
+from broker.config.broker_config import BrokerConfig
+from broker.config.current import CurrentConfig
+from broker.config.listeners import Listener, Listeners
+from broker.config.start_topics import parse_start_topics
+from broker.config.topic_config import log_config
+from broker.coordinators.group_coordinator import GroupCoordinator
+from broker.coordinators.hanging_transactions import HangingTransactions
+from broker.coordinators.hosted import Host
+from broker.coordinators.transaction_coordinator import TransactionCoordinator
+from broker.monitoring.client_telemetry import ClientTelemetry
+from broker.monitoring.metrics import Metrics
+from broker.network.dispatch import Dispatcher
+from broker.network.server import Server
+from broker.node import Bound, Node, close_logs
+from broker.node_state import Base, NodeState, Seams
+from broker.quotas.connection_rates import ConnectionRates
+from broker.quotas.throttling import Throttling, windows_of
+from broker.replicas.fetch_session import FetchSessionCache
+from broker.replicas.folder_checks import FolderChecks
+from broker.replicas.replica_manager import ReplicaManager
+from broker.request_context import RequestContext
+from broker.services import Cluster, Coordinators, Local, Services
+from controller.brokers import Registration
+from controller.decision import Surroundings
+from protocol import uuids
+from protocol.metadata.brokers import Endpoint
+from storage.folders.log_dirs import LogDirs
+from storage.folders.log_manager import LogManager
+from storage.log.log_services import LogServices
+from storage.shortages import Shortages
+from timing.wheel import TimingWheel
+
+if TYPE_CHECKING:
+    from broker.monitoring.http import HttpServer
+
+PLAINTEXT = 0
+"""The number of the security protocol in a registration."""
+
+NO_METADATA = (
+    "there is no metadata in {}, the first folder of log.dirs. Name the folder first that has __cluster_metadata-0, "
+    "or restore it; otherwise all partitions would become strays."
+)
+"""After a change of the order of `log.dirs`, say, or if the first folder's disk is not mounted."""
+
+
+async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -> Node:
+    """Recover the data and open the listeners. A failure leaves nothing open, and the data as after a stop.
+
+    Raises LogDirError if a data folder cannot be used, MetadataLogError if the metadata log cannot be, and ListenError
+    if a listener, or the port for metrics and health, cannot be bound.
+    """
+    async with AsyncExitStack() as undo:
+        base = _base(config, seams)
+        dirs = _lock_folders(base, undo)
+        http = await _bind_http(base, undo)
+        metadata = await _read_metadata(base, dirs, undo)
+        limits = _open_limits(base, metadata.cache)
+        replicas = await _open_replicas(base, dirs, metadata, undo)
+        services = _services(base, dirs, metadata, replicas, limits)
+        new_request = partial(
+            RequestContext,
+            services.cluster,
+            services.controller,
+            services.replicas,
+            services.coordinators,
+            services.local,
+        )
+        dispatcher = Dispatcher(new_request, base.metrics, seams.clock, limits.throttling)
+        server = Server(base.current, seams.clock, base.wheel, limits.connection_rates, dispatcher)
+        bound = await _bind(server, listeners, undo)
+        await _register(base, dirs, metadata, bound.advertised)
+        await replicas.start()
+        hanging = _start_coordinators(services, undo)
+        node = Node(base, services, metadata, dispatcher, server, bound, limits.connection_rates, hanging, http)
+        node.follow_metadata()
+        topics = parse_start_topics(base.current.config.string("odradek.create.topics"))
+        await services.cluster.auto_topics.create_at_start(topics)
+        await server.serve()
+        node.register_metrics()
+        undo.pop_all()
+    node.begin_periodic_work()
+    return node
+
+
+def _base(config: BrokerConfig, seams: Seams) -> Base:
+    clock = seams.clock
+    shortages = Shortages(clock.monotonic_ms)
+    return Base(
+        config.node_id,
+        seams,
+        CurrentConfig(config),
+        Metrics(),
+        TimingWheel(clock),
+        LogServices(seams.fs, clock, seams.workers, seams.random, shortages),
+        NodeState(),
+    )
+
+
+def _lock_folders(base: Base, undo: AsyncExitStack) -> LogDirs:
+    config = base.current.config
+    dirs = LogDirs.open(
+        base.seams.fs,
+        list(config.log_dirs),
+        node_id=base.node_id,
+        new_id=base.new_id,
+        now_ms=base.seams.clock.wall_ms(),
+        cluster_id=config.optional_string("odradek.cluster.id"),
+    )
+    undo.callback(dirs.unlock)
+    return dirs
+
+
+async def _bind_http(base: Base, undo: AsyncExitStack) -> HttpServer | None:
+    """Take the port for metrics and health now, so that no broker says that it started that will not."""
+    config, state = base.current.config, base.state
+    port = config.integer("odradek.http.port")
+    if port < 0:
+        return None
+    from broker.monitoring.http import HttpServer
+
+    host = config.string("odradek.http.host")
+    http = HttpServer(host, port, base.metrics, lambda: state.not_ready, state.problems)
+    undo.push_async_callback(http.stop)
+    await http.bind(or_any="odradek.http.port" not in config.given)
+    return http
+
+
+async def _read_metadata(base: Base, dirs: LogDirs, undo: AsyncExitStack) -> StandaloneMetadata:
+    """Read the metadata log; from here on the dynamic configurations count.
+
+    Raises LogDirError if there are partitions and no metadata: they would all become strays.
+    """
+    current = base.current
+    around = Surroundings(NodeConfigSchema(lambda: current.config), base.new_id, base.node_id, base.state.is_offline)
+    folder = dirs.dirs[0]
+    directory_id = uuids.from_text(folder.directory_id)
+    metadata = await StandaloneMetadata.open(
+        base.log_services, folder.path, base.node_id, directory_id, MetadataCache(), around, clean=folder.clean
+    )
+    undo.push_async_callback(metadata.log.close)
+    if metadata.is_new:
+        dirs.require_no_partitions(NO_METADATA.format(folder.path))
+    metadata.log.on_failure = base.state.cannot_go_on
+    current.config = current.config.with_dynamic(*metadata.cache.broker_configs(base.node_id))
+    return metadata
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """What holds clients back."""
+
+    throttling: Throttling
+    connection_rates: ConnectionRates
+
+
+def _open_limits(base: Base, cache: MetadataCache) -> _Limits:
+    config, monotonic_ms = base.current.config, base.seams.clock.monotonic_ms
+    throttling = Throttling(config, monotonic_ms)
+    throttling.follow(cache.image.quotas)
+    connection_rates = ConnectionRates(windows_of(config), monotonic_ms)
+    connection_rates.follow(cache.image)
+    return _Limits(throttling, connection_rates)
+
+
+async def _open_replicas(
+    base: Base, dirs: LogDirs, metadata: StandaloneMetadata, undo: AsyncExitStack
+) -> ReplicaManager:
+    """Open the logs of all partitions; they are not hosted before the node leads them."""
+    current, cache, workers = base.current, metadata.cache, base.seams.workers
+
+    def topic_id(name: str) -> UUID | None:
+        topic = cache.topic(name)
+        return None if topic is None else topic.id
+
+    logs = await workers.call(
+        lambda: LogManager.open(
+            base.log_services,
+            dirs,
+            lambda topic: log_config(current.config, cache.topic_configs(topic)),
+            new_id=base.new_id,
+            topic_id_of=topic_id,
+            folder_state_of=metadata.folder_state,
+            recovery_threads=current.config.integer("num.recovery.threads.per.data.dir"),
+            producer_expiration_ms=current.config.integer("producer.id.expiration.ms"),
+        )
+    )
+    undo.push_async_callback(workers.call, partial(close_logs, logs, metadata))
+    logs.on_folder_failed = lambda log_dir: base.state.folder_failed(log_dir, dirs.dirs[0])
+    metadata.before_snapshot = logs.sync_folders
+    replicas = ReplicaManager(
+        base.node_id,
+        cache,
+        logs,
+        lambda configs: log_config(current.config, configs),
+        base.wheel,
+        base.new_id,
+        base.metrics.topic_deleted,
+    )
+    base.state.replicas = replicas
+    base.state.folder_checks = FolderChecks(logs, [metadata.log.log], process.require_spare_descriptor)
+    return replicas
+
+
+def _services(
+    base: Base, dirs: LogDirs, metadata: StandaloneMetadata, replicas: ReplicaManager, limits: _Limits
+) -> Services:
+    current, cache, seams = base.current, metadata.cache, base.seams
+    auto_topics = AutoTopicCreation(current, cache, metadata.controller)
+    host = Host(current, cache, auto_topics, seams.random, seams.clock, base.wheel, replicas)
+    groups = GroupCoordinator(host)
+    producer_ids = ProducerIds(metadata.allocate_producer_ids)
+    transactions = TransactionCoordinator(host, groups.runtime, producer_ids)
+    config = current.config
+    slots = config.integer("max.incremental.fetch.session.cache.slots")
+    local = Local(
+        base.node_id,
+        current,
+        seams.clock,
+        seams.random,
+        base.metrics,
+        limits.throttling,
+        FetchSessionCache(slots, seams.clock.monotonic_ms, seams.random),
+        ClientTelemetry(cache, base.metrics, seams.clock, config.integer("telemetry.max.bytes")),
+    )
+    return Services(
+        Cluster(dirs.cluster_id, cache, metadata.log, auto_topics),
+        metadata.controller,
+        replicas,
+        Coordinators(groups, transactions, producer_ids),
+        local,
+    )
+
+
+async def _bind(server: Server, listeners: Listeners, undo: AsyncExitStack) -> Bound:
+    """Open the listeners, without accepting anybody yet: what is advertised has the ports."""
+    undo.push_async_callback(server.stop)
+    await server.start(listeners.bound)
+    return Bound(listeners.with_ports(server.bound), listeners.resolve(server.bound, socket.gethostname()))
+
+
+async def _register(base: Base, dirs: LogDirs, metadata: StandaloneMetadata, advertised: dict[str, Listener]) -> None:
+    config = base.current.config
+    await metadata.lead(
+        Registration(
+            base.node_id,
+            base.new_id(),
+            [
+                Endpoint(name=name, host=address.host, port=address.port, security_protocol=PLAINTEXT)
+                for name, address in advertised.items()
+            ],
+            (),
+            config.optional_string("broker.rack"),
+            [uuids.from_text(log_dir.directory_id) for log_dir in dirs.dirs if log_dir.directory_id],
+        ),
+        config.integer("min.insync.replicas"),
+    )
+    # At the first start the registration has set what holds for the cluster.
+    base.current.config = config.with_dynamic(*metadata.cache.broker_configs(base.node_id))
+
+
+def _start_coordinators(services: Services, undo: AsyncExitStack) -> HangingTransactions:
+    groups, transactions = services.coordinators.groups, services.coordinators.transactions
+    for coordinator in (groups, transactions):
+        undo.callback(coordinator.stop)
+        coordinator.start()
+    hanging = HangingTransactions(transactions, groups.runtime, services.replicas, services.local.clock)
+    undo.callback(hanging.stop)
+    hanging.start()
+    return hanging

@@ -1,0 +1,85 @@
+"""What a node is made of before anything is read, and whether it can serve."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+from uuid import UUID
+
+import structlog
+
+from broker.config.current import CurrentConfig
+from broker.monitoring.metrics import Metrics
+from broker.replicas.folder_checks import FolderChecks
+from broker.replicas.replica_manager import ReplicaManager
+from protocol import uuids
+from storage.files import FileSystem
+from storage.folders.log_dirs import LogDir
+from storage.log.log_services import LogServices
+from storage.workers import Workers
+from timing.clock import Clock
+from timing.wheel import TimingWheel
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Seams:
+    """The outside world as a node sees it; tests pass their own."""
+
+    clock: Clock
+    fs: FileSystem
+    workers: Workers
+    random: random.Random
+
+
+class NodeState:
+    """Whether the node serves, and what is known of its partitions' folders.
+
+    Attributes:
+        not_ready: why it does not serve; None if it does.
+        unusable: set when no metadata can be written any more; Kafka halts then.
+        replicas: the node's replicas, None until their logs are open.
+        folder_checks: looks after the folders of `log.dirs`, None until then.
+    """
+
+    def __init__(self) -> None:
+        self.not_ready: str | None = "starting"
+        self.unusable = asyncio.Event()
+        self.replicas: ReplicaManager | None = None
+        self.folder_checks: FolderChecks | None = None
+
+    def is_offline(self, topic: str, index: int) -> bool:
+        """Whether a partition's log is known to be offline."""
+        return self.replicas is not None and self.replicas.is_offline(topic, index)
+
+    def problems(self) -> list[str]:
+        """What is wrong although the node serves, a sentence each."""
+        return [] if self.not_ready or self.folder_checks is None else self.folder_checks.problems()
+
+    def cannot_go_on(self, reason: str) -> None:
+        if not self.unusable.is_set():
+            logger.critical("the broker cannot go on", error=reason)
+            self.not_ready = reason
+            self.unusable.set()
+
+    def folder_failed(self, log_dir: LogDir, metadata_dir: LogDir) -> None:
+        if log_dir is metadata_dir:
+            self.cannot_go_on(f"{log_dir.path}, the log directory with the metadata, has failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What every part of a node is made with."""
+
+    node_id: int
+    seams: Seams
+    current: CurrentConfig
+    metrics: Metrics
+    wheel: TimingWheel
+    log_services: LogServices
+    state: NodeState
+
+    def new_id(self) -> UUID:
+        return uuids.random_uuid(self.seams.random)

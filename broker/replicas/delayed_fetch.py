@@ -1,0 +1,89 @@
+"""A Fetch that waits for `fetch.min.bytes` (Kafka's `DelayedFetch`)."""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.replicas.partition import READ_COMMITTED, UNREADABLE
+from protocol.errors import KafkaError
+from storage.log.log_offset import LogOffsetMetadata
+from timing.purgatory import DelayedOperation
+
+if TYPE_CHECKING:
+    from broker.replicas.fetch_session import Target
+    from broker.replicas.partition import Bounds, Partition
+    from protocol.produce_fetch.fetch_response import FetchPartitionResponse
+
+NOWHERE = LogOffsetMetadata(-1)
+
+
+@dataclass(slots=True)
+class PartitionFetch:
+    """What a Fetch reads of one partition.
+
+    Attributes:
+        offset: where the read starts.
+        start: its place in the log; nowhere if it need not be known, as any byte that comes is enough.
+        idle_at: the partition's bounds if there was nothing to read; as long as they stay, there still is nothing.
+    """
+
+    target: Target
+    partition: Partition
+    result: FetchPartitionResponse
+    offset: int = -1
+    start: LogOffsetMetadata = NOWHERE
+    idle_at: Bounds | None = None
+
+
+class DelayedFetch(DelayedOperation):
+    """Completes when there are enough bytes, or a partition it reads has changed; then `ready` is set."""
+
+    __slots__ = ("_committed", "_min_bytes", "_partitions", "_ready")
+
+    def __init__(
+        self, partitions: Sequence[PartitionFetch], isolation_level: int, min_bytes: int, ready: Future[None]
+    ) -> None:
+        super().__init__()
+        self._partitions = partitions
+        self._committed = isolation_level == READ_COMMITTED
+        self._min_bytes = min_bytes
+        self._ready = ready
+
+    def try_complete(self) -> bool:
+        """Do as `DelayedFetch.tryComplete`; also complete for a partition offline, deleted, cut, or at a new segment.
+
+        A log that cannot be read now ends the wait too: the read that follows tells of it. No partition is fenced while
+        a Fetch waits, as its leader epoch stays the same.
+        """
+        available = 0
+        try:
+            for one in self._partitions:
+                partition = one.partition
+                bounds = partition.bounds
+                if bounds == one.idle_at:
+                    continue
+                log_start_offset, stable, high_watermark = bounds
+                end_offset = stable if self._committed else high_watermark
+                if bounds is UNREADABLE or not log_start_offset <= one.offset <= end_offset:
+                    return self.force_complete()
+                if end_offset == one.offset:
+                    continue
+                end = partition.place(end_offset)
+                if end.segment_base != one.start.segment_base:  # also if that is nowhere
+                    return self.force_complete()
+                available += min(end.position - one.start.position, one.target.max_bytes)
+                if available >= self._min_bytes:
+                    return self.force_complete()
+        except KafkaError:
+            return self.force_complete()
+        return False
+
+    def on_complete(self) -> None:
+        if not self._ready.done():
+            self._ready.set_result(None)
+
+    def on_expiration(self) -> None:
+        """Do nothing more: an expired Fetch is answered with what there is."""

@@ -1,0 +1,36 @@
+"""Checks of large batches, off the loop: what may take more than 5 ms of decompressing, walking, compressing anew.
+
+Only a few are checked at once, in the order in which they came: each holds its data in memory twice, and what of it is
+Python shares one interpreter lock with the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from broker.replicas.partition import Partition
+from storage.log.validator import Validated
+from storage.workers import Workers
+
+AT_ONCE = 2
+
+
+class LargeBatches:
+    """Validates batches for partitions in worker threads."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers.lane("large batches")
+        self._turn = asyncio.Semaphore(AT_ONCE)
+
+    async def validate(self, partition: Partition, batch: memoryview, now_ms: int) -> Validated:
+        """The batch as the partition stores it under the configuration that it has when this returns.
+
+        Raises what `storage.log.validator.validate` does. Other appends go on meanwhile: whatever depends on the log's
+        state is checked when this is over.
+        """
+        async with self._turn:
+            while True:
+                config = partition.log.config
+                validated = await self._workers.call(partition.validation(batch, now_ms))
+                if partition.log.config is config:
+                    return validated

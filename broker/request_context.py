@@ -1,0 +1,47 @@
+"""What a handler gets besides its request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from broker.network.request import Peer
+from broker.replicas.replica_manager import ReplicaManager
+from broker.services import Cluster, Coordinators, Local
+from controller.local import LocalController
+from metadata.image import MetadataImage
+from protocol.api_table import API_BY_KEY
+from protocol.messages import decode_request
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """One request (`broker.network.request.Request`), and the parts of the node that handlers use."""
+
+    cluster: Cluster
+    controller: LocalController
+    replicas: ReplicaManager
+    coordinators: Coordinators
+    local: Local
+    connection: Peer
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    body: bytes = b""
+    begun: bool = True
+    size: int = 0
+    _image: MetadataImage | None = None
+
+    @property
+    def image(self) -> MetadataImage:
+        """What the cluster agrees on, as of the first time that this request asked: the same from start to end."""
+        image = self._image
+        if image is None:
+            image = self._image = self.cluster.cache.image
+        return image
+
+    @property
+    def raw(self) -> Any:
+        """The request in kio's class of `version`, for fields that the newest version no longer has."""
+        return decode_request(API_BY_KEY[self.api_key], self.version, self.body)

@@ -1,0 +1,71 @@
+"""What a handler is given besides its request: five things, each with one concern."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from broker.cluster.auto_create import AutoTopicCreation
+from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.producer_ids import ProducerIds
+from broker.config.broker_config import BrokerConfig
+from broker.config.current import CurrentConfig
+from broker.coordinators.group_coordinator import GroupCoordinator
+from broker.coordinators.transaction_coordinator import TransactionCoordinator
+from broker.monitoring.client_telemetry import ClientTelemetry
+from broker.monitoring.metrics import Metrics
+from broker.quotas.throttling import Throttling
+from broker.replicas.fetch_session import FetchSessionCache
+from broker.replicas.replica_manager import ReplicaManager
+from controller.local import LocalController
+from controller.quorum.metadata_log import MetadataLog
+from timing.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What the cluster agrees on, its log, and the creation of topics on first use."""
+
+    id: str
+    cache: MetadataCache
+    metadata_log: MetadataLog
+    auto_topics: AutoTopicCreation
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinators:
+    """The coordinators of this node, and the ids of its new producers."""
+
+    groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    producer_ids: ProducerIds
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """What is this node's alone."""
+
+    node_id: int
+    current: CurrentConfig
+    clock: Clock
+    random: random.Random
+    metrics: Metrics
+    throttling: Throttling
+    fetch_sessions: FetchSessionCache
+    client_telemetry: ClientTelemetry
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The configuration as it is now; it may change while a request waits."""
+        return self.current.config
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The five."""
+
+    cluster: Cluster
+    controller: LocalController
+    replicas: ReplicaManager
+    coordinators: Coordinators
+    local: Local
