@@ -118,7 +118,7 @@ def test_who_has_no_security_says_so(bootstrap: str, tmp_path: Path) -> None:
     assert "SecurityDisabledException" in said(listed)
     acl = ("--allow-principal", "User:u", "--operation", "Read", "--topic", "t")
     added = java(ACLS, "--bootstrap-server", bootstrap, "--add", *acl)
-    assert "SecurityDisabledException: No Authorizer is configured." in said(added)
+    assert "SecurityDisabledException: No authorizer is configured." in said(added)
     settings = tmp_path / "client.properties"
     settings.touch()
     tokens = java(TOKENS, "--bootstrap-server", bootstrap, "--describe", "--command-config", str(settings))

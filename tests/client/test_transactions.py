@@ -145,11 +145,10 @@ def test_kafkas_own_tool_decodes_the_transaction_log(own_cluster: None, java_too
         broker.stop()
         state = broker.data_dir / f"__transaction_state-{partition_for('id', 50)}" / ("0" * 20 + ".log")
         printed = dumped("--transaction-log-decoder", "--files", str(state))
-        states = re.findall(r'"transactionalId":"id".*?"transactionStatus":(\d)', printed)
-        empty, ongoing, prepare_commit, prepare_abort, complete_commit, complete_abort = "012345"
+        states = re.findall(r'"transactionalId":"id".*?"transactionStatus":"(\w+)"', printed)
         assert [one for one, _ in groupby(states)] == [
-            *(empty, ongoing, prepare_commit, complete_commit),
-            *(ongoing, prepare_abort, complete_abort),
+            *("Empty", "Ongoing", "PrepareCommit", "CompleteCommit"),
+            *("Ongoing", "PrepareAbort", "CompleteAbort"),
         ]
         (index,) = (broker.data_dir / f"{topic}-0").glob("*.txnindex")
         assert "firstOffset: 4 lastOffset: 7 lastStableOffset: 8" in dumped("--files", str(index))
