@@ -104,7 +104,7 @@ class Node:
                 Follower("transaction coordinator", self.coordinators.transactions.follow),
                 Follower("configurations", self._configs_changed),
                 Follower("client metrics", lambda delta, _: telemetry.follow(delta)),
-                Follower("quotas", self._quotas_changed, self._quotas_changing),
+                Follower("quotas", self._quotas_changed),
             ]
         )
 
@@ -155,10 +155,6 @@ class Node:
             self.replicas.reconfigure()
             self.server.limits_changed()
             self.replicas.maintenance.reconfigure(current.config)
-
-    async def _quotas_changing(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        if delta.touched("quotas"):
-            await self.connection_rates.prepare(image)
 
     def _quotas_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if delta.touched("quotas"):

@@ -71,7 +71,7 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         dirs = _lock_folders(base, undo)
         http = await _bind_http(base, undo)
         metadata = await _read_metadata(base, dirs, undo)
-        limits = await _open_limits(base, metadata.cache)
+        limits = _limits(base, metadata.cache)
         replicas = await _open_replicas(base, dirs, metadata, undo)
         services = _services(base, dirs, metadata, replicas, limits)
         new_request = partial(
@@ -170,12 +170,11 @@ class _Limits:
     connection_rates: ConnectionRates
 
 
-async def _open_limits(base: Base, cache: MetadataCache) -> _Limits:
+def _limits(base: Base, cache: MetadataCache) -> _Limits:
     config, monotonic_ms = base.current.config, base.seams.clock.monotonic_ms
     throttling = Throttling(config, monotonic_ms)
     throttling.follow(cache.image.quotas)
     connection_rates = ConnectionRates(windows_of(config), monotonic_ms)
-    await connection_rates.prepare(cache.image)
     connection_rates.follow(cache.image)
     return _Limits(throttling, connection_rates)
 
@@ -215,7 +214,7 @@ async def _open_replicas(
         base.metrics.topic_deleted,
     )
     base.state.replicas = replicas
-    base.state.folder_checks = FolderChecks(logs, process.require_spare_descriptor)
+    base.state.folder_checks = FolderChecks(logs, [metadata.log.log], process.require_spare_descriptor)
     return replicas
 
 

@@ -6,7 +6,7 @@ their leader first, as they do in a clean shutdown: between two runs the leader 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -15,7 +15,6 @@ from controller import elections
 from controller.decision import Decision
 from controller.features import DEFAULTS, SUPPORTED
 from metadata.configs import CLUSTER_DEFAULT, ResourceType
-from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from metadata.settings import METADATA_VERSION
 from protocol.metadata.brokers import (
@@ -64,20 +63,32 @@ def bootstrap(image: MetadataImage, min_insync_replicas: int) -> Decision[None]:
     return Decision(records, None)
 
 
+def resign(image: MetadataImage, broker_id: int) -> Decision[None]:
+    """A broker that was not shut down cleanly leads nothing, until it is registered again."""
+    former = image.cluster.brokers.get(broker_id)
+    return Decision([] if former is None or former.fenced else list(elections.resign(image, broker_id)), None)
+
+
 def register(image: MetadataImage, new: Registration, next_offset: int) -> Decision[int]:
-    """Register, unfence and elect the broker.
+    """Register the broker, fenced.
 
     `next_offset` is that of the first of these records. The response is the broker epoch: the registration's offset.
     """
-    former = image.cluster.brokers.get(new.broker_id)
-    records = [] if former is None or former.fenced else list(elections.resign(image, new.broker_id))
-    records.append(_controller(new))
-    epoch = next_offset + len(records)
-    records.append(_broker(new, epoch))
-    records.append(BrokerRegistrationChangeRecord(broker_id=new.broker_id, broker_epoch=epoch, fenced=UNFENCED))
+    epoch = next_offset + 1
+    return Decision([_controller(new), _broker(new, epoch)], epoch)
+
+
+def elect(image: MetadataImage, new: Registration) -> Decision[None]:
+    """Unfence a broker that was registered, and let it lead what it may."""
+    epoch = image.cluster.brokers[new.broker_id].epoch
     directory = new.directories[0] if len(new.directories) == 1 else None
-    records += elections.elect(_after(image, records), new.broker_id, directory)
-    return Decision(records, epoch)
+    return Decision(
+        [
+            BrokerRegistrationChangeRecord(broker_id=new.broker_id, broker_epoch=epoch, fenced=UNFENCED),
+            *elections.elect(image, new.broker_id, directory),
+        ],
+        None,
+    )
 
 
 def shut_down(image: MetadataImage, broker_id: int) -> Decision[None]:
@@ -93,12 +104,6 @@ def shut_down(image: MetadataImage, broker_id: int) -> Decision[None]:
         ],
         None,
     )
-
-
-def _after(image: MetadataImage, records: Iterable[Any]) -> MetadataImage:
-    delta = MetadataDelta(image)
-    delta.replay_all(records)
-    return delta.apply(image.offset, image.epoch, image.timestamp_ms)
 
 
 def _broker(new: Registration, epoch: int) -> RegisterBrokerRecord:

@@ -26,7 +26,7 @@ MOST_RECORDS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[R]):
-    """The records of a change, in order, and what the client is told."""
+    """The records of a change, in order, and the client's response."""
 
     records: Sequence[Any]
     response: R

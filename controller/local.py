@@ -2,8 +2,8 @@
 
 Theory of operation. A decision is made at once, without an await, on an image that already has the records of all
 decisions before it, durable or not. Its records are appended to the metadata log. When they are durable, the published
-image is brought up to there, everything that follows the image is told, and the response is given. A decision without
-records waits for those before it, since it may speak of what they changed.
+image is brought up to there, everything that follows the image is notified, and the response is given. A decision
+without records waits for those before it, since it may speak of what they changed.
 
 If records are refused for want of room, or cannot be written, their decision and all later ones fail, and the newest
 image is the published one again.
@@ -21,6 +21,7 @@ import structlog
 
 from controller.decision import Decision, Surroundings
 from controller.quorum.errors import MetadataLogError, NoRoomError
+from controller.transactions import TransactionalAppends
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 
@@ -66,13 +67,17 @@ class LocalController:
     """`submit` is the only way to change what the image says.
 
     Attributes:
-        image: the published image: all in it is durable, and whatever follows it has been told.
+        image: the published image: all in it is durable, and whatever follows it has been notified.
         around: what decisions need besides the image.
         on_published: called after each change, with nothing under way.
         refusal: why no decision is made for now; None if they are.
+
+    `in_transaction`: the log ends within a metadata transaction, which is to be aborted.
     """
 
-    def __init__(self, log: Log, image: MetadataImage, publish: Publish, around: Surroundings) -> None:
+    def __init__(
+        self, log: Log, image: MetadataImage, publish: Publish, around: Surroundings, *, in_transaction: bool = False
+    ) -> None:
         self.image = image
         self.around = around
         self.on_published: Callable[[], None] = lambda: None
@@ -80,6 +85,7 @@ class LocalController:
         self._newest = image
         self._durable = image
         self._log = log
+        self._appends = TransactionalAppends(log, is_open=in_transaction)
         self._publish = publish
         self._pending: deque[_Pending] = deque()
         self._last: asyncio.Future[None] | None = None
@@ -118,7 +124,7 @@ class LocalController:
     def _append(self, records: Sequence[Any]) -> None:
         delta = MetadataDelta(self._newest)
         delta.replay_all(records)
-        offset = self._log.append(records)
+        offset = self._appends.append(records)
         self._newest = delta.apply(offset, self._log.epoch, self._log.timestamp)
         done = self._last = asyncio.get_running_loop().create_future()
         self._pending.append(_Pending(records, offset, delta, self._newest, done))
@@ -164,6 +170,7 @@ class LocalController:
 
     def _refuse(self, error: MetadataLogError) -> None:
         """Fail everything that is not durable. What is, but was not published yet, stays."""
+        self._appends.refused()
         self._newest, self._last = self._durable, self._publishing
         pending, self._pending = self._pending, deque()
         for each in pending:

@@ -21,6 +21,11 @@ class ImageLoader:
         self._transaction: list[Any] | None = None
         self._delta = MetadataDelta(image)
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether the records so far end within a transaction."""
+        return self._transaction is not None
+
     def load(self, records: Iterable[Any]) -> None:
         """Take the records of a batch; `publish` makes the image."""
         for record in records:

@@ -68,7 +68,7 @@ class StandaloneMetadata:
     ) -> None:
         self.log = log
         self.publisher = MetadataPublisher(cache)
-        self.controller = LocalController(log, read.image, self._publish, around)
+        self.controller = LocalController(log, read.image, self._publish, around, in_transaction=read.in_transaction)
         self.controller.on_published = self._published
         self.is_new = read.is_empty and not read.imported
         self.before_snapshot: Callable[[], None] = lambda: None
@@ -172,7 +172,8 @@ class StandaloneMetadata:
     async def _lead(self, registration: Registration) -> None:
         if self.log.epoch < 0:
             await self.log.lead()
-        await self.controller.begin(partial(self._begin, registration))
+        # All are decided at once, one on the other, and share a sync.
+        await asyncio.gather(*(self.controller.begin(step) for step in self._steps(registration)))
         self._registration = self.controller.refusal = None
         if self._read.imported:
             await self._set_aside()
@@ -185,13 +186,16 @@ class StandaloneMetadata:
         except OSError as error:
             logger.warning("files of the earlier release not renamed", folder=self.folder, error=str(error))
 
-    def _begin(self, registration: Registration, image: MetadataImage) -> Decision[int]:
+    def _steps(self, registration: Registration) -> Sequence[Callable[[MetadataImage], Decision[Any]]]:
         """What this run begins with: imported or bootstrap records, where there are none yet, and the registration."""
         first = [*self._read.imported, *(self.log.bootstrap if self._read.is_empty else ())]
-        image = _after(image, first)
-        first += brokers.bootstrap(image, self._min_isr).records
-        decision = brokers.register(_after(image, first), registration, self.controller.next_offset + len(first))
-        return Decision([*first, *decision.records], decision.response)
+        return (
+            lambda image: Decision([] if image.features else first, None),
+            lambda image: brokers.bootstrap(image, self._min_isr),
+            lambda image: brokers.resign(image, registration.broker_id),
+            lambda image: brokers.register(image, registration, self.controller.next_offset),
+            lambda image: brokers.elect(image, registration),
+        )
 
     def _register_for_now(self, registration: Registration) -> None:
         """Let the image say what it will say once there is room: the node can serve, but nothing can change.
@@ -201,7 +205,8 @@ class StandaloneMetadata:
         """
         image = self.controller.image
         delta = MetadataDelta(image)
-        delta.replay_all(self._begin(registration, image).records)
+        for step in self._steps(registration):
+            delta.replay_all(step(delta.apply(image.offset, image.epoch, image.timestamp_ms)).records)
         for topic in delta.topics.changed.values():
             if topic.before is not None:
                 for index, partition in topic.changed.items():
@@ -240,14 +245,17 @@ class StandaloneMetadata:
 class _Read:
     """What was read: the image, topics that the log deletes, and the records of an earlier release.
 
+    `in_transaction`: the log ends within a metadata transaction.
+
     `removed` has the broker epoch in which each topic was deleted, by topic id. A log is empty also if this node once
     led it, but did not get to write a record.
     """
 
     def __init__(
-        self, image: MetadataImage, is_empty: bool, removed: dict[UUID, int], imported: Sequence[Any] = ()
+        self, loader: ImageLoader, is_empty: bool, removed: dict[UUID, int], imported: Sequence[Any] = ()
     ) -> None:
-        self.image = image
+        self.image = loader.image
+        self.in_transaction = loader.in_transaction
         self.is_empty = is_empty
         self.removed = removed
         self.imported = imported
@@ -273,8 +281,8 @@ def _read_all(services: LogServices, folder: str, log: MetadataLog, node_id: int
         loader.publish(log.next_offset - 1, last.epoch, last.timestamp)
     if is_empty and earlier_store.is_present(services.fs, folder):
         imported, deleted = earlier_store.read_records(services.fs, folder)
-        return _Read(loader.image, is_empty, dict.fromkeys(deleted, sys.maxsize), imported)
-    return _Read(loader.image, is_empty, removed)
+        return _Read(loader, is_empty, dict.fromkeys(deleted, sys.maxsize), imported)
+    return _Read(loader, is_empty, removed)
 
 
 def _after(image: MetadataImage, records: Sequence[Any]) -> MetadataImage:

@@ -21,7 +21,7 @@ from coordinator.runtime.coordinator_context import CoordinatorState
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.transaction.hanging import end_of_unknown
 from coordinator.transaction.marker_port import EndMarker
-from coordinator.transaction.metadata import TransactionMetadata
+from coordinator.transaction.transaction_metadata import TransactionMetadata
 from protocol.errors import KafkaError
 from storage.producers.producer_entry import ProducerStateEntry
 from timing.clock import Clock

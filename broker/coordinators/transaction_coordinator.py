@@ -15,9 +15,9 @@ from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.transaction.config import TransactionConfig
-from coordinator.transaction.metadata import TransactionMetadata
 from coordinator.transaction.metrics import TransactionMetrics
 from coordinator.transaction.transaction_coordinator_shard import ROWS, TransactionCoordinatorShard
+from coordinator.transaction.transaction_metadata import TransactionMetadata
 from metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
 from protocol.errors import KafkaError
 from protocol.records.batch import NO_SEQUENCE

@@ -16,7 +16,7 @@ from broker.config.broker_config import BrokerConfig
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.replicas.partition import Partition
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.transaction.metadata import TV_2
+from coordinator.transaction.transaction_metadata import TV_2
 from protocol.errors import (
     ConcurrentTransactions,
     CoordinatorLoadInProgress,

@@ -26,7 +26,7 @@ from broker.network.answers import when_all_settled
 from broker.network.old_clients import fencing_known_from
 from broker.request_context import RequestContext
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.transaction.metadata import TV_0, TV_2
+from coordinator.transaction.transaction_metadata import TV_0, TV_2
 from metadata.topic_names import is_internal
 from protocol.api_table import API_BY_NAME
 from protocol.durations import ZERO

@@ -15,7 +15,7 @@ from broker.network.answers import when_done
 from broker.network.old_clients import fencing_known_from
 from broker.request_context import RequestContext
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.transaction.metadata import TV_0, TV_2
+from coordinator.transaction.transaction_metadata import TV_0, TV_2
 from protocol.durations import ZERO
 from protocol.entities import maker
 from protocol.errors import InvalidRequest, KafkaError

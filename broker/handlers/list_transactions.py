@@ -15,9 +15,9 @@ from kio.schema.list_transactions.v2 import ListTransactionsRequest, ListTransac
 from kio.schema.list_transactions.v2.response import TransactionState
 
 from broker.request_context import RequestContext
-from coordinator.transaction.metadata import TransactionMetadata
 from coordinator.transaction.states import BY_WIRE_NAME
 from coordinator.transaction.transaction_coordinator_shard import TransactionCoordinatorShard
+from coordinator.transaction.transaction_metadata import TransactionMetadata
 from protocol.durations import ZERO
 from protocol.errors import InvalidRegularExpression
 from protocol.re2_patterns import InvalidPatternError, Pattern, compile_pattern

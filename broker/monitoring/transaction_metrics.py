@@ -9,9 +9,9 @@ from functools import partial
 from broker.monitoring.metrics import Metrics, Values
 from broker.replicas.partition import Partition
 from broker.replicas.replica_manager import ReplicaManager
-from coordinator.transaction.metadata import TransactionMetadata
 from coordinator.transaction.metrics import TransactionMetrics
 from coordinator.transaction.states import AT_REST, TransactionState
+from coordinator.transaction.transaction_metadata import TransactionMetadata
 from storage.producers.producer_entry import ProducerStateEntry
 from timing.clock import Clock
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from broker.quotas.entities import DEFAULT
 from broker.quotas.hosts import resolve_all
@@ -22,6 +23,8 @@ class ConnectionRates:
         self._limits: dict[str, int] = {}
         self._sensors: Sensors[str, Rate] = Sensors(lambda: Rate(windows))
         self._addresses: dict[str, str] = {}
+        self._rates: dict[str, float] = {}
+        self._looking: set[asyncio.Task[None]] = set()
 
     def throttle_ms(self, host: str) -> int:
         """0 for a connection that is accepted, and counted; else the ms that its client has to wait first."""
@@ -36,15 +39,23 @@ class ConnectionRates:
             rate.record(-1, now_ms)
         return throttle_ms
 
-    async def prepare(self, image: MetadataImage) -> None:
-        """Look up the hosts that have a rate by name."""
-        hosts = {name for name in _limited(image) if name and name not in self._addresses}
-        self._addresses |= await resolve_all(hosts)
-
     def follow(self, image: MetadataImage) -> None:
-        """Apply the rates of the image; a host that was not found has none."""
+        """Apply the rates of the image. A host with one by name has it once it was looked up, if it is found."""
+        self._rates = _limited(image)
+        self._apply()
+        names = {name for name in self._rates if name and name not in self._addresses}
+        if names:
+            looking = asyncio.get_running_loop().create_task(self._look_up(names), name="hosts-with-quotas")
+            self._looking.add(looking)
+            looking.add_done_callback(self._looking.discard)
+
+    async def _look_up(self, names: Collection[str]) -> None:
+        self._addresses |= await resolve_all(names)
+        self._apply()
+
+    def _apply(self) -> None:
         known = {DEFAULT: DEFAULT, **self._addresses}
-        self._limits = {known[name]: _whole(rate) for name, rate in _limited(image).items() if name in known}
+        self._limits = {known[name]: _whole(rate) for name, rate in self._rates.items() if name in known}
 
 
 def _limited(image: MetadataImage) -> dict[str, float]:

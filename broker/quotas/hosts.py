@@ -9,8 +9,9 @@ from ipaddress import ip_address
 
 async def resolve_all(hosts: Iterable[str]) -> dict[str, str]:
     """The address of each host; those that are not found are left out."""
-    found = {host: await resolve(host) for host in hosts}
-    return {host: address for host, address in found.items() if address is not None}
+    names = list(hosts)
+    found = zip(names, await asyncio.gather(*map(resolve, names)), strict=True)
+    return {host: address for host, address in found if address is not None}
 
 
 async def resolve(host: str) -> str | None:

@@ -10,9 +10,10 @@ from storage.files import is_device_failure
 from storage.folders.folder_watch import FolderWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from storage.folders.log_manager import LogManager
+    from storage.log.unified_log import UnifiedLog
 
 CHECK_MS = 1_000
 """Time between two checks. A folder that is gone is noticed at the next one, a log's files at the second."""
@@ -24,11 +25,13 @@ PROCESS = "the process"
 class FolderChecks:
     """One watch a folder, each in a lane of its own: a check of a file system that hangs holds up nothing else.
 
-    `spare_descriptor` raises OSError if the process can open no file.
+    `others` are logs that are not the manager's: the metadata log. `spare_descriptor` raises OSError if the process can
+    open no file.
     """
 
-    def __init__(self, logs: LogManager, spare_descriptor: Callable[[], None]) -> None:
+    def __init__(self, logs: LogManager, others: Sequence[UnifiedLog], spare_descriptor: Callable[[], None]) -> None:
         self._logs = logs
+        self._others = others
         self._services = logs.services
         self._spare_descriptor = spare_descriptor
         self._watches = [FolderWatch(self._services.fs, log_dir) for log_dir in logs.usable_dirs]
@@ -52,7 +55,7 @@ class FolderChecks:
         workers = self._services.workers.lane(f"watch {watch.log_dir.path}")
         try:
             await workers.call(watch.check_folder)
-            missing = await workers.call(partial(watch.check_logs, self._logs.logs))
+            missing = await workers.call(partial(watch.check_logs, self._logs.logs, self._others))
         except OSError as error:
             if is_device_failure(error):
                 self._logs.fail_folder(watch.log_dir, error)

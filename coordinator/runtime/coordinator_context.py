@@ -29,10 +29,10 @@ import structlog
 
 from coordinator.runtime import errors
 from coordinator.runtime.batches import encode_batches, encode_end_marker
+from coordinator.runtime.coordinator_loader import replay_log
 from coordinator.runtime.coordinator_shard import CoordinatorShard, RecordRow
 from coordinator.runtime.deferred_replies import DeferredReplies
 from coordinator.runtime.futures import forget, forward
-from coordinator.runtime.loader import replay_log
 from coordinator.runtime.outcome import NO_PRODUCER, CoordinatorRecord, Effects, Outcome, ProducerEpoch, new_position
 from coordinator.runtime.timers import Timers
 from coordinator.runtime.waiter import Waiter
@@ -68,7 +68,7 @@ class CoordinatorState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings(Generic[S]):
+class RuntimeServices(Generic[S]):
     """What all contexts of one runtime share; `log_failed` is called for a context that must load again."""
 
     loop: AbstractEventLoop
@@ -84,14 +84,14 @@ class Surroundings(Generic[S]):
 class CoordinatorContext(Generic[S]):
     """The actor of one internal partition. `name` is for the log lines, as `__consumer_offsets-7`."""
 
-    def __init__(self, name: str, partition: int, log: LogPort, surroundings: Surroundings[S]) -> None:
+    def __init__(self, name: str, partition: int, log: LogPort, services: RuntimeServices[S]) -> None:
         self.name = name
         self.partition = partition
         self.status = CoordinatorState.LOADING
-        self.clock = surroundings.clock
-        self.timers: Timers[S] = Timers(surroundings.wheel, self.tell)
-        self._surroundings = surroundings
-        self._replies = DeferredReplies(surroundings.loop.create_future)
+        self.clock = services.clock
+        self.timers: Timers[S] = Timers(services.wheel, self.tell)
+        self._services = services
+        self._replies = DeferredReplies(services.loop.create_future)
         self._log = log
         self._unlisten: Callable[[], None] | None = None
         self._state: S | None = None
@@ -231,13 +231,13 @@ class CoordinatorContext(Generic[S]):
 
     def _encode(self, outcome: Outcome[Any]) -> list[tuple[bytearray, Sequence[CoordinatorRecord]]]:
         limit = None if outcome.atomic else self._log.max_batch_bytes
-        around = self._surroundings
+        around = self._services
         return encode_batches(
             outcome.records, self.clock.wall_ms(), outcome.transaction, around.compression, limit, around.base_sequence
         )
 
     def _replay(self, state: S, records: Sequence[CoordinatorRecord], producer: ProducerEpoch, offset: int) -> None:
-        rows = self._surroundings.rows
+        rows = self._services.rows
         for schema, key, value in records:
             rows[schema.ids[-1]].replay(state, key, value, new_position((offset, *producer)))
             offset += 1
@@ -280,9 +280,9 @@ class CoordinatorContext(Generic[S]):
         self._state = None
         self.status = CoordinatorState.LOADING
         started = self.clock.monotonic_ms()
-        state = self._surroundings.new_state(self)
+        state = self._services.new_state(self)
         try:
-            replayed = await replay_log(self._log, self._surroundings.rows, state, self.name, self.clock)
+            replayed = await replay_log(self._log, self._services.rows, state, self.name, self.clock)
         except BaseException:
             state.unloaded()
             raise
@@ -313,7 +313,7 @@ class CoordinatorContext(Generic[S]):
         if self._state is not None:
             self._drop(error)
             self.status = CoordinatorState.LOADING
-            self._surroundings.log_failed(self)
+            self._services.log_failed(self)
         return error
 
     def _drop(self, error: KafkaError) -> None:

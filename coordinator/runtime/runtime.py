@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import structlog
 
-from coordinator.runtime.coordinator_context import CoordinatorContext, CoordinatorState, Operation, Surroundings
+from coordinator.runtime.coordinator_context import CoordinatorContext, CoordinatorState, Operation, RuntimeServices
 from coordinator.runtime.coordinator_shard import CoordinatorShard, RecordRow
 from coordinator.runtime.outcome import ProducerEpoch
 from protocol.errors import KafkaError, NotCoordinator
@@ -53,7 +53,7 @@ class CoordinatorRuntime(Generic[S]):
     ) -> None:
         self._topic = topic
         self._loop = loop or asyncio.get_running_loop()
-        self._surroundings: Surroundings[S] = Surroundings(
+        self._services: RuntimeServices[S] = RuntimeServices(
             self._loop, clock, wheel, rows, new_state, self._start_loading, compression, base_sequence
         )
         self._contexts: dict[int, CoordinatorContext[S]] = {}
@@ -63,7 +63,7 @@ class CoordinatorRuntime(Generic[S]):
     def load(self, partition: int, log: LogPort) -> None:
         """Load the partition's context, as this node leads it from now on; it replaces any earlier one."""
         self.unload(partition)
-        context = CoordinatorContext(f"{self._topic}-{partition}", partition, log, self._surroundings)
+        context = CoordinatorContext(f"{self._topic}-{partition}", partition, log, self._services)
         self._contexts[partition] = context
         self._start_loading(context)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coordinator.transaction.metadata import LAST_EPOCH_FOR_CLIENTS, TV_2, TransactionMetadata
 from coordinator.transaction.states import AT_REST, TransactionState
+from coordinator.transaction.transaction_metadata import LAST_EPOCH_FOR_CLIENTS, TV_2, TransactionMetadata
 from protocol.topic_partition import PartitionKey
 
 

@@ -23,7 +23,7 @@ import structlog
 
 from coordinator.runtime.outcome import Outcome
 from coordinator.transaction.marker_port import EndMarker
-from coordinator.transaction.metadata import NO_PARTITIONS, TransactionMetadata
+from coordinator.transaction.transaction_metadata import NO_PARTITIONS, TransactionMetadata
 from protocol.errors import (
     InvalidProducerEpoch,
     KafkaError,

@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.transaction.metadata import (
+from coordinator.transaction.states import PREPARED, TransactionState
+from coordinator.transaction.transaction_metadata import (
     LAST_EPOCH_FOR_CLIENTS,
     NO_EPOCH,
     NO_PARTITIONS,
@@ -26,7 +27,6 @@ from coordinator.transaction.metadata import (
     TV_2,
     TransactionMetadata,
 )
-from coordinator.transaction.states import PREPARED, TransactionState
 from protocol.errors import ConcurrentTransactions, InvalidPidMapping, InvalidTxnState, ProducerFenced
 from protocol.records.batch import NO_PRODUCER_ID
 from protocol.topic_partition import PartitionKey

@@ -19,8 +19,8 @@ from coordinator.runtime.coordinator_shard import RecordRow, rows_by_id
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, Position, ProducerEpoch, new_record
 from coordinator.transaction import rules
 from coordinator.transaction.marker_sender import MarkerSender
-from coordinator.transaction.metadata import TV_1, TV_2, TransactionMetadata
 from coordinator.transaction.states import AT_REST, PREPARED, TransactionState
+from coordinator.transaction.transaction_metadata import TV_1, TV_2, TransactionMetadata
 from protocol.coordinator_records.transaction_records import TRANSACTION_LOG, TRANSACTION_LOG_0, TransactionLogValue
 from protocol.errors import ConcurrentTransactions, InvalidTxnTimeout, KafkaError, UnsupportedVersion
 from protocol.topic_partition import PartitionKey

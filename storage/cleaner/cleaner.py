@@ -22,6 +22,7 @@ from typing import TypeVar
 
 import structlog
 
+from storage.cleaner.cleaned_transactions import CleanedTransactions
 from storage.cleaner.copying import CleanerStats, CopyRules, LastRecord, copy_segment
 from storage.cleaner.mapping import map_keys
 from storage.cleaner.offset_map import OffsetMap
@@ -29,7 +30,6 @@ from storage.cleaner.selection import LogToClean, group_by_size, segments_betwee
 from storage.cleaner.slices import Slices
 from storage.cleaner.steps import Steps
 from storage.cleaner.swap import CleaningAbortedError, swap_files, undeleted
-from storage.cleaner.transactions import CleanedTransactions
 from storage.files import is_transient
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
 from storage.log.unified_log import UnifiedLog

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from protocol.primitives import Buffer
 from protocol.records.batch import BatchHeader, read_header
 from storage.cleaner.batches import batches_of
+from storage.cleaner.cleaned_transactions import CleanedTransactions
 from storage.cleaner.offset_map import Kept, OffsetMap
 from storage.cleaner.records import View, empty, keys_of, rebuild, section_of, views
 from storage.cleaner.steps import RECORDS_A_STEP, Steps
-from storage.cleaner.transactions import CleanedTransactions
 from storage.files import write_fully
 from storage.segments.segment import LogSegment
 

@@ -10,10 +10,10 @@ from operator import lt
 from protocol.primitives import Buffer
 from protocol.records.batch import BatchHeader
 from storage.cleaner.batches import batches_of
+from storage.cleaner.cleaned_transactions import CleanedTransactions
 from storage.cleaner.offset_map import OffsetMap
 from storage.cleaner.records import keys_of, section_of
 from storage.cleaner.steps import RECORDS_A_STEP, Steps
-from storage.cleaner.transactions import CleanedTransactions
 from storage.segments.segment import LogSegment
 
 

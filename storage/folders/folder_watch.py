@@ -48,10 +48,16 @@ class FolderWatch:
         if not same:
             raise OSError(errno.ENODEV, f"{self.log_dir.path} is not the folder that the broker opened")
 
-    def check_logs(self, logs: Mapping[TopicPartition, UnifiedLog]) -> list[tuple[UnifiedLog, OSError]]:
-        """The logs of the folder whose files are gone or replaced, as two checks in a row have found."""
+    def check_logs(
+        self, logs: Mapping[TopicPartition, UnifiedLog], others: Iterable[UnifiedLog] = ()
+    ) -> list[tuple[UnifiedLog, OSError]]:
+        """The logs of the folder whose files are gone or replaced, as two checks in a row have found.
+
+        `others` are logs of no partition that anybody uses.
+        """
         prefix = f"{self.log_dir.path}/"
-        ours = [(key, log) for key, log in list(logs.items()) if log.folder.startswith(prefix) and not log.is_offline]
+        named = [*list(logs.items()), *((TopicPartition(log.topic, log.partition), log) for log in others)]
+        ours = [(key, log) for key, log in named if log.folder.startswith(prefix) and not log.is_offline]
         found = [(log, self._missing(log)) for log in self._chosen(ours)]
         missing = [(log, error) for log, error in found if error is not None]
         confirmed = [(log, error) for log, error in missing if log.folder in self._suspects]

@@ -1,6 +1,6 @@
 """Folders of partitions that no topic has (strays); Kafka's LogManager.isStrayReplica, and what it does with them.
 
-They are told by name and topic id before anything in them is read, so that they stay as they were.
+A stray is recognized by its name and topic id, before anything in it is read, so that it stays as it was.
 """
 
 from __future__ import annotations

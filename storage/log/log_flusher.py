@@ -205,11 +205,11 @@ class LogFlusher:
         names = self._names + [path for segment in self._sealed for path in segment.index_paths()]
         if self.flushed.offset < end.offset:
             handles.append(active.file)
-        if closing and active.is_touched:
+        if closing and active.has_changed_indexes:
             names += active.index_paths()
         files = _acquire(handles)
         names += self._producers.snapshots.take_unsynced()
-        folder = self._folder if self._names_changed or closing else None
+        folder = self._folder if self._names_changed or (closing and (names or active.is_touched)) else None
         self._sealed = []
         self._names = []
         self._names_changed = False

@@ -201,6 +201,11 @@ class LogSegment(SegmentFiles):
         """Whether the segment was changed since it was opened."""
         return self._ready or self._truncated
 
+    @property
+    def has_changed_indexes(self) -> bool:
+        """Whether the index files may have changed since the segment was opened or created, empty."""
+        return self._truncated or (self._ready and self.size > 0)
+
     def seal_if_touched(self) -> None:
         """Do as `seal`, unless nothing was changed."""
         if self.is_touched:

@@ -56,7 +56,7 @@ def partitions_in(fs: FileSystem, data_folder: str) -> list[str]:
 
 
 def verify_data_folder(fs: FileSystem, path: str) -> Iterator[Finding]:
-    """Check the files beside the partitions' folders. Raises OSError."""
+    """Check the files that lie next to the partitions' folders. Raises OSError."""
     try:
         if meta_properties.read(fs, path) is None:
             yield Finding(f"{path}/meta.properties", "is missing")

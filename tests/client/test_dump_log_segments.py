@@ -12,7 +12,7 @@ from protocol.records.markers import ControlRecordType, EndTransactionMarker, bu
 from storage.append_types import AppendOrigin, LogConfig
 from storage.files import OsFileSystem
 from tests.client.java_tools import java
-from tests.unit.storage.cleaning import clean, end_txn, put, records
+from tests.unit.storage.cleaner.cleaning import clean, end_txn, put, records
 from tests.unit.storage.support import NOW, Rig, append, batch
 
 pytestmark = pytest.mark.usefixtures("java_tool")

@@ -88,6 +88,16 @@ def test_a_broker_whose_data_folder_is_gone_ends_and_says_why(deed: Callable[[Pa
         assert broker.stop() == 1
 
 
+def test_a_broker_whose_metadata_log_alone_is_gone_ends_and_says_why(tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path / "data") as broker:
+        assert produce(broker, "t") is None
+        shutil.rmtree(broker.data_dir / "__cluster_metadata-0")
+        wait_until(lambda: not broker.running, "the broker noticed nothing")
+        assert "the broker cannot go on" in broker.log()
+        assert "Traceback" not in broker.log()
+        assert broker.stop() == 1
+
+
 def test_the_other_folders_serve_on_when_one_is_gone(tmp_path: Path) -> None:
     folders = {"log.dirs": f"{tmp_path / 'one'},{tmp_path / 'two'}", **WITH_HTTP}
     with Broker(folders) as broker:

@@ -256,7 +256,7 @@ def test_broker_ends_with_status_1_when_its_metadata_cannot_be_written(tmp_path:
     with console_broker(tmp_path) as (process, address):
         admin = AdminClient({"bootstrap.servers": address})
         admin.create_topics([NewTopic("before", 1)])["before"].result(PATIENCE_SECONDS)
-        largest = (tmp_path / "metadata.log").stat().st_size
+        largest = (tmp_path / "__cluster_metadata-0" / "00000000000000000000.log").stat().st_size
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (largest, largest))
         with pytest.raises(KafkaException):
             admin.create_topics([NewTopic("after", 1)])["after"].result(PATIENCE_SECONDS)

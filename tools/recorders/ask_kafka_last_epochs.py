@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from coordinator.transaction.metadata import TV_0
+from coordinator.transaction.transaction_metadata import TV_0
 from tests.conformance.wire import Wire
 from tests.unit.coordinator.transaction.last_epochs import ANSWERS, CONVERSATIONS, FIRST, Add, End, Init, Step, Who
 

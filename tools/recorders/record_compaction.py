@@ -14,7 +14,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from tests.unit.storage.test_compaction_of_kafka import FOLDER, RETENTION_MS
+from tests.unit.storage.cleaner.test_compaction_of_kafka import FOLDER, RETENTION_MS
 
 SEGMENT_MS = 1000
 CONFIG = {

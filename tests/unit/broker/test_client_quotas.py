@@ -11,6 +11,7 @@ from kio.schema.describe_client_quotas.v1.request import ComponentData
 from broker.quotas import hosts
 from broker.quotas.connection_rates import ConnectionRates
 from broker.quotas.rate import Windows
+from tests.doubles.clock import settle
 from tests.unit.broker.admin_rig import Rig
 
 EXACT, DEFAULT, ANY = 0, 1, 2
@@ -126,8 +127,8 @@ async def limited(rig: Rig, *addresses: str) -> list[bool]:
     """Whether a second connection of each address within a moment would have to wait."""
     rates = ConnectionRates(Windows(2, 1000), rig.node.local.clock.monotonic_ms)
     image = rig.node.cluster.cache.image
-    await rates.prepare(image)
     rates.follow(image)
+    await settle()
     for address in addresses:
         rates.throttle_ms(address)
     return [rates.throttle_ms(address) > 0 for address in addresses]

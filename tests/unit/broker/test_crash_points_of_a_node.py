@@ -13,7 +13,7 @@ from tests.doubles.clock import ManualClock
 from tests.doubles.files import Unsynced
 from tests.unit.broker.crash_run import CONFIG, Point, Run, committed_offset
 from tests.unit.broker.rig import Rig
-from tests.unit.storage.cleaning import records
+from tests.unit.storage.cleaner.cleaning import records
 from tests.unit.storage.crashing import committed_view
 
 SAMPLE = 60

@@ -19,7 +19,7 @@ from storage.append_types import AppendOrigin, LogConfig
 from storage.log.retention import delete_old_segments
 from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import Fault
-from tests.unit.storage.cleaning import end_txn, keyed, put, records
+from tests.unit.storage.cleaner.cleaning import end_txn, keyed, put, records
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents
 
 PERIODS = {

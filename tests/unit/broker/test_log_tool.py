@@ -22,7 +22,7 @@ from protocol.coordinator_records.group_records import OFFSET_COMMIT, OffsetComm
 from storage.append_types import LogConfig
 from storage.files import OsFileSystem
 from storage.log.unified_log import UnifiedLog
-from tests.unit.storage.cleaning import clean, end_txn, keyed, put
+from tests.unit.storage.cleaner.cleaning import clean, end_txn, keyed, put
 from tests.unit.storage.support import NOW, Rig, append, batch, contents
 
 BASE = "00000000000000000000"

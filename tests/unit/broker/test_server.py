@@ -15,6 +15,7 @@ from broker.config.listeners import Listener
 from broker.network.server import FINISH_MS, LEAST_BACKLOG, ListenError
 from broker.stopping import Stopped
 from tests.doubles.clock import settle
+from tests.doubles.files import MemoryFileSystem
 from tests.doubles.workers import QueuedWorkers
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import answer, batch, fetch, frame, produce
@@ -350,3 +351,31 @@ async def test_socket_buffers(config: dict[str, str], asked: list[tuple[int, int
         rig.node.server.size_buffers(asyncio.BaseTransport({"socket": Socket()}))
         rig.node.server.size_buffers(asyncio.BaseTransport())
     assert found == asked
+
+
+async def test_a_stop_costs_no_sync_for_each_topic() -> None:
+    """The metadata log gets one batch in which all partitions lose their leader; logs without news are left alone."""
+    rig = Rig()
+    await rig.start()
+    for number in range(30):
+        await rig.create(f"t{number}", 10)
+    await rig.stop()
+    again = Rig(fs=rig.fs, clock=rig.clock, seed=2)
+    await again.start()
+    log = again.node.cluster.metadata_log.log
+    size, syncs = log.segments.active.size, count_of_syncs(rig.fs)
+    batches: list[str] = []
+
+    def count(operation: str, path: str) -> None:
+        if operation == "pwrite" and path.startswith("/data/__cluster_metadata-0/") and path.endswith(".log"):
+            batches.append(path)
+
+    rig.fs.hook = count
+    await again.stop()
+    assert len(batches) == 1
+    assert log.segments.active.size > size
+    assert count_of_syncs(rig.fs) - syncs < 20
+
+
+def count_of_syncs(fs: MemoryFileSystem) -> int:
+    return fs.operations["fdatasync"] + fs.operations["fsync_dir"]

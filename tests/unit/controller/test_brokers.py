@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from controller.brokers import FENCED, UNFENCED, Registration, bootstrap, register, shut_down
+from controller.brokers import FENCED, UNFENCED, Registration, bootstrap, elect, register, resign, shut_down
 from controller.decision import Decision
 from controller.features import DEFAULTS, SUPPORTED
 from metadata.configs import CLUSTER_DEFAULT, ResourceType
@@ -25,8 +25,14 @@ def registration(*directories: UUID, incarnation: int = 7) -> Registration:
 
 
 def registered(image: MetadataImage, new: Registration | None = None) -> tuple[MetadataImage, Decision[int]]:
-    decision = register(image, new or registration(), image.offset + 1)
-    return after(image, decision), decision
+    """The image after the three steps of a start, and these as one decision."""
+    new = new or registration()
+    resigned = resign(image, 1)
+    image, records = after(image, resigned), [*resigned.records]
+    made = register(image, new, image.offset + 1)
+    image, records = after(image, made), [*records, *made.records]
+    elected = elect(image, new)
+    return after(image, elected), Decision([*records, *elected.records], made.response)
 
 
 def kinds(decision: Decision[Any]) -> list[str]:

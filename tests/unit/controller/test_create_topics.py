@@ -175,7 +175,7 @@ class OneTopic:
         self.charged[topic] = partitions
 
 
-def test_what_exceeds_the_clients_quota_is_refused_and_a_topic_refused_otherwise_costs_nothing() -> None:
+def test_throttling_quota_exceeded_and_a_topic_refused_otherwise_costs_nothing() -> None:
     quota = OneTopic()
     decision = decided(WITH_T, wanted("t", 9), wanted("u", 4), wanted("v"), quota=quota)
     assert codes(decision) == {"t": "topic_already_exists", "u": "none", "v": "throttling_quota_exceeded"}

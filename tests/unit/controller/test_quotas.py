@@ -92,7 +92,7 @@ def test_what_may_be_set(entity: QuotaKey, key: str, value: float) -> None:
         (Alteration(USER, [("producer_byte_rate", 1.0), ("producer_byte_rate", 2.0)]), "twice"),
     ],
 )
-def test_a_refused_entity_leaves_the_others(refused: Alteration, word: str) -> None:
+def test_a_refused_quota_entity_leaves_the_others(refused: Alteration, word: str) -> None:
     client: QuotaKey = (("client-id", "c"),)
     decision = decide(EMPTY, [refused, alteration(client, producer_byte_rate=5.0)], HOSTS, validate_only=False)
     (_, error), other = decision.response

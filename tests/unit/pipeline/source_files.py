@@ -8,7 +8,7 @@ from typing import Any
 from odradek_pipeline.datasource.options import SourceOptions
 from odradek_pipeline.datasource.reader import OdradekReader
 from storage.append_types import LogConfig
-from tests.unit.storage.cleaning import put
+from tests.unit.storage.cleaner.cleaning import put
 from tests.unit.storage.support import NOW, Rig
 
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=150, min_cleanable_dirty_ratio=0.0)

@@ -24,7 +24,7 @@ from storage.files import OsFileSystem
 from storage.producers.producer_state import ProducerStateManager
 from storage.segments.txn_index import TxnIndex
 from tests.unit.pipeline.source_files import CONFIG, fill, folder, read, reader_of, segments
-from tests.unit.storage.cleaning import clean
+from tests.unit.storage.cleaner.cleaning import clean
 from tests.unit.storage.support import NOW, Rig, append, create_log
 
 

@@ -25,7 +25,7 @@ from odradek_pipeline.protocol.records.batch import HEADER_SIZE, MAX_SEQUENCE, r
 from protocol.records.build import Record, build_batch
 from storage.append_types import LogConfig
 from storage.files import OsFileSystem
-from tests.unit.storage.cleaning import end_txn, put
+from tests.unit.storage.cleaner.cleaning import end_txn, put
 from tests.unit.storage.support import NOW, Rig
 
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=150)

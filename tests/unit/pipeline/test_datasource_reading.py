@@ -26,7 +26,7 @@ from protocol.records.compression import Compression
 from storage.append_types import LogConfig
 from storage.files import OsFileSystem
 from storage.log.unified_log import UnifiedLog
-from tests.unit.storage.cleaning import clean, end_txn, last_stable_offset
+from tests.unit.storage.cleaner.cleaning import clean, end_txn, last_stable_offset
 from tests.unit.storage.support import NOW, Rig, append, contents
 
 PRODUCERS = (7, 8, 9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from protocol.records.build import iter_records
 from storage.log.unified_log import UnifiedLog
 from storage.segments.txn_index import collect_aborted
-from tests.unit.storage.cleaning import Kept, batches
+from tests.unit.storage.cleaner.cleaning import Kept, batches
 
 READING = ("pread", "pread_nowait", "listdir", "size")
 """Operations of a file system before which a power failure is of no interest."""

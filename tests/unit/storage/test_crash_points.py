@@ -17,7 +17,7 @@ from storage.append_types import LogConfig
 from storage.log.retention import delete_old_segments
 from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import MemoryFileSystem, Unsynced
-from tests.unit.storage.cleaning import Kept, batches, clean, end_txn, last_stable_offset, put, records
+from tests.unit.storage.cleaner.cleaning import Kept, batches, clean, end_txn, last_stable_offset, put, records
 from tests.unit.storage.crashing import READING, committed_view
 from tests.unit.storage.support import NOW, Rig
 

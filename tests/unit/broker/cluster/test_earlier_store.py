@@ -26,7 +26,7 @@ from tests.unit.broker.cluster.standalone_process import Process, started
 from tests.unit.broker.crash_run import committed_offset
 from tests.unit.broker.rig import Rig
 from tests.unit.controller.images import directory
-from tests.unit.storage.cleaning import records
+from tests.unit.storage.cleaner.cleaning import records
 from tests.unit.storage.crashing import READING
 from tests.unit.storage.support import NOW
 

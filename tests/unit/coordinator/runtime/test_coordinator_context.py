@@ -133,7 +133,7 @@ async def test_a_request_from_inside_an_operation_waits_in_the_mailbox() -> None
     assert [record.key for record in rig.log.records()] == [b"\x00\x07a", b"\x00\x07b"]
 
 
-async def test_requests_while_loading_are_told_so_and_loading_replays_everything() -> None:
+async def test_coordinator_load_in_progress_while_loading_which_replays_everything() -> None:
     rig = await Rig().start()
     await rig.runtime.write(0, lambda _: Outcome((number("a", 1), number("b", 2))))
     await rig.runtime.write(0, lambda state: state.put("a", None))
@@ -158,7 +158,7 @@ async def test_what_was_loaded_is_not_told_before_it_is_committed() -> None:
     assert read.result() == 1
 
 
-async def test_unloading_fails_waiters_and_cancels_timers() -> None:
+async def test_not_coordinator_for_waiters_when_unloading_which_cancels_timers() -> None:
     rig = await Rig().start()
     fired: list[str] = []
 

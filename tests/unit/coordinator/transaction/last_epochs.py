@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from coordinator.transaction.metadata import LAST_EPOCH_FOR_CLIENTS, TV_0, TV_2
+from coordinator.transaction.transaction_metadata import LAST_EPOCH_FOR_CLIENTS, TV_0, TV_2
 
 ANSWERS = Path(__file__).with_name("kafka_last_epochs.json")
 FIRST = LAST_EPOCH_FOR_CLIENTS - 1

@@ -13,9 +13,9 @@ from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.transaction.config import TransactionConfig
 from coordinator.transaction.marker_port import EndMarker, WriteMarker
-from coordinator.transaction.metadata import TV_2, TransactionMetadata
 from coordinator.transaction.metrics import TransactionMetrics
 from coordinator.transaction.transaction_coordinator_shard import ROWS, TransactionCoordinatorShard
+from coordinator.transaction.transaction_metadata import TV_2, TransactionMetadata
 from protocol.coordinator_records.transaction_records import TRANSACTION_LOG
 from protocol.errors import ConcurrentTransactions, InvalidProducerEpoch, KafkaError, NotEnoughReplicas
 from protocol.records.batch import read_header

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, ProducerEpoch
-from coordinator.transaction.metadata import LAST_EPOCH_FOR_CLIENTS, TV_0, TV_1, TV_2
+from coordinator.transaction.transaction_metadata import LAST_EPOCH_FOR_CLIENTS, TV_0, TV_1, TV_2
 from protocol.coordinator_records.record_schema import record_id
 from protocol.coordinator_records.transaction_records import TRANSACTION_LOG
 from protocol.errors import ConcurrentTransactions, InvalidPidMapping, InvalidTxnTimeout, ProducerFenced
@@ -25,7 +25,7 @@ async def test_each_call_bumps_the_epoch() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
-async def test_a_timeout_out_of_bounds_is_refused_and_makes_nothing(timeout_ms: int) -> None:
+async def test_invalid_transaction_timeout_makes_nothing(timeout_ms: int) -> None:
     rig = await Rig().started()
     with pytest.raises(InvalidTxnTimeout):
         rig.init(timeout_ms=timeout_ms).result()
@@ -33,7 +33,7 @@ async def test_a_timeout_out_of_bounds_is_refused_and_makes_nothing(timeout_ms: 
 
 
 @pytest.mark.parametrize("version", [TV_0, TV_2])
-async def test_an_open_transaction_is_fenced_and_aborted_first(version: int) -> None:
+async def test_init_producer_id_fences_and_aborts_an_open_transaction_first(version: int) -> None:
     rig = await Rig().started()
     old = rig.producer()
     rig.add(old, P, version=version).result()
@@ -69,7 +69,7 @@ async def test_a_prepared_transaction_ends_as_it_was_decided() -> None:
     assert rig.producer(expected=bumped) == ProducerEpoch(old.producer_id, 2)
 
 
-async def test_a_producer_that_names_itself_may_repeat_its_request() -> None:
+async def test_kip_360_a_producer_that_names_its_id_and_epoch_may_repeat_its_request() -> None:
     """KIP-360."""
     rig = await Rig().started()
     first = rig.producer()
@@ -107,7 +107,7 @@ def exhausted(rig: Rig) -> ProducerEpoch:
     return rig.producer()
 
 
-async def test_a_new_id_follows_the_last_epoch() -> None:
+async def test_a_new_producer_id_follows_the_last_producer_epoch() -> None:
     rig = await Rig().started()
     last = exhausted(rig)
     fresh = rig.producer()

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, ProducerEpoch
-from coordinator.transaction.metadata import TV_2
+from coordinator.transaction.transaction_metadata import TV_2
 from protocol.coordinator_records.transaction_records import TRANSACTION_LOG
 from protocol.errors import KafkaError
 from tests.unit.coordinator.transaction.last_epochs import ANSWERS, CONVERSATIONS, FIRST, Add, End, Init, Step, Who

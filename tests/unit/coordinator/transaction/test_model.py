@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.transaction.metadata import TV_0, TV_2
+from coordinator.transaction.transaction_metadata import TV_0, TV_2
 from protocol.errors import ConcurrentTransactions, InvalidPidMapping, InvalidTxnState, KafkaError, ProducerFenced
 from tests.unit.coordinator.transaction.rig import MINUTE_MS, Rig
 

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.marker_sender import FIRST_RETRY_MS, LONGEST_RETRY_MS
-from coordinator.transaction.metadata import TV_0, TV_1, TV_2
+from coordinator.transaction.transaction_metadata import TV_0, TV_1, TV_2
 from protocol.errors import (
     ConcurrentTransactions,
     InvalidPidMapping,
@@ -55,7 +55,7 @@ async def test_partitions_that_are_there_already_write_nothing(version: int) -> 
 
 
 @BOTH
-async def test_an_answer_waits_until_the_decision_is_in_the_log_for_good(version: int) -> None:
+async def test_end_txn_is_answered_once_the_prepare_record_is_committed(version: int) -> None:
     rig = await Rig().started()
     producer = rig.producer()
     rig.add(producer, P, version=version).result()
@@ -68,7 +68,7 @@ async def test_an_answer_waits_until_the_decision_is_in_the_log_for_good(version
 
 
 @BOTH
-async def test_while_markers_travel_nothing_new_may_begin(version: int) -> None:
+async def test_concurrent_transactions_while_markers_are_written(version: int) -> None:
     """Asked of Kafka 4.1 while it wrote the markers of a hundred partitions."""
     rig = await Rig().started()
     producer = rig.producer()
@@ -94,7 +94,7 @@ async def test_while_markers_travel_nothing_new_may_begin(version: int) -> None:
     rig.add(after, Q, version=version).result()
 
 
-async def test_others_are_told_apart() -> None:
+async def test_producer_fenced_and_invalid_producer_id_mapping_are_told_apart() -> None:
     rig = await Rig().started()
     with pytest.raises(InvalidPidMapping):
         rig.add(ProducerEpoch(5, 0), P).result()
@@ -109,7 +109,7 @@ async def test_others_are_told_apart() -> None:
     assert rig.state() == "Empty"
 
 
-async def test_an_abort_of_nothing_bumps_the_epoch_and_a_commit_is_refused() -> None:
+async def test_kip_890_an_abort_of_nothing_raises_the_epoch_and_a_commit_gets_invalid_txn_state() -> None:
     rig = await Rig().started()
     producer = rig.producer()
     with pytest.raises(InvalidTxnState):
@@ -154,9 +154,7 @@ async def test_a_decision_lost_with_the_log_was_never_told() -> None:
 
 
 @pytest.mark.parametrize(("version", "server_version"), [(TV_0, TV_0), (TV_0, TV_2), (TV_2, TV_2)])
-async def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(
-    version: int, server_version: int
-) -> None:
+async def test_the_transaction_timeout_aborts_and_fences_the_producer(version: int, server_version: int) -> None:
     rig = await Rig().started()
     rig.server_version = server_version
     producer = rig.producer()
@@ -186,7 +184,7 @@ async def test_the_timeout_counts_from_the_first_partition_over_a_restart() -> N
 
 
 @pytest.mark.parametrize("commit", [True, False])
-async def test_transactions_v2_need_a_log_that_can_hold_them(commit: bool) -> None:
+async def test_unsupported_version_for_transactions_v2_below_transaction_version_1(commit: bool) -> None:
     """What Kafka 4.1 answers while transaction.version is 0; unlike there, the id is usable afterwards."""
     rig = await Rig().started()
     used = rig.producer("used by V2")
@@ -210,7 +208,7 @@ async def test_transactions_v2_need_a_log_that_can_hold_them(commit: bool) -> No
     assert rig.end(producer, commit).result().producer_epoch == 1
 
 
-async def test_markers_are_tried_again_until_they_are_written() -> None:
+async def test_transaction_markers_are_tried_again_until_they_are_written() -> None:
     rig = await Rig().started()
     producer = rig.producer()
     rig.add(producer, P).result()
@@ -276,7 +274,7 @@ async def test_a_partition_with_a_newer_epoch_needs_no_marker() -> None:
     assert rig.state() == "CompleteCommit"
 
 
-async def test_a_marker_that_a_newer_coordinator_forbids_is_left_to_it() -> None:
+async def test_transaction_coordinator_fenced_leaves_the_marker_to_the_newer_coordinator() -> None:
     rig = await Rig().started()
     producer = rig.producer()
     rig.add(producer, P).result()
@@ -332,7 +330,7 @@ async def test_the_log_says_whose_transaction_took_too_long() -> None:
     }
 
 
-async def test_ids_expire_when_no_transaction_is_open() -> None:
+async def test_transactional_id_expiration_ms_counts_while_no_transaction_is_open() -> None:
     day = 24 * 60 * MINUTE_MS
     rig = await Rig(id_expiration_ms=day).started()
     rig.producer("idle")

@@ -181,7 +181,7 @@ def test_an_ended_transaction_is_unstable_until_the_high_watermark_passes_its_ma
     assert log.producers.first_unstable_offset == 1
 
 
-def test_an_older_coordinator_is_fenced() -> None:
+def test_transaction_coordinator_fenced_for_an_older_coordinator_epoch() -> None:
     log = Log()
     log.data(1, transactional=True)
     log.end_txn(1, coordinator_epoch=5)
@@ -236,7 +236,7 @@ def test_a_control_batch_without_a_marker_is_refused() -> None:
     assert log.state() == {}
 
 
-def test_idle_producers_expire_unless_a_transaction_is_open() -> None:
+def test_producer_id_expiration_ms_of_idle_producers_without_an_open_transaction() -> None:
     log = Log()
     log.data(1, timestamp=NOW)
     log.data(2, timestamp=NOW + 1)

@@ -89,7 +89,7 @@ async def test_who_is_late_by_two_targets_goes_through_each() -> None:
     assert await log_tells(rig)
 
 
-async def test_after_a_lost_answer_the_epoch_before_is_as_good_for_who_owns_no_more_than_it_may() -> None:
+async def test_fenced_member_epoch_except_for_the_previous_epoch_after_a_lost_answer() -> None:
     rig = await ConsumerRig.having({"a": 4})
     first, second = await two_members(rig)
     first.beat()
@@ -135,7 +135,7 @@ async def test_the_group_uses_the_assignor_that_most_of_its_members_prefer() -> 
     assert [member.owned for member in members] == [rig.of(a=(0,), b=(0,)), rig.of(a=(1,), b=(1,)), {}]
 
 
-async def test_a_full_group_takes_nobody_else() -> None:
+async def test_group_max_size_reached_for_one_more_consumer() -> None:
     rig = await ConsumerRig.having({"a": 4}, max_size=2)
     first, second = await two_members(rig)
     assert refused(ConsumerClient(rig, "m3", "a").send()) is ErrorCode.group_max_size_reached

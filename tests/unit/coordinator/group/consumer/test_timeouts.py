@@ -32,7 +32,7 @@ async def in_state(rig: ConsumerRig, state: MemberState | None) -> tuple[Consume
 
 
 @pytest.mark.parametrize("state", [STABLE, UNREVOKED, UNRELEASED, None])
-async def test_a_silent_member_is_removed_in_whatever_state_it_is(state: MemberState | None) -> None:
+async def test_session_timeout_removes_a_silent_member_in_whatever_state_it_is(state: MemberState | None) -> None:
     rig = await ConsumerRig.having({"a": 4})
     silent, other = await in_state(rig, state)
     epoch = rig.consumers.epoch
@@ -68,7 +68,7 @@ async def test_heartbeats_alone_are_signs_of_life() -> None:
     assert rig.committed() == {("a", 0): 1}
 
 
-async def test_a_member_that_does_not_give_up_its_partitions_in_time_is_removed() -> None:
+async def test_rebalance_timeout_removes_a_member_that_does_not_give_up_its_partitions() -> None:
     rig = await ConsumerRig.having({"a": 4})
     slow, second = ConsumerClient(rig, "m1", "a", rebalance_ms=20_000), ConsumerClient(rig, "m2", "a")
     slow.beat()

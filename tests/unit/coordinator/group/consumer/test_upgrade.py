@@ -172,7 +172,7 @@ async def test_who_waits_for_its_assignment_is_told_to_join_again() -> None:
         ("the embedded consumer protocol is malformed.", {}, {"subscription_version": 0x8000}, b""),
     ],
 )
-async def test_a_group_that_may_not_change_over_stays_as_it_is(
+async def test_group_consumer_migration_policy_keeps_a_classic_group_as_it_is(
     why: str, config: dict[str, Any], client: dict[str, Any], user_data: bytes
 ) -> None:
     rig = await ConsumerRig.having({"a": 4}, **config)

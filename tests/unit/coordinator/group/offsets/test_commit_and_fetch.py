@@ -77,7 +77,7 @@ async def test_members_commit_with_their_generation_alone() -> None:
     assert rig.committed() == {("topic", 0): 1}
 
 
-async def test_no_commits_while_assignments_are_awaited_except_in_transactions() -> None:
+async def test_rebalance_in_progress_for_commits_while_assignments_are_awaited_except_in_transactions() -> None:
     rig = await OffsetRig.started()
     member = Client(rig)
     await completing(rig, member)

@@ -27,7 +27,7 @@ async def test_offsets_of_a_group_that_is_not_there() -> None:
     assert refused(future) is GroupIdNotFound.code
 
 
-async def test_offsets_of_subscribed_topics_stay() -> None:
+async def test_group_subscribed_to_topic_keeps_the_offsets() -> None:
     rig = await OffsetRig.started()
     rig.commit(offset(0, 5), offset(0, 6, topic="other"))
     await stable(rig, Client(rig))
@@ -52,7 +52,7 @@ async def test_a_group_is_deleted_with_its_offsets_if_it_is_empty() -> None:
     assert rig.committed("other") == {("topic", 0): 7}
 
 
-async def test_a_group_with_members_is_not_deleted() -> None:
+async def test_non_empty_group_is_not_deleted() -> None:
     rig = await OffsetRig.started()
     await stable(rig, Client(rig))
     assert rig.delete_groups(GROUP) == {GROUP: GroupNotEmpty.code}

@@ -49,7 +49,7 @@ async def test_expiry_is_looked_for_at_the_check_interval_and_again_after_a_rest
     assert rig.committed() == {}
 
 
-async def test_in_a_group_the_retention_counts_from_when_it_became_empty() -> None:
+async def test_offsets_retention_minutes_count_from_when_the_group_became_empty() -> None:
     rig = await expiring()
     member = Client(rig)
     await stable(rig, member)

@@ -40,7 +40,7 @@ async def test_a_marker_ends_its_producers_transaction_alone() -> None:
     assert rig.fetch(stable=True, wanted=[("topic", 1)]).unstable == {("topic", 1)}
 
 
-async def test_stable_reads_are_told_of_what_is_pending() -> None:
+async def test_unstable_offset_commit_for_stable_reads_of_what_is_pending() -> None:
     rig = await OffsetRig.started()
     rig.commit(offset(0, 1), offset(1, 1))
     rig.commit_in_transaction(9, offset(0, 5), offset(2, 6))
