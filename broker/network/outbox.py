@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from broker.network.connection import Connection
     from timing.clock import Clock
 
 LONGEST_WAIT_MS = 2.0
@@ -15,6 +14,14 @@ LONGEST_WAIT_MS = 2.0
 
 QUIET_MS = 0.1
 """After a pause this long a reply is sent at once: no other request is likely to be waiting."""
+
+
+class Replying(Protocol):
+    """A connection with gathered replies."""
+
+    last_active_ms: float
+
+    def send_gathered(self) -> None: ...
 
 
 class Outbox:
@@ -27,11 +34,11 @@ class Outbox:
 
     def __init__(self, clock: Clock) -> None:
         self._monotonic_ms = clock.monotonic_ms
-        self._waiting: list[Connection] = []
+        self._waiting: list[Replying] = []
         self._since_ms = 0.0
         self._sent_ms = -math.inf
 
-    def put(self, connection: Connection) -> None:
+    def put(self, connection: Replying) -> None:
         """Send the connection's gathered replies, now or soon. It may be put more than once."""
         now_ms = connection.last_active_ms
         if not self._waiting:

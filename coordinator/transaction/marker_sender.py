@@ -15,9 +15,9 @@ restart, the loaded PREPARE records are sent on their way again. A marker that i
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 
@@ -34,14 +34,28 @@ from protocol.errors import (
 from protocol.topic_partition import PartitionKey
 
 if TYPE_CHECKING:
+    from coordinator.runtime.coordinator_context import CoordinatorContext
     from coordinator.transaction.marker_port import MarkerPort
-    from coordinator.transaction.transaction_coordinator_shard import TransactionCoordinatorShard
+    from coordinator.transaction.metrics import TransactionMetrics
 
 logger = structlog.get_logger(__name__)
 
 FIRST_RETRY_MS = 100
 LONGEST_RETRY_MS = 2_000
 """Each wait is twice the previous one: a folder with thousands of transactions may be offline for days."""
+
+
+class Transactions(Protocol):
+    """The shard's transactions, whose state the sender completes."""
+
+    @property
+    def context(self) -> CoordinatorContext[Any]: ...
+    @property
+    def metrics(self) -> TransactionMetrics: ...
+    def complete(
+        self, transactional_id: str, prepared: TransactionMetadata, then: Callable[[KafkaError | None], None]
+    ) -> Outcome[None] | None:
+        """Append the COMPLETE record of a prepared transaction; see `TransactionCoordinatorShard.complete`."""
 
 
 class _Sending:
@@ -63,7 +77,7 @@ class _Sending:
 class MarkerSender:
     """The prepared transactions of one shard."""
 
-    def __init__(self, state: TransactionCoordinatorShard, coordinator_epoch: int, port: MarkerPort) -> None:
+    def __init__(self, state: Transactions, coordinator_epoch: int, port: MarkerPort) -> None:
         self._state = state
         self._context = state.context
         self._coordinator_epoch = coordinator_epoch
@@ -133,7 +147,7 @@ class MarkerSender:
             written.exception()  # the next coordinator to load the log goes on
             return
 
-        def take_outcome(_: TransactionCoordinatorShard) -> Outcome[None] | None:
+        def take_outcome(_: object) -> Outcome[None] | None:
             sending.in_flight.discard(partition)
             self._take_outcome(sending, partition, written)
             return self._complete_if_all_written(sending)
