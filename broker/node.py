@@ -29,6 +29,7 @@ from metadata.image import MetadataImage
 from storage.folders.log_manager import LogManager
 
 if TYPE_CHECKING:
+    from broker.faults.faults import Faults
     from broker.monitoring.http import HttpServer
 
 logger = structlog.get_logger(__name__)
@@ -76,6 +77,7 @@ class Node:
         self.server = server
         self.bound = bound
         self.connection_rates = connection_rates
+        self.faults: Faults | None = None  # only where a test may set some
         self._base = base
         self._hanging = hanging
         self._http = http

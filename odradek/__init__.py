@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
+from odradek.control import ControlError
+from odradek.controls import RemoteBroker
+from odradek.faults import Fault
 from odradek.process import Broker, BrokerStartError
+from odradek.waits import WaitTimeoutError
 
 __version__ = version("odradek")
 
-__all__ = ["Broker", "BrokerStartError", "__version__"]
+__all__ = [
+    "Broker",
+    "BrokerStartError",
+    "ControlError",
+    "Fault",
+    "RemoteBroker",
+    "WaitTimeoutError",
+    "__version__",
+]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from odradek.control import ControlClient
+from odradek.faults import FaultControls
 
 
-class Controls:
+class Controls(FaultControls):
     """The controls of one broker."""
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.control import status
+from broker.control import faults, status
 from broker.control.endpoint import Endpoint
 
-ENDPOINTS: tuple[Endpoint, ...] = (*status.ENDPOINTS,)
+ENDPOINTS: tuple[Endpoint, ...] = (*status.ENDPOINTS, *faults.ENDPOINTS)
