@@ -32,7 +32,7 @@ from broker.parent import Parent  # noqa: E402
 from broker.ready import Ready  # noqa: E402
 from broker.stopping import Stopped  # noqa: E402
 from protocol.errors import KafkaError  # noqa: E402
-from storage.files import OsFileSystem  # noqa: E402
+from storage.files import FileSystem, OsFileSystem  # noqa: E402
 from storage.folders.log_dirs import LogDirError  # noqa: E402
 from storage.workers import ThreadWorkers  # noqa: E402
 from timing.clock import SystemClock  # noqa: E402
@@ -146,7 +146,12 @@ def _run(loop: str, begin: Callable[[], Coroutine[Any, Any, int]]) -> None:
 async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, parent: Parent | None) -> int:
     loop = asyncio.get_running_loop()
     workers = ThreadWorkers(loop)
-    seams = Seams(SystemClock(loop), OsFileSystem(), workers, random.SystemRandom())
+    fs: FileSystem = OsFileSystem()
+    if loaded.config.string("odradek.control").strip():
+        from broker.faults.power_failure import PowerFailureFiles
+
+        fs = PowerFailureFiles(fs)
+    seams = Seams(SystemClock(loop), fs, workers, random.SystemRandom())
     logging.log_loop_exceptions(loop)
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 from odradek.control import ControlError
 from odradek.controls import RemoteBroker
-from odradek.faults import Fault
+from odradek.faults import Crash, Fault
 from odradek.process import Broker, BrokerStartError
 from odradek.waits import WaitTimeoutError
 
@@ -16,6 +16,7 @@ __all__ = [
     "Broker",
     "BrokerStartError",
     "ControlError",
+    "Crash",
     "Fault",
     "RemoteBroker",
     "WaitTimeoutError",

@@ -108,6 +108,9 @@ class Broker(Controls):
         child = self._child
         return child is not None and child.poll() is None
 
+    def _has_ended(self) -> bool:
+        return not self.running
+
     @property
     def pid(self) -> int:
         """The process id of the running broker; RuntimeError if it is not running."""

@@ -156,6 +156,18 @@ class Dispatcher:
                 raise RuntimeError(f"the API table names {api.name}, which has no handler")
             self._routes[api.key] = Route(api, metrics)
 
+    def note_clients(self, named: Callable[[Any], None]) -> None:
+        """Note the client id of each request at its connection; `named` is called with one whose id has changed."""
+        new_request = self._new_request
+
+        def noting(connection: Any, key: int, version: int, correlation_id: int, client_id: str | None) -> Any:
+            if connection.client_id != client_id:
+                connection.client_id = client_id
+                named(connection)
+            return new_request(connection, key, version, correlation_id, client_id)
+
+        self._new_request = noting
+
     def route(self, api_key: int) -> Route:
         """The route of an API, its handler imported."""
         route = self._routes[api_key]

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 from collections import Counter
+from collections.abc import Callable
 from socket import SO_RCVBUF, SO_SNDBUF, SOL_SOCKET, socket
 from typing import TYPE_CHECKING
 
@@ -63,6 +64,7 @@ class Server:
         self.closed = 0
         self.connections: set[Connection] = set()
         self.bound: dict[str, int] = {}
+        self.door: Callable[[Connection], bool] | None = None  # lets a new connection in, or ends it
         self._current = current
         self._connection_rates = connection_rates
         self._dispatcher = dispatcher
@@ -135,6 +137,8 @@ class Server:
         """Count a new connection. At `max.connections` it has to wait; at other limits it is turned away."""
         if self._stopping:
             connection.abort()
+        elif self.door is not None and not self.door(connection):
+            logger.info("connection refused by a fault", client=connection.client_host)
         elif len(self.connections) < self._most_connections:
             self._admit(connection)
         elif len(self._waiting) < self._backlog:
