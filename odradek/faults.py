@@ -213,8 +213,9 @@ class FaultControls:
         """Have the broker end as a power failure would: bytes and file names that were not synced are lost.
 
         With `unsynced="kept"` it is killed instead, and the files stay as they are. At once by default; then the call
-        returns when the broker has ended. Otherwise in a phase of the next request that matches (see `fault`), a Produce
-        request unless `api`, `group` or `transactional_id` says otherwise; `wait` of what is returned waits for that.
+        returns when the broker has ended. Otherwise in a phase of the next request that matches (see `fault`), a
+        Produce request unless `api`, `group` or `transactional_id` says otherwise; `wait` of what is returned waits for
+        that.
 
         `at="before_fsync"` is before what the request wrote is synced: if its answer waits for the sync, as with
         flush.messages=1, the client gets none; if not, it gets one, and what was acknowledged is lost.

@@ -157,6 +157,6 @@ def _fault(fault_id: str, kind: Kind, given: Given) -> ConnectionFault:
         kind=kind,
         client_id=given.get("client_id"),
         listener=given.get("listener"),
-        bytes_per_second=given.get("bytes_per_second", 0),
+        bytes_per_second=given["bytes_per_second"] if kind is Kind.THROTTLE else 0,
         direction=Direction(given.get("direction", Direction.BOTH)),
     )

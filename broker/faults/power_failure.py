@@ -27,7 +27,7 @@ class _Name:
 
     Attributes:
         old: the name before; None if it was made.
-        replaced: the file that had the name, still open, if it was synced.
+        replaced: the file that had the name, still open.
     """
 
     path: str
@@ -119,15 +119,16 @@ class PowerFailureFiles:
                 file.close()
 
     def _undo(self, name: _Name) -> None:
-        if not self._fs.exists(name.path):
-            return
-        if name.old is None:
+        exists = self._fs.exists(name.path)
+        if name.old is not None and exists:
+            self._fs.rename(name.path, name.old)
+        elif exists:
             self._remove(name.path)
-            return
-        self._fs.rename(name.path, name.old)
         if name.replaced is not None:
+            size = name.replaced.size()
+            synced = self._synced.get(name.replaced.identity(), size)
             file = self._fs.open(name.path, create=True)
-            write_fully(file, name.replaced.pread(name.replaced.size(), 0), 0)
+            write_fully(file, name.replaced.pread(min(size, synced), 0), 0)
             file.close()
 
     def _remove(self, path: str) -> None:
@@ -186,8 +187,8 @@ class PowerFailureFiles:
             self._names.append(_Name(new, old, replaced))
 
     def _kept(self, path: str) -> File | None:
-        """The file of that name, to be restored, if the name is synced."""
-        if any(name.path == path for name in self._names) or not self._fs.exists(path) or self._fs.is_dir(path):
+        """The file that is to be replaced, if there is one; open, so that its content stays."""
+        if not self._fs.exists(path) or self._fs.is_dir(path):
             return None
         return self._fs.open_to_read(path)
 
@@ -234,7 +235,7 @@ class PowerFailureFiles:
 
 
 def _folder_of(path: str) -> str:
-    return path.rpartition("/")[0] or "."
+    return path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
 
 
 def _moved(path: str, old: str, new: str) -> str:
