@@ -11,8 +11,8 @@ from tests.client.java_tools import java
 from tests.messages import place_of, value_of
 
 GAP = re.compile(r" *\d+ is followed by")
-"""Two offsets of a log that are not consecutive. Kafka 4.4's tool also says `-1 is followed by` the first offset of each
-log that does not begin at 0, which is no fault."""
+"""Two offsets of a log that are not consecutive. Kafka 4.4's tool also says `-1 is followed by` the first offset of
+each log that does not begin at 0, which is no fault."""
 
 COMPLAINTS = (
     *("mismatch", "not found in", "out of order", "isvalid: false", "invalid bytes"),
