@@ -4,8 +4,25 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
+from odradek.control import ControlError, ControlUnavailableError
+from odradek.controls import RemoteBroker
+from odradek.groups import Group, Lag, Member
 from odradek.process import Broker, BrokerStartError
+from odradek.transactions import Transaction
+from odradek.waits import WaitTimeoutError
 
 __version__ = version("odradek")
 
-__all__ = ["Broker", "BrokerStartError", "__version__"]
+__all__ = [
+    "Broker",
+    "BrokerStartError",
+    "ControlError",
+    "ControlUnavailableError",
+    "Group",
+    "Lag",
+    "Member",
+    "RemoteBroker",
+    "Transaction",
+    "WaitTimeoutError",
+    "__version__",
+]

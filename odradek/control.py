@@ -9,9 +9,13 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
+from odradek.waits import WaitTimeoutError
+
 CONNECT_TIMEOUT_S = 10.0
 ANSWER_TIMEOUT_S = 60.0
 """How long an answer may take beyond the `timeout` that the request itself has."""
+TIMED_OUT = 408
+"""The status of the answer to a wait in vain."""
 
 
 class ControlError(RuntimeError):
@@ -74,6 +78,8 @@ class ControlClient:
                 f"the control interface at {self.url} does not answer: {error or type(error).__name__}", status=503
             ) from error
         values = json.loads(answer)
+        if status == TIMED_OUT:
+            raise WaitTimeoutError(values["error"])
         if status >= 400:
             raise ControlError(values["error"], status=status, parameter=values.get("parameter"))
         return values

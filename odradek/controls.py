@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from odradek.control import ControlClient
+from odradek.groups import Group
+from odradek.transactions import Transaction
 
 
 class Controls:
@@ -19,6 +21,23 @@ class Controls:
         """The broker's identity, listeners and health."""
         found: dict[str, Any] = self.control.get("/status")
         return found
+
+    def group(self, group_id: str) -> Group:
+        """A consumer group, whether it exists or not."""
+        return Group(self, group_id)
+
+    def groups(self) -> list[Group]:
+        """The groups that exist."""
+        return [Group(self, one["group"]) for one in self.control.get("/groups")["groups"]]
+
+    def transaction(self, transactional_id: str) -> Transaction:
+        """A transactional id, whether it exists or not."""
+        return Transaction(self, transactional_id)
+
+    def transactions(self) -> list[Transaction]:
+        """The transactional ids that exist."""
+        found = self.control.get("/transactions")["transactions"]
+        return [Transaction(self, one["transactional_id"]) for one in found]
 
 
 class RemoteBroker(Controls):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from broker.control import status
+from broker.control import groups, status, transactions
 from broker.control.endpoint import Endpoint
 
-ENDPOINTS: tuple[Endpoint, ...] = (*status.ENDPOINTS,)
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *status.ENDPOINTS,
+    *groups.ENDPOINTS,
+    *transactions.ENDPOINTS,
+)

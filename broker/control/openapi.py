@@ -61,7 +61,8 @@ def _parameter(parameter: Parameter, place: str) -> dict[str, Any]:
 
 
 def _schema(parameter: Parameter) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": parameter.kind.value, "description": parameter.doc}
+    kinds = [kind.value for kind in (parameter.kind, parameter.or_kind) if kind is not None]
+    schema: dict[str, Any] = {"type": kinds if len(kinds) > 1 else kinds[0], "description": parameter.doc}
     if parameter.kind is Kind.ARRAY:
         schema["items"] = {}
     if parameter.choices:
