@@ -93,7 +93,7 @@ def described(group: GroupView, lags: Sequence[PartitionLag]) -> str:
     members = ", ".join(_named(member) for member in group.members[:FEW])
     more = "" if len(group.members) <= FEW else f" and {len(group.members) - FEW} more"
     who = f" ({members}{more})" if members else ""
-    text = f"group {group.group_id} is {group.state} with {_count(len(group.members), 'member')}{who}"
+    text = f"group {group.group_id} is {group.state} with {counted(len(group.members), 'member')}{who}"
     total = total_lag(group, lags)
     if not lags:
         return f"{text}, with no partitions"
@@ -108,5 +108,6 @@ def _named(member: MemberView) -> str:
     return f"{member.client_id or member.member_id}{waits}{', expected' if member.is_late else ''}"
 
 
-def _count(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
+    """`1 member`, `2 members`."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

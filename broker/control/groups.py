@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
-from broker.control.group_json import committed_json, described, group_json, lag_json, summary_json
+from broker.control.group_json import committed_json, counted, described, group_json, lag_json, summary_json
 from broker.control.offset_resets import resolve
 from broker.control.waiting import DEFAULT_TIMEOUT_S, TIMEOUT, Changes, wait_until
 from broker.inspection.groups import GroupView, list_groups, read_group
 from broker.inspection.lag import PartitionLag, partition_lags, total_lag
 from broker.node import Node
-from broker.replicas.partition import Partition
 from coordinator.group import on_demand
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
@@ -79,30 +77,22 @@ async def _wait(node: Node, values: Values) -> dict[str, Any]:
 
     def failed(seen: Seen) -> str:
         wanted = [f"state {state}"] if state is not None else []
-        wanted += [f"{members} members"] if members is not None else []
+        wanted += [counted(members, "member")] if members is not None else []
         wanted += [f"a lag of at most {lag}"] if lag is not None else []
         return f"waited {timeout_s:g} s for {', '.join(wanted)}: {described(*seen)}"
 
-    look = partial(_look, node, values["group"], lag is not None)
+    look = partial(_look, node, values["group"])
     group, lags = await wait_until(look, reached, failed, timeout_s)
     return group_json(group) | {"lag": total_lag(group, lags)}
 
 
-async def _look(node: Node, group_id: str, with_lag: bool, changes: Changes) -> Seen:
+async def _look(node: Node, group_id: str, changes: Changes) -> Seen:
+    """See the group. It is enough to listen to the coordinator: without a commit, no lag gets smaller."""
     changes.follow("groups", node.coordinators.groups.runtime.listen)
     try:
-        group, lags = await _see(node, group_id)
+        return await _see(node, group_id)
     except CoordinatorLoadInProgress:
         return GroupView(group_id), []
-    for one in lags if with_lag else ():
-        partition = node.replicas.get(one.topic, one.partition)
-        if partition is not None:
-            changes.follow((partition.key, partition.topic_id), partial(_listen_to_end, partition))
-    return group, lags
-
-
-def _listen_to_end(partition: Partition, changed: Callable[[], None]) -> Callable[[], None]:
-    return partition.listen(lambda _: changed(), lambda _: changed())
 
 
 # -- on demand
