@@ -238,5 +238,5 @@ def test_a_fenced_producer_of_confluent_is_told_so(broker: Broker, name: str) ->
     broker.transaction(name).fence()
     producer.begin_transaction()
     producer.produce(name, b"zombie")
-    with pytest.raises(Exception, match="(?i)fence"):
+    with pytest.raises(Exception, match=r"(?i)fence"):
         producer.commit_transaction(LONG)
