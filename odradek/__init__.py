@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from odradek.control import ControlError, ControlUnavailableError
+from odradek.control import ControlError, ControlUnavailableError, WaitTimeoutError
 from odradek.controls import RemoteBroker
 from odradek.groups import Group, Lag, Member
 from odradek.process import Broker, BrokerStartError
 from odradek.transactions import Transaction
-from odradek.waits import WaitTimeoutError
 
 __version__ = version("odradek")
 

@@ -9,13 +9,9 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
-from odradek.waits import WaitTimeoutError
-
 CONNECT_TIMEOUT_S = 10.0
 ANSWER_TIMEOUT_S = 60.0
 """How long an answer may take beyond the `timeout` that the request itself has."""
-TIMED_OUT = 408
-"""The status of the answer to a wait in vain."""
 
 
 class ControlError(RuntimeError):
@@ -29,6 +25,14 @@ class ControlError(RuntimeError):
 
 class ControlUnavailableError(ControlError):
     """The control interface does not answer: the broker is not running, or was started without it."""
+
+
+class WaitTimeoutError(TimeoutError, AssertionError):
+    """A wait whose time is up: what was waited for, and the state at the end. It fails a test as an assertion does."""
+
+
+WAITED_IN_VAIN = 408
+"""The status of an answer to a request whose time is up."""
 
 
 class ControlClient:
@@ -78,7 +82,7 @@ class ControlClient:
                 f"the control interface at {self.url} does not answer: {error or type(error).__name__}", status=503
             ) from error
         values = json.loads(answer)
-        if status == TIMED_OUT:
+        if status == WAITED_IN_VAIN:
             raise WaitTimeoutError(values["error"])
         if status >= 400:
             raise ControlError(values["error"], status=status, parameter=values.get("parameter"))

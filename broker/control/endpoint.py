@@ -20,6 +20,7 @@ class Kind(enum.StrEnum):
 
     STRING = "string"
     INTEGER = "integer"
+    STRING_OR_INTEGER = "string or integer"
     NUMBER = "number"
     BOOLEAN = "boolean"
     ARRAY = "array"
@@ -29,6 +30,7 @@ class Kind(enum.StrEnum):
 _PYTHON_TYPES: dict[Kind, tuple[type, ...]] = {
     Kind.STRING: (str,),
     Kind.INTEGER: (int,),
+    Kind.STRING_OR_INTEGER: (str, int),
     Kind.NUMBER: (int, float),
     Kind.BOOLEAN: (bool,),
     Kind.ARRAY: (list,),
@@ -41,7 +43,6 @@ class Parameter:
     """A value that an endpoint takes: from the path, the query or the JSON body.
 
     Attributes:
-        or_kind: another accepted type.
         choices: the accepted values, if there are only a few.
         least: the smallest accepted number.
     """
@@ -52,7 +53,6 @@ class Parameter:
     required: bool = False
     choices: tuple[str, ...] = ()
     least: float | None = None
-    or_kind: Kind | None = None
 
 
 Values = dict[str, Any]
@@ -110,20 +110,15 @@ def _unknown(name: str, known: tuple[str, ...]) -> str:
 
 def _checked(parameter: Parameter, value: Any) -> Any:
     name, kind = parameter.name, parameter.kind
-    if not any(_is_a(value, accepted) for accepted in (kind, parameter.or_kind) if accepted is not None):
-        other = "" if parameter.or_kind is None else f" or {_described(parameter.or_kind)}"
-        raise ControlError(f"{name} = {value!r}: expected {_described(kind)}{other}", parameter=name)
+    is_wrong_bool = isinstance(value, bool) and kind is not Kind.BOOLEAN
+    if is_wrong_bool or not isinstance(value, _PYTHON_TYPES[kind]):
+        raise ControlError(f"{name} = {value!r}: expected {_described(kind)}", parameter=name)
     if parameter.choices and value not in parameter.choices:
         expected = ", ".join(parameter.choices)
         raise ControlError(f"{name} = {value!r}: expected one of {expected}", parameter=name)
     if parameter.least is not None and isinstance(value, int | float) and value < parameter.least:
         raise ControlError(f"{name} = {value!r}: expected at least {parameter.least:g}", parameter=name)
     return value
-
-
-def _is_a(value: Any, kind: Kind) -> bool:
-    is_wrong_bool = isinstance(value, bool) and kind is not Kind.BOOLEAN
-    return not is_wrong_bool and isinstance(value, _PYTHON_TYPES[kind])
 
 
 def _from_text(parameter: Parameter, text: str) -> Any:
@@ -149,6 +144,8 @@ def _described(kind: Kind) -> str:
     match kind:
         case Kind.INTEGER:
             return "a whole number"
+        case Kind.STRING_OR_INTEGER:
+            return "a name or a number"
         case Kind.NUMBER:
             return "a number"
         case Kind.BOOLEAN:

@@ -210,10 +210,9 @@ ENDPOINTS = (
             GROUP,
             Parameter(
                 "to",
-                Kind.STRING,
+                Kind.STRING_OR_INTEGER,
                 "earliest, latest, an offset, or a time such as 2026-11-27T04:00:00Z",
                 required=True,
-                or_kind=Kind.INTEGER,
             ),
             Parameter("topic", Kind.STRING, "a topic; if missing, those to which the group has committed"),
             Parameter("partitions", Kind.ARRAY, "partitions of the topic; if missing, all"),

@@ -61,8 +61,7 @@ def _parameter(parameter: Parameter, place: str) -> dict[str, Any]:
 
 
 def _schema(parameter: Parameter) -> dict[str, Any]:
-    kinds = [kind.value for kind in (parameter.kind, parameter.or_kind) if kind is not None]
-    schema: dict[str, Any] = {"type": kinds if len(kinds) > 1 else kinds[0], "description": parameter.doc}
+    schema: dict[str, Any] = {"type": _type(parameter.kind), "description": parameter.doc}
     if parameter.kind is Kind.ARRAY:
         schema["items"] = {}
     if parameter.choices:
@@ -70,3 +69,7 @@ def _schema(parameter: Parameter) -> dict[str, Any]:
     if parameter.least is not None:
         schema["minimum"] = parameter.least
     return schema
+
+
+def _type(kind: Kind) -> str | list[str]:
+    return ["string", "integer"] if kind is Kind.STRING_OR_INTEGER else kind.value
