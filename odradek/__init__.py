@@ -7,6 +7,7 @@ from importlib.metadata import version
 from odradek.control import ControlError, ControlUnavailableError, WaitTimeoutError
 from odradek.controls import RemoteBroker
 from odradek.groups import Group, Lag, Member
+from odradek.journal import Journal, JournalEntry
 from odradek.process import Broker, BrokerStartError
 from odradek.transactions import Transaction
 
@@ -18,6 +19,8 @@ __all__ = [
     "ControlError",
     "ControlUnavailableError",
     "Group",
+    "Journal",
+    "JournalEntry",
     "Lag",
     "Member",
     "RemoteBroker",

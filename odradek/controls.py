@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from odradek import journal
 from odradek.control import ControlClient
 from odradek.groups import Group
 from odradek.transactions import Transaction
@@ -38,6 +39,17 @@ class Controls:
         """The transactional ids that exist."""
         found = self.control.get("/transactions")["transactions"]
         return [Transaction(self, one["transactional_id"]) for one in found]
+
+    def journal(
+        self, *, since: int | None = None, limit: int = 100, client_id: str | None = None, api: str | None = None
+    ) -> journal.Journal:
+        """The last requests with their answers, connections and warnings, the oldest first; at most `limit`.
+
+        `since` is the `mark` of an earlier journal; `api` is Kafka's name, such as "JoinGroup". With `client_id` or
+        `api`, only requests.
+        """
+        answer = self.control.get("/journal", since=since, limit=limit, client_id=client_id, api=api)
+        return journal.read(answer)
 
 
 class RemoteBroker(Controls):
