@@ -22,12 +22,11 @@ class JournalEntry:
         request: the decoded request; None if it was too large to keep.
         answer: the decoded answer; None if there is none, or it was too large to keep.
         outcome: "answered", "waiting", "not answered" or "connection closed".
-        took: seconds from the request to its answer.
+        took: seconds from the request to its answer; None if it did not have to wait.
         error: why the broker closed the connection.
         text: of a warning, with `level` and `fields`.
     """
 
-    sequence: int
     time: float
     kind: str
     client: str | None = None
@@ -57,10 +56,10 @@ class JournalEntry:
         return f"{at} {who} {self.api} v{self.version} {asked} -> {self._outcome()}"
 
     def _outcome(self) -> str:
-        took = f"({(self.took or 0) * 1000:.1f} ms)"
+        took = "" if self.took is None else f" (waited {self.took:.3f} s)"
         if self.outcome != "answered":
             return f"{self.outcome}{f': {self.error}' if self.error else ''}"
-        return f"{f'{self.answer_bytes} bytes' if self.answer is None else _brief(self.answer)} {took}"
+        return f"{f'{self.answer_bytes} bytes' if self.answer is None else _brief(self.answer)}{took}"
 
 
 class Journal(list[JournalEntry]):

@@ -24,9 +24,8 @@ def _read(node: Node, values: Values) -> dict[str, Any]:
     key = None if api is None else _key(api)
     client_id = values.get("client_id")
     limit = values.get("limit", DEFAULT_LIMIT)
-    mark = journal.mark
-    wanted = (entry for entry in journal.since(values.get("since", 0)) if _is_wanted(entry, key, client_id))
-    return {"mark": mark, "entries": [entry_json(entry) for entry in deque(wanted, maxlen=limit)]}
+    wanted = (entry for entry in journal.since(values.get("since")) if _is_wanted(entry, key, client_id))
+    return {"mark": journal.mark(), "entries": [entry_json(entry) for entry in deque(wanted, maxlen=limit)]}
 
 
 def _key(api: str) -> int:

@@ -7,15 +7,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
-from broker.network.dispatch import Buffers
-from protocol.primitives import UnreadBytes
-
-LONGEST_REQUEST = 64 << 10
-"""Of a larger request only its first bytes are kept, with the header."""
-HEADER_BYTES = 512
-LONGEST_ANSWER = 32 << 10
-"""Of a larger answer only the size is kept."""
-
 
 class Outcome(Enum):
     """What became of a request."""
@@ -23,7 +14,7 @@ class Outcome(Enum):
     WAITING = "waiting"
     ANSWERED = "answered"
     NOT_ANSWERED = "not answered"
-    """A Produce with acks=0, or one whose answer a fault has lost."""
+    """A Produce with acks=0, one whose answer a fault has lost, or one whose client did not wait."""
     CLOSED = "connection closed"
 
 
@@ -35,39 +26,24 @@ class Client(NamedTuple):
     listener: str
 
 
+@dataclass(frozen=True, slots=True)
 class Exchange:
     """A request and its answer. Times are ms: `at_ms` of the wall clock, `began_ms` of the monotonic one.
 
     `request` is the frame without its size, whole if `size` is its length. `answer` is the frame with its size, None if
-    there is none or it was not kept.
+    there is none or it was not kept. `took_ms` is None for a request that did not have to wait, or still does.
     """
 
-    __slots__ = (
-        "answer",
-        "answer_size",
-        "at_ms",
-        "began_ms",
-        "client",
-        "error",
-        "outcome",
-        "request",
-        "sequence",
-        "size",
-        "took_ms",
-    )
-
-    def __init__(self, sequence: int, at_ms: int, began_ms: float, client: Client, frame: memoryview) -> None:
-        self.sequence = sequence
-        self.at_ms = at_ms
-        self.began_ms = began_ms
-        self.client = client
-        self.size = len(frame)
-        self.request = bytes(frame if self.size <= LONGEST_REQUEST else frame[:HEADER_BYTES])
-        self.outcome = Outcome.WAITING
-        self.answer: bytes | bytearray | None = None
-        self.answer_size = 0
-        self.took_ms = 0.0
-        self.error: str | None = None
+    at_ms: float
+    began_ms: float
+    client: Client
+    request: bytes
+    size: int
+    outcome: Outcome
+    answer: bytes | None
+    answer_size: int
+    took_ms: float | None
+    error: str | None
 
     @property
     def api_key(self) -> int:
@@ -77,36 +53,12 @@ class Exchange:
     def is_whole(self) -> bool:
         return len(self.request) == self.size
 
-    @property
-    def kept_bytes(self) -> int:
-        return len(self.request) + len(self.answer or b"")
-
-    def answered(self, buffers: Buffers | None, now_ms: float) -> None:
-        self.took_ms = now_ms - self.began_ms
-        if buffers is None:
-            self.outcome = Outcome.NOT_ANSWERED
-            return
-        self.outcome = Outcome.ANSWERED
-        if not isinstance(buffers, list):
-            self.answer_size = len(buffers)
-            self.answer = buffers if self.answer_size <= LONGEST_ANSWER else None
-            return
-        self.answer_size = sum(map(len, buffers))
-        if self.answer_size <= LONGEST_ANSWER and not any(isinstance(part, UnreadBytes) for part in buffers):
-            self.answer = b"".join(buffers)
-
-    def closed(self, error: str | None, now_ms: float) -> None:
-        self.took_ms = now_ms - self.began_ms
-        self.outcome = Outcome.CLOSED
-        self.error = error
-
 
 @dataclass(frozen=True, slots=True)
 class ConnectionEvent:
     """A connection that was opened, or is gone."""
 
-    sequence: int
-    at_ms: int
+    at_ms: float
     client: Client
     opened: bool
 
@@ -115,11 +67,16 @@ class ConnectionEvent:
 class Warned:
     """A line of the log, of level warning or above."""
 
-    sequence: int
-    at_ms: int
+    at_ms: float
     level: str
     text: str
     fields: Mapping[str, Any]
+
+
+class Mark(NamedTuple):
+    """Divides the entries: what comes after it is later."""
+
+    number: int
 
 
 Entry = Exchange | ConnectionEvent | Warned

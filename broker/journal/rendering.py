@@ -42,7 +42,7 @@ def header_of(exchange: Exchange) -> RequestHeader | None:
 def entry_json(entry: Entry) -> Json:
     if isinstance(entry, Exchange):
         return _exchange(entry)
-    common = {"sequence": entry.sequence, "time": entry.at_ms / 1000}
+    common = {"time": entry.at_ms / 1000}
     if isinstance(entry, ConnectionEvent):
         kind = "connection opened" if entry.opened else "connection closed"
         return {**common, "kind": kind, **_client(entry.client)}
@@ -58,7 +58,6 @@ def _client(client: Client) -> Json:
 
 def _exchange(exchange: Exchange) -> Json:
     found: Json = {
-        "sequence": exchange.sequence,
         "time": exchange.at_ms / 1000,
         "kind": "request",
         **_client(exchange.client),
@@ -69,7 +68,7 @@ def _exchange(exchange: Exchange) -> Json:
         found |= {"api": api_name(api), "version": header.api_version, "client_id": header.client_id}
     return found | {
         "outcome": exchange.outcome.value,
-        "took": round(exchange.took_ms / 1000, 6),
+        "took": None if exchange.took_ms is None else round(exchange.took_ms / 1000, 6),
         "error": exchange.error,
         "request": None if header is None else _request(exchange, header),
         "answer": None if header is None else _answer(exchange, header),

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 import structlog
+from kio.schema.metadata.v1.request import MetadataRequestTopic
 
 from broker.control.endpoint import ControlError
-from broker.journal import journal as ring
 from broker.journal.journal import Journal
+from broker.journal.recorder import MOST_ENTRIES
 from broker.logging import WARNINGS
 from tests.doubles.clock import settle
 from tests.unit.broker.control.asking import control
@@ -101,16 +102,16 @@ async def test_an_unknown_api_is_refused_with_near_names() -> None:
         assert caught.value.parameter == "api"
 
 
-async def test_old_entries_go_when_there_are_too_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_oldest_entries_go() -> None:
     async with Rig(config=CONFIG) as rig:
         await rig.create("t")
-        monkeypatch.setattr(ring, "MOST_BYTES", 5000)
-        journal = keep_journal(rig)
+        keep_journal(rig)
         client = rig.connect()
-        for _ in range(50):
-            await client.ask("produce", 9, **produce("t", {0: batch(bytes(200))}))
-        assert journal._bytes == sum(one.kept_bytes for one in journal._exchanges) <= 5000
-        assert 10 < len(await entries(rig)) < 50
+        for number in range(MOST_ENTRIES + 10):
+            await client.ask("metadata", 1, topics=(MetadataRequestTopic(name=f"t{number}"),))
+        kept = await entries(rig, limit=2 * MOST_ENTRIES)
+        assert len(kept) == MOST_ENTRIES
+        assert kept[0]["request"]["topics"] == [{"name": "t10"}]
 
 
 async def test_of_a_large_request_the_header_is_kept_and_of_a_large_answer_the_size() -> None:
@@ -147,7 +148,7 @@ async def test_a_connection_that_is_gone_leaves_nothing_behind() -> None:
         journal = keep_journal(rig)
         client = rig.connect()
         await client.ask("fetch", 12, **fetch([("t", 0, 0)], max_wait_ms=0))
-        assert len(journal.fetches) == len(journal._clients) == 1
+        assert len(journal.fetches()) == len(journal.recorder.clients) == 1
         client.transport.reset()
         await settle()
-        assert (journal.fetches, journal._clients) == ({}, {})
+        assert (journal.fetches(), journal.recorder.clients) == ([], {})
