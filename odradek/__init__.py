@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
+from odradek.control import ControlError, WaitTimeoutError
+from odradek.controls import RemoteBroker
 from odradek.process import Broker, BrokerStartError
+from odradek.record import Record
+from odradek.topic import Topic
 
 __version__ = version("odradek")
 
-__all__ = ["Broker", "BrokerStartError", "__version__"]
+__all__ = [
+    "Broker",
+    "BrokerStartError",
+    "ControlError",
+    "Record",
+    "RemoteBroker",
+    "Topic",
+    "WaitTimeoutError",
+    "__version__",
+]

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from broker.control import status
+from broker.control import record_reads, record_writes, status, topics
 from broker.control.endpoint import Endpoint
 
-ENDPOINTS: tuple[Endpoint, ...] = (*status.ENDPOINTS,)
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *status.ENDPOINTS,
+    *topics.ENDPOINTS,
+    *record_writes.ENDPOINTS,
+    *record_reads.ENDPOINTS,
+)
