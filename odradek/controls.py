@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
+from odradek import exactly_once
 from odradek.control import ControlClient
-from odradek.topic import Topic
+from odradek.record import Record
+from odradek.topic import DEFAULT_TIMEOUT, Topic
 
 
 class Controls:
@@ -40,6 +43,38 @@ class Controls:
             for one in found
             if internal or not one["internal"]
         }
+
+    def assert_exactly_once(
+        self,
+        source: Topic | str,
+        sink: Topic | str,
+        key: str | Callable[[Record], Hashable] = "key",
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> None:
+        """Assert that each record of `source` led to exactly one committed record of `sink`, and nothing else did.
+
+        `key` says what belongs together: "key", "value", a field of JSON ("value.order.id"), "headers.NAME", or a
+        function of a Record. Records that are missing may still come for `timeout` seconds. The AssertionError names
+        what is missing, doubled, or from nowhere.
+        """
+        if isinstance(key, str):
+            self.control.post("/exactly-once", source=str(source), sink=str(sink), key=key, timeout=timeout)
+        else:
+            topics = (self._existing(source), self._existing(sink))
+            exactly_once.require(*topics, key, timeout)
+
+    async def assert_exactly_once_async(
+        self,
+        source: Topic | str,
+        sink: Topic | str,
+        key: str | Callable[[Record], Hashable] = "key",
+        timeout: float = DEFAULT_TIMEOUT,  # noqa: ASYNC109 - the broker waits
+    ) -> None:
+        """The same as `assert_exactly_once`, without stopping the event loop."""
+        await asyncio.to_thread(self.assert_exactly_once, source, sink, key, timeout)
+
+    def _existing(self, topic: Topic | str) -> Topic:
+        return topic if isinstance(topic, Topic) else Topic(lambda: self.control, topic, 0)
 
 
 class RemoteBroker(Controls):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.control import record_reads, record_writes, status, topics
+from broker.control import exactly_once, record_reads, record_writes, status, topics
 from broker.control.endpoint import Endpoint
 
 ENDPOINTS: tuple[Endpoint, ...] = (
@@ -10,4 +10,5 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *topics.ENDPOINTS,
     *record_writes.ENDPOINTS,
     *record_reads.ENDPOINTS,
+    *exactly_once.ENDPOINTS,
 )

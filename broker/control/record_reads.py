@@ -74,7 +74,7 @@ async def _read(node: Node, values: Values) -> dict[str, Any]:
         found.extend(await reader.read(limit - len(found)))
         return bool(found)
 
-    await _until(reader, is_there, values.get("timeout", 0))
+    await until(reader, is_there, values.get("timeout", 0))
     return {
         "records": [as_json(values["topic"], *one) for one in found],
         "next": {str(index): offset for index, offset in reader.positions.items()},
@@ -134,12 +134,12 @@ async def _wait(node: Node, values: Values) -> dict[str, Any]:
             await node.replicas.logs.services.workers.call(look) if len(found) > LOOKED_AT_ONCE else look()
         return len(search.found) >= search.count
 
-    if not await _until(reader, are_there, timeout):
+    if not await until(reader, are_there, timeout):
         raise ControlError(search.failure(timeout), status=408)
     return {"records": [as_json(values["topic"], *one) for one in search.found]}
 
 
-async def _until(reader: TopicReader, done: Callable[[], Awaitable[bool]], seconds: float) -> bool:
+async def until(reader: TopicReader, done: Callable[[], Awaitable[bool]], seconds: float) -> bool:
     """Call `done` now and after every change, until it is true; False if the time is up before.
 
     The time is that of the loop: a broker whose clock stands still for a test answers nonetheless.
