@@ -8,6 +8,7 @@ from odradek.control import ControlError, WaitTimeoutError
 from odradek.controls import RemoteBroker
 from odradek.process import Broker, BrokerStartError
 from odradek.record import Record
+from odradek.snapshot import Snapshot
 from odradek.topic import Topic
 
 __version__ = version("odradek")
@@ -18,6 +19,7 @@ __all__ = [
     "ControlError",
     "Record",
     "RemoteBroker",
+    "Snapshot",
     "Topic",
     "WaitTimeoutError",
     "__version__",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from odradek import exactly_once
 from odradek.control import ControlClient
 from odradek.record import Record
+from odradek.snapshot import Snapshot, path_of
 from odradek.topic import DEFAULT_TIMEOUT, Topic
 
 
@@ -72,6 +74,27 @@ class Controls:
     ) -> None:
         """The same as `assert_exactly_once`, without stopping the event loop."""
         await asyncio.to_thread(self.assert_exactly_once, source, sink, key, timeout)
+
+    # -- snapshots
+
+    def snapshot(self, path: str | os.PathLike[str] | None = None) -> Snapshot:
+        """Take a snapshot of the whole state at one moment, while clients are connected.
+
+        `path` is a new folder where the broker runs; by default one that goes with the broker.
+        """
+        chosen = self._snapshot_folder() if path is None else path_of(path)
+        return Snapshot.of(self.control.post("/snapshots", path=chosen), lambda: self.control)
+
+    def restore(self, snapshot: Snapshot | str | os.PathLike[str]) -> None:
+        """Go back to a snapshot. Clients stay connected; what they wait for is answered with errors to be retried.
+
+        All that has happened since is gone: topics, records, offsets, and the sequence numbers of producers.
+        """
+        self.control.post("/snapshots/restore", path=path_of(snapshot))
+
+    def _snapshot_folder(self) -> str | None:
+        """Where a snapshot goes if nobody says; None lets the broker choose."""
+        return None
 
     def _existing(self, topic: Topic | str) -> Topic:
         return topic if isinstance(topic, Topic) else Topic(lambda: self.control, topic, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.control import exactly_once, record_reads, record_writes, status, topics
+from broker.control import exactly_once, record_reads, record_writes, snapshots, status, topics
 from broker.control.endpoint import Endpoint
 
 ENDPOINTS: tuple[Endpoint, ...] = (
@@ -11,4 +11,5 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *record_writes.ENDPOINTS,
     *record_reads.ENDPOINTS,
     *exactly_once.ENDPOINTS,
+    *snapshots.ENDPOINTS,
 )
