@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from broker.control import groups, journal, status, transactions
+from broker.control import (
+    exactly_once,
+    groups,
+    journal,
+    record_reads,
+    record_writes,
+    snapshots,
+    status,
+    topics,
+    transactions,
+)
 from broker.control.endpoint import Endpoint
 
 ENDPOINTS: tuple[Endpoint, ...] = (
@@ -10,4 +20,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *groups.ENDPOINTS,
     *transactions.ENDPOINTS,
     *journal.ENDPOINTS,
+    *topics.ENDPOINTS,
+    *record_writes.ENDPOINTS,
+    *record_reads.ENDPOINTS,
+    *exactly_once.ENDPOINTS,
+    *snapshots.ENDPOINTS,
 )
