@@ -33,6 +33,7 @@ from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
 
 if TYPE_CHECKING:
+    from broker.faults.faults import Faults
     from broker.journal.journal import Journal
     from broker.monitoring.http import HttpServer
 
@@ -114,6 +115,7 @@ class Node:
         self._hanging = parts.hanging
         self._periodic = Periodic(self.base.seams.clock)
         self.journal: Journal | None = None  # only where there is a control interface
+        self.faults: Faults | None = None  # only where a test may set some
 
     async def serve_http(self) -> int | None:
         """Answer on the port for metrics and health; return its number, or None if it is switched off.

@@ -6,6 +6,7 @@ from importlib.metadata import version
 
 from odradek.control import ControlError, ControlUnavailableError, WaitTimeoutError
 from odradek.controls import RemoteBroker
+from odradek.faults import Fault
 from odradek.groups import Group, Lag, Member
 from odradek.journal import Journal, JournalEntry
 from odradek.process import Broker, BrokerStartError
@@ -21,6 +22,7 @@ __all__ = [
     "BrokerStartError",
     "ControlError",
     "ControlUnavailableError",
+    "Fault",
     "Group",
     "Journal",
     "JournalEntry",

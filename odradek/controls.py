@@ -9,6 +9,7 @@ from typing import Any
 
 from odradek import exactly_once, journal
 from odradek.control import ControlClient
+from odradek.faults import FaultControls
 from odradek.groups import Group
 from odradek.record import Record
 from odradek.snapshot import Snapshot, path_of
@@ -16,7 +17,7 @@ from odradek.topic import DEFAULT_TIMEOUT, Topic
 from odradek.transactions import Transaction
 
 
-class Controls:
+class Controls(FaultControls):
     """The controls of one broker."""
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from broker.control import (
     exactly_once,
+    faults,
     groups,
     journal,
     record_reads,
@@ -17,6 +18,7 @@ from broker.control.endpoint import Endpoint
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *status.ENDPOINTS,
+    *faults.ENDPOINTS,
     *groups.ENDPOINTS,
     *transactions.ENDPOINTS,
     *journal.ENDPOINTS,
