@@ -99,6 +99,8 @@ class Node:
         self._http = http
         self._loop_lag = LoopLag(base.seams.clock, base.metrics.loop_lag_s)
         self._loop_lag.start()
+        self.journal: Journal | None = None  # only where there is a control interface
+        self.faults: Faults | None = None  # only where a test may set some
         self.take(parts)
 
     def take(self, parts: Parts) -> None:
@@ -114,8 +116,6 @@ class Node:
         self.connection_rates = parts.connection_rates
         self._hanging = parts.hanging
         self._periodic = Periodic(self.base.seams.clock)
-        self.journal: Journal | None = None  # only where there is a control interface
-        self.faults: Faults | None = None  # only where a test may set some
 
     async def serve_http(self) -> int | None:
         """Answer on the port for metrics and health; return its number, or None if it is switched off.
