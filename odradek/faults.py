@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Literal, Self, overload
 
-from odradek.control import ControlClient, ControlError, ControlUnavailableError
-from odradek.waits import WaitTimeoutError
+from odradek.control import ControlClient, ControlError, ControlUnavailableError, WaitTimeoutError
 
 NOT_FOUND = 404
 
@@ -55,12 +54,12 @@ class Fault:
         active: bool = self._get()["active"]
         return active
 
-    def wait(self, hits: int = 1, timeout: float = 10.0) -> Self:
+    def wait(self, hits: int = 1, timeout: float = 5.0) -> Self:
         """Wait until it has struck so often. Raises WaitTimeoutError after `timeout` seconds."""
         self._values = self._control.post(f"/faults/{self.id}/wait", hits=hits, timeout=timeout)
         return self
 
-    async def wait_async(self, hits: int = 1, timeout: float = 10.0) -> Self:
+    async def wait_async(self, hits: int = 1, timeout: float = 5.0) -> Self:
         """As `wait`, for asyncio: other tasks run meanwhile."""
         return await asyncio.to_thread(self.wait, hits, timeout)
 
@@ -96,7 +95,7 @@ class Crash(Fault):
         super().__init__(control, values)
         self._has_ended = has_ended
 
-    def wait(self, hits: int = 1, timeout: float = 10.0) -> Self:
+    def wait(self, hits: int = 1, timeout: float = 5.0) -> Self:
         """Wait until the broker has ended. Raises WaitTimeoutError after `timeout` seconds."""
         deadline = time.monotonic() + timeout
         with contextlib.suppress(ControlUnavailableError):

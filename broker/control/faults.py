@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.control.waiting import DEFAULT_TIMEOUT_S, TIMEOUT, Changes, wait_until
 from broker.faults.connections import ConnectionFault, Direction
 from broker.faults.connections import Kind as ConnectionKind
 from broker.faults.crash import Crash
@@ -15,8 +16,6 @@ from broker.faults.injection import Around
 from broker.faults.names import API_NAMES, error_name
 from broker.faults.spec import Drop, FaultSpec, Phase, Then
 from broker.node import Node
-
-DEFAULT_TIMEOUT_S = 10.0
 
 ANSWER_MS = 20.0
 """How long the answer may take to get out before a crash."""
@@ -53,13 +52,16 @@ def _get(node: Node, values: Values) -> Json:
 
 
 async def _wait(node: Node, values: Values) -> Json:
-    fault, hits = _fault(node, values), values.get("hits", 1)
-    timeout = values.get("timeout", DEFAULT_TIMEOUT_S)
-    if not await _faults(node).wait(fault, hits, timeout * 1000):
-        what = described(fault)["what"]
-        raise ControlError(
-            f"waited {timeout:g} s for {hits} hits of the fault {what}, and there were {fault.hits}", status=408
-        )
+    fault, hits, timeout = _fault(node, values), values.get("hits", 1), values.get("timeout", DEFAULT_TIMEOUT_S)
+
+    async def look(changes: Changes) -> int:
+        changes.follow(fault.id, fault.listen)
+        return fault.hits
+
+    def failed(found: int) -> str:
+        return f"waited {timeout:g} s for {hits} hits of the fault {described(fault)['what']}, and there were {found}"
+
+    await wait_until(look, lambda found: found >= hits, failed, timeout)
     return described(fault)
 
 
@@ -203,7 +205,7 @@ ENDPOINTS = (
         (
             ID,
             Parameter("hits", Kind.INTEGER, "how often, 1 if absent", least=0),
-            Parameter("timeout", Kind.NUMBER, f"how many seconds, {DEFAULT_TIMEOUT_S:g} if absent", least=0),
+            TIMEOUT,
         ),
     ),
     Endpoint(

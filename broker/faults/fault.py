@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from asyncio import Future
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 MOST_REQUESTS = 1000
 """How many of the last requests are kept."""
-
-Waiting = tuple[int, "Future[bool]"]
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -27,23 +25,18 @@ class Counted:
 
     id: str
     hits: int = 0
-    _waiting: list[Waiting] = field(default_factory=list)
+    _listeners: list[Callable[[], None]] = field(default_factory=list)
 
     def hit(self) -> None:
-        """Count a hit, and tell who waits for so many."""
+        """Count a hit."""
         self.hits += 1
-        reached = [one for one in self._waiting if one[0] <= self.hits]
-        for one in reached:
-            self._waiting.remove(one)
-            if not one[1].done():
-                one[1].set_result(True)
+        for listener in list(self._listeners):
+            listener()
 
-    def when_hit(self, hits: int, future: Future[bool]) -> None:
-        """Resolve `future` as soon as there are so many hits."""
-        if self.hits >= hits:
-            future.set_result(True)
-        else:
-            self._waiting.append((hits, future))
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` at each hit from now on; returns the function that ends this."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
 
 @dataclass(eq=False, slots=True, kw_only=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from broker.faults.checks import FaultError, Given, fault_spec
 from broker.faults.connections import ConnectionFault, ConnectionFaults
-from broker.faults.fault import Counted, Fault
+from broker.faults.fault import Fault
 from broker.faults.injection import Around, Injection
 from protocol.api_table import API_BY_NAME
 
@@ -70,21 +69,6 @@ class Faults:
         for fault in faults:
             self.remove(fault)
         return len(faults)
-
-    async def wait(self, fault: Counted, hits: int, timeout_ms: float) -> bool:
-        """Wait until the fault has struck so often; return False if the time is up before."""
-        reached: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        fault.when_hit(hits, reached)
-
-        def give_up() -> None:
-            if not reached.done():
-                reached.set_result(False)
-
-        timer = self.around.clock.call_later(timeout_ms, give_up)
-        try:
-            return await reached
-        finally:
-            timer.cancel()
 
     def _injection(self, api: str) -> Injection:
         found = self._injections.get(api)

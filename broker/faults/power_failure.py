@@ -139,6 +139,21 @@ class PowerFailureFiles:
             self._remove(f"{path}/{name}")
         self._fs.rmdir(path)
 
+    def assume_synced(self, folder: str) -> None:
+        """Take all that is in a folder now for synced: a power failure is never to undo it."""
+        with self._lock:
+            self._stop_if_failed()
+            self._forget(lambda name: name.path == folder or name.path.startswith(f"{folder}/"))
+            self._sync_below(folder)
+
+    def _sync_below(self, path: str) -> None:
+        for name in self._fs.listdir(path):
+            below = f"{path}/{name}"
+            if self._fs.is_dir(below):
+                self._sync_below(below)
+            else:
+                self._synced[self._fs.identity(below)] = self._fs.size(below)
+
     # -- what is known of files
 
     def before_sync(self, path: str) -> None:
@@ -196,6 +211,13 @@ class PowerFailureFiles:
         with self._lock:
             self._stop_if_failed()
             self._fs.link(old, new)
+            self._names.append(_Name(new))
+
+    def copy_file(self, old: str, new: str, size: int) -> None:
+        with self._lock:
+            self._stop_if_failed()
+            self._fs.copy_file(old, new, size)
+            self._synced[self._fs.identity(new)] = 0
             self._names.append(_Name(new))
 
     def unlink(self, path: str) -> None:

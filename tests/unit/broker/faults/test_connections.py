@@ -148,17 +148,12 @@ async def test_a_listener_that_there_is_not_is_refused(rig: Rig) -> None:
         Breaking(rig).faults.connections.set(Kind.STALL, {"listener": "X"})
 
 
-async def test_wait_ends_with_the_hits_or_with_the_time(rig: Rig) -> None:
-    import asyncio
-
-    faults = Breaking(rig).faults
-    fault = faults.set({"api": "ApiVersions", "observe": True})
-    waiting = asyncio.ensure_future(faults.wait(fault, 2, 5 * SECOND_MS))
+async def test_who_listens_learns_of_each_hit(rig: Rig) -> None:
+    fault = Breaking(rig).faults.set({"api": "ApiVersions", "observe": True})
+    seen: list[int] = []
+    end = fault.listen(lambda: seen.append(fault.hits))
     await named(rig, "c")
-    assert not waiting.done()
     await named(rig, "c")
-    await settle()
-    assert waiting.done() and await waiting
-    late = asyncio.ensure_future(faults.wait(fault, 3, 5 * SECOND_MS))
-    await rig.clock.run(5 * SECOND_MS)
-    assert late.done() and not await late
+    end()
+    await named(rig, "c")
+    assert (seen, fault.hits) == ([1, 2], 3)

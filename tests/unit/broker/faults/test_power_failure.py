@@ -155,3 +155,14 @@ async def test_the_path_of_a_file_is_given_before_it_is_synced() -> None:
     pair.write("/d/a", b"v", sync=True)
     pair.write("/d/b", b"v")
     assert seen == ["/d/a"]
+
+
+def test_what_is_assumed_to_be_synced_stays() -> None:
+    pair = Pair()
+    pair.files.mkdir("/d/kept")
+    pair.write("/d/kept/a", b"v")
+    pair.files.copy_file("/d/kept/a", "/d/kept/copy", 1)
+    pair.files.assume_synced("/d/kept")
+    pair.files.copy_file("/d/kept/a", "/d/lost", 1)
+    pair.files.fail([ROOT])
+    assert tree(pair.memory) == {"/d/kept": None, "/d/kept/a": b"v", "/d/kept/copy": b"v"}
