@@ -195,7 +195,7 @@ async def test_the_power_fails_before_the_sync(configs: Any, left: list[bytes], 
 # 6
 
 
-async def first_after_out_of_range(broker: Broker, orders: Topic, reset: str) -> bytes | None:
+async def first_after_out_of_range(broker: Broker, orders: Topic, reset: str) -> Any:
     """The first record that a consumer gets from offset 0, if the broker says that there is no such offset."""
     partition = TopicPartition(str(orders), 0)
     consumer = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset=reset)
