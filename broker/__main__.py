@@ -36,6 +36,7 @@ from storage.files import OsFileSystem  # noqa: E402
 from storage.folders.log_dirs import LogDirError  # noqa: E402
 from storage.unsynced_files import UnsyncedFileSystem  # noqa: E402
 from storage.workers import ThreadWorkers  # noqa: E402
+from timing.adjustable_clock import AdjustableClock  # noqa: E402
 from timing.clock import SystemClock  # noqa: E402
 
 logger = structlog.get_logger("broker")
@@ -152,7 +153,9 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
     loop = asyncio.get_running_loop()
     workers = ThreadWorkers(loop)
     fs = OsFileSystem() if loaded.config.syncs else UnsyncedFileSystem()
-    seams = Seams(SystemClock(loop), fs, workers, random.SystemRandom())
+    machine = SystemClock(loop)
+    clock = AdjustableClock(machine) if loaded.config.string("odradek.control").strip() else machine
+    seams = Seams(clock, fs, workers, random.SystemRandom())
     logging.log_loop_exceptions(loop)
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
@@ -169,7 +172,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
     try:
         control = ControlServer.of(loaded.config)
         starting = asyncio.ensure_future(start_node(loaded.config, loaded.listeners, seams))
-        if not await process.unless_stopped(starting, stop, seams.clock, START_PATIENCE_MS):
+        if not await process.unless_stopped(starting, stop, seams.clock.machine, START_PATIENCE_MS):
             logger.warning("stopped during startup; the next start recovers the logs again")
             _leave(1)
     except (ListenError, LogDirError, CorruptMetadataError, KafkaError, OSError) as error:
@@ -202,9 +205,10 @@ async def _stop(node: Node, workers: ThreadWorkers) -> int:
     """Stop the node, and return the exit status; if threads are still busy after a while, end the process at once."""
     stopped = await node.stop()
     status = 0 if stopped is Stopped.CLEAN and not node.state.unusable.is_set() else 1
-    deadline_ms = node.local.clock.monotonic_ms() + LAST_WORK_MS
-    while workers.is_busy and node.local.clock.monotonic_ms() < deadline_ms:
-        await node.local.clock.sleep(10)
+    clock = node.local.clock.machine
+    deadline_ms = clock.monotonic_ms() + LAST_WORK_MS
+    while workers.is_busy and clock.monotonic_ms() < deadline_ms:
+        await clock.sleep(10)
     if workers.is_busy:
         _leave(status)
     workers.close()

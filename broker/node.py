@@ -27,6 +27,7 @@ from metadata.configs import ResourceType
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from storage.folders.log_manager import LogManager
+from timing.clock import Clock
 
 if TYPE_CHECKING:
     from broker.monitoring.http import HttpServer
@@ -80,7 +81,8 @@ class Node:
         self._hanging = hanging
         self._http = http
         self._periodic = Periodic(base.seams.clock)
-        self._loop_lag = LoopLag(base.seams.clock, base.metrics.loop_lag_s)
+        self._checks = Periodic(base.seams.clock.machine)
+        self._loop_lag = LoopLag(base.seams.clock.machine, base.metrics.loop_lag_s)
 
     async def serve_http(self) -> int | None:
         """Answer on the port for metrics and health; return its number, or None if it is switched off.
@@ -91,6 +93,16 @@ class Node:
             return None
         await self._http.serve()
         return self._http.port
+
+    @property
+    def clock(self) -> Clock:
+        """The time of Kafka's rules."""
+        return self._base.seams.clock
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a thread works, or a periodic job: what somebody else may want to see the end of."""
+        return self._base.seams.workers.is_busy or self._periodic.is_busy or self.replicas.maintenance.cleaner.is_busy
 
     # -- the end of the start
 
@@ -135,8 +147,8 @@ class Node:
         self.replicas.maintenance.start(self.local.config, self._periodic)
         checks = self.state.folder_checks
         if checks is not None:
-            self._periodic.every(CHECK_MS, "check of the log directories", checks.check)
-        self._periodic.every(RETRY_MS, "what there was no room for", self._retry)
+            self._checks.every(CHECK_MS, "check of the log directories", checks.check)
+        self._checks.every(RETRY_MS, "what there was no room for", self._retry)
         self.state.not_ready = None
         logger.info(
             "started",
@@ -182,7 +194,7 @@ class Node:
         self.coordinators.groups.stop()
         await self.server.stop()
         await self.dispatcher.drain()
-        stopped = await end_work(self.local.clock, self._last_works(), lambda: self.replicas.logs.closed)
+        stopped = await end_work(self.local.clock.machine, self._last_works(), lambda: self.replicas.logs.closed)
         if self._http is not None:
             await self._http.stop()
         logger.info("stopped")
@@ -196,6 +208,7 @@ class Node:
             "moves of logs": self.replicas.moves.stop,
             "compaction": self.replicas.maintenance.stop,
             "periodic jobs": self._periodic.stop,
+            "checks": self._checks.stop,
             "the metadata log": self._close_metadata,
             "the logs": lambda: last.call(partial(close_logs, self.replicas.logs, self.metadata)),
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from odradek.clock import Clock
 from odradek.control import ControlClient
 
 
@@ -14,6 +15,11 @@ class Controls:
     def control(self) -> ControlClient:
         """The client of its control interface. Raises RuntimeError if the broker has none."""
         raise NotImplementedError
+
+    @property
+    def clock(self) -> Clock:
+        """The broker's time: `advance`, `freeze`, `resume`, `set`, `now`."""
+        return Clock(self)
 
     def status(self) -> dict[str, Any]:
         """The broker's identity, listeners and health."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from broker.control import status
+from broker.control import clock, status
 from broker.control.endpoint import Endpoint
 
-ENDPOINTS: tuple[Endpoint, ...] = (*status.ENDPOINTS,)
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *status.ENDPOINTS,
+    *clock.ENDPOINTS,
+)

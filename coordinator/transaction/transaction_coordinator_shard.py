@@ -261,11 +261,11 @@ class TransactionCoordinatorShard:
         self._markers.stop()
 
     def _schedule_timeouts(self) -> None:
-        interval_ms = self._config.timeout_check_interval_ms
+        interval_ms = self.context.clock.pause_ms(self._config.timeout_check_interval_ms)
         self.context.timers.schedule(_TIMEOUTS, interval_ms, lambda _: self._abort_timed_out())
 
     def _schedule_expiry(self) -> None:
-        interval_ms = self._config.id_expiry_check_interval_ms
+        interval_ms = self.context.clock.pause_ms(self._config.id_expiry_check_interval_ms)
         self.context.timers.schedule(_EXPIRY, interval_ms, lambda _: self._expire())
 
     def _now_ms(self) -> int:
