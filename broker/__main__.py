@@ -184,6 +184,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         "Log lines with a traceback: exceptions that no code expected, each of which is a bug.",
         (),
         lambda: tracebacks.count,
+        permanent=True,
     )
     try:
         http_port = await node.serve_http()

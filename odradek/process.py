@@ -10,6 +10,7 @@ import selectors
 import shutil
 import subprocess
 import time
+import uuid
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
@@ -109,6 +110,9 @@ class Broker(Controls):
         if self._control is None:
             raise RuntimeError("the broker has no control interface: it was never started, or odradek.control is empty")
         return self._control
+
+    def _snapshot_folder(self) -> str | None:
+        return str(self._workplace / "snapshots" / uuid.uuid4().hex)
 
     @property
     def running(self) -> bool:

@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
-from broker.control import clock, status
+from broker.control import (
+    clock,
+    exactly_once,
+    groups,
+    journal,
+    record_reads,
+    record_writes,
+    reset,
+    snapshots,
+    status,
+    topics,
+    transactions,
+)
 from broker.control.endpoint import Endpoint
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *status.ENDPOINTS,
+    *reset.ENDPOINTS,
     *clock.ENDPOINTS,
+    *groups.ENDPOINTS,
+    *transactions.ENDPOINTS,
+    *journal.ENDPOINTS,
+    *topics.ENDPOINTS,
+    *record_writes.ENDPOINTS,
+    *record_reads.ENDPOINTS,
+    *exactly_once.ENDPOINTS,
+    *snapshots.ENDPOINTS,
 )

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 from collections import Counter
+from collections.abc import Callable
 from socket import SO_RCVBUF, SO_SNDBUF, SOL_SOCKET, socket
 from typing import TYPE_CHECKING
 
@@ -67,13 +68,16 @@ class Server:
         self.closed = 0
         self.connections: set[Connection] = set()
         self.bound: dict[str, int] = {}
+        self.on_connection: Callable[[Connection, bool], None] | None = None
+        """Called with each connection that is admitted (True), and when it is lost (False)."""
         self._current = current
-        self._connection_rates = connection_rates
+        self.use(connection_rates)
         self._dispatcher = dispatcher
         self._per_ip: Counter[str] = Counter()
         self._turned_away: set[Connection] = set()
         self._waiting: dict[Connection, None] = {}  # waiting for one of `max.connections`, in order of arrival
         self._stopping = False
+        self._holding = False
         self._max_idle_ms = config.integer("connections.max.idle.ms")
         self._backlog = max(config.integer("socket.listen.backlog.size"), LEAST_BACKLOG)
         self._send_buffer = config.integer("socket.send.buffer.bytes")
@@ -140,7 +144,7 @@ class Server:
         """Count a new connection. At `max.connections` it has to wait; at other limits it is turned away."""
         if self._stopping:
             connection.abort()
-        elif len(self.connections) < self._most_connections:
+        elif len(self.connections) < self._most_connections and not self._holding:
             self._admit(connection)
         elif len(self._waiting) < self._backlog:
             self._waiting[connection] = None
@@ -162,7 +166,12 @@ class Server:
         return self._current.config.integer("max.connections")
 
     def _admit_waiting(self) -> None:
-        while self._waiting and not self._stopping and len(self.connections) < self._most_connections:
+        while (
+            self._waiting
+            and not self._stopping
+            and not self._holding
+            and len(self.connections) < self._most_connections
+        ):
             connection = next(iter(self._waiting))
             del self._waiting[connection]
             self._admit(connection)
@@ -183,6 +192,8 @@ class Server:
         self.created += 1
         if self._max_idle_ms >= 0:
             self._check_idle_in(self._max_idle_ms, connection)
+        if self.on_connection is not None:
+            self.on_connection(connection, True)
         connection.admitted()
 
     @staticmethod
@@ -215,6 +226,8 @@ class Server:
         if timer is not None:
             timer.cancel()
         self.closed += 1
+        if self.on_connection is not None:
+            self.on_connection(connection, False)
         self._per_ip[connection.client_host] -= 1
         if not self._per_ip[connection.client_host]:
             del self._per_ip[connection.client_host]
@@ -231,6 +244,26 @@ class Server:
 
     def _check_idle_in(self, delay_ms: float, connection: Connection) -> None:
         self._idle_timers[connection] = self._wheel.add(delay_ms, lambda: self._check_idle(connection))
+
+    # -- a pause
+
+    def hold(self) -> None:
+        """Read no further request, and admit nobody, until `resume`; what is in flight is answered."""
+        self._holding = True
+        for connection in self.connections:
+            connection.hold()
+
+    def use(self, connection_rates: LimitsConnections) -> None:
+        """Have these limits from now on."""
+        self._connection_rates = connection_rates
+
+    def resume(self) -> None:
+        """Go on after `hold`. No request is taken for a repetition of one that other parts of the node have handled."""
+        self._holding = False
+        for connection in tuple(self.connections):
+            connection.repeated = None
+            connection.admitted()
+        self._admit_waiting()
 
     # -- the end
 

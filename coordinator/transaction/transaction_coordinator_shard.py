@@ -213,6 +213,15 @@ class TransactionCoordinatorShard:
             [CoordinatorRecord(TRANSACTION_LOG, key, None) for key in expired], effects=forgotten, atomic=False
         )
 
+    def forget(self, transactional_id: str) -> Outcome[bool]:
+        """Forget an id whose last transaction has ended; the answer is whether it was at rest, or unknown."""
+        metadata = self._by_id.get(transactional_id)
+        if metadata is None:
+            return Outcome(reply=True)
+        if metadata.state not in AT_REST:
+            return Outcome(reply=False)
+        return Outcome([CoordinatorRecord(TRANSACTION_LOG, transactional_id, None)], True)
+
     # -- writing
 
     def _move(
