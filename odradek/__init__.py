@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
+from odradek.clock import Clock
 from odradek.control import ControlError, ControlUnavailableError, WaitTimeoutError
 from odradek.controls import RemoteBroker
 from odradek.groups import Group, Lag, Member
@@ -19,6 +20,7 @@ __version__ = version("odradek")
 __all__ = [
     "Broker",
     "BrokerStartError",
+    "Clock",
     "ControlError",
     "ControlUnavailableError",
     "Group",
