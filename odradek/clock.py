@@ -57,7 +57,8 @@ class Clock:
             given["seconds"] += delta.total_seconds()
         if not any(given.values()) and delta is None:
             raise ValueError("advance: expected a timedelta, or seconds=, minutes=, hours= or days=")
-        return _time(self._controls.control.post("/clock/advance", **given))
+        asked = {unit: value for unit, value in given.items() if value} or {"seconds": 0}
+        return _time(self._controls.control.post("/clock/advance", **asked))
 
     async def advance_async(self, delta: timedelta | None = None, **units: float) -> datetime:
         """As `advance`, without stopping the event loop."""

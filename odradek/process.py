@@ -70,8 +70,7 @@ class Broker(Controls):
         `python` is the interpreter of another environment that has odradek: its broker is run, so that the broker's
         dependencies need not fit those of this process.
         """
-        if profile not in PROFILES:
-            raise ValueError(f"profile = {profile!r}: expected one of {', '.join(PROFILES)}")
+        require_profile(profile)
         self._workplace = workplace.make()
         self._remove_workplace = weakref.finalize(self, workplace.remove, self._workplace, os.getpid())
         self.data_dir = Path(data_dir).absolute() if data_dir is not None else self._workplace / "data"
@@ -307,6 +306,12 @@ class Broker(Controls):
         if child.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 child.stdin.close()
+
+
+def require_profile(profile: str) -> None:
+    """Raises ValueError for an unknown one."""
+    if profile not in PROFILES:
+        raise ValueError(f"profile = {profile!r}: expected one of {', '.join(PROFILES)}")
 
 
 def _ending(status: int | None) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pytest
 
 from odradek.controls import Controls
-from odradek.process import Broker
+from odradek.process import Broker, require_profile
 from odradek.pytest.cleaning import cleaned
 from odradek.pytest.options import Options
 from odradek.pytest.pool import pool_of
@@ -32,6 +32,7 @@ def broker(
     at that time fails, and the next one gets a new one at the same address.
     """
     _check(name, scope)
+    require_profile(profile)
 
     @pytest.fixture(scope=scope, name=name)
     def fixture(request: pytest.FixtureRequest) -> Iterator[Broker]:
