@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
@@ -19,6 +20,7 @@ from odradek.control import ControlError
 from tests.brokers import sound_broker
 
 pytestmark = pytest.mark.usefixtures("own_cluster")
+FIRST = {"auto_offset_reset": "earliest"}
 YEAR = timedelta(days=365)
 NEAR = timedelta(seconds=30)
 
@@ -78,7 +80,7 @@ async def test_after_a_year_what_was_due_has_happened_and_the_clients_are_still_
 
         topic.produce("new")
         assert (await consumer.getone()).value == b"new", "the consumer joins its group again, and goes on"
-        with pytest.raises(Exception, match=r"(?i)producer|fenced|epoch|mapping"):
+        with pytest.raises(KafkaError):
             await producer.commit_transaction()
 
 
@@ -110,9 +112,7 @@ def test_a_group_is_founded_and_serves_while_time_stands_still(broker: Broker) -
         stands = clock.now()
         assert clock.frozen
         for protocol in ("classic", "consumer"):
-            consumer = Consumer(
-                client(broker, group_id=protocol, auto_offset_reset="earliest", group_protocol=protocol)
-            )
+            consumer = Consumer(client(broker, group_id=protocol, group_protocol=protocol, **FIRST))
             consumer.subscribe(["t"])
             assert consumer.poll(10).value() == b"v"
             assert consumer.poll(0.1) is None
