@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
+from odradek.clock import Clock
 from odradek.control import ControlError, ControlUnavailableError, WaitTimeoutError
 from odradek.controls import RemoteBroker
 from odradek.faults import Crash, Fault
@@ -20,6 +21,7 @@ __version__ = version("odradek")
 __all__ = [
     "Broker",
     "BrokerStartError",
+    "Clock",
     "ControlError",
     "ControlUnavailableError",
     "Crash",

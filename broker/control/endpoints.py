@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from broker.control import (
+    clock,
     exactly_once,
     faults,
     groups,
     journal,
     record_reads,
     record_writes,
+    reset,
     snapshots,
     status,
     topics,
@@ -18,6 +20,8 @@ from broker.control.endpoint import Endpoint
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *status.ENDPOINTS,
+    *reset.ENDPOINTS,
+    *clock.ENDPOINTS,
     *faults.ENDPOINTS,
     *groups.ENDPOINTS,
     *transactions.ENDPOINTS,

@@ -83,6 +83,21 @@ def _described(found: TransactionView) -> str:
 # -- on demand
 
 
+async def forget(node: Node, transactional_id: str) -> None:
+    """Abort the open transaction of a transactional id, if there is one, and forget the id."""
+    found = await read_transaction(node.coordinators.transactions, transactional_id)
+    if found.is_ongoing:
+        await _abort(node, {"transactional_id": transactional_id})
+    elif found.is_prepared:
+        await _ended(node, transactional_id, DEFAULT_TIMEOUT_S)
+
+    def forget(state: TransactionCoordinatorShard) -> Outcome[bool]:
+        return state.forget(transactional_id)
+
+    if not await node.coordinators.transactions.write(transactional_id, forget):
+        raise ControlError(f"transactional id {transactional_id} is in use: it began another transaction", status=409)
+
+
 async def _abort(node: Node, values: Values) -> dict[str, Any]:
     """Fence the producer, whose open transaction is aborted for that; answer once it is."""
     name = values["transactional_id"]
@@ -92,14 +107,18 @@ async def _abort(node: Node, values: Values) -> dict[str, Any]:
             f"transactional id {name} is {found.state}: there is no open transaction to abort", status=409
         )
     await _fence_once(node, found)
-    timeout_s = values.get("timeout", DEFAULT_TIMEOUT_S)
-    ended = await wait_until(
-        partial(_look, node, name),
+    ended = await _ended(node, name, values.get("timeout", DEFAULT_TIMEOUT_S))
+    return _json(ended, node.local.clock.wall_ms())
+
+
+async def _ended(node: Node, transactional_id: str, timeout_s: float) -> TransactionView:
+    """The transactional id once the markers of its transaction are written."""
+    return await wait_until(
+        partial(_look, node, transactional_id),
         lambda seen: not seen.is_prepared,
-        lambda seen: f"waited {timeout_s:g} s for the end of the aborted transaction: {_described(seen)}",
+        lambda seen: f"waited {timeout_s:g} s for the end of the transaction: {_described(seen)}",
         timeout_s,
     )
-    return _json(ended, node.local.clock.wall_ms())
 
 
 async def _fence(node: Node, values: Values) -> dict[str, Any]:
