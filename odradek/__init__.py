@@ -6,6 +6,7 @@ from importlib.metadata import version
 
 from odradek.control import ControlError, ControlUnavailableError, WaitTimeoutError
 from odradek.controls import RemoteBroker
+from odradek.explanation import Explanation, Finding
 from odradek.groups import Group, Lag, Member
 from odradek.journal import Journal, JournalEntry
 from odradek.process import Broker, BrokerStartError
@@ -18,6 +19,8 @@ __all__ = [
     "BrokerStartError",
     "ControlError",
     "ControlUnavailableError",
+    "Explanation",
+    "Finding",
     "Group",
     "Journal",
     "JournalEntry",

@@ -6,6 +6,7 @@ from typing import Any
 
 from odradek import journal
 from odradek.control import ControlClient
+from odradek.explanation import Explanation
 from odradek.groups import Group
 from odradek.transactions import Transaction
 
@@ -50,6 +51,13 @@ class Controls:
         """
         answer = self.control.get("/journal", since=since, limit=limit, client_id=client_id, api=api)
         return journal.read(answer)
+
+    def explain(
+        self, *, group: str | None = None, topic: str | None = None, transactional_id: str | None = None
+    ) -> Explanation:
+        """Why a consumer gets nothing, and what to do: of one group, topic or transactional id. Print it."""
+        found = self.control.get("/explain", group=group, topic=topic, transactional_id=transactional_id)
+        return Explanation(found)
 
 
 class RemoteBroker(Controls):

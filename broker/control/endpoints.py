@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.control import groups, journal, status, transactions
+from broker.control import explain, groups, journal, status, transactions
 from broker.control.endpoint import Endpoint
 
 ENDPOINTS: tuple[Endpoint, ...] = (
@@ -10,4 +10,5 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *groups.ENDPOINTS,
     *transactions.ENDPOINTS,
     *journal.ENDPOINTS,
+    *explain.ENDPOINTS,
 )

@@ -9,21 +9,13 @@ import structlog
 from kio.schema.metadata.v1.request import MetadataRequestTopic
 
 from broker.control.endpoint import ControlError
-from broker.journal.journal import Journal
 from broker.journal.recorder import MOST_ENTRIES
 from broker.logging import WARNINGS
 from tests.doubles.clock import settle
-from tests.unit.broker.control.asking import control
+from tests.unit.broker.control.asking import control, keep_journal
 from tests.unit.broker.members import CONFIG, ClassicMember
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.wire import batch, fetch, produce, sized
-
-
-def keep_journal(rig: Rig) -> Journal:
-    """Let the node keep a journal, as it does where there is a control interface."""
-    rig.node.journal = Journal(rig.clock)
-    rig.node.journal.begin(rig.node.dispatcher, rig.node.server)
-    return rig.node.journal
 
 
 async def entries(rig: Rig, **given: Any) -> list[dict[str, Any]]:
