@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.control import explain, groups, journal, status, transactions
+from broker.control import explain, groups, journal, report, status, transactions
 from broker.control.endpoint import Endpoint
 
 ENDPOINTS: tuple[Endpoint, ...] = (
@@ -11,4 +11,5 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *transactions.ENDPOINTS,
     *journal.ENDPOINTS,
     *explain.ENDPOINTS,
+    *report.ENDPOINTS,
 )

@@ -18,7 +18,8 @@ DEFAULT_LIMIT = 100
 _KEYS = {api_name(api): api.key for api in API_TABLE}
 
 
-def _read(node: Node, values: Values) -> dict[str, Any]:
+def read_journal(node: Node, values: Values) -> dict[str, Any]:
+    """The entries that are wanted, and a mark of now. Raises ControlError without a journal."""
     journal = journal_of(node)
     api = values.get("api")
     key = None if api is None else _key(api)
@@ -61,7 +62,7 @@ ENDPOINTS = (
         "GET",
         "/journal",
         "The last requests with their answers, connections and warnings, in order; `mark` is for `since`.",
-        _read,
+        read_journal,
         (
             Parameter("since", Kind.INTEGER, "a mark of an earlier answer: only what came after it", least=0),
             Parameter("limit", Kind.INTEGER, f"so many at most, the newest (default {DEFAULT_LIMIT})", least=0),
