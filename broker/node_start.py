@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -27,8 +28,9 @@ from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.metrics import Metrics
 from broker.network.dispatch import Dispatcher
+from broker.network.request import NewRequest
 from broker.network.server import Server
-from broker.node import Bound, Node, close_logs
+from broker.node import Bound, Node, Parts, close_logs
 from broker.node_state import Base, NodeState, Seams
 from broker.quotas.connection_rates import ConnectionRates
 from broker.quotas.throttling import Throttling, windows_of
@@ -39,12 +41,14 @@ from broker.request_context import RequestContext
 from broker.services import Cluster, Coordinators, Local, Services
 from controller.brokers import Registration
 from controller.decision import Surroundings
+from metadata.image import MetadataImage
 from protocol import uuids
 from protocol.metadata.brokers import Endpoint
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import LogServices
 from storage.shortages import Shortages
+from storage.state.exchange import Exchange
 from timing.wheel import TimingWheel
 
 if TYPE_CHECKING:
@@ -70,33 +74,68 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         base = _base(config, seams)
         dirs = _lock_folders(base, undo)
         http = await _bind_http(base, undo)
-        metadata = await _read_metadata(base, dirs, undo)
-        limits = _open_limits(base, metadata.cache)
-        replicas = await _open_replicas(base, dirs, metadata, undo)
-        services = _services(base, dirs, metadata, replicas, limits)
-        new_request = partial(
-            RequestContext,
-            services.cluster,
-            services.controller,
-            services.replicas,
-            services.coordinators,
-            services.local,
-        )
-        dispatcher = Dispatcher(new_request, base.metrics, seams.clock, limits.throttling)
-        server = Server(base.current, seams.clock, base.wheel, limits.connection_rates, dispatcher)
+        opened = await _open_parts(base, dirs, undo)
+        dispatcher = Dispatcher(opened.new_request, base.metrics, seams.clock, opened.limits.throttling)
+        server = Server(base.current, seams.clock, base.wheel, opened.limits.connection_rates, dispatcher)
         bound = await _bind(server, listeners, undo)
-        await _register(base, dirs, metadata, bound.advertised)
-        await replicas.start()
-        hanging = _start_coordinators(services, undo)
-        node = Node(base, services, metadata, dispatcher, server, bound, limits.connection_rates, hanging, http)
-        node.follow_metadata()
-        topics = parse_start_topics(base.current.config.string("odradek.create.topics"))
-        await services.cluster.auto_topics.create_at_start(topics)
+        parts = await _start_parts(base, opened, bound.advertised, undo)
+        node = Node(base, parts, dispatcher, server, bound, http)
+        await _serve_metadata(node)
         await server.serve()
-        node.register_metrics()
         undo.pop_all()
     node.begin_periodic_work()
+    node.say_started()
     return node
+
+
+async def restart_parts(node: Node, exchange: Callable[[], None], undo_exchange: Callable[[], None]) -> None:
+    """Stop all parts above the network, let `exchange` replace the contents of the folders, and start them anew.
+
+    Connections stay, and their requests wait. What clients know of leader epochs and producer ids stays behind what
+    comes. If anything fails, `undo_exchange` is called, the parts are started on what was there before, and the error
+    is raised. Both functions block.
+    """
+    base, workers = node.base, node.base.seams.workers
+    former = node.cluster.cache.image
+    node.server.hold()
+    try:
+        await node.stop_parts()
+        try:
+            await workers.call(exchange)
+            await _restart(node, former)
+        except BaseException:
+            await workers.call(undo_exchange)
+            await _restart(node, former)
+            raise
+    except BaseException as error:
+        if node.state.not_ready is not None:
+            base.state.cannot_go_on(f"the node could not be started again: {error}")
+        raise
+    finally:
+        node.server.resume()
+
+
+async def _restart(node: Node, former: MetadataImage) -> None:
+    base = node.base
+    async with AsyncExitStack() as undo:
+        dirs = _lock_folders(base, undo, node.parts.dirs)
+        opened = await _open_parts(base, dirs, undo)
+        opened.metadata.rise_above(former)
+        parts = await _start_parts(base, opened, node.bound.advertised, undo)
+        node.take(parts)
+        node.dispatcher.use(opened.new_request, opened.limits.throttling)
+        node.server.use(opened.limits.connection_rates)
+        await _serve_metadata(node)
+        undo.pop_all()
+    node.begin_periodic_work()
+
+
+async def _serve_metadata(node: Node) -> None:
+    """Let everything follow the metadata, from here on."""
+    node.follow_metadata()
+    topics = parse_start_topics(node.base.current.config.string("odradek.create.topics"))
+    await node.cluster.auto_topics.create_at_start(topics)
+    node.register_metrics()
 
 
 def _base(config: BrokerConfig, seams: Seams) -> Base:
@@ -113,15 +152,18 @@ def _base(config: BrokerConfig, seams: Seams) -> Base:
     )
 
 
-def _lock_folders(base: Base, undo: AsyncExitStack) -> LogDirs:
+def _lock_folders(base: Base, undo: AsyncExitStack, held: LogDirs | None = None) -> LogDirs:
     config = base.current.config
+    paths = list(config.log_dirs)
     dirs = LogDirs.open(
         base.seams.fs,
-        list(config.log_dirs),
+        paths,
         node_id=base.node_id,
         new_id=base.new_id,
         now_ms=base.seams.clock.wall_ms(),
         cluster_id=config.optional_string("odradek.cluster.id"),
+        held=held,
+        once_locked=(lambda: None) if held else Exchange(base.seams.fs, paths).undo_unfinished,
     )
     undo.callback(dirs.unlock)
     return dirs
@@ -168,6 +210,42 @@ class _Limits:
 
     throttling: Throttling
     connection_rates: ConnectionRates
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """The parts above the network that have read what is on disk, and serve nobody yet."""
+
+    dirs: LogDirs
+    metadata: StandaloneMetadata
+    limits: _Limits
+    services: Services
+    new_request: NewRequest
+
+
+async def _open_parts(base: Base, dirs: LogDirs, undo: AsyncExitStack) -> _Opened:
+    base.metrics.forget_parts()
+    metadata = await _read_metadata(base, dirs, undo)
+    limits = _open_limits(base, metadata.cache)
+    replicas = await _open_replicas(base, dirs, metadata, undo)
+    services = _services(base, dirs, metadata, replicas, limits)
+    new_request = partial(
+        RequestContext,
+        services.cluster,
+        services.controller,
+        services.replicas,
+        services.coordinators,
+        services.local,
+    )
+    return _Opened(dirs, metadata, limits, services, new_request)
+
+
+async def _start_parts(base: Base, opened: _Opened, advertised: dict[str, Listener], undo: AsyncExitStack) -> Parts:
+    """Register the broker, host the partitions it leads, and begin to load the coordinators."""
+    await _register(base, opened.dirs, opened.metadata, advertised)
+    await opened.services.replicas.start()
+    hanging = _start_coordinators(opened.services, undo)
+    return Parts(opened.dirs, opened.services, opened.metadata, opened.limits.connection_rates, hanging)
 
 
 def _open_limits(base: Base, cache: MetadataCache) -> _Limits:

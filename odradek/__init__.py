@@ -10,6 +10,9 @@ from odradek.explanation import Explanation, Finding
 from odradek.groups import Group, Lag, Member
 from odradek.journal import Journal, JournalEntry
 from odradek.process import Broker, BrokerStartError
+from odradek.record import Record
+from odradek.snapshot import Snapshot
+from odradek.topic import Topic
 from odradek.transactions import Transaction
 
 __version__ = version("odradek")
@@ -26,7 +29,10 @@ __all__ = [
     "JournalEntry",
     "Lag",
     "Member",
+    "Record",
     "RemoteBroker",
+    "Snapshot",
+    "Topic",
     "Transaction",
     "WaitTimeoutError",
     "__version__",

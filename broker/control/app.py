@@ -66,6 +66,11 @@ def _handler(node: Node, endpoint: Endpoint) -> Handler:
             return _error(error)
         except KafkaError as error:
             return _error(ControlError(f"{error.code.name.upper()}: {error}", status=409))
+        except OSError as error:
+            return _error(ControlError(str(error), status=500))
+        except Exception as error:
+            logger.exception("unexpected error in the control interface", path=request.path)
+            return _error(ControlError(f"unexpected error, see the broker's log: {error!r}", status=500))
         return web.json_response(answer if answer is not None else {})
 
     return handle

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from broker.control import explain, groups, journal, report, status, transactions
+from broker.control import (
+    exactly_once,
+    explain,
+    groups,
+    journal,
+    record_reads,
+    record_writes,
+    report,
+    snapshots,
+    status,
+    topics,
+    transactions,
+)
 from broker.control.endpoint import Endpoint
 
 ENDPOINTS: tuple[Endpoint, ...] = (
@@ -12,4 +24,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *journal.ENDPOINTS,
     *explain.ENDPOINTS,
     *report.ENDPOINTS,
+    *topics.ENDPOINTS,
+    *record_writes.ENDPOINTS,
+    *record_reads.ENDPOINTS,
+    *exactly_once.ENDPOINTS,
+    *snapshots.ENDPOINTS,
 )

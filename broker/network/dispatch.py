@@ -138,11 +138,10 @@ class Dispatcher:
     """Routes frames to handlers. There is one for the whole node."""
 
     def __init__(self, new_request: NewRequest, metrics: RequestMetrics, clock: Clock, throttling: Throttles) -> None:
-        self._new_request = new_request
         self._metrics = metrics
         self._clock = clock
         self._monotonic_ms = clock.monotonic_ms
-        self._throttling = throttling
+        self.use(new_request, throttling)
         self._routes: dict[int, Route] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
         self.dispatch: Callable[[Client, memoryview], Buffers | Pending | None] = self._dispatch
@@ -152,6 +151,11 @@ class Dispatcher:
             if not _handlers().has_handler(api.name):
                 raise RuntimeError(f"the API table names {api.name}, which has no handler")
             self._routes[api.key] = Route(api, metrics)
+
+    def use(self, new_request: NewRequest, throttling: Throttles) -> None:
+        """Give requests these parts of the node from now on."""
+        self._new_request = new_request
+        self._throttling = throttling
 
     def route(self, api_key: int) -> Route:
         """The route of an API, its handler imported."""

@@ -67,12 +67,13 @@ class Server:
         self.on_connection: Callable[[Connection, bool], None] | None = None
         """Called with each connection that is admitted (True), and when it is lost (False)."""
         self._current = current
-        self._connection_rates = connection_rates
+        self.use(connection_rates)
         self._dispatcher = dispatcher
         self._per_ip: Counter[str] = Counter()
         self._turned_away: set[Connection] = set()
         self._waiting: dict[Connection, None] = {}  # waiting for one of `max.connections`, in order of arrival
         self._stopping = False
+        self._holding = False
         self._max_idle_ms = config.integer("connections.max.idle.ms")
         self._backlog = max(config.integer("socket.listen.backlog.size"), LEAST_BACKLOG)
         self._send_buffer = config.integer("socket.send.buffer.bytes")
@@ -138,7 +139,7 @@ class Server:
         """Count a new connection. At `max.connections` it has to wait; at other limits it is turned away."""
         if self._stopping:
             connection.abort()
-        elif len(self.connections) < self._most_connections:
+        elif len(self.connections) < self._most_connections and not self._holding:
             self._admit(connection)
         elif len(self._waiting) < self._backlog:
             self._waiting[connection] = None
@@ -160,7 +161,12 @@ class Server:
         return self._current.config.integer("max.connections")
 
     def _admit_waiting(self) -> None:
-        while self._waiting and not self._stopping and len(self.connections) < self._most_connections:
+        while (
+            self._waiting
+            and not self._stopping
+            and not self._holding
+            and len(self.connections) < self._most_connections
+        ):
             connection = next(iter(self._waiting))
             del self._waiting[connection]
             self._admit(connection)
@@ -233,6 +239,26 @@ class Server:
 
     def _check_idle_in(self, delay_ms: float, connection: Connection) -> None:
         self._idle_timers[connection] = self.wheel.add(delay_ms, lambda: self._check_idle(connection))
+
+    # -- a pause
+
+    def hold(self) -> None:
+        """Read no further request, and admit nobody, until `resume`; what is in flight is answered."""
+        self._holding = True
+        for connection in self.connections:
+            connection.hold()
+
+    def use(self, connection_rates: LimitsConnections) -> None:
+        """Have these limits from now on."""
+        self._connection_rates = connection_rates
+
+    def resume(self) -> None:
+        """Go on after `hold`. No request is taken for a repetition of one that other parts of the node have handled."""
+        self._holding = False
+        for connection in tuple(self.connections):
+            connection.repeated = None
+            connection.admitted()
+        self._admit_waiting()
 
     # -- the end
 
