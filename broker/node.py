@@ -95,6 +95,7 @@ class Node:
         self.server = server
         self.bound = bound
         self.changing = asyncio.Lock()
+        self.journal: Journal | None = None  # only where there is a control interface
         self._http = http
         self._loop_lag = LoopLag(base.seams.clock, base.metrics.loop_lag_s)
         self._loop_lag.start()
@@ -113,7 +114,6 @@ class Node:
         self.connection_rates = parts.connection_rates
         self._hanging = parts.hanging
         self._periodic = Periodic(self.base.seams.clock)
-        self.journal: Journal | None = None  # only where there is a control interface
 
     async def serve_http(self) -> int | None:
         """Answer on the port for metrics and health; return its number, or None if it is switched off.

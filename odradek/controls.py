@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from odradek import exactly_once, journal
+from odradek import exactly_once, journal, report
 from odradek.control import ControlClient
 from odradek.explanation import Explanation
 from odradek.groups import Group
@@ -64,6 +64,10 @@ class Controls:
         """Why a consumer gets nothing, and what to do: of one group, topic or transactional id. Print it."""
         found = self.control.get("/explain", group=group, topic=topic, transactional_id=transactional_id)
         return Explanation(found)
+
+    def report(self, *, since: int | None = None) -> str:
+        """Topics, groups, open transactions, last requests and warnings, as a text; `since` a mark of the journal."""
+        return report.text(self.control.get("/report", since=since, limit=report.ENTRIES))
 
     # -- topics and records
 

@@ -8,6 +8,8 @@ import pytest
 
 from odradek.process import Broker
 
+pytest_plugins = ["odradek.pytest.report"]
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("odradek_settings", "key=value lines in server.properties names, for odradek_broker", type="linelist")

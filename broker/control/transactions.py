@@ -65,12 +65,13 @@ async def _wait(node: Node, values: Values) -> dict[str, Any]:
 
 
 async def _look(node: Node, transactional_id: str, changes: Changes) -> TransactionView:
-    coordinator = node.coordinators.transactions
-    changes.follow("transactions", coordinator.runtime.listen)
-    try:
-        return await read_transaction(coordinator, transactional_id)
-    except CoordinatorLoadInProgress:
-        return TransactionView(transactional_id)
+    async with node.changing:  # a snapshot that is restored brings another coordinator
+        coordinator = node.coordinators.transactions
+        changes.follow(coordinator.runtime, coordinator.runtime.listen)
+        try:
+            return await read_transaction(coordinator, transactional_id)
+        except CoordinatorLoadInProgress:
+            return TransactionView(transactional_id)
 
 
 def _described(found: TransactionView) -> str:

@@ -51,9 +51,7 @@ def holds_readers(it: TransactionSituation) -> Findings:
     }
     if mine and it.transaction.is_open:
         where = listed(f"{counted(number, 'record')} of {name}" for name, number in mine.items())
-        yield Finding(
-            Severity.WARNING, "holds_readers", f"readers of committed records wait for it: {where} are behind it"
-        )
+        yield Finding(Severity.WARNING, "holds_readers", f"readers of committed records wait for it: {where} behind it")
 
 
 def markers_are_pending(it: TransactionSituation) -> Findings:

@@ -1,6 +1,7 @@
 """Entries of the journal as JSON: requests and answers with the fields of Kafka's messages, in snake case.
 
-Durations are seconds. Bytes are text, or base64 in a field whose name ends in `_base64`; records are only counted.
+Durations are seconds. Bytes are text, or base64 in a field whose name ends in `_base64`; of records only the size is
+shown.
 """
 
 from __future__ import annotations
@@ -124,9 +125,12 @@ def _bytes(name: str, value: bytes) -> Json:
     if name == RECORDS:
         return {name: f"{len(value)} bytes"}
     try:
-        return {name: value.decode()}
+        text = value.decode()
     except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(value).decode()}
+        text = "\0"
+    if text.isprintable():
+        return {name: text}
+    return {f"{name}_base64": base64.b64encode(value).decode()}
 
 
 def _plain(value: Any) -> Any:

@@ -92,7 +92,7 @@ async def test_an_open_transaction_says_since_when_until_when_and_whom_it_holds(
             "the transaction of client test at 10.0.0.7 has been open for 20 s in t-0; its last request (Produce) was "
             "20 s ago; the coordinator aborts it in 40 s (transaction.timeout.ms 60000; it looks every 10 s)"
         )
-        assert "1 record of t-0 are behind it" in rules["holds_readers"]["text"]
+        assert "1 record of t-0 behind it" in rules["holds_readers"]["text"]
 
 
 async def test_a_fenced_producer_is_named() -> None:
