@@ -7,6 +7,7 @@ from importlib.metadata import version
 from odradek.control import ControlError, ControlUnavailableError, WaitTimeoutError
 from odradek.controls import RemoteBroker
 from odradek.explanation import Explanation, Finding
+from odradek.faults import Fault
 from odradek.groups import Group, Lag, Member
 from odradek.journal import Journal, JournalEntry
 from odradek.process import Broker, BrokerStartError
@@ -23,6 +24,7 @@ __all__ = [
     "ControlError",
     "ControlUnavailableError",
     "Explanation",
+    "Fault",
     "Finding",
     "Group",
     "Journal",

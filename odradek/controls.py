@@ -10,6 +10,7 @@ from typing import Any
 from odradek import exactly_once, journal, report
 from odradek.control import ControlClient
 from odradek.explanation import Explanation
+from odradek.faults import FaultControls
 from odradek.groups import Group
 from odradek.record import Record
 from odradek.snapshot import Snapshot, path_of
@@ -17,7 +18,7 @@ from odradek.topic import DEFAULT_TIMEOUT, Topic
 from odradek.transactions import Transaction
 
 
-class Controls:
+class Controls(FaultControls):
     """The controls of one broker."""
 
     @property

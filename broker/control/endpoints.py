@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker.control import (
     exactly_once,
     explain,
+    faults,
     groups,
     journal,
     record_reads,
@@ -19,6 +20,7 @@ from broker.control.endpoint import Endpoint
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *status.ENDPOINTS,
+    *faults.ENDPOINTS,
     *groups.ENDPOINTS,
     *transactions.ENDPOINTS,
     *journal.ENDPOINTS,

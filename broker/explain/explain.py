@@ -10,7 +10,7 @@ from broker.explain.finding import Finding, in_order
 from broker.explain.situations import GroupSituation, Holder, Holders, TopicSituation, TransactionSituation
 from broker.inspection.fetches import read_fetches
 from broker.inspection.groups import list_groups, read_group
-from broker.inspection.kit import KitView, read_kit
+from broker.inspection.kit import Concerned, KitView, read_kit
 from broker.inspection.lag import partition_lags
 from broker.inspection.partitions import PartitionView, read_partition, read_topic
 from broker.inspection.producers import requests_of
@@ -56,7 +56,7 @@ async def group_situation(node: Node, group_id: str) -> GroupSituation:
         await _holders(node, existing.values()),
         _names(node),
         [one.group_id for one in await list_groups(coordinator)],
-        read_kit(node),
+        read_kit(node, Concerned(groups={group_id}, topics={topic for topic, _ in existing})),
     )
 
 
@@ -77,7 +77,7 @@ async def topic_situation(node: Node, topic: str) -> TopicSituation:
         readers,
         _names(node),
         await _holders(node, partitions),
-        read_kit(node),
+        read_kit(node, Concerned(topics={topic})),
     )
 
 
@@ -92,7 +92,7 @@ async def transaction_situation(node: Node, transactional_id: str) -> Transactio
         [one for one in partitions if one is not None],
         [one.transactional_id for one in await list_transactions(coordinator)],
         node.local.config.integer("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
-        read_kit(node),
+        read_kit(node, Concerned(transactional_ids={transactional_id})),
     )
 
 

@@ -12,7 +12,7 @@ def a_fault_is_set(kit: KitView) -> Findings:
             Severity.WARNING,
             "a_fault_is_set",
             f"a fault of the test is set: {fault}",
-            "Remove it: broker.reset_faults().",
+            "Remove it: broker.clear_faults().",
         )
 
 

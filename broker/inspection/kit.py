@@ -2,19 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from broker.faults.fault import Fault
+from broker.faults.names import api_name, error_name
+from broker.faults.spec import FaultSpec
 from broker.node import Node
 
 
 @dataclass(frozen=True, slots=True)
 class KitView:
-    """`faults` has a sentence for each one that may still strike. `clock_is_frozen`: no timer fires."""
+    """`faults` has a sentence for each one that may strike here. `clock_is_frozen`: no timer fires."""
 
     faults: Sequence[str] = ()
     clock_is_frozen: bool = False
 
 
-def read_kit(node: Node) -> KitView:
-    return KitView()
+@dataclass(frozen=True, slots=True)
+class Concerned:
+    """What is looked at: a fault for something else is left out. None stands for anything."""
+
+    groups: Collection[str] | None = None
+    topics: Collection[str] | None = None
+    transactional_ids: Collection[str] | None = None
+
+    def by(self, spec: FaultSpec) -> bool:
+        """Whether the fault may strike one of these."""
+        pairs = (
+            (spec.group, self.groups),
+            (spec.topic, self.topics),
+            (spec.transactional_id, self.transactional_ids),
+        )
+        return all(name is None or names is None or name in names for name, names in pairs)
+
+
+def read_kit(node: Node, concerned: Concerned) -> KitView:
+    faults: Iterator[Fault] = iter(()) if node.faults is None else iter(node.faults)
+    return KitView(
+        [
+            _described(fault)
+            for fault in faults
+            if fault.active and not fault.spec.only_observes and concerned.by(fault.spec)
+        ]
+    )
+
+
+def _described(fault: Fault) -> str:
+    spec = fault.spec
+    apis = "any API" if spec.any_api else ", ".join(map(api_name, spec.apis))
+    where = [
+        f"{name} {value}"
+        for name, value in (
+            ("topic", spec.topic),
+            ("partition", spec.partition),
+            ("group", spec.group),
+            ("transactional id", spec.transactional_id),
+            ("client", spec.client_id),
+            ("listener", spec.listener),
+        )
+        if value is not None
+    ]
+    left = "" if spec.count is None else f", {spec.count - fault.matched} more times"
+    selected = f" of {', '.join(where)}" if where else ""
+    return f"{apis}{selected}: {', '.join(_actions(spec))} (has struck {fault.hits} times{left})"
+
+
+def _actions(spec: FaultSpec) -> Iterator[str]:
+    if spec.delay_ms:
+        yield f"delayed by {spec.delay_ms / 1000:g} s"
+    if spec.error is not None:
+        yield f"answered {error_name(spec.error)}"
+    if spec.drop is not None:
+        yield f"the {spec.drop.value} is lost"
+    if spec.disconnect:
+        yield "disconnected"
+    if spec.then is not None:
+        yield f"then {spec.then.value.replace('_', ' ')}"

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from broker.faults.names import api_name
 from broker.journal.entries import Exchange
-from broker.journal.rendering import api_name, entry_json, header_of
+from broker.journal.rendering import entry_json, header_of
 from broker.node import Node
 from protocol.api_table import API_BY_KEY, API_BY_NAME
 
@@ -48,7 +49,7 @@ def _found(entries: list[Any], transactional_id: str, now_ms: float) -> Iterator
         header = header_of(entry)
         if header is not None and transactional_id in _ids(shown["request"]):
             yield ProducerRequest(
-                api_name(API_BY_KEY[header.api_key]),
+                api_name(API_BY_KEY[header.api_key].name),
                 header.client_id or "",
                 entry.client.host,
                 now_ms - entry.began_ms,

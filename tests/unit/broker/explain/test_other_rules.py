@@ -7,6 +7,7 @@ from datetime import timedelta
 from kio.schema.join_group.v9.request import JoinGroupRequestProtocol
 from kio.schema.txn_offset_commit.v3.request import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 
+from broker.control.faults import faults_of
 from broker.explain.finding import Severity, counted, in_order, listed, seconds
 from broker.explain.kit_rules import a_fault_is_set, clock_is_frozen
 from broker.inspection.kit import KitView
@@ -188,3 +189,24 @@ def test_words_for_numbers() -> None:
     assert [seconds(ms) for ms in (-5, 449, 9_949, 9_950, 60_000)] == ["0.0 s", "0.4 s", "9.9 s", "10 s", "60 s"]
     assert (counted(1, "record"), counted(0, "record")) == ("1 record", "0 records")
     assert (listed("abcde"), listed("abcdefg")) == ("a, b, c, d, e", "a, b, c, d, e and 2 more")
+
+
+async def test_a_fault_that_may_strike_here_is_told_of_and_one_for_something_else_is_not() -> None:
+    async with Rig(config=CONFIG) as rig:
+        rig.node.faults = faults_of(rig.node)
+        await rig.create("t")
+        await control(rig, "POST", "/faults", api="Fetch", topic="t", delay=0.5, count=3)
+        await control(rig, "POST", "/faults", api="Produce", topic="u", error="NOT_LEADER_OR_FOLLOWER")
+        await control(rig, "POST", "/faults", api="Fetch", observe=True)
+        finding = (await found(rig, topic="t"))["a_fault_is_set"]
+        assert finding["text"] == (
+            "a fault of the test is set: Fetch of topic t: delayed by 0.5 s (has struck 0 times, 3 more times)"
+        )
+        assert (
+            "Produce of topic u: answered NOT_LEADER_OR_FOLLOWER"
+            in ((await found(rig, topic="u"))["a_fault_is_set"]["text"])
+        )
+        assert "a_fault_is_set" not in await found(rig, topic="v")
+        assert "a_fault_is_set" not in await found(rig, group="g")
+        await control(rig, "POST", "/faults", api="JoinGroup", group="g", drop="reply")
+        assert "the reply is lost" in (await found(rig, group="g"))["a_fault_is_set"]["text"]
