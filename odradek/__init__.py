@@ -7,6 +7,7 @@ from importlib.metadata import version
 from odradek.clock import Clock
 from odradek.control import ControlError, ControlUnavailableError, WaitTimeoutError
 from odradek.controls import RemoteBroker
+from odradek.explanation import Explanation, Finding
 from odradek.faults import Crash, Fault
 from odradek.groups import Group, Lag, Member
 from odradek.journal import Journal, JournalEntry
@@ -25,7 +26,9 @@ __all__ = [
     "ControlError",
     "ControlUnavailableError",
     "Crash",
+    "Explanation",
     "Fault",
+    "Finding",
     "Group",
     "Journal",
     "JournalEntry",
