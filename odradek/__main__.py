@@ -11,10 +11,11 @@ usage: odradek serve [--config FILE] [--set KEY=VALUE]...   run a broker
        odradek log dump|verify|repair ...                   inspect or repair the files of a log
        odradek format --cluster-id ID ...                   format the folders of log.dirs, as kafka-storage does
        odradek metadata dump PATH...                        print the records of a metadata log or snapshot
+       odradek snapshot save|load PATH --control URL        keep the state of a running broker, or go back to it
        odradek --version
 """
 
-COMMANDS = ("serve", "log", "format", "metadata", "--version", "--help")
+COMMANDS = ("serve", "log", "format", "metadata", "snapshot", "--version", "--help")
 ALIASES = {"start": "serve", "run": "serve", "server": "serve", "broker": "serve", "logs": "log"}
 TOOLS = {
     "topics": "kafka-topics",
@@ -46,6 +47,10 @@ def main() -> int:
                 sys.stderr.write(f"Error: {error}\n")
                 return 1
             os.execve(program[0], program, location.environment(dict(os.environ)))
+        case ["snapshot", *arguments]:
+            from odradek import snapshot_command
+
+            return snapshot_command.main(arguments)
         case []:
             sys.stderr.write(USAGE)
         case [wrong, *_]:
