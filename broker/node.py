@@ -33,6 +33,8 @@ from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
 
 if TYPE_CHECKING:
+    from broker.faults.faults import Faults
+    from broker.journal.journal import Journal
     from broker.monitoring.http import HttpServer
 
 logger = structlog.get_logger(__name__)
@@ -97,6 +99,8 @@ class Node:
         self._http = http
         self._loop_lag = LoopLag(base.seams.clock, base.metrics.loop_lag_s)
         self._loop_lag.start()
+        self.journal: Journal | None = None  # only where there is a control interface
+        self.faults: Faults | None = None  # only where a test may set some
         self.take(parts)
 
     def take(self, parts: Parts) -> None:

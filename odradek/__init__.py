@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from odradek.control import ControlError, WaitTimeoutError
+from odradek.control import ControlError, ControlUnavailableError, WaitTimeoutError
 from odradek.controls import RemoteBroker
+from odradek.faults import Fault
+from odradek.groups import Group, Lag, Member
+from odradek.journal import Journal, JournalEntry
 from odradek.process import Broker, BrokerStartError
 from odradek.record import Record
 from odradek.snapshot import Snapshot
 from odradek.topic import Topic
+from odradek.transactions import Transaction
 
 __version__ = version("odradek")
 
@@ -17,10 +21,18 @@ __all__ = [
     "Broker",
     "BrokerStartError",
     "ControlError",
+    "ControlUnavailableError",
+    "Fault",
+    "Group",
+    "Journal",
+    "JournalEntry",
+    "Lag",
+    "Member",
     "Record",
     "RemoteBroker",
     "Snapshot",
     "Topic",
+    "Transaction",
     "WaitTimeoutError",
     "__version__",
 ]

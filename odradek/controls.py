@@ -7,14 +7,17 @@ import os
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from odradek import exactly_once
+from odradek import exactly_once, journal
 from odradek.control import ControlClient
+from odradek.faults import FaultControls
+from odradek.groups import Group
 from odradek.record import Record
 from odradek.snapshot import Snapshot, path_of
 from odradek.topic import DEFAULT_TIMEOUT, Topic
+from odradek.transactions import Transaction
 
 
-class Controls:
+class Controls(FaultControls):
     """The controls of one broker."""
 
     @property
@@ -26,6 +29,34 @@ class Controls:
         """The broker's identity, listeners and health."""
         found: dict[str, Any] = self.control.get("/status")
         return found
+
+    def group(self, group_id: str) -> Group:
+        """A consumer group, whether it exists or not."""
+        return Group(self, group_id)
+
+    def groups(self) -> list[Group]:
+        """The groups that exist."""
+        return [Group(self, one["group"]) for one in self.control.get("/groups")["groups"]]
+
+    def transaction(self, transactional_id: str) -> Transaction:
+        """A transactional id, whether it exists or not."""
+        return Transaction(self, transactional_id)
+
+    def transactions(self) -> list[Transaction]:
+        """The transactional ids that exist."""
+        found = self.control.get("/transactions")["transactions"]
+        return [Transaction(self, one["transactional_id"]) for one in found]
+
+    def journal(
+        self, *, since: int | None = None, limit: int = 100, client_id: str | None = None, api: str | None = None
+    ) -> journal.Journal:
+        """The last requests with their answers, connections and warnings, the oldest first; at most `limit`.
+
+        `since` is the `mark` of an earlier journal; `api` is Kafka's name, such as "JoinGroup". With `client_id` or
+        `api`, only requests.
+        """
+        answer = self.control.get("/journal", since=since, limit=limit, client_id=client_id, api=api)
+        return journal.read(answer)
 
     # -- topics and records
 
@@ -70,7 +101,7 @@ class Controls:
         source: Topic | str,
         sink: Topic | str,
         key: str | Callable[[Record], Hashable] = "key",
-        timeout: float = DEFAULT_TIMEOUT,  # noqa: ASYNC109 - the broker waits
+        timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
         """The same as `assert_exactly_once`, without stopping the event loop."""
         await asyncio.to_thread(self.assert_exactly_once, source, sink, key, timeout)

@@ -130,7 +130,7 @@ class Topic:
         self,
         count: int = 1,
         where: Callable[[Record], object] | None = None,
-        timeout: float = DEFAULT_TIMEOUT,  # noqa: ASYNC109 - the broker waits
+        timeout: float = DEFAULT_TIMEOUT,
         *,
         committed: bool = True,
         partition: int | None = None,
@@ -175,7 +175,7 @@ class Topic:
         *,
         key: Content | object = ...,
         headers: HeadersGiven | None = None,
-        timeout: float = DEFAULT_TIMEOUT,  # noqa: ASYNC109 - the broker waits
+        timeout: float = DEFAULT_TIMEOUT,
         committed: bool = True,
         partition: int | None = None,
         from_: From | None = None,

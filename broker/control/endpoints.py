@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from broker.control import exactly_once, record_reads, record_writes, snapshots, status, topics
+from broker.control import (
+    exactly_once,
+    faults,
+    groups,
+    journal,
+    record_reads,
+    record_writes,
+    snapshots,
+    status,
+    topics,
+    transactions,
+)
 from broker.control.endpoint import Endpoint
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *status.ENDPOINTS,
+    *faults.ENDPOINTS,
+    *groups.ENDPOINTS,
+    *transactions.ENDPOINTS,
+    *journal.ENDPOINTS,
     *topics.ENDPOINTS,
     *record_writes.ENDPOINTS,
     *record_reads.ENDPOINTS,

@@ -119,6 +119,11 @@ class Route:
             self.loaded = True
         return self._handler
 
+    def intercept(self, instead: Callable[[Any, Any], Any] | None) -> None:
+        """Have requests handled by `instead`, None for the handler itself."""
+        handle = self.load().handle
+        self.handle = handle if instead is None else instead
+
     def _writer(self, version: int) -> Callable[[Any, int], Buffers]:
         encode = getattr(self.load(), "encode", None)
         if encode is None:
@@ -144,6 +149,8 @@ class Dispatcher:
         self.use(new_request, throttling)
         self._routes: dict[int, Route] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
+        self.dispatch: Callable[[Client, memoryview], Buffers | Pending | None] = self._dispatch
+        """Handle one request; a journal puts its own function in place of this one. See `_dispatch`."""
         self.pipelined_keys = frozenset(api.key for api in API_TABLE if api.pipelined)
         for api in API_TABLE:
             if not _handlers().has_handler(api.name):
@@ -161,7 +168,7 @@ class Dispatcher:
         route.load()
         return route
 
-    def dispatch(self, connection: Client, frame: memoryview) -> Buffers | Pending | None:
+    def _dispatch(self, connection: Client, frame: memoryview) -> Buffers | Pending | None:
         """Handle one request. Returns the reply frame, a reply to come, or None if none is sent (acks=0).
 
         Raises CloseConnectionError for an API, version or body that Kafka does not answer either.
