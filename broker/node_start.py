@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -44,11 +45,13 @@ from controller.decision import Surroundings
 from metadata.image import MetadataImage
 from protocol import uuids
 from protocol.metadata.brokers import Endpoint
-from storage.folders.log_dirs import LogDirs
+from storage.folders import meta_properties
+from storage.folders.log_dirs import LogDirError, LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import LogServices
 from storage.shortages import Shortages
 from storage.state.exchange import Exchange
+from storage.state.manifest import SnapshotError, usable
 from timing.wheel import TimingWheel
 
 if TYPE_CHECKING:
@@ -75,8 +78,11 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         dirs = _lock_folders(base, undo)
         http = await _bind_http(base, undo)
         opened = await _open_parts(base, dirs, undo)
-        dispatcher = Dispatcher(opened.new_request, base.metrics, seams.clock, opened.limits.throttling)
-        server = Server(base.current, seams.clock, base.wheel, opened.limits.connection_rates, dispatcher)
+        machine = seams.clock.machine
+        dispatcher = Dispatcher(opened.new_request, base.metrics, machine, opened.limits.throttling)
+        server = Server(
+            base.current, machine, base.request_wheel, base.wheel, opened.limits.connection_rates, dispatcher
+        )
         bound = await _bind(server, listeners, undo)
         parts = await _start_parts(base, opened, bound.advertised, undo)
         node = Node(base, parts, dispatcher, server, bound, http)
@@ -140,13 +146,15 @@ async def _serve_metadata(node: Node) -> None:
 
 def _base(config: BrokerConfig, seams: Seams) -> Base:
     clock = seams.clock
-    shortages = Shortages(clock.monotonic_ms)
+    wheel = TimingWheel(clock)
+    shortages = Shortages(clock.machine.monotonic_ms)
     return Base(
         config.node_id,
         seams,
         CurrentConfig(config),
         Metrics(),
-        TimingWheel(clock),
+        wheel,
+        wheel if clock.machine is clock else TimingWheel(clock.machine),
         LogServices(seams.fs, clock, seams.workers, seams.random, shortages),
         NodeState(),
     )
@@ -163,10 +171,29 @@ def _lock_folders(base: Base, undo: AsyncExitStack, held: LogDirs | None = None)
         now_ms=base.seams.clock.wall_ms(),
         cluster_id=config.optional_string("odradek.cluster.id"),
         held=held,
-        once_locked=(lambda: None) if held else Exchange(base.seams.fs, paths).undo_unfinished,
+        once_locked=(lambda: None) if held else partial(_settle_folders, base, paths),
     )
     undo.callback(dirs.unlock)
     return dirs
+
+
+def _settle_folders(base: Base, paths: list[str]) -> None:
+    """Undo a restore that was interrupted; fill folders that are new with `odradek.snapshot`. Raises LogDirError."""
+    config, fs = base.current.config, base.seams.fs
+    exchange = Exchange(fs, paths)
+    exchange.undo_unfinished()
+    snapshot = config.optional_string("odradek.snapshot")
+    if snapshot is None or any(fs.exists(f"{path}/{meta_properties.FILE_NAME}") for path in paths):
+        return
+    try:
+        cluster_id = config.optional_string("odradek.cluster.id")
+        manifest = usable(fs, os.path.abspath(snapshot), base.node_id, len(paths), cluster_id)
+    except SnapshotError as error:
+        raise LogDirError(f"odradek.snapshot: {error}") from error
+    exchange.prepare(os.path.abspath(snapshot), manifest)
+    exchange.swap()
+    exchange.confirm()
+    exchange.discard()
 
 
 async def _bind_http(base: Base, undo: AsyncExitStack) -> HttpServer | None:
@@ -287,7 +314,7 @@ async def _open_replicas(
         cache,
         logs,
         lambda configs: log_config(current.config, configs),
-        base.wheel,
+        base.request_wheel,
         base.new_id,
         base.metrics.topic_deleted,
     )
@@ -314,8 +341,8 @@ def _services(
         seams.random,
         base.metrics,
         limits.throttling,
-        FetchSessionCache(slots, seams.clock.monotonic_ms, seams.random),
-        ClientTelemetry(cache, base.metrics, seams.clock, config.integer("telemetry.max.bytes")),
+        FetchSessionCache(slots, seams.clock.machine.monotonic_ms, seams.random),
+        ClientTelemetry(cache, base.metrics, seams.clock.machine, config.integer("telemetry.max.bytes")),
     )
     return Services(
         Cluster(dirs.cluster_id, cache, metadata.log, auto_topics),
@@ -358,7 +385,7 @@ def _start_coordinators(services: Services, undo: AsyncExitStack) -> HangingTran
     for coordinator in (groups, transactions):
         undo.callback(coordinator.stop)
         coordinator.start()
-    hanging = HangingTransactions(transactions, groups.runtime, services.replicas, services.local.clock)
+    hanging = HangingTransactions(transactions, groups.runtime, services.replicas, services.local.clock.machine)
     undo.callback(hanging.stop)
     hanging.start()
     return hanging

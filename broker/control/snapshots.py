@@ -18,7 +18,7 @@ from storage.files import FileSystem
 from storage.folders.folder_removal import remove_folder
 from storage.state.capture import FolderCapture, capture, discard, files_below, finish
 from storage.state.exchange import Exchange
-from storage.state.manifest import FILE_NAME, Manifest, SnapshotError, describe, read, verify
+from storage.state.manifest import FILE_NAME, Manifest, SnapshotError, describe, read, usable
 
 logger = structlog.get_logger(__name__)
 
@@ -100,7 +100,7 @@ async def _restore(node: Node, values: Values) -> dict[str, Any]:
     exchange = Exchange(fs, roots)
     async with node.changing:
         began_ms = node.local.clock.monotonic_ms()
-        manifest = await workers.call(partial(_read, node, path, len(roots)))
+        manifest = await workers.call(partial(_usable, node, path, len(roots)))
         await workers.call(partial(exchange.prepare, path, manifest))
         try:
             await restart_parts(node, exchange.swap, exchange.undo)
@@ -116,29 +116,14 @@ async def _restore(node: Node, values: Values) -> dict[str, Any]:
     return _described(path, manifest)
 
 
-def _read(node: Node, path: str, folders: int) -> Manifest:
+def _usable(node: Node, path: str, folders: int) -> Manifest:
     """The manifest of a snapshot that can be restored here. Blocking. Raises ControlError."""
     _require_absolute(path)
-    fs = node.base.seams.fs
+    cluster_id = node.local.config.optional_string("odradek.cluster.id")
     try:
-        manifest = read(fs, path)
-        verify(fs, path, manifest)
-        require_fitting(manifest, path, node.node_id, folders, node.local.config.optional_string("odradek.cluster.id"))
+        return usable(node.base.seams.fs, path, node.node_id, folders, cluster_id)
     except SnapshotError as error:
         raise ControlError(str(error), parameter="path") from error
-    return manifest
-
-
-def require_fitting(manifest: Manifest, path: str, node_id: int, folders: int, cluster_id: str | None) -> None:
-    """Raises SnapshotError if a snapshot is another node's."""
-    if manifest.node_id != node_id:
-        raise SnapshotError(f"the snapshot {path} is of node {manifest.node_id}; this is node {node_id} (node.id)")
-    if len(manifest.folders) != folders:
-        raise SnapshotError(f"the snapshot {path} has {len(manifest.folders)} folders, and log.dirs has {folders}")
-    if cluster_id not in (None, manifest.cluster_id):
-        raise SnapshotError(
-            f"the snapshot {path} is of cluster {manifest.cluster_id}, and odradek.cluster.id is {cluster_id}"
-        )
 
 
 async def _delete(node: Node, values: Values) -> None:

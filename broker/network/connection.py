@@ -127,7 +127,7 @@ class Connection(asyncio.BufferedProtocol):
         """Close without answering, perhaps later so that the client does not come back at once."""
         if delay_ms:
             self._blocked |= TURNED_AWAY
-            self._throttle_timer = self._server.wheel.add(delay_ms, self.abort)
+            self._throttle_timer = self._server.throttle_wheel.add(delay_ms, self.abort)
         else:
             self.abort()
 
@@ -350,14 +350,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def throttle(self, throttle_ms: int) -> None:
         """Handle no further request for `throttle_ms` (KIP-219); what is in flight is answered."""
-        until_ms = self._monotonic_ms() + throttle_ms
+        until_ms = self._server.throttle_wheel.now_ms() + throttle_ms
         if self._transport is None or until_ms <= self._throttled_until_ms:
             return
         self._blocked |= THROTTLED
         self._throttled_until_ms = until_ms
         if self._throttle_timer is not None:
             self._throttle_timer.cancel()
-        self._throttle_timer = self._server.wheel.add(throttle_ms, partial(self._unblock, THROTTLED))
+        self._throttle_timer = self._server.throttle_wheel.add(throttle_ms, partial(self._unblock, THROTTLED))
 
     # -- faults
 

@@ -44,13 +44,17 @@ class ListenError(Exception):
 
 
 class Server:
-    """All listeners of a node and the connections they accepted (Kafka's `SocketServer`)."""
+    """All listeners of a node and the connections they accepted (Kafka's `SocketServer`).
+
+    `clock` and `wheel` are the machine's; `throttle_wheel` is in the time of quotas, which the test kit may move.
+    """
 
     def __init__(
         self,
         current: CurrentConfig,
         clock: Clock,
         wheel: TimingWheel,
+        throttle_wheel: TimingWheel,
         connection_rates: LimitsConnections,
         dispatcher: Dispatcher,
     ) -> None:
@@ -58,7 +62,7 @@ class Server:
         self.clock = clock
         self.max_request_bytes = config.integer("socket.request.max.bytes")
         self.outbox = Outbox(self.clock)
-        self.wheel = wheel
+        self.throttle_wheel = throttle_wheel
         self.foreign_clients = ForeignClients(self.clock.monotonic_ms)
         self.created = 0
         self.closed = 0
@@ -80,6 +84,7 @@ class Server:
         self._send_buffer = config.integer("socket.send.buffer.bytes")
         self._receive_buffer = config.integer("socket.receive.buffer.bytes")
         self._servers: list[tuple[Listener, asyncio.Server]] = []
+        self._wheel = wheel
         self._idle_timers: dict[Connection, TimerTask] = {}
 
     async def start(self, listeners: tuple[Listener, ...]) -> None:
@@ -241,7 +246,7 @@ class Server:
         self._check_idle_in(left_ms if left_ms > 0 else max(self._max_idle_ms, 1), connection)
 
     def _check_idle_in(self, delay_ms: float, connection: Connection) -> None:
-        self._idle_timers[connection] = self.wheel.add(delay_ms, lambda: self._check_idle(connection))
+        self._idle_timers[connection] = self._wheel.add(delay_ms, lambda: self._check_idle(connection))
 
     # -- a pause
 

@@ -25,6 +25,7 @@ from tests.doubles.clock import ManualClock, settle
 from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.doubles.workers import LoopWorkers, QueuedWorkers
 from tests.unit.broker.wire import answer, frame
+from timing.clock import Clock
 
 HIGH_WATER = 64 * 1024
 """From so many unsent bytes on a transport asks its protocol to stop writing, as asyncio's and uvloop's do."""
@@ -201,13 +202,14 @@ class Rig:
         self.workers = workers or LoopWorkers()
         self.config = dict(config or {})
         self.seed = seed
+        self.node_clock: Clock = self.clock
         self.listeners: tuple[Listener, ...] = ()  # real sockets, for the tests of listening itself
         self.node: Node
 
     async def start(self) -> None:
         config = BrokerConfig.of({"node.id": "1", "log.dirs": "/data", "odradek.http.port": "-1", **self.config})
         address = Listener("PLAINTEXT", "PLAINTEXT", "broker.example", 9092)
-        seams = Seams(self.clock, self.fs, self.workers, random.Random(self.seed))
+        seams = Seams(self.node_clock, self.fs, self.workers, random.Random(self.seed))
         self.node = await start_node(config, Listeners(self.listeners, self.listeners or (address,), ()), seams)
 
     async def stop(self) -> None:
