@@ -34,6 +34,7 @@ from storage.folders.log_manager import LogManager
 from timing.clock import Clock
 
 if TYPE_CHECKING:
+    from broker.faults.faults import Faults
     from broker.journal.journal import Journal
     from broker.monitoring.http import HttpServer
 
@@ -99,6 +100,8 @@ class Node:
         self._http = http
         self._loop_lag = LoopLag(base.seams.clock.machine, base.metrics.loop_lag_s)
         self._loop_lag.start()
+        self.journal: Journal | None = None  # only where there is a control interface
+        self.faults: Faults | None = None  # only where a test may set some
         self.take(parts)
 
     def take(self, parts: Parts) -> None:
@@ -115,7 +118,6 @@ class Node:
         self._hanging = parts.hanging
         self._periodic = Periodic(self.base.seams.clock)
         self._checks = Periodic(self.base.seams.clock.machine)
-        self.journal: Journal | None = None  # only where there is a control interface
 
     async def serve_http(self) -> int | None:
         """Answer on the port for metrics and health; return its number, or None if it is switched off.

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from odradek.clock import Clock
 from odradek.control import ControlError, ControlUnavailableError, WaitTimeoutError
 from odradek.controls import RemoteBroker
+from odradek.faults import Fault
 from odradek.groups import Group, Lag, Member
 from odradek.journal import Journal, JournalEntry
 from odradek.process import Broker, BrokerStartError
@@ -23,6 +24,7 @@ __all__ = [
     "Clock",
     "ControlError",
     "ControlUnavailableError",
+    "Fault",
     "Group",
     "Journal",
     "JournalEntry",

@@ -11,6 +11,7 @@ from odradek import exactly_once, journal
 from odradek.client_config import client_config
 from odradek.clock import Clock
 from odradek.control import ControlClient
+from odradek.faults import FaultControls
 from odradek.groups import Group
 from odradek.record import Record
 from odradek.snapshot import Snapshot, path_of
@@ -21,7 +22,7 @@ Mark = dict[str, list[str]]
 """What there was at some time: the ids of topics, groups, transactional ids."""
 
 
-class Controls:
+class Controls(FaultControls):
     """The controls of one broker."""
 
     @property

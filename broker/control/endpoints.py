@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker.control import (
     clock,
     exactly_once,
+    faults,
     groups,
     journal,
     record_reads,
@@ -21,6 +22,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *status.ENDPOINTS,
     *reset.ENDPOINTS,
     *clock.ENDPOINTS,
+    *faults.ENDPOINTS,
     *groups.ENDPOINTS,
     *transactions.ENDPOINTS,
     *journal.ENDPOINTS,

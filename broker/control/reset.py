@@ -48,6 +48,8 @@ async def _ids(node: Node) -> list[str]:
 async def _reset(node: Node, values: Values) -> dict[str, Any]:
     """Transactions first, as their end is written to the topics, and commits offsets of groups."""
     kept = _kept(values.get("mark", {}))
+    if node.faults is not None:
+        node.faults.clear()
     if isinstance(node.clock, AdjustableClock):
         await node.clock.reset()
     await node.cluster.auto_topics.stop()

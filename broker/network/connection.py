@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,9 +29,10 @@ logger = structlog.get_logger(__name__)
 SEND_AT_BYTES = 64 * 1024
 """Replies are gathered up to this size before they are sent."""
 
-WRITING_PAUSED, THROTTLED, TURNED_AWAY, OTHERS_TURN, NOT_ADMITTED, SENDING = 1, 2, 4, 8, 16, 32
+WRITING_PAUSED, THROTTLED, TURNED_AWAY, OTHERS_TURN, NOT_ADMITTED, SENDING, LOST = 1, 2, 4, 8, 16, 32, 64
 """Reasons why a connection handles no further request: unsent replies, a quota (KIP-219), its address connects too
-often, its turn is over, it waits for one of `max.connections`, or a reply that is read while it is sent."""
+often, its turn is over, it waits for one of `max.connections`, a reply that is read while it is sent, or a fault that
+loses its requests."""
 
 TURN_MS = 5.0
 """How long requests that came together are handled before other connections get a turn."""
@@ -349,6 +351,18 @@ class Connection(asyncio.BufferedProtocol):
         if self._throttle_timer is not None:
             self._throttle_timer.cancel()
         self._throttle_timer = self._server.throttle_wheel.add(throttle_ms, partial(self._unblock, THROTTLED))
+
+    # -- faults
+
+    def handle_no_more(self) -> None:
+        """Handle no further request, and stay open, as if the network lost them."""
+        self._blocked |= LOST
+
+    def replace_transport(self, make: Callable[[asyncio.Transport], asyncio.Transport]) -> None:
+        """Send replies through another transport from now on."""
+        self.send_gathered()
+        if self._transport is not None:
+            self._transport = make(self._transport)
 
     # -- closing
 

@@ -119,6 +119,11 @@ class Route:
             self.loaded = True
         return self._handler
 
+    def intercept(self, instead: Callable[[Any, Any], Any] | None) -> None:
+        """Have requests handled by `instead`, None for the handler itself."""
+        handle = self.load().handle
+        self.handle = handle if instead is None else instead
+
     def _writer(self, version: int) -> Callable[[Any, int], Buffers]:
         encode = getattr(self.load(), "encode", None)
         if encode is None:

@@ -217,6 +217,11 @@ class FetchSessionCache:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def partitions_of(self, session_id: int) -> list[Key]:
+        """The partitions of a session; none if there is no such session."""
+        session = self._sessions.get(session_id)
+        return [] if session is None else list(session.targets)
+
     @property
     def partitions(self) -> int:
         return sum(len(session.targets) for session in self._sessions.values())
