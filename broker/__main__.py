@@ -21,7 +21,7 @@ import structlog  # noqa: E402
 
 from broker import logging, process  # noqa: E402
 from broker.cluster.earlier_entries import CorruptMetadataError  # noqa: E402
-from broker.config.broker_config import ConfigurationError  # noqa: E402
+from broker.config.broker_config import BrokerConfig, ConfigurationError  # noqa: E402
 from broker.config.sources import Loaded, load  # noqa: E402
 from broker.control.server import ControlServer  # noqa: E402
 from broker.network.server import ListenError  # noqa: E402
@@ -32,12 +32,12 @@ from broker.parent import Parent  # noqa: E402
 from broker.ready import Ready  # noqa: E402
 from broker.stopping import Stopped  # noqa: E402
 from protocol.errors import KafkaError  # noqa: E402
-from storage.files import OsFileSystem  # noqa: E402
+from storage.files import FileSystem, OsFileSystem  # noqa: E402
 from storage.folders.log_dirs import LogDirError  # noqa: E402
 from storage.unsynced_files import UnsyncedFileSystem  # noqa: E402
 from storage.workers import ThreadWorkers  # noqa: E402
 from timing.adjustable_clock import AdjustableClock  # noqa: E402
-from timing.clock import SystemClock  # noqa: E402
+from timing.clock import Clock, SystemClock  # noqa: E402
 
 logger = structlog.get_logger("broker")
 
@@ -149,13 +149,21 @@ def _run(loop: str, begin: Callable[[], Coroutine[Any, Any, int]]) -> None:
     sys.exit(status)
 
 
+def _seams(config: BrokerConfig, loop: asyncio.AbstractEventLoop, workers: ThreadWorkers) -> Seams:
+    """The machine's clock and files; with a control interface, a clock and files that a test can move and break."""
+    clock: Clock = SystemClock(loop)
+    files: FileSystem = OsFileSystem() if config.syncs else UnsyncedFileSystem()
+    if config.string("odradek.control").strip():
+        from broker.faults.power_failure import PowerFailureFiles
+
+        clock, files = AdjustableClock(clock), PowerFailureFiles(files)
+    return Seams(clock, files, workers, random.SystemRandom())
+
+
 async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, parent: Parent | None) -> int:
     loop = asyncio.get_running_loop()
     workers = ThreadWorkers(loop)
-    fs = OsFileSystem() if loaded.config.syncs else UnsyncedFileSystem()
-    machine = SystemClock(loop)
-    clock = AdjustableClock(machine) if loaded.config.string("odradek.control").strip() else machine
-    seams = Seams(clock, fs, workers, random.SystemRandom())
+    seams = _seams(loaded.config, loop, workers)
     logging.log_loop_exceptions(loop)
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -44,11 +45,13 @@ from controller.decision import Surroundings
 from metadata.image import MetadataImage
 from protocol import uuids
 from protocol.metadata.brokers import Endpoint
-from storage.folders.log_dirs import LogDirs
+from storage.folders import meta_properties
+from storage.folders.log_dirs import LogDirError, LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import LogServices
 from storage.shortages import Shortages
 from storage.state.exchange import Exchange
+from storage.state.manifest import SnapshotError, usable
 from timing.wheel import TimingWheel
 
 if TYPE_CHECKING:
@@ -168,10 +171,29 @@ def _lock_folders(base: Base, undo: AsyncExitStack, held: LogDirs | None = None)
         now_ms=base.seams.clock.wall_ms(),
         cluster_id=config.optional_string("odradek.cluster.id"),
         held=held,
-        once_locked=(lambda: None) if held else Exchange(base.seams.fs, paths).undo_unfinished,
+        once_locked=(lambda: None) if held else partial(_settle_folders, base, paths),
     )
     undo.callback(dirs.unlock)
     return dirs
+
+
+def _settle_folders(base: Base, paths: list[str]) -> None:
+    """Undo a restore that was interrupted; fill folders that are new with `odradek.snapshot`. Raises LogDirError."""
+    config, fs = base.current.config, base.seams.fs
+    exchange = Exchange(fs, paths)
+    exchange.undo_unfinished()
+    snapshot = config.optional_string("odradek.snapshot")
+    if snapshot is None or any(fs.exists(f"{path}/{meta_properties.FILE_NAME}") for path in paths):
+        return
+    try:
+        cluster_id = config.optional_string("odradek.cluster.id")
+        manifest = usable(fs, os.path.abspath(snapshot), base.node_id, len(paths), cluster_id)
+    except SnapshotError as error:
+        raise LogDirError(f"odradek.snapshot: {error}") from error
+    exchange.prepare(os.path.abspath(snapshot), manifest)
+    exchange.swap()
+    exchange.confirm()
+    exchange.discard()
 
 
 async def _bind_http(base: Base, undo: AsyncExitStack) -> HttpServer | None:

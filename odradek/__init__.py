@@ -7,7 +7,8 @@ from importlib.metadata import version
 from odradek.clock import Clock
 from odradek.control import ControlError, ControlUnavailableError, WaitTimeoutError
 from odradek.controls import RemoteBroker
-from odradek.faults import Fault
+from odradek.explanation import Explanation, Finding
+from odradek.faults import Crash, Fault
 from odradek.groups import Group, Lag, Member
 from odradek.journal import Journal, JournalEntry
 from odradek.process import Broker, BrokerStartError
@@ -24,7 +25,10 @@ __all__ = [
     "Clock",
     "ControlError",
     "ControlUnavailableError",
+    "Crash",
+    "Explanation",
     "Fault",
+    "Finding",
     "Group",
     "Journal",
     "JournalEntry",

@@ -7,10 +7,11 @@ import os
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from odradek import exactly_once, journal
+from odradek import exactly_once, journal, report
 from odradek.client_config import client_config
 from odradek.clock import Clock
 from odradek.control import ControlClient
+from odradek.explanation import Explanation
 from odradek.faults import FaultControls
 from odradek.groups import Group
 from odradek.record import Record
@@ -89,6 +90,17 @@ class Controls(FaultControls):
         """
         answer = self.control.get("/journal", since=since, limit=limit, client_id=client_id, api=api)
         return journal.read(answer)
+
+    def explain(
+        self, *, group: str | None = None, topic: str | None = None, transactional_id: str | None = None
+    ) -> Explanation:
+        """Why a consumer gets nothing, and what to do: of one group, topic or transactional id. Print it."""
+        found = self.control.get("/explain", group=group, topic=topic, transactional_id=transactional_id)
+        return Explanation(found)
+
+    def report(self, *, since: int | None = None) -> str:
+        """Topics, groups, open transactions, last requests and warnings, as a text; `since` a mark of the journal."""
+        return report.text(self.control.get("/report", since=since, limit=report.ENTRIES))
 
     # -- topics and records
 

@@ -21,6 +21,7 @@ from typing import Self
 from odradek import location, workplace
 from odradek.control import ControlClient
 from odradek.controls import Controls
+from odradek.snapshot import MANIFEST, Snapshot, path_of
 
 LOG_LINES_SHOWN = 30
 SETTINGS_IN_ENVIRONMENT = ("KAFKA_", "ODRADEK_", "CLUSTER_ID")
@@ -59,14 +60,17 @@ class Broker(Controls):
         *,
         profile: str = "test",
         data_dir: str | os.PathLike[str] | None = None,
+        snapshot: Snapshot | str | os.PathLike[str] | None = None,
         python: str | os.PathLike[str] | None = None,
         start_timeout: float = 30.0,
         stop_timeout: float = 15.0,
     ) -> None:
         """Times are seconds. Nothing is started yet.
 
-        Raises ValueError for an unknown profile, and for a folder that `log.dirs` cannot name.
+        Raises ValueError for an unknown profile, for a folder that `log.dirs` cannot name, for a snapshot that is none,
+        and for one with a `data_dir` that has data already.
 
+        With `snapshot` the broker begins with what that has, which may be another broker's.
         `python` is the interpreter of another environment that has odradek: its broker is run, so that the broker's
         dependencies need not fit those of this process.
         """
@@ -76,6 +80,7 @@ class Broker(Controls):
         self.data_dir = Path(data_dir).absolute() if data_dir is not None else self._workplace / "data"
         self.log_path = self._workplace / "broker.log"
         defaults = {**FOR_TESTS, "odradek.profile": profile, "log.dirs": str(self.data_dir)}
+        defaults |= _first_state(snapshot, self.data_dir)
         self._settings = defaults | {key: str(value) for key, value in (settings or {}).items()}
         if self._settings["log.dirs"] == str(self.data_dir) and [str(self.data_dir)] != _as_list(str(self.data_dir)):
             raise ValueError(f"{str(self.data_dir)!r}: log.dirs has commas between folders, and no space around them")
@@ -119,6 +124,9 @@ class Broker(Controls):
     def running(self) -> bool:
         child = self._child
         return child is not None and child.poll() is None
+
+    def _has_ended(self) -> bool:
+        return not self.running
 
     @property
     def died(self) -> bool:
@@ -323,6 +331,20 @@ def _ending(status: int | None) -> str:
     if status < 0:
         return f"exit status {status} ({signal.Signals(-status).name})"
     return f"exit status {status}"
+
+
+def _first_state(snapshot: Snapshot | str | os.PathLike[str] | None, data_dir: Path) -> dict[str, str]:
+    """The setting for what the broker begins with. Raises ValueError."""
+    if snapshot is None:
+        return {}
+    path = path_of(snapshot)
+    if not os.path.exists(os.path.join(path, MANIFEST)):
+        raise ValueError(f"snapshot = {path!r} is no snapshot: it has no {MANIFEST}")
+    if (data_dir / "meta.properties").exists():
+        raise ValueError(
+            f"snapshot = {path!r}: data_dir = {str(data_dir)!r} has data already; restore(...) replaces it"
+        )
+    return {"odradek.snapshot": path}
 
 
 def _as_list(value: str) -> list[str]:

@@ -30,6 +30,8 @@ __all__ = [
     "odradek_topics",
 ]
 
+pytest_plugins = ["odradek.pytest.report"]
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     Options.add(parser)

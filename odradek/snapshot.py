@@ -9,6 +9,9 @@ from typing import Any
 
 from odradek.control import ControlClient
 
+MANIFEST = "snapshot.json"
+"""The file that each snapshot has."""
+
 
 @dataclass(frozen=True)
 class Snapshot:

@@ -11,13 +11,14 @@ from typing import Any
 import structlog
 
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.faults.power_failure import PowerFailureFiles
 from broker.node import Node
 from broker.node_start import restart_parts
 from storage.files import FileSystem
 from storage.folders.folder_removal import remove_folder
 from storage.state.capture import FolderCapture, capture, discard, files_below, finish
 from storage.state.exchange import Exchange
-from storage.state.manifest import FILE_NAME, Manifest, SnapshotError, describe, read, verify
+from storage.state.manifest import FILE_NAME, Manifest, SnapshotError, describe, read, usable
 
 logger = structlog.get_logger(__name__)
 
@@ -71,6 +72,7 @@ def _write(fs: FileSystem, captures: list[FolderCapture], path: str, about: Any)
         for number, one in enumerate(captures):
             _move(fs, one, f"{path}/{number}")
         manifest.write(fs, path)
+        _keep_in_a_power_failure(fs, path)
     except BaseException:
         discard(fs, captures)
         raise
@@ -98,13 +100,15 @@ async def _restore(node: Node, values: Values) -> dict[str, Any]:
     exchange = Exchange(fs, roots)
     async with node.changing:
         began_ms = node.local.clock.monotonic_ms()
-        manifest = await workers.call(partial(_read, node, path, len(roots)))
+        manifest = await workers.call(partial(_usable, node, path, len(roots)))
         await workers.call(partial(exchange.prepare, path, manifest))
         try:
             await restart_parts(node, exchange.swap, exchange.undo)
             await node.coordinators.groups.runtime.loaded()
             await node.coordinators.transactions.runtime.loaded()
             await workers.call(exchange.confirm)
+            for root in roots:
+                await workers.call(partial(_keep_in_a_power_failure, fs, root))
         finally:
             await workers.call(exchange.discard)
         took_ms = node.local.clock.monotonic_ms() - began_ms
@@ -112,29 +116,14 @@ async def _restore(node: Node, values: Values) -> dict[str, Any]:
     return _described(path, manifest)
 
 
-def _read(node: Node, path: str, folders: int) -> Manifest:
+def _usable(node: Node, path: str, folders: int) -> Manifest:
     """The manifest of a snapshot that can be restored here. Blocking. Raises ControlError."""
     _require_absolute(path)
-    fs = node.base.seams.fs
+    cluster_id = node.local.config.optional_string("odradek.cluster.id")
     try:
-        manifest = read(fs, path)
-        verify(fs, path, manifest)
-        require_fitting(manifest, path, node.node_id, folders, node.local.config.optional_string("odradek.cluster.id"))
+        return usable(node.base.seams.fs, path, node.node_id, folders, cluster_id)
     except SnapshotError as error:
         raise ControlError(str(error), parameter="path") from error
-    return manifest
-
-
-def require_fitting(manifest: Manifest, path: str, node_id: int, folders: int, cluster_id: str | None) -> None:
-    """Raises SnapshotError if a snapshot is another node's."""
-    if manifest.node_id != node_id:
-        raise SnapshotError(f"the snapshot {path} is of node {manifest.node_id}; this is node {node_id} (node.id)")
-    if len(manifest.folders) != folders:
-        raise SnapshotError(f"the snapshot {path} has {len(manifest.folders)} folders, and log.dirs has {folders}")
-    if cluster_id not in (None, manifest.cluster_id):
-        raise SnapshotError(
-            f"the snapshot {path} is of cluster {manifest.cluster_id}, and odradek.cluster.id is {cluster_id}"
-        )
 
 
 async def _delete(node: Node, values: Values) -> None:
@@ -151,6 +140,12 @@ async def _delete(node: Node, values: Values) -> None:
         remove_folder(fs, path)
 
     await node.base.seams.workers.call(remove)
+
+
+def _keep_in_a_power_failure(fs: FileSystem, folder: str) -> None:
+    """Have a simulated power failure leave the folder as it is now."""
+    if isinstance(fs, PowerFailureFiles):
+        fs.assume_synced(folder)
 
 
 def _remove_if_there(fs: FileSystem, path: str) -> None:

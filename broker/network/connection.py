@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from socket import SO_LINGER, SOL_SOCKET
 from typing import TYPE_CHECKING, Any, cast
 
 import structlog
@@ -45,6 +47,10 @@ MAX_OVERLAPPING_BYTES = 32 * 1024 * 1024
 they are acknowledged."""
 
 
+NO_LINGER = struct.pack("ii", 1, 0)
+"""The value of SO_LINGER with which a closed socket resets its connection."""
+
+
 class Reply:
     """A place in the order of replies, filled when its request is answered."""
 
@@ -68,6 +74,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, server: Accepts, dispatcher: Dispatcher, listener_name: str) -> None:
         self.listener_name = listener_name
         self.principal = "User:ANONYMOUS"
+        self.client_id: str | None = None  # of its last request; noted only where faults may be set
         self.client_host = ""
         self.client_address = ""
         self.client_port = 0
@@ -357,6 +364,14 @@ class Connection(asyncio.BufferedProtocol):
     def handle_no_more(self) -> None:
         """Handle no further request, and stay open, as if the network lost them."""
         self._blocked |= LOST
+
+    def reset(self) -> None:
+        """Drop the connection and its unsent data, so that the client sees a reset and no orderly end."""
+        if self._transport is not None:
+            sock = self._transport.get_extra_info("socket")
+            if sock is not None:
+                sock.setsockopt(SOL_SOCKET, SO_LINGER, NO_LINGER)
+            self._transport.abort()
 
     def replace_transport(self, make: Callable[[asyncio.Transport], asyncio.Transport]) -> None:
         """Send replies through another transport from now on."""

@@ -68,6 +68,7 @@ class Server:
         self.closed = 0
         self.connections: set[Connection] = set()
         self.bound: dict[str, int] = {}
+        self.door: Callable[[Connection], bool] | None = None  # lets a new connection in, or ends it
         self.on_connection: Callable[[Connection, bool], None] | None = None
         """Called with each connection that is admitted (True), and when it is lost (False)."""
         self._current = current
@@ -144,6 +145,8 @@ class Server:
         """Count a new connection. At `max.connections` it has to wait; at other limits it is turned away."""
         if self._stopping:
             connection.abort()
+        elif self.door is not None and not self.door(connection):
+            logger.info("connection refused by a fault", client=connection.client_host)
         elif len(self.connections) < self._most_connections and not self._holding:
             self._admit(connection)
         elif len(self._waiting) < self._backlog:

@@ -26,7 +26,7 @@ MOVING_OUT = f"{WORK}/old.partial"
 OLD = f"{WORK}/old"
 CONFIRMED = f"{WORK}/old.confirmed"
 
-STAYS = (LOCK_FILE, WORK)
+STAYS = (LOCK_FILE, WORK, "lost+found")
 
 
 class Exchange:

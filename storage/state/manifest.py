@@ -103,6 +103,24 @@ def _safe(name: str) -> str:
     return name
 
 
+def usable(fs: FileSystem, path: str, node_id: int, folders: int, cluster_id: str | None) -> Manifest:
+    """The manifest of a snapshot that this node can have; blocking. Raises SnapshotError, OSError.
+
+    `folders` is the number of `log.dirs`, `cluster_id` the cluster that the node has to be in, None for any.
+    """
+    manifest = read(fs, path)
+    verify(fs, path, manifest)
+    if manifest.node_id != node_id:
+        raise SnapshotError(f"the snapshot {path} is of node {manifest.node_id}; this is node {node_id} (node.id)")
+    if len(manifest.folders) != folders:
+        raise SnapshotError(f"the snapshot {path} has {len(manifest.folders)} folders, and log.dirs has {folders}")
+    if cluster_id not in (None, manifest.cluster_id):
+        raise SnapshotError(
+            f"the snapshot {path} is of cluster {manifest.cluster_id}, and odradek.cluster.id is {cluster_id}"
+        )
+    return manifest
+
+
 def verify(fs: FileSystem, path: str, manifest: Manifest) -> None:
     """Compare the files with the manifest; blocking. Raises SnapshotError, OSError."""
     for number, files in enumerate(manifest.folders):

@@ -59,6 +59,12 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "but the name may be left out; separated by commas. The environment's KAFKA_CREATE_TOPICS sets it too.",
     ),
     ConfigDef(
+        "odradek.snapshot",
+        STRING,
+        None,
+        "The folder of a snapshot with which new, empty folders of log.dirs begin (docs/testing-with-odradek.md).",
+    ),
+    ConfigDef(
         "odradek.fetch.max.wait.ms",
         ConfigType.INT,
         INT_MAX,

@@ -77,6 +77,16 @@ class FakeTransport(asyncio.Transport):
         self.reading = True
         asyncio.get_running_loop().call_soon(self._deliver)
 
+    def is_reading(self) -> bool:
+        return self.reading
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self.protocol
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        assert isinstance(protocol, asyncio.BufferedProtocol)
+        self.protocol = protocol
+
     def is_closing(self) -> bool:
         return self.closing
 
