@@ -31,6 +31,7 @@ from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
+from timing.clock import Clock
 
 if TYPE_CHECKING:
     from broker.faults.faults import Faults
@@ -97,7 +98,7 @@ class Node:
         self.bound = bound
         self.changing = asyncio.Lock()
         self._http = http
-        self._loop_lag = LoopLag(base.seams.clock, base.metrics.loop_lag_s)
+        self._loop_lag = LoopLag(base.seams.clock.machine, base.metrics.loop_lag_s)
         self._loop_lag.start()
         self.journal: Journal | None = None  # only where there is a control interface
         self.faults: Faults | None = None  # only where a test may set some
@@ -116,6 +117,7 @@ class Node:
         self.connection_rates = parts.connection_rates
         self._hanging = parts.hanging
         self._periodic = Periodic(self.base.seams.clock)
+        self._checks = Periodic(self.base.seams.clock.machine)
 
     async def serve_http(self) -> int | None:
         """Answer on the port for metrics and health; return its number, or None if it is switched off.
@@ -126,6 +128,16 @@ class Node:
             return None
         await self._http.serve()
         return self._http.port
+
+    @property
+    def clock(self) -> Clock:
+        """The time of Kafka's rules."""
+        return self.base.seams.clock
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a thread works, or a periodic job: what somebody else may want to see the end of."""
+        return self.base.seams.workers.is_busy or self._periodic.is_busy or self.replicas.maintenance.cleaner.is_busy
 
     # -- the end of the start
 
@@ -169,8 +181,8 @@ class Node:
         self.replicas.maintenance.start(self.local.config, self._periodic)
         checks = self.state.folder_checks
         if checks is not None:
-            self._periodic.every(CHECK_MS, "check of the log directories", checks.check)
-        self._periodic.every(RETRY_MS, "what there was no room for", self._retry)
+            self._checks.every(CHECK_MS, "check of the log directories", checks.check)
+        self._checks.every(RETRY_MS, "what there was no room for", self._retry)
         self.state.not_ready = None
 
     def say_started(self) -> None:
@@ -214,7 +226,7 @@ class Node:
         self._stop_coordinating()
         await self.server.stop()
         await self.dispatcher.drain()
-        stopped = await end_work(self.local.clock, self._last_works(), lambda: self.replicas.logs.closed)
+        stopped = await end_work(self.local.clock.machine, self._last_works(), lambda: self.replicas.logs.closed)
         if self._http is not None:
             await self._http.stop()
         logger.info("stopped")
@@ -253,6 +265,7 @@ class Node:
             "moves of logs": self.replicas.moves.stop,
             "compaction": self.replicas.maintenance.stop,
             "periodic jobs": self._periodic.stop,
+            "checks": self._checks.stop,
             "the metadata log": self._close_metadata,
         }
 

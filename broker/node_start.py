@@ -78,8 +78,11 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         dirs = _lock_folders(base, undo)
         http = await _bind_http(base, undo)
         opened = await _open_parts(base, dirs, undo)
-        dispatcher = Dispatcher(opened.new_request, base.metrics, seams.clock, opened.limits.throttling)
-        server = Server(base.current, seams.clock, base.wheel, opened.limits.connection_rates, dispatcher)
+        machine = seams.clock.machine
+        dispatcher = Dispatcher(opened.new_request, base.metrics, machine, opened.limits.throttling)
+        server = Server(
+            base.current, machine, base.request_wheel, base.wheel, opened.limits.connection_rates, dispatcher
+        )
         bound = await _bind(server, listeners, undo)
         parts = await _start_parts(base, opened, bound.advertised, undo)
         node = Node(base, parts, dispatcher, server, bound, http)
@@ -143,13 +146,15 @@ async def _serve_metadata(node: Node) -> None:
 
 def _base(config: BrokerConfig, seams: Seams) -> Base:
     clock = seams.clock
-    shortages = Shortages(clock.monotonic_ms)
+    wheel = TimingWheel(clock)
+    shortages = Shortages(clock.machine.monotonic_ms)
     return Base(
         config.node_id,
         seams,
         CurrentConfig(config),
         Metrics(),
-        TimingWheel(clock),
+        wheel,
+        wheel if clock.machine is clock else TimingWheel(clock.machine),
         LogServices(seams.fs, clock, seams.workers, seams.random, shortages),
         NodeState(),
     )
@@ -309,7 +314,7 @@ async def _open_replicas(
         cache,
         logs,
         lambda configs: log_config(current.config, configs),
-        base.wheel,
+        base.request_wheel,
         base.new_id,
         base.metrics.topic_deleted,
     )
@@ -336,8 +341,8 @@ def _services(
         seams.random,
         base.metrics,
         limits.throttling,
-        FetchSessionCache(slots, seams.clock.monotonic_ms, seams.random),
-        ClientTelemetry(cache, base.metrics, seams.clock, config.integer("telemetry.max.bytes")),
+        FetchSessionCache(slots, seams.clock.machine.monotonic_ms, seams.random),
+        ClientTelemetry(cache, base.metrics, seams.clock.machine, config.integer("telemetry.max.bytes")),
     )
     return Services(
         Cluster(dirs.cluster_id, cache, metadata.log, auto_topics),
@@ -380,7 +385,7 @@ def _start_coordinators(services: Services, undo: AsyncExitStack) -> HangingTran
     for coordinator in (groups, transactions):
         undo.callback(coordinator.stop)
         coordinator.start()
-    hanging = HangingTransactions(transactions, groups.runtime, services.replicas, services.local.clock)
+    hanging = HangingTransactions(transactions, groups.runtime, services.replicas, services.local.clock.machine)
     undo.callback(hanging.stop)
     hanging.start()
     return hanging

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
+from odradek.clock import Clock
 from odradek.control import ControlError, ControlUnavailableError, WaitTimeoutError
 from odradek.controls import RemoteBroker
-from odradek.faults import Fault
+from odradek.explanation import Explanation, Finding
+from odradek.faults import Crash, Fault
 from odradek.groups import Group, Lag, Member
 from odradek.journal import Journal, JournalEntry
 from odradek.process import Broker, BrokerStartError
@@ -20,9 +22,13 @@ __version__ = version("odradek")
 __all__ = [
     "Broker",
     "BrokerStartError",
+    "Clock",
     "ControlError",
     "ControlUnavailableError",
+    "Crash",
+    "Explanation",
     "Fault",
+    "Finding",
     "Group",
     "Journal",
     "JournalEntry",

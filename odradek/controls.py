@@ -7,8 +7,11 @@ import os
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from odradek import exactly_once, journal
+from odradek import exactly_once, journal, report
+from odradek.client_config import client_config
+from odradek.clock import Clock
 from odradek.control import ControlClient
+from odradek.explanation import Explanation
 from odradek.faults import FaultControls
 from odradek.groups import Group
 from odradek.record import Record
@@ -16,19 +19,49 @@ from odradek.snapshot import Snapshot, path_of
 from odradek.topic import DEFAULT_TIMEOUT, Topic
 from odradek.transactions import Transaction
 
+Mark = dict[str, list[str]]
+"""What there was at some time: the ids of topics, groups, transactional ids."""
+
 
 class Controls(FaultControls):
     """The controls of one broker."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port` for a client's bootstrap servers."""
+        raise NotImplementedError
 
     @property
     def control(self) -> ControlClient:
         """The client of its control interface. Raises RuntimeError if the broker has none."""
         raise NotImplementedError
 
+    @property
+    def clock(self) -> Clock:
+        """The broker's time: `advance`, `freeze`, `resume`, `set`, `now`."""
+        return Clock(self)
+
     def status(self) -> dict[str, Any]:
         """The broker's identity, listeners and health."""
         found: dict[str, Any] = self.control.get("/status")
         return found
+
+    def client_config(self, kind: str, **more: Any) -> dict[str, Any]:
+        """The configuration of a client: of "aiokafka", "confluent", "kafka-python" or "java"; `more` is added."""
+        return client_config(self.bootstrap_servers, kind, **more)
+
+    def mark(self) -> Mark:
+        """What topics, groups and transactional ids there are now, for `reset`."""
+        found: Mark = self.control.get("/mark")["mark"]
+        return found
+
+    def reset(self, mark: Mark | None = None) -> dict[str, list[str]]:
+        """Delete all topics, groups and transactional ids but those of the mark; remove faults, and reset the clock.
+
+        Whoever still uses them: clients need not be closed before. Returns what was deleted.
+        """
+        deleted: dict[str, list[str]] = self.control.post("/reset", mark=mark)
+        return deleted
 
     def group(self, group_id: str) -> Group:
         """A consumer group, whether it exists or not."""
@@ -57,6 +90,17 @@ class Controls(FaultControls):
         """
         answer = self.control.get("/journal", since=since, limit=limit, client_id=client_id, api=api)
         return journal.read(answer)
+
+    def explain(
+        self, *, group: str | None = None, topic: str | None = None, transactional_id: str | None = None
+    ) -> Explanation:
+        """Why a consumer gets nothing, and what to do: of one group, topic or transactional id. Print it."""
+        found = self.control.get("/explain", group=group, topic=topic, transactional_id=transactional_id)
+        return Explanation(found)
+
+    def report(self, *, since: int | None = None) -> str:
+        """Topics, groups, open transactions, last requests and warnings, as a text; `since` a mark of the journal."""
+        return report.text(self.control.get("/report", since=since, limit=report.ENTRIES))
 
     # -- topics and records
 
@@ -136,8 +180,12 @@ class RemoteBroker(Controls):
 
     def __init__(self, bootstrap_servers: str, control_url: str, *, token: str | None = None) -> None:
         """`control_url` is `http://host:port`."""
-        self.bootstrap_servers = bootstrap_servers
+        self._bootstrap_servers = bootstrap_servers
         self._control = ControlClient(control_url, token)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self._bootstrap_servers
 
     @property
     def control(self) -> ControlClient:

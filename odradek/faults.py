@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, overload
 
-from odradek.control import ControlClient, ControlError, ControlUnavailableError
+from odradek.control import ControlClient, ControlError, ControlUnavailableError, WaitTimeoutError
 
 NOT_FOUND = 404
 
+CRASH_TIMEOUT_S = 10.0
+LOOK_S = 0.005
+"""How often it is looked whether a process that is to end has ended."""
+
 Drop = Literal["request", "reply"]
 Then = Literal["crash", "power_failure"]
-Phase = Literal["before", "after_append", "after_fsync", "before_reply"]
+Phase = Literal["before", "after_append", "before_fsync", "after_fsync", "before_reply"]
+Unsynced = Literal["lost", "kept"]
+Direction = Literal["both", "requests", "replies"]
 
 
 class Fault:
@@ -47,12 +54,12 @@ class Fault:
         active: bool = self._get()["active"]
         return active
 
-    def wait(self, hits: int = 1, timeout: float = 10.0) -> Self:
+    def wait(self, hits: int = 1, timeout: float = 5.0) -> Self:
         """Wait until it has struck so often. Raises WaitTimeoutError after `timeout` seconds."""
         self._values = self._control.post(f"/faults/{self.id}/wait", hits=hits, timeout=timeout)
         return self
 
-    async def wait_async(self, hits: int = 1, timeout: float = 10.0) -> Self:
+    async def wait_async(self, hits: int = 1, timeout: float = 5.0) -> Self:
         """As `wait`, for asyncio: other tasks run meanwhile."""
         return await asyncio.to_thread(self.wait, hits, timeout)
 
@@ -81,12 +88,36 @@ class Fault:
         return f"<Fault {self.id}: {self._values['what']}>"
 
 
+class Crash(Fault):
+    """A crash that was asked for."""
+
+    def __init__(self, control: ControlClient, values: Mapping[str, Any], has_ended: Callable[[], bool]) -> None:
+        super().__init__(control, values)
+        self._has_ended = has_ended
+
+    def wait(self, hits: int = 1, timeout: float = 5.0) -> Self:
+        """Wait until the broker has ended. Raises WaitTimeoutError after `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        with contextlib.suppress(ControlUnavailableError):
+            super().wait(hits, timeout)
+        _wait_for_end(self._has_ended, deadline)
+        return self
+
+
 class FaultControls:
     """What `Broker` and `RemoteBroker` can do to break things."""
 
     @property
     def control(self) -> ControlClient:
         raise NotImplementedError
+
+    def _has_ended(self) -> bool:
+        """Whether the broker's process is gone."""
+        try:
+            self.control.get("/status")
+        except ControlUnavailableError:
+            return True
+        return False
 
     def fault(
         self,
@@ -157,3 +188,90 @@ class FaultControls:
         """Remove all faults, and return how many there were."""
         removed: int = self.control.delete("/faults")["removed"]
         return removed
+
+    @overload
+    def crash(self, at: Literal["now"] = "now", *, unsynced: Unsynced = "lost") -> None: ...
+
+    @overload
+    def crash(
+        self,
+        at: Phase,
+        *,
+        api: str | int | None = None,
+        version: int | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        client_id: str | None = None,
+        listener: str | None = None,
+        unsynced: Unsynced = "lost",
+    ) -> Crash: ...
+
+    def crash(self, at: str = "now", *, unsynced: Unsynced = "lost", **selectors: Any) -> Crash | None:
+        """Have the broker end as a power failure would: bytes and file names that were not synced are lost.
+
+        With `unsynced="kept"` it is killed instead, and the files stay as they are. At once by default; then the call
+        returns when the broker has ended. Otherwise in a phase of the next request that matches (see `fault`), a
+        Produce request unless `api`, `group` or `transactional_id` says otherwise; `wait` of what is returned waits for
+        that.
+
+        `at="before_fsync"` is before what the request wrote is synced: if its answer waits for the sync, as with
+        flush.messages=1, the client gets none; if not, it gets one, and what was acknowledged is lost.
+
+        Start the broker again with `restart`.
+        """
+        if at == "now":
+            for name in selectors:
+                raise TypeError(f"{name}: expected with at other than 'now'")
+            self.control.post("/crash", unsynced=unsynced)
+            _wait_for_end(self._has_ended, time.monotonic() + CRASH_TIMEOUT_S)
+            return None
+        values = self.control.post("/crash", at=at, unsynced=unsynced, **selectors)
+        return Crash(self.control, values, self._has_ended)
+
+    def disconnect(self, *, client_id: str | None = None, listener: str | None = None) -> int:
+        """Reset the connections of a client, or on a listener, or all; return how many there were."""
+        disconnected: int = self.control.post("/disconnect", client_id=client_id, listener=listener)["disconnected"]
+        return disconnected
+
+    def refuse_connections(self, *, listener: str | None = None) -> Fault:
+        """Reset each new connection, until the fault is removed; those that there are stay. `hits` counts them."""
+        return Fault(self.control, self.control.post("/refuse_connections", listener=listener))
+
+    def throttle(
+        self,
+        *,
+        bytes_per_second: float,
+        client_id: str | None = None,
+        listener: str | None = None,
+        direction: Direction = "both",
+    ) -> Fault:
+        """Make the connections of a client slow, those that there are and new ones, until the fault is removed.
+
+        So many bytes a second pass in each direction: requests to the broker, replies from it. `hits` counts the
+        connections.
+        """
+        values = self.control.post(
+            "/throttle", bytes_per_second=bytes_per_second, client_id=client_id, listener=listener, direction=direction
+        )
+        return Fault(self.control, values)
+
+    def stall(
+        self, *, client_id: str | None = None, listener: str | None = None, direction: Direction = "both"
+    ) -> Fault:
+        """Let nothing pass on the connections of a client, and leave them open, as a network that lost its way.
+
+        When the fault is removed, what was held up passes. A new connection is stalled once its first request has named
+        the client.
+        """
+        return Fault(
+            self.control, self.control.post("/stall", client_id=client_id, listener=listener, direction=direction)
+        )
+
+
+def _wait_for_end(has_ended: Callable[[], bool], deadline: float) -> None:
+    while not has_ended():
+        if time.monotonic() > deadline:
+            raise WaitTimeoutError("waited for the broker to end, and it is still running")
+        time.sleep(LOOK_S)

@@ -8,6 +8,7 @@ import json
 import os
 import selectors
 import shutil
+import signal
 import subprocess
 import time
 import uuid
@@ -73,8 +74,7 @@ class Broker(Controls):
         `python` is the interpreter of another environment that has odradek: its broker is run, so that the broker's
         dependencies need not fit those of this process.
         """
-        if profile not in PROFILES:
-            raise ValueError(f"profile = {profile!r}: expected one of {', '.join(PROFILES)}")
+        require_profile(profile)
         self._workplace = workplace.make()
         self._remove_workplace = weakref.finalize(self, workplace.remove, self._workplace, os.getpid())
         self.data_dir = Path(data_dir).absolute() if data_dir is not None else self._workplace / "data"
@@ -88,6 +88,7 @@ class Broker(Controls):
         self._start_timeout = start_timeout
         self._stop_timeout = stop_timeout
         self._child: subprocess.Popen[bytes] | None = None
+        self._end_expected = False
         self._closed = False
         self._listeners: dict[str, str] = {}
         self._http_port: int | None = None
@@ -124,6 +125,20 @@ class Broker(Controls):
         child = self._child
         return child is not None and child.poll() is None
 
+    def _has_ended(self) -> bool:
+        return not self.running
+
+    @property
+    def died(self) -> bool:
+        """Whether it ended though nobody asked it to, and was not started again."""
+        child = self._child
+        return child is not None and not self._end_expected and child.poll() is not None
+
+    def last_words(self) -> str:
+        """How a broker that is not running ended, and the end of its log."""
+        status = None if self._child is None else self._child.poll()
+        return f"the broker at {self.bootstrap_servers} died, {_ending(status)}; its log ends with\n{self._log_end()}"
+
     @property
     def pid(self) -> int:
         """The process id of the running broker; RuntimeError if it is not running."""
@@ -142,6 +157,7 @@ class Broker(Controls):
             raise RuntimeError("the broker is running already")
         self._check_open()
         self._discard()
+        self._end_expected = False
         self.data_dir.mkdir(parents=True, exist_ok=True)
         read_end, write_end = os.pipe()
         try:
@@ -197,6 +213,17 @@ class Broker(Controls):
         """Start again with the same data and port; stop first if it is running."""
         if self.running:
             self.stop()
+        return self.start()
+
+    def start_anew(self) -> Self:
+        """Start again with nothing in its folder, on the same port; kill it first if it is running.
+
+        Raises RuntimeError for a `data_dir` that was given.
+        """
+        if self.data_dir != self._workplace / "data":
+            raise RuntimeError(f"{self.data_dir} was given to the broker, and is not emptied")
+        self._discard()
+        shutil.rmtree(self.data_dir, ignore_errors=True)
         return self.start()
 
     def close(self) -> None:
@@ -287,6 +314,20 @@ class Broker(Controls):
         if child.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 child.stdin.close()
+
+
+def require_profile(profile: str) -> None:
+    """Raises ValueError for an unknown one."""
+    if profile not in PROFILES:
+        raise ValueError(f"profile = {profile!r}: expected one of {', '.join(PROFILES)}")
+
+
+def _ending(status: int | None) -> str:
+    if status is None:
+        return "killed or stopped"
+    if status < 0:
+        return f"exit status {status} ({signal.Signals(-status).name})"
+    return f"exit status {status}"
 
 
 def _first_state(snapshot: Snapshot | str | os.PathLike[str] | None, data_dir: Path) -> dict[str, str]:

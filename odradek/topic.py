@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from odradek.control import ControlClient, WaitTimeoutError, segment
 from odradek.record import (
@@ -27,8 +27,11 @@ From = int | Mapping[int, int]
 """The first offset to read: the same for all partitions, or by partition."""
 
 
-class Topic:
-    """A topic of a broker; `Broker.topic` makes it. `str(topic)` is its name."""
+class Topic(str):
+    """A topic of a broker; `Broker.topic` makes it. It is a str too, its name, and clients take it as that."""
+
+    def __new__(cls, control: Callable[[], ControlClient], name: str, partitions: int) -> Self:
+        return super().__new__(cls, name)
 
     def __init__(self, control: Callable[[], ControlClient], name: str, partitions: int) -> None:
         """`control` gives the client of the broker's control interface, which changes with a restart."""

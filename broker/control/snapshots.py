@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.faults.power_failure import PowerFailureFiles
 from broker.node import Node
 from broker.node_start import restart_parts
 from storage.files import FileSystem
@@ -71,6 +72,7 @@ def _write(fs: FileSystem, captures: list[FolderCapture], path: str, about: Any)
         for number, one in enumerate(captures):
             _move(fs, one, f"{path}/{number}")
         manifest.write(fs, path)
+        _keep_in_a_power_failure(fs, path)
     except BaseException:
         discard(fs, captures)
         raise
@@ -105,6 +107,8 @@ async def _restore(node: Node, values: Values) -> dict[str, Any]:
             await node.coordinators.groups.runtime.loaded()
             await node.coordinators.transactions.runtime.loaded()
             await workers.call(exchange.confirm)
+            for root in roots:
+                await workers.call(partial(_keep_in_a_power_failure, fs, root))
         finally:
             await workers.call(exchange.discard)
         took_ms = node.local.clock.monotonic_ms() - began_ms
@@ -136,6 +140,12 @@ async def _delete(node: Node, values: Values) -> None:
         remove_folder(fs, path)
 
     await node.base.seams.workers.call(remove)
+
+
+def _keep_in_a_power_failure(fs: FileSystem, folder: str) -> None:
+    """Have a simulated power failure leave the folder as it is now."""
+    if isinstance(fs, PowerFailureFiles):
+        fs.assume_synced(folder)
 
 
 def _remove_if_there(fs: FileSystem, path: str) -> None:

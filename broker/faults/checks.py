@@ -62,6 +62,8 @@ def fault_spec(given: Given, listeners: Collection[str]) -> FaultSpec:
         raise FaultError(
             f"phase = {phase.value!r}: by then the request was handled; with drop = 'request', expected before", "phase"
         )
+    if phase is Phase.BEFORE_FSYNC and (then is None or any(given.get(name) for name in ACTIONS if name != "then")):
+        raise FaultError("phase = 'before_fsync': the broker can only end there; expected with then, alone", "phase")
     if "listener" in given and given["listener"] not in listeners:
         raise FaultError(
             f"listener = {given['listener']!r}: expected one of {', '.join(sorted(listeners))}", "listener"

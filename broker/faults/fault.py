@@ -1,9 +1,9 @@
-"""One fault that is set: what it matched so far, and who waits for that."""
+"""What a fault that is set has struck so far, and who waits for that."""
 
 from __future__ import annotations
 
-from asyncio import Future
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,27 +13,45 @@ if TYPE_CHECKING:
 MOST_REQUESTS = 1000
 """How many of the last requests are kept."""
 
-Waiting = tuple[int, "Future[bool]"]
 
-
-@dataclass(eq=False, slots=True)
-class Fault:
-    """A fault with its state.
+@dataclass(eq=False, slots=True, kw_only=True)
+class Counted:
+    """Something that is set, and counts what it strikes.
 
     Attributes:
         id: tells it from all others, also from those of earlier starts.
-        matched: requests that matched and were not skipped; they count for `count` from then on.
-        hits: how often it struck, in its phase.
-        requests: the last requests that it struck, decoded, as JSON values.
+        hits: how often it has struck.
     """
 
     id: str
+    hits: int = 0
+    _listeners: list[Callable[[], None]] = field(default_factory=list)
+
+    def hit(self) -> None:
+        """Count a hit."""
+        self.hits += 1
+        for listener in list(self._listeners):
+            listener()
+
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` at each hit from now on; returns the function that ends this."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Fault(Counted):
+    """A fault of requests with its state; a hit is a request that it struck, in its phase.
+
+    Attributes:
+        matched: requests that matched and were not skipped; they count for `count` from then on.
+        requests: the last requests that it struck, decoded, as JSON values.
+    """
+
     spec: FaultSpec
     skipped: int = 0
     matched: int = 0
-    hits: int = 0
     requests: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MOST_REQUESTS))
-    _waiting: list[Waiting] = field(default_factory=list)
 
     @property
     def active(self) -> bool:
@@ -51,18 +69,6 @@ class Fault:
         return True
 
     def strike(self, request: dict[str, Any]) -> None:
-        """Note a hit, and tell who waits for so many."""
-        self.hits += 1
+        """Note a request that it strikes now."""
         self.requests.append(request)
-        reached = [one for one in self._waiting if one[0] <= self.hits]
-        for one in reached:
-            self._waiting.remove(one)
-            if not one[1].done():
-                one[1].set_result(True)
-
-    def when_hit(self, hits: int, future: Future[bool]) -> None:
-        """Resolve `future` as soon as there are so many hits."""
-        if self.hits >= hits:
-            future.set_result(True)
-        else:
-            self._waiting.append((hits, future))
+        self.hit()

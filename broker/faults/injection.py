@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,10 +46,14 @@ Handle = Callable[[RequestContext, Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What faults use of the node. `crash` ends the process; in tests it may return."""
+    """What faults use of the node.
+
+    `crash` ends the process; in tests it may return. `crash_at_sync` ends it before a file in these folders is synced.
+    """
 
     clock: Clock
     crash: Callable[[Then], None]
+    crash_at_sync: Callable[[Iterable[str], Then], None]
     new_id: Callable[[], str]
 
 
@@ -122,6 +126,8 @@ class Struck:
             if fault is self._acting:
                 self._ctx.begun = False  # nothing is appended yet: the connection's next request waits
                 return self._before(fault)
+        for fault in self._at(Phase.BEFORE_FSYNC):
+            return self._crashing_at_sync(fault)
         if self._acting is None and all(fault.spec.phase is Phase.BEFORE for fault in self._observers):
             return self._handle(self._ctx, self._request)
         return self._after(self._begin(self._request))
@@ -163,6 +169,23 @@ class Struck:
             return failures
         response = await self._after(self._begin(rest))
         return partial.merged(self._api, response, failures)
+
+    def _crashing_at_sync(self, fault: Fault) -> Any:
+        """End the broker before what the request writes is synced.
+
+        If the answer does not wait for the sync, it goes out, and a sync follows.
+        """
+        partitions = list(written(self._api, self._ctx, self._facts))
+        assert fault.spec.then is not None, "a fault in this phase has it"
+        self._around.crash_at_sync([partition.log.folder for partition in partitions], fault.spec.then)
+
+        def sync() -> None:
+            for partition in partitions:
+                partition.log.flush()
+
+        begun = self._begin(self._request)
+        begun.work.add_done_callback(lambda _: self._around.clock.call_later(CRASH_AFTER_REPLY_MS, sync))
+        return self._after(begun)
 
     async def _after(self, begun: _Begun) -> Any:
         """The phases after the handler has begun; returns the response."""

@@ -74,14 +74,14 @@ def _body(api: str, ctx: RequestContext, request: Any) -> Json:
         }
     if api in HAND_WRITTEN:
         return _fetch(ctx, request)
-    return _entity(ctx.raw)
+    return entity_as_json(ctx.raw)
 
 
 def _fetch(ctx: RequestContext, request: Any) -> Json:
-    found = _entity(request)
+    found = entity_as_json(request)
     found["max_wait"] = found.pop("max_wait_ms") / 1000
     found["topics"] = [
-        {"name": topic_name(ctx, key), "partitions": [_entity(one) for one in partitions]}
+        {"name": topic_name(ctx, key), "partitions": [entity_as_json(one) for one in partitions]}
         for key, partitions in request.topics
     ]
     found["forgotten_topics"] = [
@@ -122,7 +122,8 @@ def _walk(records: memoryview) -> Iterator[Json]:
         at += header.size
 
 
-def _entity(entity: Any) -> Json:
+def entity_as_json(entity: Any) -> Json:
+    """The fields of a request or an answer, all the way down; of records only the size."""
     found: Json = {}
     for field in fields(entity):
         if not field.name.startswith("_"):
@@ -131,9 +132,14 @@ def _entity(entity: Any) -> Json:
 
 
 def _field(name: str, value: Any) -> Json:
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes_as_json(name, bytes(value))
-    return {name: _plain(value)}
+    if not isinstance(value, bytes | bytearray | memoryview):
+        return {name: _plain(value)}
+    if name == "records":
+        return {name: f"{len(value)} bytes"}
+    found = bytes_as_json(name, bytes(value))
+    if not found.get(name, "").isprintable():  # binary, though it happens to be UTF-8 too
+        return {f"{name}_base64": base64.b64encode(value).decode()}
+    return found
 
 
 def _plain(value: Any) -> Any:
@@ -148,7 +154,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.timestamp()
     if is_dataclass(value):
-        return _entity(value)
+        return entity_as_json(value)
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     return str(value)

@@ -13,6 +13,7 @@ class Phase(StrEnum):
 
     BEFORE = "before"
     AFTER_APPEND = "after_append"
+    BEFORE_FSYNC = "before_fsync"
     AFTER_FSYNC = "after_fsync"
     BEFORE_REPLY = "before_reply"
 

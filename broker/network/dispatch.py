@@ -146,6 +146,7 @@ class Dispatcher:
         self._metrics = metrics
         self._clock = clock
         self._monotonic_ms = clock.monotonic_ms
+        self._named: Callable[[Any], None] | None = None
         self.use(new_request, throttling)
         self._routes: dict[int, Route] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
@@ -159,8 +160,23 @@ class Dispatcher:
 
     def use(self, new_request: NewRequest, throttling: Throttles) -> None:
         """Give requests these parts of the node from now on."""
-        self._new_request = new_request
+        self._new_request = new_request if self._named is None else self._noting(new_request, self._named)
         self._throttling = throttling
+
+    def note_clients(self, named: Callable[[Any], None]) -> None:
+        """Note the client id of each request at its connection; `named` is called with one whose id has changed."""
+        self._named = named
+        self._new_request = self._noting(self._new_request, named)
+
+    @staticmethod
+    def _noting(new_request: NewRequest, named: Callable[[Any], None]) -> NewRequest:
+        def noting(connection: Any, key: int, version: int, correlation_id: int, client_id: str | None) -> Any:
+            if connection.client_id != client_id:
+                connection.client_id = client_id
+                named(connection)
+            return new_request(connection, key, version, correlation_id, client_id)
+
+        return noting
 
     def route(self, api_key: int) -> Route:
         """The route of an API, its handler imported."""

@@ -44,13 +44,17 @@ class ListenError(Exception):
 
 
 class Server:
-    """All listeners of a node and the connections they accepted (Kafka's `SocketServer`)."""
+    """All listeners of a node and the connections they accepted (Kafka's `SocketServer`).
+
+    `clock` and `wheel` are the machine's; `throttle_wheel` is in the time of quotas, which the test kit may move.
+    """
 
     def __init__(
         self,
         current: CurrentConfig,
         clock: Clock,
         wheel: TimingWheel,
+        throttle_wheel: TimingWheel,
         connection_rates: LimitsConnections,
         dispatcher: Dispatcher,
     ) -> None:
@@ -58,12 +62,13 @@ class Server:
         self.clock = clock
         self.max_request_bytes = config.integer("socket.request.max.bytes")
         self.outbox = Outbox(self.clock)
-        self.wheel = wheel
+        self.throttle_wheel = throttle_wheel
         self.foreign_clients = ForeignClients(self.clock.monotonic_ms)
         self.created = 0
         self.closed = 0
         self.connections: set[Connection] = set()
         self.bound: dict[str, int] = {}
+        self.door: Callable[[Connection], bool] | None = None  # lets a new connection in, or ends it
         self.on_connection: Callable[[Connection, bool], None] | None = None
         """Called with each connection that is admitted (True), and when it is lost (False)."""
         self._current = current
@@ -79,6 +84,7 @@ class Server:
         self._send_buffer = config.integer("socket.send.buffer.bytes")
         self._receive_buffer = config.integer("socket.receive.buffer.bytes")
         self._servers: list[tuple[Listener, asyncio.Server]] = []
+        self._wheel = wheel
         self._idle_timers: dict[Connection, TimerTask] = {}
 
     async def start(self, listeners: tuple[Listener, ...]) -> None:
@@ -139,6 +145,8 @@ class Server:
         """Count a new connection. At `max.connections` it has to wait; at other limits it is turned away."""
         if self._stopping:
             connection.abort()
+        elif self.door is not None and not self.door(connection):
+            logger.info("connection refused by a fault", client=connection.client_host)
         elif len(self.connections) < self._most_connections and not self._holding:
             self._admit(connection)
         elif len(self._waiting) < self._backlog:
@@ -238,7 +246,7 @@ class Server:
         self._check_idle_in(left_ms if left_ms > 0 else max(self._max_idle_ms, 1), connection)
 
     def _check_idle_in(self, delay_ms: float, connection: Connection) -> None:
-        self._idle_timers[connection] = self.wheel.add(delay_ms, lambda: self._check_idle(connection))
+        self._idle_timers[connection] = self._wheel.add(delay_ms, lambda: self._check_idle(connection))
 
     # -- a pause
 

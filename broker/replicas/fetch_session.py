@@ -226,6 +226,10 @@ class FetchSessionCache:
     def partitions(self) -> int:
         return sum(len(session.targets) for session in self._sessions.values())
 
+    def get(self, session_id: int) -> FetchSession | None:
+        """The session, for who only looks."""
+        return self._sessions.get(session_id)
+
     def context(
         self, session_id: int, epoch: int, wanted: list[Target], forgotten: list[Key], uses_topic_ids: bool
     ) -> FetchContext:

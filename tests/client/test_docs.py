@@ -24,8 +24,8 @@ def test_the_pages_tests_pass_with_the_pages_configuration(tmp_path: Path) -> No
     (settings,) = examples("toml")
     (tmp_path / "pyproject.toml").write_text(settings)
     code = examples("python")
-    tests = [example for example in code if example.startswith("def test_")]
-    assert len(tests) == 2
+    tests = [example for example in code if example.startswith("def test_") and "..." not in example]
+    assert len(tests) >= 2
     (tmp_path / "test_page.py").write_text(IMPORTS + "\n\n".join(tests))
     command = [sys.executable, "-I", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)

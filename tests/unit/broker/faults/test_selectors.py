@@ -12,7 +12,7 @@ from kio.schema.offset_commit.v8.request import OffsetCommitRequestPartition, Of
 from kio.schema.offset_fetch.v8.request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from kio.schema.produce.v9.request import PartitionProduceData, TopicProduceData
 
-from tests.unit.broker.faults.asking import SETTINGS, Breaking, codes
+from tests.unit.broker.faults.breaking import SETTINGS, Breaking, codes
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.wire import answer, batch, fetch, produce
 

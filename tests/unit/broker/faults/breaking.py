@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -26,13 +26,22 @@ TOPIC = "t"
 
 
 class Breaking:
-    """Faults on a rig. `crashes` are the ends that the node would have come to."""
+    """Faults on a rig.
+
+    Attributes:
+        crashes: the ends that the node would have come to.
+        synced_late: the folders before whose next sync it would have ended, and how.
+    """
 
     def __init__(self, rig: Rig) -> None:
         self.crashes: list[Then] = []
-        clock = rig.node.local.clock
-        self.faults = Faults(rig.node.dispatcher, Around(clock, self.crashes.append, self._new_id), ["PLAINTEXT"])
+        self.synced_late: list[tuple[list[str], Then]] = []
         self._count = 0
+        around = Around(rig.node.local.clock, self.crashes.append, self._at_sync, self._new_id)
+        self.faults = Faults(rig.node.dispatcher, rig.node.server, around, ["PLAINTEXT"])
+
+    def _at_sync(self, folders: Iterable[str], then: Then) -> None:
+        self.synced_late.append((list(folders), then))
 
     def _new_id(self) -> str:
         self._count += 1
