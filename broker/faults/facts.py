@@ -113,6 +113,8 @@ PARTITION_APIS = frozenset((*HAND_WRITTEN, *(api for api, one in REQUEST_TOPICS.
 GROUP_APIS = frozenset(GROUP_FIELDS)
 TRANSACTIONAL_ID_APIS = frozenset(TRANSACTIONAL_ID_FIELDS)
 
+OLD_PREFIX = "v3_and_below_"
+
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 """The types of FindCoordinator's keys."""
 
@@ -121,12 +123,17 @@ def facts_of(api: str, ctx: RequestContext, request: Any) -> Facts:
     """The facts of a request; `request` is what the API's handler is given."""
     if api in HAND_WRITTEN:
         return _of_hand_written(api, ctx, request)
-    raw = ctx.raw
+    raw = raw_of(ctx, request)
     return Facts(
         _topics(api, ctx, request, raw) if api in TOPIC_APIS else [],
         list(_names(raw, GROUP_FIELDS.get(api), GROUP_KEY)),
         list(_names(raw, TRANSACTIONAL_ID_FIELDS.get(api), TRANSACTION_KEY)),
     )
+
+
+def raw_of(ctx: RequestContext, request: Any) -> Any:
+    """The request in the class of its own version, also of an API whose handler has decoded it as that."""
+    return ctx.raw if ctx.body else request
 
 
 def topic_name(ctx: RequestContext, key: Any) -> str | None:
@@ -153,7 +160,7 @@ def _topics(api: str, ctx: RequestContext, request: Any, raw: Any) -> list[Topic
         return _pairs(ctx, getattr(request, fields.topics), fields)
     found: list[TopicPartition] = []
     for one in getattr(raw, inside, (raw,)):
-        pairs = _pairs(ctx, getattr(one, fields.topics), fields)
+        pairs = _pairs(ctx, _value(one, fields.topics), fields)
         if pairs is None:
             return None
         found += pairs
@@ -190,8 +197,13 @@ def _names(raw: Any, field_name: str | None, key_type: int) -> Iterator[str]:
         if not hasattr(raw, field_name) and hasattr(raw, inside):
             holders = getattr(raw, inside)
     for holder in holders:
-        found = getattr(holder, field_name)
+        found = _value(holder, field_name)
         if isinstance(found, str):
             yield found
         else:
             yield from found or ()
+
+
+def _value(entity: Any, name: str) -> Any:
+    """A field, which in older versions of AddPartitionsToTxn has a prefix in kio."""
+    return getattr(entity, name) if hasattr(entity, name) else getattr(entity, f"{OLD_PREFIX}{name}")

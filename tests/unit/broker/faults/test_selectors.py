@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnTopic
 from kio.schema.create_topics.v7.request import CreatableTopic
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.offset_commit.v8.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -226,3 +227,23 @@ async def test_a_repeated_heartbeat_is_struck_too(rig: Rig) -> None:
     Breaking(rig).set(api="Heartbeat", group="g", error="REBALANCE_IN_PROGRESS", count=2)
     seen = [codes(await client.ask("heartbeat", 2, **fields))[0] for _ in range(3)]
     assert seen == ["rebalance_in_progress", "rebalance_in_progress", "unknown_member_id"]
+
+
+async def test_old_requests_that_add_partitions_to_a_transaction_are_known_by_topic_and_transactional_id(
+    rig: Rig,
+) -> None:
+    await rig.node.coordinators.transactions.ensure_topic()
+    fault = Breaking(rig).set(
+        api="AddPartitionsToTxn", transactional_id="tx", topic="a", error="INVALID_PRODUCER_EPOCH", count=1
+    )
+    told = await rig.connect().ask(
+        "add_partitions_to_txn",
+        3,
+        v3_and_below_transactional_id="tx",
+        v3_and_below_producer_id=1,
+        v3_and_below_producer_epoch=0,
+        v3_and_below_topics=(AddPartitionsToTxnTopic(name="a", partitions=(0,)),),
+    )
+    assert codes(told) == ["invalid_producer_epoch"]
+    (request,) = fault.requests
+    assert (request["transactional_id"], request["topics"]) == ("tx", [{"name": "a", "partitions": [0]}])
