@@ -52,16 +52,16 @@ def _get(node: Node, values: Values) -> Json:
 
 
 async def _wait(node: Node, values: Values) -> Json:
-    fault, hits, timeout = _fault(node, values), values.get("hits", 1), values.get("timeout", DEFAULT_TIMEOUT_S)
+    fault, n, timeout = _fault(node, values), values.get("n", 1), values.get("timeout", DEFAULT_TIMEOUT_S)
 
     async def look(changes: Changes) -> int:
         changes.follow(fault.id, fault.listen)
         return fault.hits
 
     def failed(found: int) -> str:
-        return f"waited {timeout:g} s for {hits} hits of the fault {described(fault)['what']}, and there were {found}"
+        return f"waited {timeout:g} s for {n} hits of the fault {described(fault)['what']}, and there were {found}"
 
-    await wait_until(look, lambda found: found >= hits, failed, timeout)
+    await wait_until(look, lambda found: found >= n, failed, timeout)
     return described(fault)
 
 
@@ -102,8 +102,7 @@ def described(fault: Fault | ConnectionFault) -> Json:
     given = _request_fault(fault.spec) if isinstance(fault, Fault) else _connection_fault(fault)
     shown = {name: value for name, value in given.items() if value is not None}
     what = ", ".join(f"{name}={value}" for name, value in shown.items())
-    active = fault.active if isinstance(fault, Fault) else True
-    return {"id": fault.id, **shown, "hits": fault.hits, "active": active, "what": what}
+    return {"id": fault.id, **shown, "hits": fault.hits, "active": fault.active, "what": what}
 
 
 def _request_fault(spec: FaultSpec) -> Json:
@@ -195,7 +194,13 @@ ENDPOINTS = (
     Endpoint("POST", "/faults", "Set a fault.", _set, SELECTORS + ACTIONS),
     Endpoint("GET", "/faults", "The faults that are set.", _list),
     Endpoint("DELETE", "/faults", "Remove all faults.", _clear),
-    Endpoint("GET", "/faults/{id}", "A fault with the last requests that it struck, decoded.", _get, (ID,)),
+    Endpoint(
+        "GET",
+        "/faults/{id}",
+        "A fault, also one of the last that were removed, with the last requests that it struck, decoded.",
+        _get,
+        (ID,),
+    ),
     Endpoint("DELETE", "/faults/{id}", "Remove a fault.", _remove, (ID,)),
     Endpoint(
         "POST",
@@ -204,7 +209,7 @@ ENDPOINTS = (
         _wait,
         (
             ID,
-            Parameter("hits", Kind.INTEGER, "how often, 1 if absent", least=0),
+            Parameter("n", Kind.INTEGER, "how often, 1 if absent", least=0),
             TIMEOUT,
         ),
     ),

@@ -202,7 +202,7 @@ async def test_an_aiokafka_producer_learns_of_an_error(broker: Broker, set_fault
 
 
 def test_bad_input_names_the_parameter_through_python_and_http(broker: Broker) -> None:
-    with pytest.raises(ControlError, match="did you mean Produce") as caught:
+    with pytest.raises(ControlError, match=r"such as Produce \(0\)") as caught:
         broker.fault(api="Prodoce", observe=True)
     assert (caught.value.parameter, caught.value.status) == ("api", 400)
     with pytest.raises(urllib.error.HTTPError) as refused:
@@ -233,12 +233,15 @@ def test_faults_are_listed_removed_and_waited_for(broker: Broker, made: str) -> 
     first.remove()
     first.remove()
     assert broker.clear_faults() == 1
+    assert (first.hits, first.requests, first.active, second.active) == (0, [], False, False)
     remote = RemoteBroker(broker.bootstrap_servers, broker.control.url)
     with remote.fault(api="Produce", topic=made, error="REQUEST_TIMED_OUT", count=1) as fault:
         Sent(broker, made, retries=3).send()
-        assert fault.wait().hits == 1
+        assert fault.wait(n=1).hits == 1
         assert not fault.active
     assert remote.faults == []
+    assert (fault.hits, len(fault.requests)) == (1, 1)
+    assert post(broker, f"/faults/{fault.id}/wait", n=1)["hits"] == 1
 
 
 # -- connections
@@ -288,6 +291,27 @@ def test_other_clients_do_not_notice_a_stalled_one(broker: Broker, made: str) ->
 
 
 # -- crashes
+
+
+def test_a_fault_that_ends_the_broker_has_struck_then_also_when_it_runs_again(topic: str, own_cluster: None) -> None:
+    with Broker({"odradek.create.topics": f"{topic}:1"}) as broker:
+        with broker.fault(api="Produce", topic=topic, then="crash") as fault:
+            assert (fault.hits, fault.active) == (0, True)
+            Sent(broker, topic, **QUICK).begin()
+            assert fault.wait(1, timeout=20).hits == 1
+            assert not broker.running
+        assert "a test ends this process" in broker.log()
+        broker.restart()
+        assert (fault.wait().hits, fault.active) == (1, False)
+        assert broker.faults == []
+        with pytest.raises(ControlError, match="NOT_LEADER_OR_FOLLOWER"):
+            broker.fault(api="Produce", error="NOT_LEADER", then="crash")
+        remote = RemoteBroker(broker.bootstrap_servers, broker.control.url)
+        crash = remote.fault(api="Metadata", then="power_failure")
+        with pytest.raises(WaitTimeoutError, match="waited 0 s for 1 hits"):
+            crash.wait(timeout=0)
+        Sent(broker, topic, **QUICK).begin()
+        assert crash.wait(timeout=20).hits == 1
 
 
 def test_a_power_failure_loses_what_was_not_synced(topic: str, own_cluster: None) -> None:
