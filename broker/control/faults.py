@@ -80,13 +80,21 @@ def _crash(node: Node, values: Values) -> Json:
     if at != NOW:
         if not {"api", "group", "transactional_id"} & values.keys():
             values["api"] = "Produce"
-        return described(_refusing(lambda: _faults(node).set({**values, "phase": at, "then": then, "count": 1})))
+        try:
+            return described(_faults(node).set({**values, "phase": at, "then": then, "count": 1}))
+        except FaultError as error:
+            raise ControlError(str(error).replace("phase = ", "at = "), parameter=_of_crash(error.parameter)) from error
     if values:
         name = next(iter(values))
         raise ControlError(f"{name}: expected with one of {', '.join(Phase)} for at", parameter=name)
     around = _faults(node).around
     around.clock.call_later(ANSWER_MS, lambda: around.crash(then))
     return {}
+
+
+def _of_crash(parameter: str) -> str:
+    """What a parameter of faults is called in a crash."""
+    return "at" if parameter == "phase" else parameter
 
 
 def _disconnect(node: Node, values: Values) -> Json:

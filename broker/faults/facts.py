@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from metadata.configs import ResourceType
 from protocol.uuids import ZERO
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ class Fields(NamedTuple):
     number: str | None = "partition_index"
 
 
+CONFIGS = Fields("resources", "resource_name", partitions=None)
+"""Their resources are topics, brokers, groups."""
+
 REQUEST_TOPICS: dict[str, Fields] = {
     "list_offsets": Fields("topics"),
     "metadata": Fields("topics", partitions=None),
@@ -52,6 +56,9 @@ REQUEST_TOPICS: dict[str, Fields] = {
     "elect_leaders": Fields("topic_partitions", "topic", number=None),
     "alter_partition_reassignments": Fields("topics"),
     "list_partition_reassignments": Fields("topics", partitions="partition_indexes", number=None),
+    "describe_configs": CONFIGS,
+    "alter_configs": CONFIGS,
+    "incremental_alter_configs": CONFIGS,
     "describe_log_dirs": Fields("topics", "topic", number=None),
     "add_partitions_to_txn": Fields("topics", number=None),
     "offset_fetch": Fields("topics", partitions="partition_indexes", number=None),
@@ -144,6 +151,16 @@ def topic_name(ctx: RequestContext, key: Any) -> str | None:
     return None if topic is None else topic.name
 
 
+def name_of(ctx: RequestContext, topic: Any, fields: Fields) -> str | None:
+    """The name of a topic in a message; None for a resource that is none, and for an id that no topic has."""
+    if getattr(topic, "resource_type", ResourceType.TOPIC) != ResourceType.TOPIC:
+        return None
+    name: str | None = getattr(topic, fields.name, None)
+    if name is None and getattr(topic, "topic_id", ZERO) not in (None, ZERO):
+        return topic_name(ctx, topic.topic_id)
+    return name
+
+
 def _of_hand_written(api: str, ctx: RequestContext, request: Any) -> Facts:
     if api == "produce":
         named = [(topic_name(ctx, key), index) for key, entries in request.topics for index, _ in entries]
@@ -172,9 +189,7 @@ def _pairs(ctx: RequestContext, topics: Iterable[Any] | None, fields: Fields) ->
         return None
     found: list[TopicPartition] = []
     for topic in topics:
-        name = getattr(topic, fields.name, None)
-        if name is None and getattr(topic, "topic_id", ZERO) not in (None, ZERO):
-            name = topic_name(ctx, topic.topic_id)
+        name = name_of(ctx, topic, fields)
         if fields.partitions is None:
             found.append((name, None))
             continue

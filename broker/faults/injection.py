@@ -154,7 +154,7 @@ class Struck:
         self._crash_after_reply(fault)
         error = type_by_code[code]()
         if self._api in partial.MARKED and (self._api != "offset_fetch" or not self._selection.whole):
-            request = partial.without_wait(self._request) if self._api == "fetch" else self._request
+            request = partial.harmless(self._api, self._request, self._selection)
             response = await _outcome(self._begin(request))
             return partial.marked(self._api, self._ctx, self._request, response, self._selection, code)
         if self._selection.whole or self._api not in partial.PARTIAL_APIS:

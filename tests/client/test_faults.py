@@ -211,9 +211,9 @@ def test_bad_input_names_the_parameter_through_python_and_http(broker: Broker) -
     assert (answer["parameter"], "NOT_LEADER_OR_FOLLOWER" in answer["error"]) == ("error", True)
     with pytest.raises(ControlError, match="expected one of request, reply"):
         broker.fault(api="Produce", drop="both")  # type: ignore[arg-type]
-    with pytest.raises(ControlError) as caught:
+    with pytest.raises(ControlError, match="at = 'after_append': Fetch requests append nothing") as caught:
         broker.crash(at="after_append", api="Fetch")
-    assert caught.value.parameter == "phase"
+    assert caught.value.parameter == "at"
     with pytest.raises(TypeError, match="topic: expected with at other than 'now'"):
         broker.crash(topic="t")  # type: ignore[call-overload]
     with pytest.raises(ControlError) as caught:
