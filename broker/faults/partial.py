@@ -139,7 +139,7 @@ def marked(api: str, ctx: RequestContext, request: Any, response: Any, selection
 
 
 def _marked_metadata(
-    ctx: RequestContext, request: Any, response: Any, selection: Selection, code: ErrorCode
+    ctx: RequestContext, request: Any, response: MetadataResponse, selection: Selection, code: ErrorCode
 ) -> MetadataResponse:
     failed = {topic.name: topic for topic in response.topics if selection.has(topic.name, None)}
     failed |= {
@@ -149,8 +149,8 @@ def _marked_metadata(
     }
     marked = (dataclasses.replace(topic, error_code=code, partitions=()) for topic in failed.values())
     others = (topic for topic in response.topics if topic.name not in failed)
-    top = {"error_code": code} if code is ErrorCode.rebootstrap_required else {}
-    return dataclasses.replace(response, topics=(*others, *marked), **top)
+    top = code if code is ErrorCode.rebootstrap_required else response.error_code
+    return dataclasses.replace(response, topics=(*others, *marked), error_code=top)
 
 
 def _missing(ctx: RequestContext, name: str) -> MetadataResponseTopic:

@@ -20,9 +20,9 @@ from odradek.faults import Fault
 from protocol.records.build import Record, build_batch
 from tests.client.raw import RawConnection
 from tests.unit.broker.wire import answer, fetch, frame, produce
+from tests.waiting import wait_until
 
 MINUTE = timedelta(minutes=1)
-PATIENCE_S = 20.0
 
 Fields = dict[str, Any]
 
@@ -43,16 +43,6 @@ def set_over_http(broker: Broker, **given: Any) -> Fault:
 def set_fault(broker: Broker, how: str, **given: Any) -> Fault:
     """Set a fault by the Python method, or over HTTP."""
     return broker.fault(**given) if how == "python" else set_over_http(broker, **given)
-
-
-def eventually(so: Callable[[], bool]) -> bool:
-    """Whether it is so, or becomes so in a while."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not so():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 class Asking(RawConnection):
@@ -196,4 +186,4 @@ def make_coordinators(broker: Broker) -> None:
             told = connection.request("find_coordinator", 4, key_type=kind, coordinator_keys=("x",))
         return bool(told.coordinators[0].error_code == 0)
 
-    assert all(eventually(lambda kind=kind: found(kind)) for kind in (0, 1))  # type: ignore[misc]
+    wait_until(lambda: found(0) and found(1), "the broker has no coordinators")

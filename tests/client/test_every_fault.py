@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from odradek import Broker
-from tests.client.breaking import ASKS, Ask, Asking, eventually, make_coordinators, set_fault
+from tests.client.breaking import ASKS, Ask, Asking, make_coordinators, set_fault
 from tests.unit.broker.faults.breaking import codes
+from tests.waiting import wait_until
 
 PHASES = ("before", "after_append", "after_fsync", "before_reply")
 DELAY_S = 0.1
@@ -81,7 +82,7 @@ def test_a_fault(broker: Broker, how: str, ask: Ask, action: str, phase: str, na
         if phase == "before" and action in ENDS:
             assert not is_done(broker, name)
         else:
-            assert eventually(lambda: is_done(broker, name))
+            wait_until(lambda: is_done(broker, name), "the request was not done")
 
 
 @pytest.mark.parametrize(("ask", "phase"), CRASHES)
@@ -92,7 +93,7 @@ def test_a_crash(broker: Broker, ask: Ask, phase: str, name: str) -> None:
     with Asking(broker, name) as connection:
         connection.begin(ask.api, ask.version, **fields)
         assert connection.is_closed_by_broker()
-    assert eventually(lambda: not broker.running)
+    wait_until(lambda: not broker.running, "the broker still runs")
     broker.restart()
     make_coordinators(broker)
     if ask.done is not None:
@@ -100,4 +101,4 @@ def test_a_crash(broker: Broker, ask: Ask, phase: str, name: str) -> None:
         if phase == "before" or not ask.kept:
             assert not is_done(broker, name)
         else:
-            assert eventually(lambda: is_done(broker, name))
+            wait_until(lambda: is_done(broker, name), "the request was not done")
