@@ -14,6 +14,7 @@ from odradek.control import ControlClient
 from odradek.explanation import Explanation
 from odradek.faults import FaultControls
 from odradek.groups import Group
+from odradek.history import History
 from odradek.record import Record
 from odradek.snapshot import Snapshot, path_of
 from odradek.topic import DEFAULT_TIMEOUT, Topic
@@ -149,6 +150,14 @@ class Controls(FaultControls):
     ) -> None:
         """The same as `assert_exactly_once`, without stopping the event loop."""
         await asyncio.to_thread(self.assert_exactly_once, source, sink, key, timeout)
+
+    def history(self) -> History:
+        """Record from now on what producers send and are acknowledged, and what consumers are sent.
+
+        `with broker.history() as h: ...; h.check()` names acknowledged records that are lost, doubled or reordered, and
+        aborted ones that were read. Crashes and restarts of the broker do not end it.
+        """
+        return History(lambda: self.control)
 
     # -- snapshots
 

@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.control.history_recorder import histories_of
 from broker.faults.power_failure import PowerFailureFiles
 from broker.node import Node
 from broker.node_start import restart_parts
@@ -104,6 +105,7 @@ async def _restore(node: Node, values: Values) -> dict[str, Any]:
         await workers.call(partial(exchange.prepare, path, manifest))
         try:
             await restart_parts(node, exchange.swap, exchange.undo)
+            histories_of(node).restored()
             await node.coordinators.groups.runtime.loaded()
             await node.coordinators.transactions.runtime.loaded()
             await workers.call(exchange.confirm)
