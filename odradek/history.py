@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from odradek.control import ControlClient, segment
+from odradek.control import ControlClient, ControlUnavailableError, segment
 from odradek.history_check import Problem, find_problems
 
 MOST_NAMED = 20
@@ -44,12 +45,13 @@ class History:
 
     def check(self) -> None:
         """Raise HistoryError, an AssertionError that names them, if there are anomalies."""
+        __tracebackhide__ = True
         problems = self.problems()
         if problems:
             raise HistoryError(problems)
 
     def close(self) -> None:
-        """End the recording; what was recorded can still be checked."""
+        """End the recording; what was recorded can still be checked. Raises ControlError."""
         if self._events is None:
             self._events = self.events()
             self._control().delete(self._path)
@@ -60,7 +62,9 @@ class History:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        """End the recording. If the broker is not running, it can be checked once it is again."""
+        with contextlib.suppress(ControlUnavailableError):
+            self.close()
 
     @property
     def _path(self) -> str:

@@ -28,8 +28,16 @@ async def _all_events(node: Node, name: str) -> list[Event]:
     recorder = histories_of(node).recorders.get(name)
     if recorder is None:
         raise ControlError(f"there is no history {name!r}", parameter="history", status=404)
+    recorder.note_deleted()
+    if recorder.failed is not None:
+        raise ControlError(f"history {name} has a hole, as it could not be written: {recorder.failed}", status=500)
     found: list[Event] = await node.base.seams.workers.call(partial(events_of, recorder.path, name_of(node)))
-    ends: dict[str, dict[str, int]] = next((event["ends"] for event in found if event["type"] == "began"), {})
+    ends: dict[str, dict[str, int]] = {}
+    for event in found:
+        if event["type"] in ("began", "restored"):
+            ends = dict(event["ends"])
+        elif event["type"] == "deleted":
+            ends.pop(event["topic"], None)
     places = {(event["topic"], event["partition"]) for event in found if event["type"] in ("sent", "read")}
     for topic, index in sorted(places):
         event = await log_event(node, topic, index, ends.get(topic, {}).get(str(index), 0))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from broker.control.topic_reader import READ_BYTES, decode_batches
+from broker.faults.names import error_name
 from broker.node import Node
 from protocol import messages
 from protocol.api_table import API_BY_NAME
@@ -52,10 +53,10 @@ def events_of(path: Path, topic_name: TopicName) -> list[Event]:
 
 def _events(line: dict[str, Any], headers: dict[str, RequestHeader], topic_name: TopicName) -> Iterator[Event]:
     match line["kind"]:
-        case "began":
-            yield {"type": "began", "ends": line["ends"]}
-        case "restored":
-            yield {"type": "restored"}
+        case "began" | "restored":
+            yield {"type": line["kind"], "ends": line["ends"]}
+        case "deleted":
+            yield {"type": "deleted", "topic": line["topic"]}
         case "request":
             frame = base64.b64decode(line["request"])
             header = headers[line["id"]] = parse_request_header(frame)
@@ -99,9 +100,11 @@ def _acked(line: dict[str, Any], header: RequestHeader, topic_name: TopicName) -
     for topic in response.responses:
         name = topic_name(topic.name if header.api_version < 13 else topic.topic_id)
         for one in topic.partition_responses:
+            place = {"id": _attempt(line["id"], name, one.index), "topic": name, "partition": one.index}
             if int(one.error_code) == 0:
-                place = {"topic": name, "partition": one.index, "offset": one.base_offset}
-                yield {"type": "acked", "id": _attempt(line["id"], name, one.index), **place}
+                yield {"type": "acked", **place, "offset": one.base_offset}
+            else:
+                yield {"type": "failed", **place, "error": error_name(one.error_code)}
 
 
 def _read(line: dict[str, Any], topic_name: TopicName) -> Iterator[Event]:

@@ -36,7 +36,12 @@ SUFFIX = ".jsonl"
 
 
 class Recorder:
-    """Records from `begin` to `end`. `path` is the file, which may have what an earlier process recorded."""
+    """Records from `begin` to `end`.
+
+    Attributes:
+        path: the file, which may have what an earlier process recorded.
+        failed: why it could not be written; None if it could.
+    """
 
     def __init__(self, node: Node, path: Path) -> None:
         self.path = path
@@ -44,6 +49,8 @@ class Recorder:
         self._file: int | None = None
         self._run = os.getpid()
         self._numbers = count(1)
+        self._topics = node.cluster.cache.image.topics
+        self.failed: str | None = None
 
     def begin(self, first: dict[str, Any] | None = None) -> None:
         """Record from now on; `first` is the first line of a new file. Raises OSError."""
@@ -55,9 +62,7 @@ class Recorder:
 
     def end(self) -> None:
         """Record nothing more, and remove the file."""
-        file, self._file = self._file, None
-        if file is not None:
-            os.close(file)
+        self._close()
         self.path.unlink(missing_ok=True)
         # Another recorder may have been put around this one: then it stays in between, and does nothing.
         dispatch: Any = self._node.dispatcher.dispatch
@@ -65,9 +70,37 @@ class Recorder:
             self._node.dispatcher.dispatch = dispatch.args[0]
 
     def note(self, **line: Any) -> None:
-        """Add a line."""
-        if self._file is not None:
-            os.write(self._file, json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        """Add a line. If it cannot be written, the history has a hole: then it is `failed`, and ends here."""
+        if self._file is None:
+            return
+        text = json.dumps(line, separators=(",", ":")).encode() + b"\n"
+        try:
+            if os.write(self._file, text) == len(text):
+                return
+            self.failed = "there is no room on the device"
+        except OSError as error:
+            self.failed = error.strerror or str(error)
+        logger.error("a history cannot be written", path=str(self.path), error=self.failed)
+        self._close()
+
+    def _close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+    def note_deleted(self) -> None:
+        """Note which topics were deleted since this was asked last: one of the same name may be there by now."""
+        topics = self._node.cluster.cache.image.topics
+        if topics is not self._topics:
+            for topic in self._topics:
+                if topics.by_id(topic.id) is None:
+                    self.note(kind="deleted", topic=topic.name)
+            self._topics = topics
+
+    def restored(self) -> None:
+        """A snapshot was restored: the topics are other ones."""
+        self._topics = self._node.cluster.cache.image.topics
+        self.note(kind="restored", ends=_ends(self._node))
 
     def _dispatch(
         self, handle: Callable[[Any, memoryview], Buffers | Pending | None], connection: Any, frame: memoryview
@@ -75,6 +108,7 @@ class Recorder:
         api = bytes(frame[:2])
         if self._file is None or api not in (PRODUCE, FETCH):
             return handle(connection, frame)
+        self.note_deleted()
         request = _text(bytes(frame))  # now, as an append writes offsets into it
         exchange = {
             "id": f"{self._run}.{next(self._numbers)}",
@@ -126,6 +160,14 @@ def _text(content: bytes | bytearray) -> str:
     return base64.b64encode(content).decode()
 
 
+def _ends(node: Node) -> dict[str, dict[str, int]]:
+    """The end of each partition, by topic and number."""
+    ends: dict[str, dict[str, int]] = {}
+    for partition in node.replicas:
+        ends.setdefault(partition.topic, {})[str(partition.index)] = partition.log_end_offset
+    return ends
+
+
 class Histories:
     """The recorders of a node, by the name of their history."""
 
@@ -144,10 +186,7 @@ class Histories:
         """Begin a history; return its name. Raises OSError."""
         self._folder.mkdir(exist_ok=True)
         name = self._node.base.new_id().hex
-        ends: dict[str, dict[str, int]] = {}
-        for partition in self._node.replicas:
-            ends.setdefault(partition.topic, {})[str(partition.index)] = partition.log_end_offset
-        self._begin(name, {"kind": "began", "ends": ends})
+        self._begin(name, {"kind": "began", "ends": _ends(self._node)})
         return name
 
     def _begin(self, name: str, first: dict[str, Any] | None) -> None:
@@ -160,10 +199,14 @@ class Histories:
         if not self.recorders:
             self._folder.rmdir()
 
+    def end_all(self) -> None:
+        for name in tuple(self.recorders):
+            self.end(name)
+
     def restored(self) -> None:
         """A snapshot was restored."""
         for recorder in self.recorders.values():
-            recorder.note(kind="restored")
+            recorder.restored()
 
 
 _of: WeakKeyDictionary[Node, Histories] = WeakKeyDictionary()

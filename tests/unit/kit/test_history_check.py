@@ -297,3 +297,70 @@ def test_a_message_shows_the_record() -> None:
 @pytest.mark.parametrize("event", [{"type": "acked", "id": "unknown"}, {"type": "another"}])
 def test_events_that_belong_to_nothing_are_left_alone(event: Event) -> None:
     assert find_problems([event]) == []
+
+
+def attempts(*made: tuple[str, str]) -> list[Event]:
+    """A record of one producer without sequence numbers, sent on each connection, with `acked`, `failed` or nothing.
+
+    What is acknowledged is written; so is what is called `failed after append`.
+    """
+    events: list[Event] = []
+    log: Event = {"type": "log", "topic": TOPIC, "partition": 0, "start": 0, "compacted": False, "markers": []}
+    records: list[Event] = []
+    for number, (connection, outcome) in enumerate(made):
+        place = {"id": str(number), "topic": TOPIC, "partition": 0}
+        producer = {"client": "c", "connection": connection, "producer_id": -1, "epoch": -1, "sequence": -1}
+        events.append({"type": "sent", **place, **producer, "records": [{"digest": "d", "timestamp": 1}]})
+        if outcome == "acked":
+            events.append({"type": "acked", **place, "offset": len(records)})
+        elif outcome.startswith("failed"):
+            events.append({"type": "failed", **place, "error": "NOT_ENOUGH_REPLICAS_AFTER_APPEND"})
+        if outcome in ("acked", "failed after append"):
+            records.append(
+                {
+                    "offset": len(records),
+                    "digest": "d",
+                    "producer_id": -1,
+                    "epoch": -1,
+                    "sequence": -1,
+                    "transactional": False,
+                }
+            )
+    return [*events, {**log, "end": len(records), "records": records}]
+
+
+@pytest.mark.parametrize(
+    ("made", "doubled"),
+    [
+        ([("1", "acked"), ("1", "acked")], False),  # two records with one content
+        ([("1", "failed"), ("1", "acked")], False),
+        ([("1", "failed after append"), ("1", "acked")], True),
+        ([("1", "failed after append"), ("1", "failed after append")], True),
+        ([("1", "failed after append")], False),
+        ([("1", ""), ("2", "acked")], False),
+        ([("1", "acked"), ("2", "acked")], True),  # the first answer was lost
+        ([("1", "acked"), ("1", "acked"), ("2", "acked"), ("2", "acked")], True),
+        ([("1", "failed"), ("1", "failed"), ("2", ""), ("3", "acked")], False),
+    ],
+)
+def test_what_comes_again_after_an_error_or_on_another_connection_is_the_same_record(
+    made: list[tuple[str, str]], doubled: bool
+) -> None:
+    assert kinds(find_problems(attempts(*made))) == ({"doubled"} if doubled else set())
+
+
+def test_a_topic_that_was_deleted_has_lost_nothing_and_its_successor_has_its_own_records() -> None:
+    before, after = attempts(("1", "acked"), ("1", "acked")), attempts(("1", "acked"))
+    assert "lost" in kinds(find_problems([*before[:-1], *after]))
+    assert find_problems([*before[:-1], {"type": "deleted", "topic": TOPIC}, *after]) == []
+
+
+def test_a_record_that_was_read_and_gone_after_a_crash_is_not_taken_for_the_one_that_is_there_now() -> None:
+    world = World(1)
+    world.write(9, 1, transactional=True)
+    log = next(one for one in world.logs if one["records"])
+    read = {"type": "read", "topic": TOPIC, "partition": log["partition"], "from": 0, "to": 1, "committed": True}
+    another = {**read, "records": [{"offset": 0, "digest": "another"}]}
+    assert find_problems([another, *world.logs]) == []
+    same = {**read, "records": [{"offset": 0, "digest": log["records"][0]["digest"]}]}
+    assert kinds(find_problems([same, *world.logs])) == {"aborted"}
