@@ -68,18 +68,20 @@ class Controls(FaultControls):
         """A consumer group, whether it exists or not."""
         return Group(self, group_id)
 
-    def groups(self) -> list[Group]:
-        """The groups that exist."""
-        return [Group(self, one["group"]) for one in self.control.get("/groups")["groups"]]
+    def groups(self) -> dict[str, Group]:
+        """The groups that exist, by id."""
+        found = (Group(self, one["group"]) for one in self.control.get("/groups")["groups"])
+        return {group: group for group in found}
 
     def transaction(self, transactional_id: str) -> Transaction:
         """A transactional id, whether it exists or not."""
         return Transaction(self, transactional_id)
 
-    def transactions(self) -> list[Transaction]:
-        """The transactional ids that exist."""
-        found = self.control.get("/transactions")["transactions"]
-        return [Transaction(self, one["transactional_id"]) for one in found]
+    def transactions(self) -> dict[str, Transaction]:
+        """The transactional ids that exist, by id."""
+        answer = self.control.get("/transactions")["transactions"]
+        found = (Transaction(self, one["transactional_id"]) for one in answer)
+        return {transaction: transaction for transaction in found}
 
     def journal(
         self, *, since: int | None = None, limit: int = 100, client_id: str | None = None, api: str | None = None
@@ -115,12 +117,13 @@ class Controls(FaultControls):
 
     def topics(self, internal: bool = False) -> dict[str, Topic]:
         """All topics by name; with `internal`, also those of coordinators."""
-        found = self.control.get("/topics")["topics"]
-        return {
-            one["topic"]: Topic(lambda: self.control, one["topic"], one["partitions"])
-            for one in found
+        answer = self.control.get("/topics")["topics"]
+        found = (
+            Topic(lambda: self.control, one["topic"], one["partitions"])
+            for one in answer
             if internal or not one["internal"]
-        }
+        )
+        return {topic: topic for topic in found}
 
     def assert_exactly_once(
         self,

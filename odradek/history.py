@@ -45,7 +45,6 @@ class History:
 
     def check(self) -> None:
         """Raise HistoryError, an AssertionError that names them, if there are anomalies."""
-        __tracebackhide__ = True
         problems = self.problems()
         if problems:
             raise HistoryError(problems)

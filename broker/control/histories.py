@@ -40,9 +40,9 @@ async def _all_events(node: Node, name: str) -> list[Event]:
             ends.pop(event["topic"], None)
     places = {(event["topic"], event["partition"]) for event in found if event["type"] in ("sent", "read")}
     for topic, index in sorted(places):
-        event = await log_event(node, topic, index, ends.get(topic, {}).get(str(index), 0))
-        if event is not None:
-            found.append(event)
+        content = await log_event(node, topic, index, ends.get(topic, {}).get(str(index), 0))
+        if content is not None:
+            found.append(content)
     return found
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from odradek.control import ControlError
 from odradek.controls import Controls
+from odradek.pytest.traceback import end_at_users_line
 
 SECTION = "odradek"
 
@@ -31,8 +32,12 @@ def _marks(item: pytest.Item) -> Iterator[tuple[int, int]]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the section to the report of a test that failed and has a broker."""
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the section to the report of a test that failed and has a broker; show the user's lines, not ours."""
+    if call.excinfo is not None and not item.config.getoption("fulltrace"):
+        end_at_users_line(call.excinfo.value)
     made = yield
     if made.failed and made.when != "teardown":
         marks = item.stash.get(MARKS, {})

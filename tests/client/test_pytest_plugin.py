@@ -17,7 +17,8 @@ def run(pytester: pytest.Pytester, source: str, *arguments: str, conftest: str =
     if conftest:
         pytester.makeconftest(textwrap.dedent(conftest))
     pytester.makepyfile(textwrap.dedent(source))
-    return pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=strict", *arguments)
+    asyncio = ("-o", "asyncio_mode=strict", "-o", "asyncio_default_fixture_loop_scope=function")
+    return pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider", *asyncio, *arguments)
 
 
 def test_a_test_finds_its_broker_as_it_was_whatever_the_one_before_left_open(pytester: pytest.Pytester) -> None:
@@ -54,13 +55,13 @@ def test_a_test_finds_its_broker_as_it_was_whatever_the_one_before_left_open(pyt
         def test_two(odradek):
             assert list(odradek.topics()) == ["kept"]
             assert [record.value for record in odradek.topics()["kept"].records()] == [b"stays"]
-            assert odradek.transactions() == []
+            assert odradek.transactions() == {}
             assert not odradek.clock.frozen
             assert abs(odradek.clock.now() - datetime.datetime.now(datetime.UTC)) < datetime.timedelta(minutes=1)
             left.clear()
 
         def test_three(odradek):
-            assert odradek.groups() == []
+            assert odradek.groups() == {}
         """,
     )
     result.assert_outcomes(passed=3)
@@ -484,3 +485,57 @@ def test_faults_are_removed_and_a_crash_that_was_asked_for_is_no_failure(pyteste
         """,
     )
     result.assert_outcomes(passed=3)
+
+
+def test_tracebacks_end_at_the_users_line(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+        import pytest
+
+        def test_wait(odradek_topic):
+            odradek_topic.wait(timeout=0)
+
+        def test_where(odradek_topic):
+            odradek_topic.wait(where=bool, timeout=0)
+
+        def test_expect(odradek_topic):
+            odradek_topic.expect(b"x", timeout=0)
+
+        @pytest.mark.asyncio
+        async def test_async(odradek):
+            await odradek.group("g").wait_async(members=1, timeout=0)
+
+        def test_refused(odradek):
+            odradek.fault(api="Prodcue", error=7)
+
+        def test_wrong_type(odradek_topic):
+            odradek_topic.produce(7)
+
+        def test_exactly_once(odradek):
+            source, sink = odradek.topic("source"), odradek.topic("sink")
+            source.produce("a", key="1")
+            odradek.assert_exactly_once(source, sink, timeout=0)
+
+        def test_gone(odradek):
+            odradek.kill()
+            odradek.status()
+
+        def test_ones_own(odradek_topic):
+            def where(record):
+                return record.json()["id"] == 1
+            odradek_topic.produce({"name": "x"})
+            odradek_topic.wait(where=where, timeout=0)
+        """,
+    )
+    result.assert_outcomes(failed=9)
+    raised_by_the_kit, _, by_the_user = result.stdout.str().partition("test_ones_own __")
+    assert "odradek/" not in raised_by_the_kit  # no line of a file of the kit
+    assert "odradek/topic.py" in by_the_user  # on the way to the user's own function
+    result.stdout.fnmatch_lines(["E*KeyError: 'id'"])
+
+
+def test_the_full_trace_is_shown_on_demand(pytester: pytest.Pytester) -> None:
+    source = "def test_wait(odradek_topic):\n    odradek_topic.wait(timeout=0)\n"
+    assert "_exchange" not in run(pytester, source).stdout.str()
+    run(pytester, source, "--full-trace").stdout.fnmatch_lines(["*def _send*"])
