@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _build(folder: Path) -> Path:
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     return next(folder.glob("*.whl"))
 
@@ -47,7 +47,7 @@ def _environment(python: str, folder: Path, wheel: Path) -> Path:
 
 
 def _run(python: Path, title: str, arguments: tuple[str, ...]) -> None:
-    command = [python, "-X", "dev", "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, SUITE]
+    command = [str(python), "-X", "dev", "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, str(SUITE)]
     run = subprocess.run(command, cwd=SUITE, capture_output=True, text=True, check=False)
     sys.stdout.write(f"{title}: {run.stdout.strip().splitlines()[-1] if run.stdout.strip() else run.stderr}\n")
     if run.returncode:
