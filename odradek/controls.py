@@ -138,6 +138,8 @@ class Controls(FaultControls):
         function of a Record. Records that are missing may still come for `timeout` seconds. The AssertionError names
         what is missing, doubled, or from nowhere.
         """
+        if not isinstance(key, str) and not callable(key):
+            raise TypeError(f"key = {key!r}: expected the name of a field, or a function of a Record")
         if isinstance(key, str):
             self.control.post("/exactly-once", source=str(source), sink=str(sink), key=key, timeout=timeout)
         else:

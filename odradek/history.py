@@ -32,6 +32,9 @@ class History:
         self._events: list[dict[str, Any]] | None = None
         self.id: str = control().post("/histories")["history"]
 
+    def __repr__(self) -> str:
+        return f"History({self.id!r})"
+
     def events(self) -> list[dict[str, Any]]:
         """What happened so far, in order; `odradek.history_check` has the table of events."""
         if self._events is not None:

@@ -535,6 +535,62 @@ def test_tracebacks_end_at_the_users_line(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["E*KeyError: 'id'"])
 
 
+def test_a_fixture_that_fails_says_why_without_a_traceback(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+        import pytest
+
+        @pytest.mark.odradek(settings={"num.partitions": "many"})
+        def test_settings(odradek): ...
+
+        @pytest.mark.odradek(topics={"no name": 1})
+        def test_topics(odradek): ...
+
+        @pytest.fixture
+        def users(odradek):
+            return odradek.topic("t", partitions=0)
+
+        def test_users_fixture(users): ...
+        """,
+    )
+    result.assert_outcomes(errors=3)
+    result.stdout.fnmatch_lines(
+        [
+            "*ERROR at setup of test_settings*",
+            "BrokerStartError: the broker ended before it was ready",
+            "wrong configuration: num.partitions = 'many'*",
+            "*ERROR at setup of test_topics*",
+            "ControlError: INVALID_TOPIC_EXCEPTION: *",
+            "*ERROR at setup of test_users_fixture*",
+            '>*return odradek.topic("t", partitions=0)',
+            "E*ControlError: partitions = 0: expected at least 1",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*pluggy*")
+
+
+def test_a_test_that_closes_the_shared_broker_leaves_a_new_one_to_the_next(pytester: pytest.Pytester) -> None:
+    source = """
+        def test_closes(odradek):
+            odradek.topic("t")
+            odradek.close()
+
+        def test_next(odradek):
+            assert odradek.topics() == {}
+            with odradek_as_its_own(odradek):
+                pass
+
+        def odradek_as_its_own(broker):
+            broker.stop()
+            return broker
+
+        def test_next_again(odradek):
+            assert odradek.topics() == {}
+        """
+    run(pytester, source).assert_outcomes(passed=3)
+
+
 def test_the_full_trace_is_shown_on_demand(pytester: pytest.Pytester) -> None:
     source = "def test_wait(odradek_topic):\n    odradek_topic.wait(timeout=0)\n"
     assert "_exchange" not in run(pytester, source).stdout.str()
