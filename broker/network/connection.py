@@ -13,6 +13,7 @@ from broker.network.dispatch import Buffers, Pending
 from broker.network.foreign import ForeignProtocolError
 from broker.network.frames import FrameBuffer
 from broker.network.gradual_reply import GradualReply
+from broker.network.principal import ANONYMOUS
 from broker.network.request import CloseConnectionError
 from protocol.errors import KafkaError
 from protocol.java_strings import java_address
@@ -65,7 +66,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, server: Accepts, dispatcher: Dispatcher, listener_name: str) -> None:
         self.listener_name = listener_name
-        self.principal = "User:ANONYMOUS"
+        self.principal = ANONYMOUS
         self.client_host = ""
         self.client_address = ""
         self.client_port = 0

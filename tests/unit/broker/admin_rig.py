@@ -24,6 +24,7 @@ from broker.config.current import CurrentConfig
 from broker.handlers import handler_of
 from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.metrics import Metrics
+from broker.network.principal import ANONYMOUS, Principal
 from broker.quotas.throttling import Throttling
 from broker.replicas.fetch_session import FetchSessionCache
 from broker.request_context import RequestContext
@@ -52,7 +53,7 @@ class FakePeer:
     client_host: str = "10.0.0.7"
     client_address: str = "10.0.0.7"
     client_port: int = 50000
-    principal: str = "User:ANONYMOUS"
+    principal: Principal = ANONYMOUS
     client_software: tuple[str, str] = ("apache-kafka-java", "4.1.0")
 
     def spent_ms(self) -> float:
