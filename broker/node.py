@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -21,6 +22,7 @@ from broker.node_state import Base
 from broker.periodic import Periodic
 from broker.quotas.connection_rates import ConnectionRates
 from broker.replicas.folder_checks import CHECK_MS
+from broker.security.node_security import CHECK_MS as SECURITY_CHECK_MS
 from broker.services import Services
 from broker.stopping import Stopped, end_work
 from metadata.configs import ResourceType
@@ -80,6 +82,7 @@ class Node:
         self._hanging = hanging
         self._http = http
         self._periodic = Periodic(base.seams.clock)
+        self._tasks: set[asyncio.Task[None]] = set()
         self._loop_lag = LoopLag(base.seams.clock, base.metrics.loop_lag_s)
 
     async def serve_http(self) -> int | None:
@@ -136,6 +139,7 @@ class Node:
         checks = self.state.folder_checks
         if checks is not None:
             self._periodic.every(CHECK_MS, "check of the log directories", checks.check)
+        self._periodic.every(SECURITY_CHECK_MS, "keys and users in files", self.local.security.follow_files)
         self._periodic.every(RETRY_MS, "what there was no room for", self._retry)
         self.state.not_ready = None
         logger.info(
@@ -154,12 +158,19 @@ class Node:
             current.config = current.config.with_dynamic(*self.cluster.cache.broker_configs(self.node_id))
             self.replicas.reconfigure()
             self.server.limits_changed()
+            self._start(self.local.security.follow_settings())
             self.replicas.maintenance.reconfigure(current.config)
 
     def _quotas_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if delta.touched("quotas"):
             self.local.throttling.follow(delta.quotas.changed)
             self.connection_rates.follow(image)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this soon; the node keeps it until it is done."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _retry(self) -> None:
         """Do what could not be done for want of room."""

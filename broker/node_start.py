@@ -36,9 +36,13 @@ from broker.replicas.fetch_session import FetchSessionCache
 from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
 from broker.request_context import RequestContext
+from broker.security.node_security import NodeSecurity
+from broker.security.sasl.mechanisms import Sources
+from broker.security.sasl.scram import ScramCredential, user_credential
 from broker.services import Cluster, Coordinators, Local, Services
 from controller.brokers import Registration
 from controller.decision import Surroundings
+from controller.scram import ScramMechanism
 from protocol import uuids
 from protocol.metadata.brokers import Endpoint
 from storage.folders.log_dirs import LogDirs
@@ -50,9 +54,6 @@ from timing.wheel import TimingWheel
 if TYPE_CHECKING:
     from broker.monitoring.http import HttpServer
 
-PLAINTEXT = 0
-"""The number of the security protocol in a registration."""
-
 NO_METADATA = (
     "there is no metadata in {}, the first folder of log.dirs. Name the folder first that has __cluster_metadata-0, "
     "or restore it; otherwise all partitions would become strays."
@@ -63,8 +64,9 @@ NO_METADATA = (
 async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -> Node:
     """Recover the data and open the listeners. A failure leaves nothing open, and the data as after a stop.
 
-    Raises LogDirError if a data folder cannot be used, MetadataLogError if the metadata log cannot be, and ListenError
-    if a listener, or the port for metrics and health, cannot be bound.
+    Raises LogDirError if a data folder cannot be used, MetadataLogError if the metadata log cannot be, SecurityError if
+    keys or users of a listener cannot be, and ListenError if a listener, or the port for metrics and health, cannot be
+    bound.
     """
     async with AsyncExitStack() as undo:
         base = _base(config, seams)
@@ -83,7 +85,17 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
             services.local,
         )
         dispatcher = Dispatcher(new_request, base.metrics, seams.clock, limits.throttling)
-        server = Server(base.current, seams.clock, base.wheel, limits.connection_rates, dispatcher)
+        security = services.local.security
+        await security.open(listeners.bound)
+        server = Server(
+            base.current,
+            seams.clock,
+            base.wheel,
+            limits.connection_rates,
+            dispatcher,
+            security.listeners,
+            seams.workers.lane("TLS handshakes"),
+        )
         bound = await _bind(server, listeners, undo)
         await _register(base, dirs, metadata, bound.advertised)
         await replicas.start()
@@ -238,6 +250,7 @@ def _services(
         limits.throttling,
         FetchSessionCache(slots, seams.clock.monotonic_ms, seams.random),
         ClientTelemetry(cache, base.metrics, seams.clock, config.integer("telemetry.max.bytes")),
+        NodeSecurity(current, _security_sources(seams, cache), base.wheel),
     )
     return Services(
         Cluster(dirs.cluster_id, cache, metadata.log, auto_topics),
@@ -246,6 +259,14 @@ def _services(
         Coordinators(groups, transactions, producer_ids),
         local,
     )
+
+
+def _security_sources(seams: Seams, cache: MetadataCache) -> Sources:
+    def find_scram(mechanism: ScramMechanism, name: str, is_token: bool) -> ScramCredential | None:
+        record = None if is_token else cache.image.scram.get((name, mechanism))
+        return None if record is None else user_credential(record)
+
+    return Sources(seams.clock, seams.random, seams.workers.lane("security"), find_scram)
 
 
 async def _bind(server: Server, listeners: Listeners, undo: AsyncExitStack) -> Bound:
@@ -262,7 +283,7 @@ async def _register(base: Base, dirs: LogDirs, metadata: StandaloneMetadata, adv
             base.node_id,
             base.new_id(),
             [
-                Endpoint(name=name, host=address.host, port=address.port, security_protocol=PLAINTEXT)
+                Endpoint(name=name, host=address.host, port=address.port, security_protocol=address.protocol_number)
                 for name, address in advertised.items()
             ],
             (),

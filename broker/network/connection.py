@@ -7,24 +7,23 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-import structlog
-
 from broker.network.dispatch import Buffers, Pending
 from broker.network.foreign import ForeignProtocolError
 from broker.network.frames import FrameBuffer
 from broker.network.gradual_reply import GradualReply
 from broker.network.principal import ANONYMOUS
+from broker.network.reply import Reply
 from broker.network.request import CloseConnectionError
 from protocol.errors import KafkaError
 from protocol.java_strings import java_address
 from protocol.primitives import UnreadBytes
 
 if TYPE_CHECKING:
-    from broker.network.dispatch import Dispatcher, Repeated
-    from broker.network.ports import Accepts
+    from broker.network.dispatch import Repeated
+    from broker.network.foreign import Foreign
+    from broker.network.ports import Accepts, Dispatches
+    from broker.network.principal import Principal
     from timing.wheel import TimerTask
-
-logger = structlog.get_logger(__name__)
 
 SEND_AT_BYTES = 64 * 1024
 """Replies are gathered up to this size before they are sent."""
@@ -44,29 +43,22 @@ MAX_OVERLAPPING_BYTES = 32 * 1024 * 1024
 they are acknowledged."""
 
 
-class Reply:
-    """A place in the order of replies, filled when its request is answered."""
-
-    __slots__ = ("buffers", "done", "exclusive", "request_bytes")
-
-    def __init__(self, exclusive: bool, request_bytes: int) -> None:
-        self.exclusive = exclusive
-        self.request_bytes = request_bytes
-        self.done = False
-        self.buffers: Buffers | None = None
-
-
 class Connection(asyncio.BufferedProtocol):
     """Reads length-prefixed requests, hands each to the dispatcher, and writes the replies in order.
 
     As in Kafka's `SocketServer`, one request of a connection is handled at a time. The next one waits in the receive
     buffer (and then in the kernel's, so that memory stays bounded) until the answer is written. Only Produce requests
     may overlap: their append is done before they first wait.
+
+    `max_frame_bytes` is the largest request until the client has authenticated, where it has to.
     """
 
-    def __init__(self, server: Accepts, dispatcher: Dispatcher, listener_name: str) -> None:
+    def __init__(
+        self, server: Accepts, dispatcher: Dispatches, listener_name: str, max_frame_bytes: int | None = None
+    ) -> None:
         self.listener_name = listener_name
         self.principal = ANONYMOUS
+        self.dispatcher = dispatcher  # another one while the client has to authenticate
         self.client_host = ""
         self.client_address = ""
         self.client_port = 0
@@ -74,9 +66,8 @@ class Connection(asyncio.BufferedProtocol):
         self.client_software = ("unknown", "unknown")
         self.repeated: Repeated | None = None
         self._server = server
-        self._dispatcher = dispatcher
         self._outbox = server.outbox
-        self._frames = FrameBuffer(server.max_request_bytes)
+        self._frames = FrameBuffer(server.max_request_bytes if max_frame_bytes is None else max_frame_bytes)
         self._monotonic_ms = server.clock.monotonic_ms
         self._transport: asyncio.Transport | None = None
         self._replies: deque[Reply] = deque()
@@ -183,12 +174,12 @@ class Connection(asyncio.BufferedProtocol):
                     self._blocked |= OTHERS_TURN
                     asyncio.get_running_loop().call_soon(self._unblock, OTHERS_TURN)
         except ForeignProtocolError as error:
-            self._server.foreign_clients.note(error.foreign, self.listener_name, self.client_host)
+            self.warn_of(error.foreign)
             if error.foreign.answer and not self._replies:
                 self._gather(error.foreign.answer)
             self._closing = True
         except CloseConnectionError as error:
-            logger.warning("connection closed", client=self.client_host, error=str(error))
+            self.warn("connection closed", error=str(error))
             self._closing = True  # as soon as the requests before this one are answered
         finally:
             self._handling = False
@@ -221,10 +212,10 @@ class Connection(asyncio.BufferedProtocol):
     def _next_overlaps(self) -> bool:
         """Whether the next request may be handled while others wait, if enough has arrived to know its API."""
         key = self._frames.next_key()
-        return key is None or key in self._dispatcher.pipelined_keys
+        return key is None or key in self.dispatcher.pipelined_keys
 
     def _handle(self, frame: memoryview) -> None:
-        result = self._dispatcher.dispatch(self, frame)
+        result = self.dispatcher.dispatch(self, frame)
         if result.__class__ is bytearray and not self._replies:  # the case for most small requests
             self._out.append(result)
             self._out_bytes += len(result)
@@ -251,7 +242,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             reply.buffers = pending.finish()
         except CloseConnectionError as error:
-            logger.warning("connection closed", client=self.client_host, error=str(error))
+            self.warn("connection closed", error=str(error))
             self.close()
             return
         if self._transport is not None:
@@ -314,7 +305,7 @@ class Connection(asyncio.BufferedProtocol):
         if error is None:
             self._unblock(SENDING)
             return
-        logger.warning("connection closed", client=self.client_host, error=str(error))
+        self.warn("connection closed", error=str(error))
         self.abort()
         if not isinstance(error, KafkaError):
             raise error
@@ -331,6 +322,28 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
+
+    # -- authentication
+
+    def authenticated(self, principal: Principal) -> None:
+        """The client has shown who it is."""
+        self.principal = principal
+        self._frames.max_frame_bytes = self._server.max_request_bytes
+        self._server.authenticated(self)
+
+    def close_after_reply(self) -> None:
+        """Read no further request, and close once the reply that is being made is sent."""
+        self._closing = True
+
+    # -- log lines
+
+    def warn(self, event: str, **more: object) -> None:
+        """Log something about the client, unless much has been logged about it lately."""
+        self._server.lines.warn(event, self.listener_name, self.client_host, **more)
+
+    def warn_of(self, foreign: Foreign) -> None:
+        """Log that the client speaks another protocol."""
+        self._server.lines.warn_once(foreign.event, self.listener_name, self.client_host, advice=foreign.advice)
 
     # -- quotas
 

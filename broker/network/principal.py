@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 USER = "User"
 """The type of every principal that a broker makes of a certificate, a password or a token."""
@@ -10,11 +10,13 @@ USER = "User"
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A principal; `token_authenticated`: it came with a delegation token, and may not make further ones."""
+    """A principal. `token_authenticated`: it came with a delegation token, and so may not make further ones; as in
+    Kafka it is the same principal nevertheless.
+    """
 
     type: str
     name: str
-    token_authenticated: bool = False
+    token_authenticated: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         return f"{self.type}:{self.name}"
