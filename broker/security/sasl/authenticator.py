@@ -99,6 +99,7 @@ class SaslAuthenticator:
         self._mechanism = ""
         self._conversation: Conversation
         self._known_as: Principal | None = None
+        self._session_ms: float | None = None  # how long the client is known for; None for ever
         self._session_end_ms: float | None = None
         self._began_again_ms: float | None = None
 
@@ -233,11 +234,12 @@ class SaslAuthenticator:
                 f"{_shown(step.principal)}"
             )
         self._known_as = step.principal
-        self._session_end_ms = self._end_of_session(step.expires_ms)
+        lifetime_ms = self._session_ms = self._lifetime_ms(step.expires_ms)
+        self._session_end_ms = None if lifetime_ms is None else self._clock.monotonic_ms() + lifetime_ms
         self._state = SaslState.OPEN
         self._options.counted(self._mechanism, True)
         connection.authenticated(step.principal)
-        if self._session_end_ms is None:
+        if lifetime_ms is None:
             connection.dispatcher = self._dispatcher
 
     def _note_failure(self, connection: Connection, error: AuthenticationError) -> None:
@@ -254,21 +256,18 @@ class SaslAuthenticator:
 
     # -- sessions
 
-    def _end_of_session(self, expires_ms: int | None) -> float | None:
-        """When the client must have authenticated again, in monotonic time; None for never."""
+    def _lifetime_ms(self, expires_ms: int | None) -> float | None:
+        """The time in which the client must have authenticated again; None for never."""
         limits: list[float] = []
         reauth_ms = self._options.reauth_ms.get(self._mechanism, 0)
         if reauth_ms > 0:
             limits.append(reauth_ms)
         if expires_ms is not None:
             limits.append(max(expires_ms - self._clock.wall_ms(), 0))
-        return self._clock.monotonic_ms() + min(limits) if limits else None
+        return min(limits) if limits else None
 
     def _session_lifetime(self) -> timedelta:
-        if self._session_end_ms is None:
-            return timedelta(0)
-        left_ms = min(self._session_end_ms - self._clock.monotonic_ms(), LONGEST_SESSION_MS)
-        return timedelta(milliseconds=int(left_ms))
+        return timedelta(milliseconds=min(self._session_ms or 0, LONGEST_SESSION_MS))
 
     def _open(self, connection: Connection, frame: memoryview) -> Buffers | Pending | None:
         now_ms = self._clock.monotonic_ms()
