@@ -19,7 +19,7 @@ from broker.config.listener_settings import ListenerSettings
 from broker.security.errors import SecurityError
 from broker.security.tls.contexts import client_context, server_context
 from broker.security.tls.stores import load_key, load_trusted
-from tests.certificates import Pair, pair
+from tests.certificates import pair
 
 CA_, OTHER = CA(), CA()
 PAIR = pair(CA_)
@@ -117,8 +117,8 @@ def test_keys_are_not_shown(tmp_path: Path) -> None:
 # -- contexts
 
 
-def context(tmp_path: Path, made_of: Pair = PAIR, **values: str) -> ssl.SSLContext:
-    found = stored(tmp_path, made_of.pem, ssl_keystore_type="PEM", **values)
+def context(tmp_path: Path, **values: str) -> ssl.SSLContext:
+    found = stored(tmp_path, PAIR.pem, ssl_keystore_type="PEM", **values)
     material = load_key(found)
     assert material is not None
     return server_context(found, material)

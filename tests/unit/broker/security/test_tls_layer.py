@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 import pytest
 from structlog.testing import capture_logs
@@ -20,7 +20,11 @@ from tests.unit.broker.wire import frame
 
 CA_ = CA()
 TRUSTING = trusting(CA_)
-METADATA = {"topics": (), "allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+METADATA: dict[str, Any] = {
+    "topics": (),
+    "allow_auto_topic_creation": False,
+    "include_topic_authorized_operations": False,
+}
 EVENTS = {"TLS handshake failed", "a plaintext client spoke to a TLS listener", "connection closed"}
 
 
@@ -47,7 +51,7 @@ async def rig(settings: dict[str, str]) -> AsyncIterator[Rig]:
         yield one
 
 
-def events(logs: list[dict[str, object]]) -> list[object]:
+def events(logs: Sequence[Mapping[str, object]]) -> list[object]:
     return [line["event"] for line in logs if line["event"] in EVENTS]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from typing import Any
 
 from broker.network.connection import Connection
 from broker.network.tls import TlsLayer
@@ -80,7 +81,7 @@ class TlsClient:
             self.error = error
         return found
 
-    async def ask(self, api: str, version: int, **fields: object) -> object:
+    async def ask(self, api: str, version: int, **fields: Any) -> Any:
         self._correlation += 1
         reply = await self.send(frame(api, version, self._correlation, **fields))
         return answer(reply[4:], api, version) if reply else None
