@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 import ssl
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -18,8 +20,10 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
     pkcs12,
 )
+from cryptography.x509.oid import NameOID
 from trustme import CA
 
+BROKER = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "broker")])
 HOSTS = ("localhost", "127.0.0.1")
 DAY = datetime.timedelta(days=1)
 
@@ -47,20 +51,17 @@ class Pair:
 
 def pair(ca: CA, *hosts: str) -> Pair:
     """A broker's certificate, for hosts."""
-    leaf = ca.issue_cert(*(hosts or HOSTS), common_name="broker")
-    key = load_pem_private_key(leaf.private_key_pem.bytes(), None)
-    chain = b"".join(blob.bytes() for blob in leaf.cert_chain_pems)
-    return Pair(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), chain)
+    return pair_of(ca, BROKER, hosts=hosts or HOSTS)
 
 
-def pair_of(ca: CA, subject: x509.Name, *, expired: bool = False) -> Pair:
-    """A certificate of any name, for no host."""
+def pair_of(ca: CA, subject: x509.Name, *, hosts: Sequence[str] = (), expired: bool = False) -> Pair:
+    """A certificate of any name; trustme's own have a part that is random."""
     authority = x509.load_pem_x509_certificate(ca.cert_pem.bytes())
     signer = load_pem_private_key(ca.private_key_pem.bytes(), None)
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.datetime.now(datetime.UTC)
-    certificate = (
+    builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(authority.subject)
@@ -68,10 +69,16 @@ def pair_of(ca: CA, subject: x509.Name, *, expired: bool = False) -> Pair:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - 3 * DAY)
         .not_valid_after(now - DAY if expired else now + DAY)
-        .sign(signer, hashes.SHA256())
     )
+    if hosts:
+        builder = builder.add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
+    certificate = builder.sign(signer, hashes.SHA256())
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return Pair(private, certificate.public_bytes(Encoding.PEM))
+
+
+def _host(host: str) -> x509.GeneralName:
+    return x509.IPAddress(ip_address(host)) if host[0].isdigit() else x509.DNSName(host)
 
 
 def trusting(ca: CA, own: Pair | None = None) -> ssl.SSLContext:
