@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from broker.network.blocked import (
+    LOST,
+    NOT_ADMITTED,
+    OTHERS_TURN,
+    SENDING,
+    THROTTLED,
+    TURNED_AWAY,
+    WRITING_PAUSED,
+)
 from broker.network.dispatch import Buffers, Pending
 from broker.network.foreign import ForeignProtocolError
 from broker.network.frames import FrameBuffer
@@ -14,6 +24,7 @@ from broker.network.gradual_reply import GradualReply
 from broker.network.principal import ANONYMOUS
 from broker.network.reply import Reply
 from broker.network.request import CloseConnectionError
+from broker.network.sockets import reset
 from protocol.errors import KafkaError
 from protocol.java_strings import java_address
 from protocol.primitives import UnreadBytes
@@ -22,15 +33,10 @@ if TYPE_CHECKING:
     from broker.network.dispatch import Repeated
     from broker.network.foreign import Foreign
     from broker.network.ports import Accepts, Dispatches
-    from broker.network.principal import Principal
     from timing.wheel import TimerTask
 
 SEND_AT_BYTES = 64 * 1024
 """Replies are gathered up to this size before they are sent."""
-
-WRITING_PAUSED, THROTTLED, TURNED_AWAY, OTHERS_TURN, NOT_ADMITTED, SENDING = 1, 2, 4, 8, 16, 32
-"""Reasons why a connection handles no further request: unsent replies, a quota (KIP-219), its address connects too
-often, its turn is over, it waits for one of `max.connections`, or a reply that is read while it is sent."""
 
 TURN_MS = 5.0
 """How long requests that came together are handled before other connections get a turn."""
@@ -49,16 +55,13 @@ class Connection(asyncio.BufferedProtocol):
     As in Kafka's `SocketServer`, one request of a connection is handled at a time. The next one waits in the receive
     buffer (and then in the kernel's, so that memory stays bounded) until the answer is written. Only Produce requests
     may overlap: their append is done before they first wait.
-
-    `max_frame_bytes` is the largest request until the client has authenticated, where it has to.
     """
 
-    def __init__(
-        self, server: Accepts, dispatcher: Dispatches, listener_name: str, max_frame_bytes: int | None = None
-    ) -> None:
+    def __init__(self, server: Accepts, dispatcher: Dispatches, listener_name: str) -> None:
         self.listener_name = listener_name
         self.principal = ANONYMOUS
-        self.dispatcher = dispatcher  # another one while the client has to authenticate
+        self.client_id: str | None = None  # of its last request; noted only where faults may be set
+        self.dispatcher = dispatcher  # something else while the client has to authenticate
         self.client_host = ""
         self.client_address = ""
         self.client_port = 0
@@ -67,7 +70,7 @@ class Connection(asyncio.BufferedProtocol):
         self.repeated: Repeated | None = None
         self._server = server
         self._outbox = server.outbox
-        self._frames = FrameBuffer(server.max_request_bytes if max_frame_bytes is None else max_frame_bytes)
+        self._frames = FrameBuffer(server.max_request_bytes)
         self._monotonic_ms = server.clock.monotonic_ms
         self._transport: asyncio.Transport | None = None
         self._replies: deque[Reply] = deque()
@@ -110,7 +113,7 @@ class Connection(asyncio.BufferedProtocol):
         """Close without answering, perhaps later so that the client does not come back at once."""
         if delay_ms:
             self._blocked |= TURNED_AWAY
-            self._throttle_timer = self._server.wheel.add(delay_ms, self.abort)
+            self._throttle_timer = self._server.throttle_wheel.add(delay_ms, self.abort)
         else:
             self.abort()
 
@@ -323,18 +326,6 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._transport.resume_reading()
 
-    # -- authentication
-
-    def authenticated(self, principal: Principal) -> None:
-        """The client has shown who it is."""
-        self.principal = principal
-        self._frames.max_frame_bytes = self._server.max_request_bytes
-        self._server.authenticated(self)
-
-    def close_after_reply(self) -> None:
-        """Read no further request, and close once the reply that is being made is sent."""
-        self._closing = True
-
     # -- log lines
 
     def warn(self, event: str, **more: object) -> None:
@@ -355,14 +346,31 @@ class Connection(asyncio.BufferedProtocol):
 
     def throttle(self, throttle_ms: int) -> None:
         """Handle no further request for `throttle_ms` (KIP-219); what is in flight is answered."""
-        until_ms = self._monotonic_ms() + throttle_ms
+        until_ms = self._server.throttle_wheel.now_ms() + throttle_ms
         if self._transport is None or until_ms <= self._throttled_until_ms:
             return
         self._blocked |= THROTTLED
         self._throttled_until_ms = until_ms
         if self._throttle_timer is not None:
             self._throttle_timer.cancel()
-        self._throttle_timer = self._server.wheel.add(throttle_ms, partial(self._unblock, THROTTLED))
+        self._throttle_timer = self._server.throttle_wheel.add(throttle_ms, partial(self._unblock, THROTTLED))
+
+    # -- faults
+
+    def handle_no_more(self) -> None:
+        """Handle no further request, and stay open, as if the network lost them."""
+        self._blocked |= LOST
+
+    def reset(self) -> None:
+        """Drop the connection and its unsent data, so that the client sees a reset and no orderly end."""
+        if self._transport is not None:
+            reset(self._transport)
+
+    def replace_transport(self, make: Callable[[asyncio.Transport], asyncio.Transport]) -> None:
+        """Send replies through another transport from now on."""
+        self.send_gathered()
+        if self._transport is not None:
+            self._transport = make(self._transport)
 
     # -- closing
 

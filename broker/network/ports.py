@@ -85,7 +85,7 @@ class Accepts(Protocol):
     """
 
     clock: Clock
-    wheel: TimingWheel
+    throttle_wheel: TimingWheel
     outbox: Outbox
     lines: ClientLines
     max_request_bytes: int

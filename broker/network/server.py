@@ -6,9 +6,9 @@ import asyncio
 import errno
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from socket import SO_RCVBUF, SO_SNDBUF, SOL_SOCKET, socket
+from socket import socket
 from typing import TYPE_CHECKING
 
 import structlog
@@ -16,6 +16,8 @@ import structlog
 from broker.network.client_lines import ClientLines
 from broker.network.connection import Connection
 from broker.network.outbox import Outbox
+from broker.network.secured_connection import SecuredConnection
+from broker.network.sockets import size_buffers
 from broker.network.strangers import Strangers
 from broker.network.tls import TlsLayer
 
@@ -38,7 +40,6 @@ PORT_ATTEMPTS = 10
 ACCEPTED_AT_ONCE = 1
 """Connections that asyncio accepts before others get a turn: it takes the backlog for that. With more, a lack of
 descriptors would set a timer for each attempt that fails, whose attempts set more, until nothing else is done."""
-DEFAULT_RECEIVE_BUFFER = 100 << 10
 FINISH_MS = 3000
 """How long a stopping server waits for answers in flight."""
 
@@ -48,13 +49,17 @@ class ListenError(Exception):
 
 
 class Server:
-    """All listeners of a node and the connections they accepted (Kafka's `SocketServer`)."""
+    """All listeners of a node and the connections they accepted (Kafka's `SocketServer`).
+
+    `clock` and `wheel` are the machine's; `throttle_wheel` is in the time of quotas, which the test kit may move.
+    """
 
     def __init__(
         self,
         current: CurrentConfig,
         clock: Clock,
         wheel: TimingWheel,
+        throttle_wheel: TimingWheel,
         connection_rates: LimitsConnections,
         dispatcher: Dispatcher,
         security: Mapping[str, Secures],
@@ -64,14 +69,17 @@ class Server:
         self.clock = clock
         self.max_request_bytes = config.integer("socket.request.max.bytes")
         self.outbox = Outbox(self.clock)
-        self.wheel = wheel
+        self.throttle_wheel = throttle_wheel
         self.lines = ClientLines(self.clock.monotonic_ms)
         self.created = 0
         self.closed = 0
         self.connections: set[Connection] = set()
         self.bound: dict[str, int] = {}
+        self.door: Callable[[Connection], bool] | None = None  # lets a new connection in, or ends it
+        self.on_connection: Callable[[Connection, bool], None] | None = None
+        """Called with each connection that is admitted (True), and when it is lost (False)."""
         self._current = current
-        self._connection_rates = connection_rates
+        self.use(connection_rates)
         self._dispatcher = dispatcher
         self._security = security
         self._handshakes = handshakes
@@ -80,11 +88,13 @@ class Server:
         self._turned_away: set[Connection] = set()
         self._waiting: dict[Connection, None] = {}  # waiting for one of `max.connections`, in order of arrival
         self._stopping = False
+        self._holding = False
         self._max_idle_ms = config.integer("connections.max.idle.ms")
         self._backlog = max(config.integer("socket.listen.backlog.size"), LEAST_BACKLOG)
         self._send_buffer = config.integer("socket.send.buffer.bytes")
         self._receive_buffer = config.integer("socket.receive.buffer.bytes")
         self._servers: list[tuple[Listener, asyncio.Server]] = []
+        self._wheel = wheel
         self._idle_timers: dict[Connection, TimerTask] = {}
 
     async def start(self, listeners: tuple[Listener, ...]) -> None:
@@ -144,7 +154,7 @@ class Server:
         if security is None:
             return Connection(self, self._dispatcher, listener_name)
         gate = security.gate(self._dispatcher)
-        connection = Connection(self, gate or self._dispatcher, listener_name, security.max_frame_bytes)
+        connection = SecuredConnection(self, gate or self._dispatcher, listener_name, security.max_frame_bytes)
         if security.tls is None:
             return connection
         return TlsLayer(connection, security, self._handshakes, identifies=gate is None)
@@ -153,7 +163,9 @@ class Server:
         """Count a new connection. At `max.connections` it has to wait; at other limits it is turned away."""
         if self._stopping:
             connection.abort()
-        elif len(self.connections) < self._most_connections:
+        elif self.door is not None and not self.door(connection):
+            logger.info("connection refused by a fault", client=connection.client_host)
+        elif len(self.connections) < self._most_connections and not self._holding:
             self._admit(connection)
         elif len(self._waiting) < self._backlog:
             self._waiting[connection] = None
@@ -175,7 +187,12 @@ class Server:
         return self._current.config.integer("max.connections")
 
     def _admit_waiting(self) -> None:
-        while self._waiting and not self._stopping and len(self.connections) < self._most_connections:
+        while (
+            self._waiting
+            and not self._stopping
+            and not self._holding
+            and len(self.connections) < self._most_connections
+        ):
             connection = next(iter(self._waiting))
             del self._waiting[connection]
             self._admit(connection)
@@ -198,6 +215,8 @@ class Server:
             self.strangers.add(connection)
         if self._max_idle_ms >= 0:
             self._check_idle_in(self._max_idle_ms, connection)
+        if self.on_connection is not None:
+            self.on_connection(connection, True)
         connection.admitted()
 
     def authenticated(self, connection: Connection) -> None:
@@ -210,18 +229,8 @@ class Server:
         connection.abort()
 
     def size_buffers(self, transport: asyncio.BaseTransport) -> None:
-        """Set the configured sizes of the socket's buffers.
-
-        Kafka's small send buffer keeps the data sent within the CPU's cache, a quarter less work for a Fetch. Its small
-        receive buffer would make a large Produce a third more work, so that default is not used.
-        """
-        sock = transport.get_extra_info("socket")
-        if sock is None:
-            return
-        if self._send_buffer >= 0:
-            sock.setsockopt(SOL_SOCKET, SO_SNDBUF, self._send_buffer)
-        if self._receive_buffer not in (-1, DEFAULT_RECEIVE_BUFFER):
-            sock.setsockopt(SOL_SOCKET, SO_RCVBUF, self._receive_buffer)
+        """Set the configured sizes of the socket's buffers."""
+        size_buffers(transport, self._send_buffer, self._receive_buffer)
 
     def forget(self, connection: Connection) -> None:
         """Undo what `admit` counted for a lost connection. Harmless for one that waited or was turned away."""
@@ -235,6 +244,8 @@ class Server:
         if timer is not None:
             timer.cancel()
         self.closed += 1
+        if self.on_connection is not None:
+            self.on_connection(connection, False)
         self._per_ip[connection.client_host] -= 1
         if not self._per_ip[connection.client_host]:
             del self._per_ip[connection.client_host]
@@ -250,7 +261,27 @@ class Server:
         self._check_idle_in(left_ms if left_ms > 0 else max(self._max_idle_ms, 1), connection)
 
     def _check_idle_in(self, delay_ms: float, connection: Connection) -> None:
-        self._idle_timers[connection] = self.wheel.add(delay_ms, lambda: self._check_idle(connection))
+        self._idle_timers[connection] = self._wheel.add(delay_ms, lambda: self._check_idle(connection))
+
+    # -- a pause
+
+    def hold(self) -> None:
+        """Read no further request, and admit nobody, until `resume`; what is in flight is answered."""
+        self._holding = True
+        for connection in self.connections:
+            connection.hold()
+
+    def use(self, connection_rates: LimitsConnections) -> None:
+        """Have these limits from now on."""
+        self._connection_rates = connection_rates
+
+    def resume(self) -> None:
+        """Go on after `hold`. No request is taken for a repetition of one that other parts of the node have handled."""
+        self._holding = False
+        for connection in tuple(self.connections):
+            connection.repeated = None
+            connection.admitted()
+        self._admit_waiting()
 
     # -- the end
 

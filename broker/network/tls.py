@@ -1,4 +1,4 @@
-"""TLS between a socket's transport and a `Connection`, with the standard library's `ssl`.
+"""TLS between a socket's transport and a `SecuredConnection`, with the standard library's `ssl`.
 
 To the transport this is the protocol, and to the connection it is the transport:
 
@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, cast
 from broker.network.foreign import PLAINTEXT, may_begin_tls
 
 if TYPE_CHECKING:
-    from broker.network.connection import Connection
     from broker.network.ports import Secures
+    from broker.network.secured_connection import SecuredConnection
     from storage.workers import Workers
 
 RECEIVED_AT_ONCE = 128 * 1024
@@ -48,7 +48,9 @@ class TlsState(Enum):
 class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
     """The server's side of one TLS connection; `identifies`: the certificate says who the client is, not SASL."""
 
-    def __init__(self, connection: Connection, secures: Secures, handshakes: Workers, *, identifies: bool) -> None:
+    def __init__(
+        self, connection: SecuredConnection, secures: Secures, handshakes: Workers, *, identifies: bool
+    ) -> None:
         super().__init__()
         self._connection = connection
         self._secures = secures

@@ -41,7 +41,7 @@ from protocol.errors import IllegalSaslState, UnsupportedSaslMechanism
 from protocol.primitives import INT32
 
 if TYPE_CHECKING:
-    from broker.network.connection import Connection
+    from broker.network.secured_connection import SecuredConnection
     from timing.clock import Clock
     from timing.wheel import TimingWheel
 
@@ -103,7 +103,7 @@ class SaslAuthenticator:
         self._session_end_ms: float | None = None
         self._began_again_ms: float | None = None
 
-    def dispatch(self, connection: Connection, frame: memoryview) -> Buffers | Pending | None:
+    def dispatch(self, connection: SecuredConnection, frame: memoryview) -> Buffers | Pending | None:
         """Handle one request, as `Dispatcher.dispatch` does."""
         match self._state:
             case SaslState.OPEN:
@@ -118,7 +118,7 @@ class SaslAuthenticator:
 
     # -- before the tokens
 
-    def _before_tokens(self, connection: Connection, frame: memoryview) -> Buffers | Pending | None:
+    def _before_tokens(self, connection: SecuredConnection, frame: memoryview) -> Buffers | Pending | None:
         key = _key_of(frame)
         if key == API_VERSIONS_KEY and self._state is SaslState.START:
             answer = self._dispatcher.dispatch(connection, frame)
@@ -130,7 +130,7 @@ class SaslAuthenticator:
         api = API_BY_KEY.get(key)
         return self._close_later(f"{api.name if api else 'an unknown request'} before SaslHandshake")
 
-    def _handshake(self, connection: Connection, frame: memoryview) -> Buffers | Pending | None:
+    def _handshake(self, connection: SecuredConnection, frame: memoryview) -> Buffers | Pending | None:
         route, ctx, request = self._dispatcher.read(connection, frame)
         wanted, again = request.mechanism, self._known_as is not None
         begin = self._options.mechanisms.get(wanted)
@@ -153,13 +153,13 @@ class SaslAuthenticator:
 
     # -- tokens
 
-    def _bare_token(self, connection: Connection, token: bytes) -> Buffers | Pending | None:
+    def _bare_token(self, connection: SecuredConnection, token: bytes) -> Buffers | Pending | None:
         def answer(step: Step) -> Buffers:
             return INT32.pack(len(step.data)) + step.data
 
         return self._evaluate(connection, token, answer, lambda _: None)
 
-    def _authenticate(self, connection: Connection, frame: memoryview) -> Buffers | Pending | None:
+    def _authenticate(self, connection: SecuredConnection, frame: memoryview) -> Buffers | Pending | None:
         route, ctx, request = self._dispatcher.read(connection, frame)
         write = partial(self._dispatcher.answer, route, ctx, request)
         if ctx.api_key != SASL_AUTHENTICATE:
@@ -177,7 +177,7 @@ class SaslAuthenticator:
 
     def _evaluate(
         self,
-        connection: Connection,
+        connection: SecuredConnection,
         token: bytes,
         answer: Callable[[Step], Buffers | None],
         refuse: Callable[[AuthenticationError], Buffers | None],
@@ -196,7 +196,7 @@ class SaslAuthenticator:
 
     def _evaluate_later(
         self,
-        connection: Connection,
+        connection: SecuredConnection,
         step: Awaitable[Step],
         answer: Callable[[Step], Buffers | None],
         refuse: Callable[[AuthenticationError], Buffers | None],
@@ -210,21 +210,21 @@ class SaslAuthenticator:
             except AuthenticationError as error:
                 self._note_failure(connection, error)
                 refusal = refuse(error)
-                await self._clock.sleep(self._options.delay_ms)
+                await self._clock.machine.sleep(self._options.delay_ms)
                 if refusal is None:
                     raise CloseConnectionError("authentication failed") from error
                 connection.close_after_reply()
                 return refusal
             except Exception as error:
                 reason = self._noted(error)
-                await self._clock.sleep(self._options.delay_ms)
+                await self._clock.machine.sleep(self._options.delay_ms)
                 raise CloseConnectionError(reason) from error
             return answer(found)
 
         work = asyncio.ensure_future(evaluate())
         return _pending(work, work.result)
 
-    def _took(self, connection: Connection, step: Step) -> None:
+    def _took(self, connection: SecuredConnection, step: Step) -> None:
         """Go on after a good token."""
         if isinstance(step, Challenge):
             return
@@ -242,7 +242,7 @@ class SaslAuthenticator:
         if lifetime_ms is None:
             connection.dispatcher = self._dispatcher
 
-    def _note_failure(self, connection: Connection, error: AuthenticationError) -> None:
+    def _note_failure(self, connection: SecuredConnection, error: AuthenticationError) -> None:
         self._options.counted(self._mechanism, False)
         connection.warn("authentication failed", mechanism=self._mechanism, error=str(error))
 
@@ -269,7 +269,7 @@ class SaslAuthenticator:
     def _session_lifetime(self) -> timedelta:
         return timedelta(milliseconds=min(self._session_ms or 0, LONGEST_SESSION_MS))
 
-    def _open(self, connection: Connection, frame: memoryview) -> Buffers | Pending | None:
+    def _open(self, connection: SecuredConnection, frame: memoryview) -> Buffers | Pending | None:
         now_ms = self._clock.monotonic_ms()
         if _key_of(frame) == SASL_HANDSHAKE:
             last_ms = self._began_again_ms
@@ -282,7 +282,7 @@ class SaslAuthenticator:
 
     # -- refusals
 
-    def _answer_later(self, connection: Connection, answer: Buffers | None) -> Pending:
+    def _answer_later(self, connection: SecuredConnection, answer: Buffers | None) -> Pending:
         """Send the answer after the delay and close; without one only close."""
 
         def finish() -> Buffers:
