@@ -157,6 +157,8 @@ class FaultControls:
 
         Raises ControlError for a fault that could never match; its `parameter` says what is wrong.
         """
+        if then is not None:
+            self._expect_end()
         values = self.control.post(
             "/faults",
             api=api,
@@ -178,6 +180,9 @@ class FaultControls:
             skip=skip,
         )
         return Fault(self.control, values)
+
+    def _expect_end(self) -> None:
+        """The broker may end from now on, as the test asked for it: that it does is no failure of the test."""
 
     @property
     def faults(self) -> list[Fault]:
@@ -221,6 +226,7 @@ class FaultControls:
 
         Start the broker again with `restart`.
         """
+        self._expect_end()
         if at == "now":
             for name in selectors:
                 raise TypeError(f"{name}: expected with at other than 'now'")

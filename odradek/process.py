@@ -138,6 +138,9 @@ class Broker(Controls):
         child = self._child
         return child is not None and not self._end_expected and child.poll() is not None
 
+    def _expect_end(self) -> None:
+        self._end_expected = True
+
     def last_words(self) -> str:
         """How a broker that is not running ended, and the end of its log."""
         status = None if self._child is None else self._child.poll()

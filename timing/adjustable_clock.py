@@ -79,8 +79,11 @@ class AdjustableClock:
         return self.machine.monotonic_ms() + self._shift_ms if held is None else held.monotonic_ms
 
     def wall_ms(self) -> int:
+        return int(self._wall())
+
+    def _wall(self) -> float:
         held = self._held
-        return int(self.machine.wall_ms() + self._wall_shift_ms if held is None else held.wall_ms)
+        return self.machine.wall_ms() + self._wall_shift_ms if held is None else held.wall_ms
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         timer = _Timer(self, callback)
@@ -122,7 +125,7 @@ class AdjustableClock:
     @property
     def ahead_ms(self) -> float:
         """How far its wall reading is ahead of the machine's."""
-        return self.wall_ms() - self.machine.wall_ms() if self._held else self._wall_shift_ms
+        return self._wall() - self.machine.wall_ms()
 
     async def freeze(self) -> None:
         """Let time stand still."""
@@ -167,7 +170,7 @@ class AdjustableClock:
 
     async def set_wall(self, wall_ms: float, settle: Callable[[], Awaitable[None]]) -> None:
         """Set the wall reading. Forward, time moves as by `advance`; back, only what is written down changes."""
-        ahead_ms = wall_ms - self.wall_ms()
+        ahead_ms = wall_ms - self._wall()
         if ahead_ms >= 0:
             await self.advance(ahead_ms, settle)
             return
@@ -186,7 +189,7 @@ class AdjustableClock:
 
     def _hold(self) -> _Held:
         if self._held is None:
-            self._held = _Held(self.monotonic_ms(), self.machine.wall_ms() + self._wall_shift_ms)
+            self._held = _Held(self.monotonic_ms(), self._wall())
         return self._held
 
     def _release(self) -> None:

@@ -30,10 +30,10 @@ ID = Parameter("id", Kind.STRING, "the fault's id", required=True)
 
 
 def faults_of(node: Node) -> Faults:
-    """What sets faults on this node; none is set yet."""
+    """What sets faults on this node; none is set yet. Delays are real time, whatever a test does to the clock."""
     local = node.local
     crash = Crash(node.replicas.logs.services.fs, local.config.log_dirs)
-    around = Around(local.clock, crash.now, crash.at_sync, lambda: local.random.randbytes(4).hex())
+    around = Around(local.clock.machine, crash.now, crash.at_sync, lambda: local.random.randbytes(4).hex())
     return Faults(node.dispatcher, node.server, around, list(node.bound.advertised))
 
 

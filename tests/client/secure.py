@@ -159,7 +159,9 @@ def kafka_python_send(bootstrap: str, topic: str, login: Login) -> str:
     elif login.mechanism:
         settings |= {"sasl_plain_username": login.user, "sasl_plain_password": login.password}
     try:
-        with contextlib.closing(KafkaProducer(bootstrap_servers=bootstrap, max_block_ms=4000, **settings)) as producer:
+        with contextlib.closing(
+            KafkaProducer(bootstrap_servers=bootstrap, max_block_ms=4000, bootstrap_timeout_ms=4000, **settings)
+        ) as producer:
             producer.send(topic, b"x").get(PATIENCE_S)
     except (PythonKafkaError, AssertionError) as error:
         return type(error).__name__

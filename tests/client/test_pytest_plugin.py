@@ -457,3 +457,30 @@ def test_wrong_fixtures_of_ones_own(pytester: pytest.Pytester, wrong: str, told:
 def test_an_unknown_client_is_refused(shared_broker: Broker) -> None:
     with pytest.raises(ValueError, match="kind = 'sarama': expected one of aiokafka, confluent, kafka-python, java"):
         shared_broker.client_config("sarama")
+
+
+def test_faults_are_removed_and_a_crash_that_was_asked_for_is_no_failure(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+        import pytest
+
+        def test_fault(odradek):
+            odradek.fault("Metadata", error="BROKER_NOT_AVAILABLE")
+
+        def test_crash(odradek, odradek_topic):
+            from confluent_kafka import Producer
+
+            assert odradek.faults == []
+            odradek.fault("Produce", then="crash")
+            producer = Producer(odradek.client_config("confluent"))
+            producer.produce(odradek_topic, b"v")
+            while odradek.running:
+                producer.poll(0.01)
+
+        def test_next(odradek):
+            assert odradek.running
+            assert odradek.topics() == {}
+        """,
+    )
+    result.assert_outcomes(passed=3)

@@ -199,3 +199,22 @@ def test_no_secret_is_seen_anywhere(secured: Secured, topic: str) -> None:
     seen += [(process / name).read_text(errors="replace") for name in ("cmdline", "environ")]
     for secret in (*SECRETS.values(), SCRAM_PASSWORD, "PRIVATE KEY"):
         assert not [text[:200] for text in seen if secret in text]
+
+
+# -- snapshots
+
+
+def test_a_restored_snapshot_brings_its_users_back(topic: str) -> None:
+    settings = {"listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0"}
+    settings |= {"sasl.enabled.mechanisms": "SCRAM-SHA-256"}
+    login = replace(LOGINS["SCRAM-SHA-256"], protocol="SASL_PLAINTEXT")
+    with sound_broker(settings) as broker:
+        empty = broker.snapshot()
+        add_scram_users(broker.listeners["PLAINTEXT"])
+        peopled = broker.snapshot()
+        address = broker.listeners["SASL_PLAINTEXT"]
+        assert CLIENTS["confluent-kafka"](address, topic, login) == SENT
+        broker.restore(empty)
+        assert CLIENTS["confluent-kafka"](address, topic, login) == "_AUTHENTICATION"
+        broker.restore(peopled)
+        assert CLIENTS["confluent-kafka"](address, topic, login) == SENT
