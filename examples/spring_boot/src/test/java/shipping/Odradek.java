@@ -85,13 +85,13 @@ final class Odradek {
     return send("DELETE", path, null);
   }
 
-  /** Sets a fault; `awaitHits` waits until it has struck. */
+  /** Sets a fault; `awaitHit` waits until it has struck. */
   String fault(Map<String, ?> fault) throws Exception {
     return post("/faults", fault).get("id").asText();
   }
 
-  void awaitHits(String fault, int hits, int seconds) throws Exception {
-    post("/faults/" + fault + "/wait", Map.of("hits", hits, "timeout", seconds));
+  void awaitHit(String fault, int seconds) throws Exception {
+    post("/faults/" + fault + "/wait", Map.of("timeout", seconds));
   }
 
   /** What the broker refuses, and a wait in vain, is an AssertionError. */

@@ -54,7 +54,7 @@ class ShippingTest {
         odradek.fault(
             Map.of("api", "Produce", "topic", "shipments", "phase", "before_reply", "disconnect", true, "count", 1));
     shipping.place(new Order("lost", "nuts", 3));
-    odradek.awaitHits(lost, 1, SECONDS);
+    odradek.awaitHit(lost, SECONDS);
     shipping.place(new Order("next", "nuts", 3));
     awaitShipment("next");
     assertThat(shipmentsOf("lost")).hasSize(1);
@@ -66,7 +66,7 @@ class ShippingTest {
         odradek.fault(
             Map.of("api", "OffsetCommit", "group", "shipping", "error", "REBALANCE_IN_PROGRESS", "count", 1));
     shipping.place(new Order("during", "nuts", 3));
-    odradek.awaitHits(refused, 1, SECONDS);
+    odradek.awaitHit(refused, SECONDS);
     odradek.post("/groups/shipping/rebalance", null);
     shipping.place(new Order("after", "nuts", 3));
     awaitShipment("during");
