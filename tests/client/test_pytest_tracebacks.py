@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.client.test_pytest_plugin import run
+from tests.client.plugin_runs import run
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("own_cluster")
