@@ -30,7 +30,9 @@ from odradek import Broker, ControlError
 
 
 def examples(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    """The page's examples in a language; those in none are what is typed into a shell, or what is printed."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    return [code for named, code in blocks if named == language]
 
 
 def programs() -> list[str]:
@@ -76,6 +78,7 @@ def test_the_pages_requests_succeed(tmp_path: Path) -> None:
         for _ in range(3):
             AdminClient(broker.client_config("confluent")).list_topics(timeout=60)
         variables = {**os.environ, "CONTROL": broker.control.url, "ID": fault.id}
+        assert len(shell_examples()) >= 9
         for code in shell_examples():
             script = code.replace("curl -s", "curl -sS --fail-with-body").replace("/tmp/", f"{tmp_path}/")
             run = subprocess.run(
