@@ -73,7 +73,7 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         opened = await _open_parts(base, dirs, undo)
         machine = seams.clock.machine
         dispatcher = Dispatcher(opened.new_request, base.metrics, machine, opened.limits.throttling)
-        await base.security.open(listeners.bound)
+        await base.security.open(listeners.bound, [*(one.host for one in listeners.advertised), socket.gethostname()])
         server = Server(
             base.current,
             machine,
