@@ -127,15 +127,20 @@ def _credentials(before: MetadataImage, after: MetadataImage) -> Iterator[Any]:
         RemoveUserScramCredentialRecord,
     )
 
-    for user, mechanism in before.scram.keys() - after.scram.keys():
+    for user, mechanism in _gone(before.scram, after.scram):
         yield RemoveUserScramCredentialRecord(name=user, mechanism=mechanism)
     yield from (after.scram[key] for key in _changed(before.scram, after.scram) if key in after.scram)
-    for acl_id in before.acls.keys() - after.acls.keys():
+    for acl_id in _gone(before.acls, after.acls):
         yield RemoveAccessControlEntryRecord(id=acl_id)
     yield from (after.acls[key] for key in _changed(before.acls, after.acls) if key in after.acls)
-    for token_id in before.tokens.keys() - after.tokens.keys():
+    for token_id in _gone(before.tokens, after.tokens):
         yield RemoveDelegationTokenRecord(token_id=token_id)
     yield from (after.tokens[key] for key in _changed(before.tokens, after.tokens) if key in after.tokens)
+
+
+def _gone(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> list[Any]:
+    """The keys that are no longer there."""
+    return sorted(key for key in before if key not in after)
 
 
 def _changed(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> list[Any]:
