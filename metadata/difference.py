@@ -104,9 +104,7 @@ def _configs(before: ConfigsImage, after: ConfigsImage) -> Iterator[Any]:
     for resource_type, resource_name in {*before.by_resource, *after.by_resource}:
         old, new = before.of(resource_type, resource_name), after.of(resource_type, resource_name)
         for name in _changed(old, new):
-            yield ConfigRecord(
-                resource_type=resource_type, resource_name=resource_name, name=name, value=new.get(name)
-            )
+            yield ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=new.get(name))
 
 
 def _quotas(before: Map[QuotaKey, Map[str, float]], after: Map[QuotaKey, Map[str, float]]) -> Iterator[Any]:

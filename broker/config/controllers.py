@@ -65,9 +65,7 @@ def broken_cluster_rules(config: BrokerConfig) -> Iterator[str]:
                 f"{_VOTERS}: expected other nodes than this, node {config.node_id}, since process.roles is broker alone"
             )
     yield from _listener_rules(config)
-    heartbeat, session = (
-        config.integer(f"broker.{key}.ms") for key in ("heartbeat.interval", "session.timeout")
-    )
+    heartbeat, session = (config.integer(f"broker.{key}.ms") for key in ("heartbeat.interval", "session.timeout"))
     if 2 * heartbeat > session:
         yield (
             f"broker.heartbeat.interval.ms = {heartbeat}: expected at most half of broker.session.timeout.ms, {session}"
@@ -108,11 +106,11 @@ def broken_listener_rules(config: BrokerConfig, listeners: Listeners) -> Iterato
     name = inter_broker_listener(config)
     advertised = [listener.name for listener in listeners.advertised]
     if name not in advertised:
-        yield f"inter.broker.listener.name = {name!r}: expected one of the advertised listeners, {', '.join(advertised)}"
+        shown = ", ".join(advertised)
+        yield f"inter.broker.listener.name = {name!r}: expected one of the advertised listeners, {shown}"
 
 
 def inter_broker_listener(config: BrokerConfig) -> str:
     """The name of the listener that brokers use among themselves."""
     name = config.optional_string("inter.broker.listener.name")
     return (config.string("security.inter.broker.protocol") if name is None else name).upper()
-

@@ -12,8 +12,8 @@ CLUSTER_DEFS: tuple[ConfigDef, ...] = (
         "controller.quorum.bootstrap.servers",
         LIST,
         (),
-        "Controllers of the cluster, as `host:port`, with which to begin. A node with `process.roles=broker`, for which "
-        "these or `controller.quorum.voters` are set, is a broker of that cluster.",
+        "Controllers of the cluster, as `host:port`, with which to begin. A node with `process.roles=broker`, for "
+        "which these or `controller.quorum.voters` are set, is a broker of that cluster.",
     ),
     ConfigDef(
         "controller.quorum.voters",

@@ -9,7 +9,13 @@ INT, LONG, BOOLEAN, STRING = ConfigType.INT, ConfigType.LONG, ConfigType.BOOLEAN
 CLUSTER = UpdateMode.CLUSTER_WIDE
 
 NODE_DEFS: tuple[ConfigDef, ...] = (
-    ConfigDef("node.id", INT, 1, "Id of this node; the same as `broker.id` if both are set. To be set in a cluster.", at_least(0)),
+    ConfigDef(
+        "node.id",
+        INT,
+        1,
+        "Id of this node; the same as `broker.id` if both are set. To be set in a cluster.",
+        at_least(0),
+    ),
     ConfigDef("broker.id", INT, -1, "Older name of `node.id`; -1 is unset."),
     ConfigDef(
         "process.roles",
