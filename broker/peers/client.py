@@ -95,8 +95,8 @@ class PeerClient:
     async def send(self, call: Call[T], timeout_ms: float | None = None) -> T:
         """Send a request and return its answer, in the highest version that both nodes speak.
 
-        `timeout_ms` (default: `request_timeout_ms`) is for all of it, back-off and connecting included. Raises PeerError.
-        Cancelling ends only the wait: the request may have been handled.
+        `timeout_ms` (default: `request_timeout_ms`) is for all of it, back-off and connecting included. Cancelling ends
+        only the wait: the request may have been handled. Raises PeerError.
         """
         limit_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
         connection = self._connection
