@@ -207,7 +207,4 @@ class Node:
 
 def close_logs(logs: LogManager, metadata: StandaloneMetadata) -> None:
     """Flush and close the logs. Blocking, any thread."""
-    try:
-        logs.checkpoint_high_watermarks(lambda one: one.log_end_offset)
-    finally:
-        logs.close(metadata.broker_epoch)
+    logs.close(metadata.broker_epoch)

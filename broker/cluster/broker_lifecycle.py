@@ -28,7 +28,7 @@ from uuid import UUID
 import structlog
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.controller_channel import ControllerChannel, NoControllerError
+from broker.cluster.controller_channel import ControllerChannel
 from broker.cluster.served_features import SERVED_FEATURES
 from broker.peers.call import entity_call
 from broker.peers.errors import PeerError
@@ -136,7 +136,7 @@ class BrokerLifecycle:
             left_ms = deadline - self._clock.monotonic_ms()
             try:
                 answer = await self._channel.send(entity_call(_registration(identity)), max(left_ms, 1))
-            except (NoControllerError, PeerError) as error:
+            except PeerError as error:
                 raise RegistrationError(f"node {identity.node_id} could not be registered: {error}") from error
             if answer.error_code is ErrorCode.none:
                 break
@@ -204,7 +204,7 @@ class BrokerLifecycle:
         while self.state is not State.GONE:
             try:
                 answer = await self._channel.send(entity_call(self._heartbeat(), lowest=1), self._intervals.session_ms)
-            except (NoControllerError, PeerError) as error:
+            except PeerError as error:
                 logger.warning("heartbeat not answered", error=str(error))
             else:
                 self._answered(answer)

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.controller_channel import ControllerChannel, NoControllerError
+from broker.cluster.controller_channel import ControllerChannel
 from broker.cluster.controller_port import Asked
 from broker.peers.call import Call, entity_call
 from broker.peers.errors import PeerError, PeerVersionError
 from controller.decision import Decision, Surroundings
 from metadata.image import MetadataImage
-from protocol.errors import KafkaError, Timeout, UnknownServerError, UnsupportedVersion, error_of
+from protocol.errors import KafkaError, Timeout, UnknownServerError, UnsupportedVersion, type_by_code
 from protocol.messages import request_class, response_class
 from protocol.primitives import INT32, DecodeError
 from protocol.schema import Entity
@@ -60,15 +60,16 @@ class ForwardingController:
             return await self._channel.send(call, FORWARDING_TIMEOUT_MS)
         except PeerVersionError as error:
             raise UnsupportedVersion(str(error)) from error
-        except (NoControllerError, PeerError) as error:
+        except PeerError as error:
             raise Timeout(str(error)) from error
 
     async def _forward(self, asked: Asked, request: Entity | None) -> Any:
         from kio.schema.envelope.v0 import EnvelopeRequest
 
         embedded = _embedded(asked, request)
+        client_id = None if asked.client_id is None else asked.client_id.encode()
         envelope = EnvelopeRequest(
-            request_data=embedded.frame(asked.version, asked.correlation_id, asked.client_id)[INT32.size :],
+            request_data=embedded.frame(asked.version, asked.correlation_id, client_id)[INT32.size :],
             request_principal=_principal(asked.connection.principal),
             client_host_address=_address(asked.connection.client_host),
         )
@@ -125,4 +126,4 @@ def _address(host: str) -> bytes:
 def _refused(code: ErrorCode) -> KafkaError:
     if code is ErrorCode.unsupported_version:
         return UnsupportedVersion("The controller does not serve this request in this version.")
-    return error_of(code)
+    return type_by_code[code]()

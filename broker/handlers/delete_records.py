@@ -20,7 +20,7 @@ from kio.schema.errors import ErrorCode
 from broker.request_context import RequestContext
 from metadata.topic_names import INTERNAL_TOPICS
 from protocol.durations import ZERO
-from protocol.errors import InvalidTopic, KafkaError, KafkaStorage, UnknownTopicOrPartition
+from protocol.errors import InvalidTopic, KafkaError, KafkaStorage
 from protocol.topic_partition import PartitionKey, TopicPartition, by_topic
 
 if TYPE_CHECKING:
@@ -53,9 +53,7 @@ async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRe
 
 
 def _partition(ctx: RequestContext, name: str, index: int) -> Partition:
-    partition = ctx.replicas.get(name, index)
-    if partition is None:
-        raise UnknownTopicOrPartition
+    partition = ctx.replicas.find(name, index)
     if name in INTERNAL_TOPICS:
         raise InvalidTopic(f"Cannot delete records of internal topic {name}")
     return partition

@@ -19,6 +19,7 @@ from storage.append_types import AppendOrigin, LogConfig
 from storage.log.retention import delete_old_segments
 from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import Fault
+from tests.unit.broker.partitions import alone, state
 from tests.unit.storage.cleaner.cleaning import end_txn, keyed, put, records
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents
 
@@ -46,8 +47,8 @@ def produce(partition: Partition, data: memoryview) -> None:
 
 
 def led(topic: str, log: UnifiedLog) -> Partition:
-    partition = Partition(topic, TOPIC_ID, 0, log, 0, lambda _: None)
-    partition.lead(0)
+    partition = Partition(topic, TOPIC_ID, 0, log, lambda _: None, alone(log.services.clock))
+    partition.lead(state())
     return partition
 
 
