@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from broker.cluster.node_metadata import NodeMetadata
 from broker.cluster.publisher import Follower
-from broker.cluster.standalone import StandaloneMetadata
 from broker.config.listeners import Listener
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.monitoring.loop_lag import LoopLag
@@ -55,7 +55,7 @@ class Node:
         self,
         base: Base,
         services: Services,
-        metadata: StandaloneMetadata,
+        metadata: NodeMetadata,
         dispatcher: Dispatcher,
         server: Server,
         bound: Bound,
@@ -175,6 +175,7 @@ class Node:
         self.state.not_ready = "stopping"
         self.cluster.auto_topics.stopping = True
         logger.info("stopping")
+        await self.metadata.leave()
         self._loop_lag.stop()
         self.replicas.stop_waits()
         self._hanging.stop()
@@ -205,6 +206,6 @@ class Node:
             self.replicas.logs.unclean.add(self.metadata.folder)
 
 
-def close_logs(logs: LogManager, metadata: StandaloneMetadata) -> None:
+def close_logs(logs: LogManager, metadata: NodeMetadata) -> None:
     """Flush and close the logs. Blocking, any thread."""
     logs.close(metadata.broker_epoch)

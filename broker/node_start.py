@@ -11,20 +11,19 @@ from uuid import UUID
 
 from broker import process
 from broker.cluster.auto_create import AutoTopicCreation
-from broker.cluster.config_schema import NodeConfigSchema
-from broker.cluster.controller_port import OwnController
 from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.node_metadata import NodeMetadata
 from broker.cluster.producer_ids import ProducerIds
-from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
 from broker.config.current import CurrentConfig
-from broker.config.listeners import Listener, Listeners
+from broker.config.listeners import Listeners
 from broker.config.start_topics import parse_start_topics
 from broker.config.topic_config import log_config
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.hosted import Host
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
+from broker.metadata_opening import NO_CLUSTER_ID, cluster_access, joining, open_metadata
 from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.metrics import Metrics
 from broker.network.dispatch import Dispatcher
@@ -38,10 +37,6 @@ from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
 from broker.request_context import RequestContext
 from broker.services import Cluster, Coordinators, Local, Services
-from controller.brokers import Registration
-from controller.decision import Surroundings
-from protocol import uuids
-from protocol.metadata.brokers import Endpoint
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import LogServices
@@ -50,15 +45,6 @@ from timing.wheel import TimingWheel
 
 if TYPE_CHECKING:
     from broker.monitoring.http import HttpServer
-
-PLAINTEXT = 0
-"""The number of the security protocol in a registration."""
-
-NO_METADATA = (
-    "there is no metadata in {}, the first folder of log.dirs. Name the folder first that has __cluster_metadata-0, "
-    "or restore it; otherwise all partitions would become strays."
-)
-"""After a change of the order of `log.dirs`, say, or if the first folder's disk is not mounted."""
 
 
 async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -> Node:
@@ -71,7 +57,7 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         base = _base(config, seams)
         dirs = _lock_folders(base, undo)
         http = await _bind_http(base, undo)
-        metadata = await _read_metadata(base, dirs, undo)
+        metadata = await open_metadata(base, dirs, undo)
         limits = _open_limits(base, metadata.cache)
         replicas = await _open_replicas(base, dirs, metadata, undo)
         services = _services(base, dirs, metadata, replicas, limits)
@@ -86,11 +72,12 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         dispatcher = Dispatcher(new_request, base.metrics, seams.clock, limits.throttling)
         server = Server(base.current, seams.clock, base.wheel, limits.connection_rates, dispatcher)
         bound = await _bind(server, listeners, undo)
-        await _register(base, dirs, metadata, bound.advertised)
+        await _join(base, dirs, metadata, bound)
         await replicas.start()
         hanging = _start_coordinators(services, undo)
         node = Node(base, services, metadata, dispatcher, server, bound, limits.connection_rates, hanging, http)
         node.follow_metadata()
+        await metadata.enter()
         topics = parse_start_topics(base.current.config.string("odradek.create.topics"))
         await services.cluster.auto_topics.create_at_start(topics)
         await server.serve()
@@ -123,6 +110,7 @@ def _lock_folders(base: Base, undo: AsyncExitStack) -> LogDirs:
         new_id=base.new_id,
         now_ms=base.seams.clock.wall_ms(),
         cluster_id=config.optional_string("odradek.cluster.id"),
+        unknown_cluster=NO_CLUSTER_ID if config.is_in_cluster else None,
     )
     undo.callback(dirs.unlock)
     return dirs
@@ -143,26 +131,6 @@ async def _bind_http(base: Base, undo: AsyncExitStack) -> HttpServer | None:
     return http
 
 
-async def _read_metadata(base: Base, dirs: LogDirs, undo: AsyncExitStack) -> StandaloneMetadata:
-    """Read the metadata log; from here on the dynamic configurations count.
-
-    Raises LogDirError if there are partitions and no metadata: they would all become strays.
-    """
-    current = base.current
-    around = Surroundings(NodeConfigSchema(lambda: current.config), base.new_id, base.node_id, base.state.is_offline)
-    folder = dirs.dirs[0]
-    directory_id = uuids.from_text(folder.directory_id)
-    metadata = await StandaloneMetadata.open(
-        base.log_services, folder.path, base.node_id, directory_id, MetadataCache(), around, clean=folder.clean
-    )
-    undo.push_async_callback(metadata.log.close)
-    if metadata.is_new:
-        dirs.require_no_partitions(NO_METADATA.format(folder.path))
-    metadata.log.on_failure = base.state.cannot_go_on
-    current.config = current.config.with_dynamic(*metadata.cache.broker_configs(base.node_id))
-    return metadata
-
-
 @dataclass(frozen=True, slots=True)
 class _Limits:
     """What holds clients back."""
@@ -180,9 +148,7 @@ def _open_limits(base: Base, cache: MetadataCache) -> _Limits:
     return _Limits(throttling, connection_rates)
 
 
-async def _open_replicas(
-    base: Base, dirs: LogDirs, metadata: StandaloneMetadata, undo: AsyncExitStack
-) -> ReplicaManager:
+async def _open_replicas(base: Base, dirs: LogDirs, metadata: NodeMetadata, undo: AsyncExitStack) -> ReplicaManager:
     """Open the logs of all partitions; they are not hosted before the node leads them."""
     current, cache, workers = base.current, metadata.cache, base.seams.workers
 
@@ -213,18 +179,18 @@ async def _open_replicas(
         base.wheel,
         base.new_id,
         base.metrics.topic_deleted,
+        cluster_access(base, metadata),
     )
     base.state.replicas = replicas
-    base.state.folder_checks = FolderChecks(logs, [metadata.log.log], process.require_spare_descriptor)
+    base.state.folder_checks = FolderChecks(
+        logs, [] if metadata.log is None else [metadata.log.log], process.require_spare_descriptor
+    )
     return replicas
 
 
-def _services(
-    base: Base, dirs: LogDirs, metadata: StandaloneMetadata, replicas: ReplicaManager, limits: _Limits
-) -> Services:
+def _services(base: Base, dirs: LogDirs, metadata: NodeMetadata, replicas: ReplicaManager, limits: _Limits) -> Services:
     current, cache, seams = base.current, metadata.cache, base.seams
-    controller = OwnController(metadata.controller)
-    auto_topics = AutoTopicCreation(current, cache, controller)
+    auto_topics = AutoTopicCreation(current, cache, metadata.port)
     host = Host(current, cache, auto_topics, seams.random, seams.clock, base.wheel, replicas)
     groups = GroupCoordinator(host)
     producer_ids = ProducerIds(metadata.allocate_producer_ids)
@@ -243,7 +209,7 @@ def _services(
     )
     return Services(
         Cluster(dirs.cluster_id, cache, metadata.log, auto_topics),
-        controller,
+        metadata.port,
         replicas,
         Coordinators(groups, transactions, producer_ids),
         local,
@@ -257,24 +223,10 @@ async def _bind(server: Server, listeners: Listeners, undo: AsyncExitStack) -> B
     return Bound(listeners.with_ports(server.bound), listeners.resolve(server.bound, socket.gethostname()))
 
 
-async def _register(base: Base, dirs: LogDirs, metadata: StandaloneMetadata, advertised: dict[str, Listener]) -> None:
-    config = base.current.config
-    await metadata.lead(
-        Registration(
-            base.node_id,
-            base.new_id(),
-            [
-                Endpoint(name=name, host=address.host, port=address.port, security_protocol=PLAINTEXT)
-                for name, address in advertised.items()
-            ],
-            (),
-            config.optional_string("broker.rack"),
-            [uuids.from_text(log_dir.directory_id) for log_dir in dirs.dirs if log_dir.directory_id],
-        ),
-        config.integer("min.insync.replicas"),
-    )
+async def _join(base: Base, dirs: LogDirs, metadata: NodeMetadata, bound: Bound) -> None:
+    await metadata.join(joining(base, dirs, bound.advertised))
     # At the first start the registration has set what holds for the cluster.
-    base.current.config = config.with_dynamic(*metadata.cache.broker_configs(base.node_id))
+    base.current.config = base.current.config.with_dynamic(*metadata.cache.broker_configs(base.node_id))
 
 
 def _start_coordinators(services: Services, undo: AsyncExitStack) -> HangingTransactions:
@@ -284,5 +236,6 @@ def _start_coordinators(services: Services, undo: AsyncExitStack) -> HangingTran
         coordinator.start()
     hanging = HangingTransactions(transactions, groups.runtime, services.replicas, services.local.clock)
     undo.callback(hanging.stop)
-    hanging.start()
+    if not services.local.config.is_in_cluster:  # transactions of other nodes' coordinators are not known here
+        hanging.start()
     return hanging

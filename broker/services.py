@@ -24,11 +24,11 @@ from timing.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What the cluster agrees on, its log, and the creation of topics on first use."""
+    """What the cluster agrees on, its log (None if that is other nodes'), and the creation of topics on first use."""
 
     id: str
     cache: MetadataCache
-    metadata_log: MetadataLog
+    metadata_log: MetadataLog | None
     auto_topics: AutoTopicCreation
 
 

@@ -175,13 +175,13 @@ class BrokerLifecycle:
         def is_over() -> bool:
             now_ms = self._clock.monotonic_ms()
             return (
-                self.state is State.GONE
+                self._is_gone
                 or now_ms - max(begun_ms, self._answered_ms) > self._intervals.session_ms
                 or now_ms - begun_ms > LONGEST_LEAVING_MS
             )
 
         await self._until(is_over)
-        if self.state is not State.GONE:
+        if not self._is_gone:
             logger.warning("controlled shutdown given up: the controller does not answer, or leaders have not moved")
 
     async def stop(self) -> None:
@@ -201,7 +201,7 @@ class BrokerLifecycle:
     # -- heartbeats
 
     async def _beat(self) -> None:
-        while self.state is not State.GONE:
+        while not self._is_gone:
             try:
                 answer = await self._channel.send(entity_call(self._heartbeat(), lowest=1), self._intervals.session_ms)
             except PeerError as error:
@@ -209,8 +209,12 @@ class BrokerLifecycle:
             else:
                 self._answered(answer)
             self._changed.set()
-            if self.state is not State.GONE:
+            if not self._is_gone:
                 await self._pause()
+
+    @property
+    def _is_gone(self) -> bool:
+        return self.state is State.GONE
 
     async def _pause(self) -> None:
         leaving = self.state is State.LEAVING

@@ -51,13 +51,17 @@ class ForwardingController:
 
         Raises Timeout if no controller answers, UnsupportedVersion if it does not serve the request.
         """
-        response = await (self.send(entity_call(request)) if asked is None else self._forward(asked, request))
-        return response  # type: ignore[no-any-return]  # of the API, as the decision's would be
+        response: R = await (self.ask(request) if asked is None else self._forward(asked, request))
+        return response
 
-    async def send(self, call: Call[R]) -> R:
-        """The active controller's answer. Raises Timeout, UnsupportedVersion."""
+    def close(self) -> None:
+        """Ask no more; what is in flight or waits fails."""
+        self._channel.close()
+
+    async def ask(self, request: Entity) -> Any:
+        """The active controller's answer to what this node asks by itself. Raises Timeout, UnsupportedVersion."""
         try:
-            return await self._channel.send(call, FORWARDING_TIMEOUT_MS)
+            return await self._channel.send(entity_call(request, lowest=0), FORWARDING_TIMEOUT_MS)
         except PeerVersionError as error:
             raise UnsupportedVersion(str(error)) from error
         except PeerError as error:
@@ -69,11 +73,11 @@ class ForwardingController:
         embedded = _embedded(asked, request)
         client_id = None if asked.client_id is None else asked.client_id.encode()
         envelope = EnvelopeRequest(
-            request_data=embedded.frame(asked.version, asked.correlation_id, client_id)[INT32.size :],
+            request_data=bytes(embedded.frame(asked.version, asked.correlation_id, client_id)[INT32.size :]),
             request_principal=_principal(asked.connection.principal),
             client_host_address=_address(asked.connection.client_host),
         )
-        answer = await self.send(entity_call(envelope))
+        answer = await self.ask(envelope)
         if answer.error_code is not ErrorCode.none:
             raise _refused(answer.error_code)
         try:

@@ -19,6 +19,8 @@ from uuid import UUID
 import structlog
 
 from broker.cluster import earlier_store
+from broker.cluster.controller_port import Controller, OwnController
+from broker.cluster.node_metadata import Joining
 from broker.cluster.publisher import MetadataPublisher
 from controller import brokers, producer_ids
 from controller.brokers import Registration
@@ -109,6 +111,18 @@ class StandaloneMetadata:
         return cls(services, folder, log, read, cache, around)
 
     @property
+    def port(self) -> Controller:
+        return OwnController(self.controller)
+
+    @property
+    def on_failure(self) -> Callable[[str], None]:
+        return self.log.on_failure
+
+    @on_failure.setter
+    def on_failure(self, callback: Callable[[str], None]) -> None:
+        self.log.on_failure = callback
+
+    @property
     def broker_epoch(self) -> int:
         """The epoch of this run, or of the last one as long as this run is not in the log; -1 for none."""
         broker = self.controller.image.cluster.brokers.get(self.controller.around.node_id)
@@ -135,6 +149,16 @@ class StandaloneMetadata:
             logger.warning("no room for the metadata log; changes are refused", error=error.message)
             self.controller.refusal = error
             self._register_for_now(registration)
+
+    async def join(self, joining: Joining) -> None:
+        """See `NodeMetadata.join`."""
+        await self.lead(joining.registration, joining.min_insync_replicas)
+
+    async def enter(self) -> None:
+        """Nobody else has to allow it."""
+
+    async def leave(self) -> None:
+        """Nobody else could take over."""
 
     async def retry(self) -> None:
         """Lead, if there was no room for it before; for a periodic job."""
