@@ -36,6 +36,7 @@ from broker.stopping import Stopped  # noqa: E402
 from protocol.errors import KafkaError  # noqa: E402
 from storage.files import OsFileSystem  # noqa: E402
 from storage.folders.log_dirs import LogDirError  # noqa: E402
+from storage.unsynced_files import UnsyncedFileSystem  # noqa: E402
 from storage.workers import ThreadWorkers  # noqa: E402
 from timing.clock import SystemClock  # noqa: E402
 
@@ -62,6 +63,7 @@ def main() -> None:
     help="Read this server.properties file; may be repeated, a later one overrides an earlier one.",
 )
 @click.option("--control", metavar="HOST:PORT", help="Open the control interface of the test kit; port 0: a free one.")
+@click.option("--profile", metavar="NAME", help="Settings for a purpose: dev, test or kafka (Kafka's defaults).")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set one configuration; may be repeated.")
 @click.option("--ready-fd", type=int, help="Write one JSON line to this descriptor once the broker serves.")
 @click.option("--ready-file", metavar="FILE", help="Write the same line to this file, which health checks read.")
@@ -70,6 +72,7 @@ def main() -> None:
 def serve(
     config_files: tuple[str, ...],
     control: str | None,
+    profile: str | None,
     settings: tuple[str, ...],
     ready_fd: int | None,
     ready_file: str | None,
@@ -83,6 +86,8 @@ def serve(
     try:
         if control is not None:
             settings = (f"odradek.control={control}", *settings)
+        if profile is not None:
+            settings = (f"odradek.profile={profile}", *settings)
         files = [(name, Path(name).read_text("iso-8859-1")) for name in config_files]
         loaded = load(files, os.environ, settings)
     except ConfigurationError as error:
@@ -148,7 +153,8 @@ def _run(loop: str, begin: Callable[[], Coroutine[Any, Any, int]]) -> None:
 async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, parent: Parent | None) -> int:
     loop = asyncio.get_running_loop()
     workers = ThreadWorkers(loop)
-    seams = Seams(SystemClock(loop), OsFileSystem(), workers, random.SystemRandom())
+    fs = OsFileSystem() if loaded.config.syncs else UnsyncedFileSystem()
+    seams = Seams(SystemClock(loop), fs, workers, random.SystemRandom())
     logging.log_loop_exceptions(loop)
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):

@@ -29,6 +29,7 @@ from metadata.image import MetadataImage
 from storage.folders.log_manager import LogManager
 
 if TYPE_CHECKING:
+    from broker.journal.journal import Journal
     from broker.monitoring.http import HttpServer
 
 logger = structlog.get_logger(__name__)
@@ -76,6 +77,7 @@ class Node:
         self.server = server
         self.bound = bound
         self.connection_rates = connection_rates
+        self.journal: Journal | None = None  # only where there is a control interface
         self._base = base
         self._hanging = hanging
         self._http = http

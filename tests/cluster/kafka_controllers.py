@@ -101,7 +101,11 @@ class KafkaControllers:
     def active(self) -> int:
         """The id of the active controller, as a controller says."""
         said = tool(
-            "org.apache.kafka.tools.MetadataQuorumCommand", "--bootstrap-controller", self.bootstrap, "describe", "--status"
+            "org.apache.kafka.tools.MetadataQuorumCommand",
+            "--bootstrap-controller",
+            self.bootstrap,
+            "describe",
+            "--status",
         )
         line = next(line for line in said.splitlines() if line.startswith("LeaderId:"))
         return int(line.split()[1])
@@ -117,9 +121,7 @@ class KafkaControllers:
             f"log.dirs={self.folder / str(node_id)}\n"
         )
         features = [part for feature in self._features for part in ("--feature", feature)]
-        tool(
-            "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties(node_id)), *features
-        )
+        tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties(node_id)), *features)
 
     def _await(self, node_id: int) -> None:
         deadline = time.monotonic() + READY_SECONDS
