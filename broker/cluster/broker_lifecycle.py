@@ -38,6 +38,8 @@ from timing.clock import Clock
 logger = structlog.get_logger(__name__)
 
 RETRY_REGISTRATION_MS = 500
+HEARTBEATS_MISSED = 2
+"""After so many intervals without an answer a heartbeat is given up, and the next one says what holds by then."""
 LEAVING_INTERVAL_MS = 100
 """Time between heartbeats while the controller moves leaders away."""
 LONGEST_LEAVING_MS = 5 * 60 * 1000
@@ -174,11 +176,8 @@ class BrokerLifecycle:
 
         def is_over() -> bool:
             now_ms = self._clock.monotonic_ms()
-            return (
-                self._is_gone
-                or now_ms - max(begun_ms, self._answered_ms) > self._intervals.session_ms
-                or now_ms - begun_ms > LONGEST_LEAVING_MS
-            )
+            lapsed = now_ms - self._answered_ms > self._intervals.session_ms
+            return self._is_gone or lapsed or now_ms - begun_ms > LONGEST_LEAVING_MS
 
         await self._until(is_over)
         if not self._is_gone:
@@ -203,7 +202,9 @@ class BrokerLifecycle:
     async def _beat(self) -> None:
         while not self._is_gone:
             try:
-                answer = await self._channel.send(entity_call(self._heartbeat(), lowest=1), self._intervals.session_ms)
+                answer = await self._channel.send(
+                    entity_call(self._heartbeat(), lowest=1), self._intervals.heartbeat_ms * HEARTBEATS_MISSED
+                )
             except PeerError as error:
                 logger.warning("heartbeat not answered", error=str(error))
             else:
