@@ -23,6 +23,7 @@ from broker import logging, process  # noqa: E402
 from broker.cluster.earlier_entries import CorruptMetadataError  # noqa: E402
 from broker.config.broker_config import ConfigurationError  # noqa: E402
 from broker.config.sources import Loaded, load  # noqa: E402
+from broker.control.server import ControlServer  # noqa: E402
 from broker.network.server import ListenError  # noqa: E402
 from broker.node import Node  # noqa: E402
 from broker.node_start import start_node  # noqa: E402
@@ -58,6 +59,7 @@ def main() -> None:
     type=click.Path(exists=True, dir_okay=False),
     help="Read this server.properties file; may be repeated, a later one overrides an earlier one.",
 )
+@click.option("--control", metavar="HOST:PORT", help="Open the control interface of the test kit; port 0: a free one.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set one configuration; may be repeated.")
 @click.option("--ready-fd", type=int, help="Write one JSON line to this descriptor once the broker serves.")
 @click.option("--ready-file", metavar="FILE", help="Write the same line to this file, which health checks read.")
@@ -65,6 +67,7 @@ def main() -> None:
 @click.option("--remove-with-parent", metavar="FOLDER", help="Then also remove this folder, at the end.")
 def serve(
     config_files: tuple[str, ...],
+    control: str | None,
     settings: tuple[str, ...],
     ready_fd: int | None,
     ready_file: str | None,
@@ -76,6 +79,8 @@ def serve(
     if ready_fd is not None and not process.is_open(ready_fd):
         raise click.BadParameter(f"descriptor {ready_fd} is not open", param_hint="--ready-fd")
     try:
+        if control is not None:
+            settings = (f"odradek.control={control}", *settings)
         files = [(name, Path(name).read_text("iso-8859-1")) for name in config_files]
         loaded = load(files, os.environ, settings)
     except ConfigurationError as error:
@@ -156,6 +161,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
     process.reuse_freed_memory()
     process.share_the_interpreter()
     try:
+        control = ControlServer.of(loaded.config)
         starting = asyncio.ensure_future(start_node(loaded.config, loaded.listeners, seams))
         if not await process.unless_stopped(starting, stop, seams.clock, START_PATIENCE_MS):
             logger.warning("stopped during startup; the next start recovers the logs again")
@@ -177,8 +183,12 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         await node.stop()
         return 1
     process.exempt_loaded_modules_from_collection()
-    ready.tell(node, http_port)
+    ready.tell(node, http_port, None if control is None else control.url)
+    if control is not None:
+        control.begin(node)
     await process.first_of(stop, node.state.unusable)
+    if control is not None:
+        await control.stop()
     return await _stop(node, workers)
 
 

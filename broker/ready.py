@@ -21,7 +21,8 @@ class Ready:
     """Writes one JSON line to a descriptor, to a file, or to both.
 
     The line has `listeners` (the advertised host:port by listener), `bound` (as the setting `listeners`, with the ports
-    that were opened), `http` (the port, null if it is off), `http_host` and `pid`.
+    that were opened), `http` (the port, null if it is off), `http_host`, `control` (the address of the control
+    interface, null if it is off) and `pid`.
     """
 
     def __init__(self, descriptor: int | None, path: str | None) -> None:
@@ -31,9 +32,9 @@ class Ready:
             with contextlib.suppress(OSError):
                 os.unlink(path)
 
-    def tell(self, node: Node, http_port: int | None) -> None:
+    def tell(self, node: Node, http_port: int | None, control_url: str | None = None) -> None:
         """Write the line; a failure is only logged."""
-        line = json.dumps(_line(node, http_port)) + "\n"
+        line = json.dumps(_line(node, http_port, control_url)) + "\n"
         if self._descriptor is not None:
             try:
                 with os.fdopen(self._descriptor, "w", closefd=self._descriptor > STDERR) as stream:
@@ -50,7 +51,7 @@ class Ready:
                 logger.warning("ready line not written", path=self._path, error=str(error))
 
 
-def _line(node: Node, http_port: int | None) -> dict[str, object]:
+def _line(node: Node, http_port: int | None, control_url: str | None) -> dict[str, object]:
     listeners = {}
     for name, address in node.bound.advertised.items():
         host = f"[{address.host}]" if ":" in address.host else address.host
@@ -61,5 +62,6 @@ def _line(node: Node, http_port: int | None) -> dict[str, object]:
         "bound": node.bound.listeners,
         "http": http_port,
         "http_host": node.local.config.string("odradek.http.host"),
+        "control": control_url,
         "pid": os.getpid(),
     }

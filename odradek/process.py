@@ -17,6 +17,8 @@ from types import TracebackType
 from typing import Self
 
 from odradek import location, workplace
+from odradek.control import ControlClient
+from odradek.controls import Controls
 
 LOG_LINES_SHOWN = 30
 SETTINGS_IN_ENVIRONMENT = ("KAFKA_", "ODRADEK_", "CLUSTER_ID")
@@ -26,6 +28,7 @@ SETTINGS_IN_ENVIRONMENT = ("KAFKA_", "ODRADEK_", "CLUSTER_ID")
 FOR_TESTS = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
     "odradek.http.port": "-1",
+    "odradek.control": "127.0.0.1:0",
     "group.initial.rebalance.delay.ms": "0",
 }
 """What a broker for tests has other than Kafka's defaults, and Kafka's quickstart file too, for the last."""
@@ -35,7 +38,7 @@ class BrokerStartError(RuntimeError):
     """The broker ended, or was not ready in time; the message contains the end of its log."""
 
 
-class Broker:
+class Broker(Controls):
     """One broker on loopback, on a port that the system chooses, with a temporary data folder unless one is given.
 
     HTTP is off unless `odradek.http.port` is set (0: a port that the system chooses). A new group's first rebalance
@@ -75,6 +78,7 @@ class Broker:
         self._closed = False
         self._listeners: dict[str, str] = {}
         self._http_port: int | None = None
+        self._control: ControlClient | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -92,6 +96,12 @@ class Broker:
     def http_port(self) -> int | None:
         """The port of `/metrics` and `/healthz`; None if HTTP is off."""
         return self._http_port
+
+    @property
+    def control(self) -> ControlClient:
+        if self._control is None:
+            raise RuntimeError("the broker has no control interface: it was never started, or odradek.control is empty")
+        return self._control
 
     @property
     def running(self) -> bool:
@@ -228,10 +238,16 @@ class Broker:
         ready = json.loads(line)
         self._listeners = ready["listeners"]
         self._http_port = ready["http"]
+        self._control = self._control_client(ready["control"])
         # The next start uses the ports that this one was given.
         if self._http_port is not None:
             self._settings["odradek.http.port"] = str(self._http_port)
         self._settings["listeners"] = ready["bound"]
+
+    def _control_client(self, url: str | None) -> ControlClient | None:
+        if self._control is not None:
+            self._control.close()
+        return None if url is None else ControlClient(url, self._settings.get("odradek.control.token"))
 
     def _advice(self) -> str:
         if self._python is None or "No module named odradek" not in self._log_end():

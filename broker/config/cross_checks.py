@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from broker.config.broker_config import BrokerConfig
+from broker.config.control_address import control_address
 from broker.config.start_topics import parse_start_topics
 from coordinator.group.consumer.assignors import ASSIGNORS
 
@@ -42,6 +43,10 @@ def _identity(config: BrokerConfig) -> Iterator[str]:
         parse_start_topics(config.string("odradek.create.topics"))
     except ValueError as error:
         yield f"odradek.create.topics: {error}"
+    try:
+        control_address(config)
+    except ValueError as error:
+        yield str(error)
     authorizer = config.static.get("authorizer.class.name", "").strip()
     if authorizer:  # a user who sets one expects requests to be authorized
         yield f"authorizer.class.name = {authorizer!r}: expected none, since requests are not authorized here"

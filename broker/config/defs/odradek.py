@@ -49,4 +49,18 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "Topics that are made at the start if they do not exist: name:partitions:replicas:cleanup.policy, of which all "
         "but the name may be left out; separated by commas. The environment's KAFKA_CREATE_TOPICS sets it too.",
     ),
+    ConfigDef(
+        "odradek.control",
+        STRING,
+        "",
+        "HOST:PORT of the control interface of the test kit (docs/testing-with-odradek.md); port 0 is a free one, and "
+        "an empty value opens none. Not for production: it injects faults and moves the clock.",
+    ),
+    ConfigDef(
+        "odradek.control.token",
+        ConfigType.PASSWORD,
+        None,
+        "What requests to the control interface must have as `Authorization: Bearer`; needed where it can be reached "
+        "from outside the machine.",
+    ),
 )

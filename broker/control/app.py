@@ -1,0 +1,102 @@
+"""The HTTP side of the control interface. Import it late and off the loop: aiohttp takes a while to load."""
+
+from __future__ import annotations
+
+import hmac
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Iterable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import structlog
+from aiohttp import web
+
+from broker.control import openapi
+from broker.control.endpoint import ControlError, Endpoint
+from broker.control.endpoints import ENDPOINTS
+from broker.node import Node
+from protocol.errors import KafkaError
+
+logger = structlog.get_logger(__name__)
+
+LARGEST_BODY_BYTES = 64 << 20
+"""Records are produced through it too."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def make_app(node: Node, token: str | None, endpoints: Iterable[Endpoint] = ENDPOINTS) -> web.Application:
+    """The app under `/control/`. With a token, each request must have it: `Authorization: Bearer TOKEN`."""
+    app = web.Application(client_max_size=LARGEST_BODY_BYTES, middlewares=[_guard(token)])
+    endpoints = tuple(endpoints)
+    for endpoint in endpoints:
+        app.router.add_route(endpoint.method, f"/control{endpoint.path}", _handler(node, endpoint))
+    described = openapi.document(endpoints, _own_version())
+    app.router.add_get("/control/openapi.json", _always(described))
+    return app
+
+
+def _guard(token: str | None) -> Any:
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if token is not None:
+            given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+            if not hmac.compare_digest(given.encode(), token.encode()):
+                return _error(ControlError("expected the header Authorization: Bearer TOKEN", status=401))
+        elif "Origin" in request.headers:
+            # A page in the user's browser can reach loopback too; it always says where it comes from.
+            return _error(ControlError("not for web pages: set odradek.control.token", status=403))
+        try:
+            return await handler(request)
+        except web.HTTPException as error:
+            return _error(ControlError(f"{request.method} {request.path}: {error.reason}", status=error.status))
+
+    return guard
+
+
+def _handler(node: Node, endpoint: Endpoint) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        try:
+            values = endpoint.check(await _body(request), {**request.match_info, **request.query})
+            answer = endpoint.answer(node, values)
+            if inspect.isawaitable(answer):
+                answer = await answer
+        except ControlError as error:
+            return _error(error)
+        except KafkaError as error:
+            return _error(ControlError(f"{error.code.name.upper()}: {error}", status=409))
+        return web.json_response(answer if answer is not None else {})
+
+    return handle
+
+
+async def _body(request: web.Request) -> dict[str, Any]:
+    text = await request.text()
+    if not text:
+        return {}
+    try:
+        body = json.loads(text)
+    except ValueError as error:
+        raise ControlError(f"the body is no JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise ControlError("the body is no JSON object")
+    return body
+
+
+def _always(value: Any) -> Handler:
+    async def handle(_request: web.Request) -> web.StreamResponse:
+        return web.json_response(value)
+
+    return handle
+
+
+def _error(error: ControlError) -> web.Response:
+    return web.json_response({"error": str(error), "parameter": error.parameter}, status=error.status)
+
+
+def _own_version() -> str:
+    try:
+        return version("odradek")
+    except PackageNotFoundError:  # run from the source tree alone
+        return "0"

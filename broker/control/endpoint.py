@@ -1,0 +1,154 @@
+"""One endpoint of the control interface: what it takes, and the function that answers it.
+
+The table of endpoints (`broker.control.endpoints`) is the only list of them: requests are checked against it, and the
+OpenAPI document is made of it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from broker.node import Node
+
+
+class Kind(enum.StrEnum):
+    """The type of a parameter, named as in JSON Schema."""
+
+    STRING = "string"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    ARRAY = "array"
+    OBJECT = "object"
+
+
+_PYTHON_TYPES: dict[Kind, tuple[type, ...]] = {
+    Kind.STRING: (str,),
+    Kind.INTEGER: (int,),
+    Kind.NUMBER: (int, float),
+    Kind.BOOLEAN: (bool,),
+    Kind.ARRAY: (list,),
+    Kind.OBJECT: (dict,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A value that an endpoint takes: from the path, the query or the JSON body.
+
+    Attributes:
+        choices: the accepted values, if there are only a few.
+        least: the smallest accepted number.
+    """
+
+    name: str
+    kind: Kind
+    doc: str
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+
+
+Values = dict[str, Any]
+"""The checked parameters by name; one that was not given is absent."""
+
+
+class ControlError(Exception):
+    """A request that cannot be done; `status` is that of the HTTP response.
+
+    `parameter` is the name of the parameter that is wrong, if one is.
+    """
+
+    def __init__(self, message: str, *, parameter: str | None = None, status: int = 400) -> None:
+        super().__init__(message)
+        self.parameter = parameter
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A method and a path under `/control/`, such as `/groups/{group}`.
+
+    `answer` returns what becomes the JSON of the response, None for `{}`. It raises ControlError, or KafkaError.
+    """
+
+    method: str
+    path: str
+    summary: str
+    answer: Callable[[Node, Values], Any | Awaitable[Any]]
+    parameters: tuple[Parameter, ...] = ()
+
+    def check(self, given: Mapping[str, Any], texts: Mapping[str, str]) -> Values:
+        """The values of a request: `given` has those of the body, `texts` those of path and query, as text.
+
+        Raises ControlError for an unknown parameter, a missing one, and a value of the wrong type.
+        """
+        by_name = {parameter.name: parameter for parameter in self.parameters}
+        for name in (*given, *texts):
+            if name not in by_name:
+                raise ControlError(_unknown(name, tuple(by_name)), parameter=name)
+        values = {name: _checked(by_name[name], value) for name, value in given.items() if value is not None}
+        values |= {name: _checked(by_name[name], _from_text(by_name[name], text)) for name, text in texts.items()}
+        for parameter in self.parameters:
+            if parameter.required and parameter.name not in values:
+                raise ControlError(f"{parameter.name} is missing: {parameter.doc}", parameter=parameter.name)
+        return values
+
+
+def _unknown(name: str, known: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    accepted = f"accepted are {', '.join(known)}" if known else "there are none here"
+    return f"{name} is no parameter{hint or ': ' + accepted}"
+
+
+def _checked(parameter: Parameter, value: Any) -> Any:
+    name, kind = parameter.name, parameter.kind
+    is_wrong_bool = isinstance(value, bool) and kind is not Kind.BOOLEAN
+    if is_wrong_bool or not isinstance(value, _PYTHON_TYPES[kind]):
+        raise ControlError(f"{name} = {value!r}: expected {_described(kind)}", parameter=name)
+    if parameter.choices and value not in parameter.choices:
+        expected = ", ".join(parameter.choices)
+        raise ControlError(f"{name} = {value!r}: expected one of {expected}", parameter=name)
+    if parameter.least is not None and isinstance(value, int | float) and value < parameter.least:
+        raise ControlError(f"{name} = {value!r}: expected at least {parameter.least:g}", parameter=name)
+    return value
+
+
+def _from_text(parameter: Parameter, text: str) -> Any:
+    """The value of a text in a path or a query."""
+    try:
+        match parameter.kind:
+            case Kind.INTEGER:
+                return int(text)
+            case Kind.NUMBER:
+                return float(text)
+            case Kind.BOOLEAN:
+                return {"true": True, "false": False}[text.lower()]
+            case Kind.ARRAY:
+                return text.split(",")
+            case _:
+                return text
+    except (ValueError, KeyError):
+        expected = _described(parameter.kind)
+        raise ControlError(f"{parameter.name} = {text!r}: expected {expected}", parameter=parameter.name) from None
+
+
+def _described(kind: Kind) -> str:
+    match kind:
+        case Kind.INTEGER:
+            return "a whole number"
+        case Kind.NUMBER:
+            return "a number"
+        case Kind.BOOLEAN:
+            return "true or false"
+        case Kind.ARRAY:
+            return "a list"
+        case Kind.OBJECT:
+            return "an object"
+        case _:
+            return "a text"

@@ -1,0 +1,8 @@
+"""The table of endpoints: a line for each subject, whose file has its endpoints."""
+
+from __future__ import annotations
+
+from broker.control import status
+from broker.control.endpoint import Endpoint
+
+ENDPOINTS: tuple[Endpoint, ...] = (*status.ENDPOINTS,)

@@ -1,0 +1,74 @@
+"""The port of the control interface: taken before the broker says that it serves, answered from as soon as it does."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import socket
+from typing import TYPE_CHECKING
+
+import structlog
+
+from broker.config.broker_config import BrokerConfig
+from broker.config.control_address import control_address
+from broker.network.server import ListenError
+from broker.node import Node
+
+if TYPE_CHECKING:
+    from aiohttp.web import AppRunner
+
+logger = structlog.get_logger(__name__)
+
+FINISH_S = 1.0
+"""How long a stopping server waits for responses in flight."""
+
+
+class ControlServer:
+    """Serves `/control/` on the broker's loop.
+
+    The port is open from the start, and the kernel keeps what arrives until `begin` has loaded the HTTP library in a
+    thread: so a broker starts no later for it.
+    """
+
+    def __init__(self, host: str, port: int, token: str | None) -> None:
+        """Take the port, 0 for a free one. Raises ListenError."""
+        self._token = token
+        self._loading: asyncio.Task[None] | None = None
+        self._runner: AppRunner | None = None
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            self._socket = socket.create_server((host, port), family=family)
+        except OSError as error:
+            raise ListenError(f"odradek.control = {host}:{port} cannot be opened: {error.strerror or error}") from error
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{self._socket.getsockname()[1]}"
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> ControlServer | None:
+        """The one that the configuration asks for, if any. Raises ListenError."""
+        address = control_address(config)
+        return None if address is None else cls(*address, config.optional_string("odradek.control.token"))
+
+    def begin(self, node: Node) -> None:
+        """Answer from now on."""
+        self._loading = asyncio.ensure_future(self._serve(node))
+
+    async def _serve(self, node: Node) -> None:
+        await asyncio.to_thread(importlib.import_module, "broker.control.app")
+        from aiohttp.web import AppRunner, SockSite
+
+        from broker.control.app import make_app
+
+        app = make_app(node, self._token)
+        self._runner = AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=FINISH_S)
+        await self._runner.setup()
+        await SockSite(self._runner, self._socket).start()
+        logger.info("control interface listening", url=f"{self.url}/control/")
+
+    async def stop(self) -> None:
+        """Finish the responses in flight, and close the port."""
+        if self._loading is not None:
+            await asyncio.gather(self._loading, return_exceptions=True)
+        if self._runner is not None:
+            await self._runner.cleanup()
+        self._socket.close()

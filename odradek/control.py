@@ -1,0 +1,121 @@
+"""The client of a broker's control interface: HTTP and JSON, with the standard library."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any
+
+CONNECT_TIMEOUT_S = 10.0
+ANSWER_TIMEOUT_S = 60.0
+"""How long an answer may take beyond the `timeout` that the request itself has."""
+
+
+class ControlError(RuntimeError):
+    """What the broker refused, in a sentence. `parameter` is the name of the parameter that is wrong, if one is."""
+
+    def __init__(self, message: str, *, status: int = 400, parameter: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.parameter = parameter
+
+
+class ControlUnavailableError(ControlError):
+    """The control interface does not answer: the broker is not running, or was started without it."""
+
+
+class ControlClient:
+    """Sends requests to one broker; any number of threads may use it at once."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        """`url` is `http://host:port`. Raises ValueError if it is none."""
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme != "http" or not parts.hostname or not parts.port:
+            raise ValueError(f"{url!r} is no address of a control interface: expected http://HOST:PORT")
+        self.url = f"http://{parts.netloc}"
+        self._host, self._port = parts.hostname, parts.port
+        self._headers = {"Content-Type": "application/json"}
+        if token is not None:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._idle: list[http.client.HTTPConnection] = []
+        self._lock = threading.Lock()
+
+    def get(self, path: str, **query: Any) -> Any:
+        """Ask for `/control` + `path`. A value None is left out, a list becomes text with commas."""
+        texts = {key: _as_text(value) for key, value in query.items() if value is not None}
+        return self._send("GET", f"{path}?{urllib.parse.urlencode(texts)}" if texts else path, None, query)
+
+    def post(self, path: str, **body: Any) -> Any:
+        """Have something done. A value None is left out."""
+        return self._send("POST", path, body, body)
+
+    def delete(self, path: str, **query: Any) -> Any:
+        """Remove something."""
+        texts = {key: _as_text(value) for key, value in query.items() if value is not None}
+        return self._send("DELETE", f"{path}?{urllib.parse.urlencode(texts)}" if texts else path, None, query)
+
+    def close(self) -> None:
+        """Close the idle connections; the next request opens a new one."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None, given: Mapping[str, Any]) -> Any:
+        timeout = ANSWER_TIMEOUT_S + float(given.get("timeout") or 0)
+        text = None if body is None else json.dumps({key: value for key, value in body.items() if value is not None})
+        try:
+            status, answer = self._exchange(method, f"/control{path}", text, timeout)
+        except (OSError, http.client.HTTPException) as error:
+            raise ControlUnavailableError(
+                f"the control interface at {self.url} does not answer: {error or type(error).__name__}", status=503
+            ) from error
+        values = json.loads(answer)
+        if status >= 400:
+            raise ControlError(values["error"], status=status, parameter=values.get("parameter"))
+        return values
+
+    def _exchange(self, method: str, path: str, body: str | None, timeout: float) -> tuple[int, bytes]:
+        """Status and body of the answer. A kept connection that the broker has closed is replaced."""
+        with self._lock:
+            kept = self._idle.pop() if self._idle else None
+        if kept is not None:
+            try:
+                return self._on(kept, method, path, body, timeout)
+            except (http.client.RemoteDisconnected, ConnectionError):
+                kept.close()
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=CONNECT_TIMEOUT_S)
+        return self._on(connection, method, path, body, timeout)
+
+    def _on(
+        self, connection: http.client.HTTPConnection, method: str, path: str, body: str | None, timeout: float
+    ) -> tuple[int, bytes]:
+        try:
+            if connection.sock is None:
+                connection.connect()
+            connection.sock.settimeout(timeout)
+            connection.request(method, path, body, self._headers)
+            response = connection.getresponse()
+            answer = response.read()
+        except BaseException:
+            connection.close()
+            raise
+        with self._lock:
+            self._idle.append(connection)
+        return response.status, answer
+
+
+def segment(name: str) -> str:
+    """A name as one segment of a path."""
+    return urllib.parse.quote(name, safe="")
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return str(value)
