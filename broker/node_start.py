@@ -12,6 +12,7 @@ from uuid import UUID
 from broker import process
 from broker.cluster.auto_create import AutoTopicCreation
 from broker.cluster.config_schema import NodeConfigSchema
+from broker.cluster.controller_port import OwnController
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.producer_ids import ProducerIds
 from broker.cluster.standalone import StandaloneMetadata
@@ -222,7 +223,8 @@ def _services(
     base: Base, dirs: LogDirs, metadata: StandaloneMetadata, replicas: ReplicaManager, limits: _Limits
 ) -> Services:
     current, cache, seams = base.current, metadata.cache, base.seams
-    auto_topics = AutoTopicCreation(current, cache, metadata.controller)
+    controller = OwnController(metadata.controller)
+    auto_topics = AutoTopicCreation(current, cache, controller)
     host = Host(current, cache, auto_topics, seams.random, seams.clock, base.wheel, replicas)
     groups = GroupCoordinator(host)
     producer_ids = ProducerIds(metadata.allocate_producer_ids)
@@ -241,7 +243,7 @@ def _services(
     )
     return Services(
         Cluster(dirs.cluster_id, cache, metadata.log, auto_topics),
-        metadata.controller,
+        controller,
         replicas,
         Coordinators(groups, transactions, producer_ids),
         local,

@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass
 
 from broker.cluster.auto_create import AutoTopicCreation
+from broker.cluster.controller_port import Controller
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.producer_ids import ProducerIds
 from broker.config.broker_config import BrokerConfig
@@ -17,7 +18,6 @@ from broker.monitoring.metrics import Metrics
 from broker.quotas.throttling import Throttling
 from broker.replicas.fetch_session import FetchSessionCache
 from broker.replicas.replica_manager import ReplicaManager
-from controller.local import LocalController
 from controller.quorum.metadata_log import MetadataLog
 from timing.clock import Clock
 
@@ -65,7 +65,7 @@ class Services:
     """The five."""
 
     cluster: Cluster
-    controller: LocalController
+    controller: Controller
     replicas: ReplicaManager
     coordinators: Coordinators
     local: Local

@@ -11,7 +11,7 @@ from broker.config.definition import parse_integer
 
 _ENDPOINT = r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_SERVED = ("PLAINTEXT",)
+SERVED_PROTOCOLS = ("PLAINTEXT",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Listeners:
 
 def parse_listeners(config: BrokerConfig) -> Listeners:
     """Raises ConfigurationError, naming the key, for what Kafka refuses and for an unsupported protocol."""
-    protocols = _protocol_map(config)
+    protocols = protocol_map(config)
     controllers = _names(config.optional_string("controller.listener.names"))
     every = _parse("listeners", config.string("listeners"), protocols)
     _require_distinct("listeners", config.string("listeners"), every)
@@ -79,7 +79,8 @@ def _names(text: str | None) -> frozenset[str]:
     return frozenset(name.upper() for name in split_list(text or ""))
 
 
-def _protocol_map(config: BrokerConfig) -> dict[str, str]:
+def protocol_map(config: BrokerConfig) -> dict[str, str]:
+    """The security protocol of each listener by name, both in capitals. Raises ConfigurationError."""
     key = "listener.security.protocol.map"
     text = config.string(key)
     line = f"{key} = {text!r}: expected NAME:PROTOCOL pairs, PROTOCOL one of {', '.join(_PROTOCOLS)}"
@@ -152,10 +153,10 @@ def _require_served(bound: tuple[Listener, ...], config: BrokerConfig) -> None:
     if not bound:
         raise ConfigurationError([f"listeners = {text!r}: expected one that is not in controller.listener.names"])
     problems = [
-        f"listeners = {text!r}: expected protocol {' or '.join(_SERVED)} for {listener.name}; "
+        f"listeners = {text!r}: expected protocol {' or '.join(SERVED_PROTOCOLS)} for {listener.name}; "
         f"{listener.protocol} is not served"
         for listener in bound
-        if listener.protocol not in _SERVED
+        if listener.protocol not in SERVED_PROTOCOLS
     ]
     if problems:
         raise ConfigurationError(problems)
