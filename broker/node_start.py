@@ -13,6 +13,7 @@ from broker import process
 from broker.cluster.auto_create import AutoTopicCreation
 from broker.cluster.config_schema import NodeConfigSchema
 from broker.cluster.controller_port import OwnController
+from broker.cluster.controller_service import ControllerService
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.producer_ids import ProducerIds
 from broker.cluster.standalone import StandaloneMetadata
@@ -74,7 +75,8 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         metadata = await _read_metadata(base, dirs, undo)
         limits = _open_limits(base, metadata.cache)
         replicas = await _open_replicas(base, dirs, metadata, undo)
-        services = _services(base, dirs, metadata, replicas, limits)
+        service = _controller_service(base, dirs, metadata) if listeners.controllers else None
+        services = _services(base, dirs, metadata, replicas, limits, service)
         new_request = partial(
             RequestContext,
             services.cluster,
@@ -83,10 +85,13 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
             services.coordinators,
             services.local,
         )
-        dispatcher = Dispatcher(new_request, base.metrics, seams.clock, limits.throttling)
+        names = frozenset(listener.name for listener in listeners.controllers)
+        dispatcher = Dispatcher(new_request, base.metrics, seams.clock, limits.throttling, names)
         server = Server(base.current, seams.clock, base.wheel, limits.connection_rates, dispatcher)
         bound = await _bind(server, listeners, undo)
-        await _register(base, dirs, metadata, bound.advertised)
+        await _register(base, dirs, metadata, bound)
+        if service is not None:
+            _begin_service(service, dispatcher, bound)
         await replicas.start()
         hanging = _start_coordinators(services, undo)
         node = Node(base, services, metadata, dispatcher, server, bound, limits.connection_rates, hanging, http)
@@ -219,8 +224,25 @@ async def _open_replicas(
     return replicas
 
 
+def _controller_service(base: Base, dirs: LogDirs, metadata: StandaloneMetadata) -> ControllerService:
+    session_timeout_ms = base.current.config.integer("broker.session.timeout.ms")
+    return ControllerService(metadata.controller, metadata.log, base.seams.clock, dirs.cluster_id, session_timeout_ms)
+
+
+def _begin_service(service: ControllerService, dispatcher: Dispatcher, bound: Bound) -> None:
+    """The node leads: other nodes may be served as soon as its listeners are."""
+    service.answer = dispatcher.answer
+    service.endpoint = _endpoint(bound.controllers[0])
+    service.begin()
+
+
 def _services(
-    base: Base, dirs: LogDirs, metadata: StandaloneMetadata, replicas: ReplicaManager, limits: _Limits
+    base: Base,
+    dirs: LogDirs,
+    metadata: StandaloneMetadata,
+    replicas: ReplicaManager,
+    limits: _Limits,
+    service: ControllerService | None,
 ) -> Services:
     current, cache, seams = base.current, metadata.cache, base.seams
     controller = OwnController(metadata.controller)
@@ -242,7 +264,7 @@ def _services(
         ClientTelemetry(cache, base.metrics, seams.clock, config.integer("telemetry.max.bytes")),
     )
     return Services(
-        Cluster(dirs.cluster_id, cache, metadata.log, auto_topics),
+        Cluster(dirs.cluster_id, cache, metadata.log, auto_topics, service),
         controller,
         replicas,
         Coordinators(groups, transactions, producer_ids),
@@ -253,21 +275,27 @@ def _services(
 async def _bind(server: Server, listeners: Listeners, undo: AsyncExitStack) -> Bound:
     """Open the listeners, without accepting anybody yet: what is advertised has the ports."""
     undo.push_async_callback(server.stop)
-    await server.start(listeners.bound)
-    return Bound(listeners.with_ports(server.bound), listeners.resolve(server.bound, socket.gethostname()))
+    await server.start((*listeners.bound, *listeners.controllers))
+    host_name = socket.gethostname()
+    return Bound(
+        listeners.with_ports(server.bound),
+        listeners.resolve(server.bound, host_name),
+        listeners.resolve_controllers(server.bound, host_name),
+    )
 
 
-async def _register(base: Base, dirs: LogDirs, metadata: StandaloneMetadata, advertised: dict[str, Listener]) -> None:
+def _endpoint(listener: Listener) -> Endpoint:
+    return Endpoint(name=listener.name, host=listener.host, port=listener.port, security_protocol=PLAINTEXT)
+
+
+async def _register(base: Base, dirs: LogDirs, metadata: StandaloneMetadata, bound: Bound) -> None:
     config = base.current.config
     await metadata.lead(
         Registration(
             base.node_id,
             base.new_id(),
-            [
-                Endpoint(name=name, host=address.host, port=address.port, security_protocol=PLAINTEXT)
-                for name, address in advertised.items()
-            ],
-            (),
+            [_endpoint(listener) for listener in bound.advertised.values()],
+            [_endpoint(listener) for listener in bound.controllers],
             config.optional_string("broker.rack"),
             [uuids.from_text(log_dir.directory_id) for log_dir in dirs.dirs if log_dir.directory_id],
         ),

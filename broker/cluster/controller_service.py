@@ -8,12 +8,14 @@ return to the preferred replicas. There is one controller: while this node is do
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
 from kio.schema.broker_heartbeat.v2 import BrokerHeartbeatRequest
 from kio.schema.broker_registration.v4 import BrokerRegistrationRequest
 
+from broker.config.broker_config import BrokerConfig
 from controller import broker_changes, heartbeats, registration
 from controller.decision import Decision
 from controller.heartbeats import BrokerSessions, Reply
@@ -31,6 +33,8 @@ MOST_ELECTIONS = 1000
 """The most elections of one periodic look at all partitions (`QuorumController.MAX_ELECTIONS_PER_IMBALANCE`)."""
 
 LEAST_CHECK_MS = 50
+UNCLEAN_ELECTION_MS = 5 * 60 * 1000
+"""Kafka's `unclean.leader.election.interval.ms`."""
 
 
 class Every(Protocol):
@@ -68,13 +72,14 @@ class ControllerService:
         for broker in self._controller.image.cluster.brokers.values():
             self.sessions.begin(broker.id, broker.epoch)
 
-    def start(self, periodic: Every, *, rebalance_ms: int | None, unclean_ms: int) -> None:
-        """Begin the periodic work; without `rebalance_ms` leaderships do not return by themselves."""
+    def start(self, periodic: Every, config: BrokerConfig) -> None:
+        """Begin the periodic work."""
         check_ms = max(self._session_timeout_ms / 8, LEAST_CHECK_MS)
         periodic.every(check_ms, "sessions of brokers", self._fence_silent)
-        periodic.every(unclean_ms, "unclean elections", self._elect_uncleanly)
-        if rebalance_ms is not None:
-            periodic.every(rebalance_ms, "preferred leaders", self._elect_preferred)
+        periodic.every(UNCLEAN_ELECTION_MS, "unclean elections", self._elect_uncleanly)
+        if config.boolean("auto.leader.rebalance.enable"):
+            pause_ms = config.integer("leader.imbalance.check.interval.seconds") * 1000
+            periodic.every(pause_ms, "preferred leaders", self._elect_preferred)
 
     # -- brokers
 
@@ -119,12 +124,8 @@ class ControllerService:
 
     async def _fence_silent(self) -> None:
         for broker_id, epoch in self.sessions.over():
-            was_up = await self._controller.submit(
-                lambda image, one=broker_id, known=epoch: heartbeats.fence_silent(
-                    image, self._schema, self.sessions, one, known
-                )
-            )
-            if was_up:
+            fence = partial(heartbeats.fence_silent, schema=self._schema, sessions=self.sessions)
+            if await self._controller.submit(partial(fence, broker_id=broker_id, epoch=epoch)):
                 logger.warning("broker fenced: it was not heard of", broker=broker_id, for_ms=self._session_timeout_ms)
 
     async def _elect_uncleanly(self) -> None:

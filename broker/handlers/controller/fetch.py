@@ -103,7 +103,7 @@ def _partition(ctx: RequestContext, error: ErrorCode, *, records: Any = b"", **m
 
 def _response(ctx: RequestContext, partition: PartitionData) -> FetchResponse:
     endpoint = service_of(ctx).endpoint
-    nodes = ()
+    nodes: tuple[NodeEndpoint, ...] = ()
     if endpoint is not None:
         nodes = (NodeEndpoint(node_id=ctx.local.node_id, host=endpoint.host, port=endpoint.port, rack=None),)
     return FetchResponse(

@@ -55,10 +55,10 @@ def _response(
         current_leader=leader,
         size=size,
         position=wanted.position,
-        unaligned_records=data,  # type: ignore[arg-type]  # kio's class reads; our writer takes bytes
+        unaligned_records=data,
     )
     endpoint = service_of(ctx).endpoint
-    nodes = ()
+    nodes: tuple[NodeEndpoint, ...] = ()
     if endpoint is not None:
         nodes = (NodeEndpoint(node_id=ctx.local.node_id, host=endpoint.host, port=endpoint.port),)
     topics = (TopicSnapshot(name=CLUSTER_METADATA_TOPIC_NAME, partitions=(partition,)),)
