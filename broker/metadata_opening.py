@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 
 from broker.cluster.config_schema import NodeConfigSchema
@@ -105,17 +106,19 @@ def cluster_access(base: Base, metadata: NodeMetadata) -> ClusterAccess:
     )
 
 
-def joining(base: Base, dirs: LogDirs, advertised: dict[str, Listener]) -> Joining:
+def endpoint(listener: Listener) -> Endpoint:
+    """A listener as it is registered."""
+    return Endpoint(name=listener.name, host=listener.host, port=listener.port, security_protocol=PLAINTEXT)
+
+
+def joining(base: Base, dirs: LogDirs, advertised: Mapping[str, Listener], controllers: Sequence[Listener]) -> Joining:
     """With what this run of the node joins its cluster, or begins one."""
     config = base.current.config
     registration = Registration(
         base.node_id,
         base.new_id(),
-        [
-            Endpoint(name=name, host=address.host, port=address.port, security_protocol=PLAINTEXT)
-            for name, address in advertised.items()
-        ],
-        (),
+        [endpoint(listener) for listener in advertised.values()],
+        [endpoint(listener) for listener in controllers],
         config.optional_string("broker.rack"),
         [uuids.from_text(log_dir.directory_id) for log_dir in dirs.dirs if log_dir.directory_id],
     )

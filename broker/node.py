@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -43,10 +43,14 @@ STARTED_LIKE_KAFKA = "[KafkaServer id={}] started; Kafka Server started; Transit
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The listeners as they were opened: as the setting `listeners`, and what is advertised, by listener."""
+    """The listeners as they were opened: as the setting `listeners`, and what is advertised, by listener.
+
+    `controllers` are the addresses at which other nodes reach this one as their controller.
+    """
 
     listeners: str
     advertised: dict[str, Listener]
+    controllers: Sequence[Listener] = ()
 
 
 class Node:
@@ -139,6 +143,8 @@ class Node:
         if checks is not None:
             self._periodic.every(CHECK_MS, "check of the log directories", checks.check)
         self._periodic.every(RETRY_MS, "what there was no room for", self._retry)
+        if self.cluster.controller_service is not None:
+            self.cluster.controller_service.start(self._periodic, self.local.config)
         self.state.not_ready = None
         logger.info(
             "started",
@@ -180,6 +186,8 @@ class Node:
         await self.metadata.leave()
         self._loop_lag.stop()
         self.replicas.stop_waits()
+        if self.cluster.controller_service is not None:
+            self.cluster.controller_service.observers.stop()
         self._hanging.stop()
         self.coordinators.transactions.stop()
         self.coordinators.groups.stop()

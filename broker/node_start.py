@@ -11,9 +11,11 @@ from uuid import UUID
 
 from broker import process
 from broker.cluster.auto_create import AutoTopicCreation
+from broker.cluster.controller_service import ControllerService
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.node_metadata import NodeMetadata
 from broker.cluster.producer_ids import ProducerIds
+from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
 from broker.config.current import CurrentConfig
 from broker.config.listeners import Listeners
@@ -23,7 +25,7 @@ from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.hosted import Host
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
-from broker.metadata_opening import NO_CLUSTER_ID, cluster_access, joining, open_metadata
+from broker.metadata_opening import NO_CLUSTER_ID, cluster_access, endpoint, joining, open_metadata
 from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.metrics import Metrics
 from broker.network.dispatch import Dispatcher
@@ -60,7 +62,8 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         metadata = await open_metadata(base, dirs, undo)
         limits = _open_limits(base, metadata.cache)
         replicas = await _open_replicas(base, dirs, metadata, undo)
-        services = _services(base, dirs, metadata, replicas, limits)
+        service = _controller_service(base, dirs, metadata) if listeners.controllers else None
+        services = _services(base, dirs, metadata, replicas, limits, service)
         new_request = partial(
             RequestContext,
             services.cluster,
@@ -69,10 +72,13 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
             services.coordinators,
             services.local,
         )
-        dispatcher = Dispatcher(new_request, base.metrics, seams.clock, limits.throttling)
+        names = frozenset(listener.name for listener in listeners.controllers)
+        dispatcher = Dispatcher(new_request, base.metrics, seams.clock, limits.throttling, names)
         server = Server(base.current, seams.clock, base.wheel, limits.connection_rates, dispatcher)
         bound = await _bind(server, listeners, undo)
         await _join(base, dirs, metadata, bound)
+        if service is not None:
+            _begin_service(service, dispatcher, bound)
         await replicas.start()
         hanging = _start_coordinators(services, undo)
         node = Node(base, services, metadata, dispatcher, server, bound, limits.connection_rates, hanging, http)
@@ -188,7 +194,29 @@ async def _open_replicas(base: Base, dirs: LogDirs, metadata: NodeMetadata, undo
     return replicas
 
 
-def _services(base: Base, dirs: LogDirs, metadata: NodeMetadata, replicas: ReplicaManager, limits: _Limits) -> Services:
+def _controller_service(base: Base, dirs: LogDirs, metadata: NodeMetadata) -> ControllerService | None:
+    """What makes a node with its own controller the controller of other nodes too."""
+    if not isinstance(metadata, StandaloneMetadata):
+        return None
+    session_timeout_ms = base.current.config.integer("broker.session.timeout.ms")
+    return ControllerService(metadata.controller, metadata.log, base.seams.clock, dirs.cluster_id, session_timeout_ms)
+
+
+def _begin_service(service: ControllerService, dispatcher: Dispatcher, bound: Bound) -> None:
+    """The node leads: other nodes may be served as soon as its listeners are."""
+    service.answer = dispatcher.answer
+    service.endpoint = endpoint(bound.controllers[0])
+    service.begin()
+
+
+def _services(
+    base: Base,
+    dirs: LogDirs,
+    metadata: NodeMetadata,
+    replicas: ReplicaManager,
+    limits: _Limits,
+    service: ControllerService | None,
+) -> Services:
     current, cache, seams = base.current, metadata.cache, base.seams
     auto_topics = AutoTopicCreation(current, cache, metadata.port)
     host = Host(current, cache, auto_topics, seams.random, seams.clock, base.wheel, replicas)
@@ -208,7 +236,7 @@ def _services(base: Base, dirs: LogDirs, metadata: NodeMetadata, replicas: Repli
         ClientTelemetry(cache, base.metrics, seams.clock, config.integer("telemetry.max.bytes")),
     )
     return Services(
-        Cluster(dirs.cluster_id, cache, metadata.log, auto_topics),
+        Cluster(dirs.cluster_id, cache, metadata.log, auto_topics, service),
         metadata.port,
         replicas,
         Coordinators(groups, transactions, producer_ids),
@@ -219,12 +247,17 @@ def _services(base: Base, dirs: LogDirs, metadata: NodeMetadata, replicas: Repli
 async def _bind(server: Server, listeners: Listeners, undo: AsyncExitStack) -> Bound:
     """Open the listeners, without accepting anybody yet: what is advertised has the ports."""
     undo.push_async_callback(server.stop)
-    await server.start(listeners.bound)
-    return Bound(listeners.with_ports(server.bound), listeners.resolve(server.bound, socket.gethostname()))
+    await server.start((*listeners.bound, *listeners.controllers))
+    host_name = socket.gethostname()
+    return Bound(
+        listeners.with_ports(server.bound),
+        listeners.resolve(server.bound, host_name),
+        listeners.resolve_controllers(server.bound, host_name),
+    )
 
 
 async def _join(base: Base, dirs: LogDirs, metadata: NodeMetadata, bound: Bound) -> None:
-    await metadata.join(joining(base, dirs, bound.advertised))
+    await metadata.join(joining(base, dirs, bound.advertised, bound.controllers))
     # At the first start the registration has set what holds for the cluster.
     base.current.config = base.current.config.with_dynamic(*metadata.cache.broker_configs(base.node_id))
 

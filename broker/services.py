@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from broker.cluster.auto_create import AutoTopicCreation
 from broker.cluster.controller_port import Controller
+from broker.cluster.controller_service import ControllerService
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.producer_ids import ProducerIds
 from broker.config.broker_config import BrokerConfig
@@ -24,12 +25,16 @@ from timing.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What the cluster agrees on, its log (None if that is other nodes'), and the creation of topics on first use."""
+    """What the cluster agrees on, its log (None if that is other nodes'), and the creation of topics on first use.
+
+    `controller_service` is what the node does as the controller of other nodes, None if it does not.
+    """
 
     id: str
     cache: MetadataCache
     metadata_log: MetadataLog | None
     auto_topics: AutoTopicCreation
+    controller_service: ControllerService | None = None
 
 
 @dataclass(frozen=True, slots=True)

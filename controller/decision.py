@@ -49,6 +49,9 @@ class ConfigSchema(Protocol):
     def default(self, resource_type: int, name: str) -> str:
         """The text of this configuration where it is not set."""
 
+    def topic_value(self, configs: Mapping[str, str], name: str) -> str:
+        """The text of one configuration that holds for a topic with these."""
+
     def effective_topic_configs(self, configs: Mapping[str, str]) -> tuple[CreatableTopicConfigs, ...]:
         """Everything that holds for a topic with these configurations, by name."""
 

@@ -180,10 +180,10 @@ class StandaloneMetadata:
     async def close(self) -> bool:
         """Fence the broker and close the log; whether that went well. Nothing follows the image any more."""
         self.publisher.start(())
-        node_id = self.controller.around.node_id
+        node_id, schema = self.controller.around.node_id, self.controller.around.schema
         try:
             if self._registration is None:
-                await self.controller.submit(lambda image: brokers.shut_down(image, node_id))
+                await self.controller.submit(lambda image: brokers.shut_down(image, schema, node_id))
             await self.controller.close()
             if self._snapshotting is not None:
                 await asyncio.wait([self._snapshotting])
@@ -212,13 +212,14 @@ class StandaloneMetadata:
 
     def _steps(self, registration: Registration) -> Sequence[Callable[[MetadataImage], Decision[Any]]]:
         """What this run begins with: imported or bootstrap records, where there are none yet, and the registration."""
+        schema = self.controller.around.schema
         first = [*self._read.imported, *(self.log.bootstrap if self._read.is_empty else ())]
         return (
             lambda image: Decision([] if image.features else first, None),
             lambda image: brokers.bootstrap(image, self._min_isr),
-            lambda image: brokers.resign(image, registration.broker_id),
+            lambda image: brokers.resign(image, schema, registration.broker_id),
             lambda image: brokers.register(image, registration, self.controller.next_offset),
-            lambda image: brokers.elect(image, registration),
+            lambda image: brokers.elect(image, schema, registration),
         )
 
     def _register_for_now(self, registration: Registration) -> None:

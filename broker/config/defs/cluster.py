@@ -64,6 +64,20 @@ CLUSTER_DEFS: tuple[ConfigDef, ...] = (
         unit="ms",
     ),
     ConfigDef(
+        "auto.leader.rebalance.enable",
+        ConfigType.BOOLEAN,
+        True,
+        "Whether a controller gives leaderships back to the first replicas from time to time.",
+    ),
+    ConfigDef(
+        "leader.imbalance.check.interval.seconds",
+        ConfigType.LONG,
+        300,
+        "Time between two such looks at all partitions.",
+        at_least(1),
+        "s",
+    ),
+    ConfigDef(
         "initial.broker.registration.timeout.ms",
         INT,
         MINUTE_MS,

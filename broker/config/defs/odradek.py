@@ -72,7 +72,7 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         ConfigType.BOOLEAN,
         True,
         "Whether files are synced to the device. Without it a power failure may damage the data, a crash of the broker "
-        "does not; where `log.flush.interval.messages` or `log.flush.interval.ms` is set, they are synced all the same.",
+        "does not; where `log.flush.interval.messages` or `log.flush.interval.ms` is set, they are synced anyway.",
     ),
     ConfigDef(
         "odradek.control",
