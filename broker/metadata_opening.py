@@ -83,9 +83,12 @@ async def _follow(base: Base, dirs: LogDirs, around: Surroundings, undo: AsyncEx
     return metadata
 
 
-def cluster_access(base: Base, metadata: NodeMetadata) -> ClusterAccess:
-    """How this node's replicas reach the controllers and other brokers."""
-    if not isinstance(metadata, FollowedMetadata):
+def cluster_access(base: Base, metadata: NodeMetadata, *, serves_others: bool) -> ClusterAccess:
+    """How this node's replicas reach the controller and other brokers, if there are any.
+
+    `serves_others`: the node's own controller is that of other nodes too.
+    """
+    if not serves_others and not base.current.config.is_in_cluster:
         return ALONE
     current, cache, seams = base.current, metadata.cache, base.seams
     network = PeerNetwork(seams.clock, seams.random, seams.connect)

@@ -61,8 +61,9 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         http = await _bind_http(base, undo)
         metadata = await open_metadata(base, dirs, undo)
         limits = _open_limits(base, metadata.cache)
-        replicas = await _open_replicas(base, dirs, metadata, undo)
-        service = _controller_service(base, dirs, metadata) if listeners.controllers else None
+        serves_others = bool(listeners.controllers)
+        replicas = await _open_replicas(base, dirs, metadata, undo, serves_others=serves_others)
+        service = _controller_service(base, dirs, metadata) if serves_others else None
         services = _services(base, dirs, metadata, replicas, limits, service)
         new_request = partial(
             RequestContext,
@@ -154,7 +155,9 @@ def _open_limits(base: Base, cache: MetadataCache) -> _Limits:
     return _Limits(throttling, connection_rates)
 
 
-async def _open_replicas(base: Base, dirs: LogDirs, metadata: NodeMetadata, undo: AsyncExitStack) -> ReplicaManager:
+async def _open_replicas(
+    base: Base, dirs: LogDirs, metadata: NodeMetadata, undo: AsyncExitStack, *, serves_others: bool
+) -> ReplicaManager:
     """Open the logs of all partitions; they are not hosted before the node leads them."""
     current, cache, workers = base.current, metadata.cache, base.seams.workers
 
@@ -185,7 +188,7 @@ async def _open_replicas(base: Base, dirs: LogDirs, metadata: NodeMetadata, undo
         base.wheel,
         base.new_id,
         base.metrics.topic_deleted,
-        cluster_access(base, metadata),
+        cluster_access(base, metadata, serves_others=serves_others),
     )
     base.state.replicas = replicas
     base.state.folder_checks = FolderChecks(
@@ -269,6 +272,7 @@ def _start_coordinators(services: Services, undo: AsyncExitStack) -> HangingTran
         coordinator.start()
     hanging = HangingTransactions(transactions, groups.runtime, services.replicas, services.local.clock)
     undo.callback(hanging.stop)
-    if not services.local.config.is_in_cluster:  # transactions of other nodes' coordinators are not known here
+    if not services.local.config.is_in_cluster and services.cluster.controller_service is None:
+        # In a cluster, transactions of other nodes' coordinators are not known here.
         hanging.start()
     return hanging

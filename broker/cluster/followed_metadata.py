@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 from kio.schema.allocate_producer_ids.v0 import AllocateProducerIdsRequest
+from kio.schema.alter_partition.v3 import AlterPartitionRequest, AlterPartitionResponse
 
 from broker.cluster.broker_lifecycle import BrokerLifecycle, Identity, Intervals
 from broker.cluster.controller_channel import ControllerChannel
@@ -39,7 +39,6 @@ from controller.quorum.errors import MetadataLogError
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from protocol.errors import type_by_code
-from protocol.schema import Entity
 from protocol.topic_partition import TopicPartition
 from storage.folders.strays import FolderState
 from storage.log.log_services import LogServices
@@ -197,9 +196,10 @@ class FollowedMetadata:
             raise error()
         return range(answer.producer_id_start, answer.producer_id_start + answer.producer_id_len)
 
-    async def alter_partition(self, request: Entity) -> Any:
-        """The active controller's answer to AlterPartition. Raises PeerError."""
-        return await self._alter_partition.send(entity_call(request), self._socket_timeout_ms)
+    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        """See `NodeMetadata.alter_partition`. Raises PeerError."""
+        answer: AlterPartitionResponse = await self._alter_partition.send(entity_call(request), self._socket_timeout_ms)
+        return answer
 
     async def retry(self) -> None:
         """Nothing waits for room: the controllers have the log."""

@@ -11,6 +11,8 @@ from protocol.topic_partition import TopicPartition
 from storage.folders.strays import FolderState
 
 if TYPE_CHECKING:
+    from kio.schema.alter_partition.v3 import AlterPartitionRequest, AlterPartitionResponse
+
     from broker.cluster.controller_port import Controller
     from broker.cluster.metadata_cache import MetadataCache
     from broker.cluster.publisher import MetadataPublisher
@@ -72,6 +74,9 @@ class NodeMetadata(Protocol):
 
     async def allocate_producer_ids(self) -> range:
         """The next block of producer ids."""
+
+    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        """The controller's answer. Raises PeerError if there is none."""
 
     async def retry(self) -> None:
         """Do what there was no room for; for a periodic job."""

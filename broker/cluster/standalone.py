@@ -22,7 +22,8 @@ from broker.cluster import earlier_store
 from broker.cluster.controller_port import Controller, OwnController
 from broker.cluster.node_metadata import Joining
 from broker.cluster.publisher import MetadataPublisher
-from controller import brokers, producer_ids
+from broker.peers.errors import PeerUnreachableError
+from controller import alter_partition, brokers, producer_ids
 from controller.brokers import Registration
 from controller.decision import Decision, Surroundings
 from controller.local import LocalController
@@ -38,6 +39,8 @@ from protocol.topic_partition import TopicPartition
 from storage.folders.strays import FolderState
 
 if TYPE_CHECKING:
+    from kio.schema.alter_partition.v3 import AlterPartitionRequest, AlterPartitionResponse
+
     from broker.cluster.metadata_cache import MetadataCache
     from storage.log.log_services import LogServices
 
@@ -149,6 +152,14 @@ class StandaloneMetadata:
             logger.warning("no room for the metadata log; changes are refused", error=error.message)
             self.controller.refusal = error
             self._register_for_now(registration)
+
+    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        """See `NodeMetadata.alter_partition`."""
+        schema = self.controller.around.schema
+        try:
+            return await self.controller.submit(lambda image: alter_partition.decide(image, request, schema))
+        except MetadataLogError as error:  # to be tried again, as with a controller that is not reached
+            raise PeerUnreachableError(error.message) from error
 
     async def join(self, joining: Joining) -> None:
         """See `NodeMetadata.join`."""

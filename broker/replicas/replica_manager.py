@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from protocol.produce_fetch.produce_messages import ProduceResponse
     from protocol.topic_partition import PartitionKey
     from storage.append_types import LogConfig
-    from storage.folders.log_manager import LogManager
+    from protocol.metadata.topics import NO_LEADER
+from storage.folders.log_manager import LogManager
     from storage.log.unified_log import UnifiedLog
     from timing.wheel import TimingWheel
 
@@ -128,10 +129,15 @@ class ReplicaManager:
         return found is not None and found.role is Role.OFFLINE
 
     def offline_of(self, topic: TopicImage) -> Set[int]:
-        """The partitions of a topic whose logs are offline."""
+        """The partitions of a topic whose logs are offline here, while no other node leads them."""
         if not self.logs.any_failed:
             return frozenset()
-        return {index for index in range(topic.partition_count) if self.is_offline(topic.name, index)}
+        mine = (self._node_id, NO_LEADER)
+        return {
+            index
+            for index, partition in topic.in_order()
+            if partition.leader in mine and self.is_offline(topic.name, index)
+        }
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._by_key.values())
