@@ -29,6 +29,7 @@ from broker.replicas.log_moves import LogMoves
 from broker.replicas.partition import Partition, Role
 from metadata.configs import ResourceType
 from protocol.errors import KafkaStorage, NotLeaderOrFollower, UnknownTopicOrPartition
+from protocol.metadata.topics import NO_LEADER
 from timing.purgatory import Purgatory
 
 if TYPE_CHECKING:
@@ -40,8 +41,7 @@ if TYPE_CHECKING:
     from protocol.produce_fetch.produce_messages import ProduceResponse
     from protocol.topic_partition import PartitionKey
     from storage.append_types import LogConfig
-    from protocol.metadata.topics import NO_LEADER
-from storage.folders.log_manager import LogManager
+    from storage.folders.log_manager import LogManager
     from storage.log.unified_log import UnifiedLog
     from timing.wheel import TimingWheel
 
