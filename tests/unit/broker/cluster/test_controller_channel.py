@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,6 +21,11 @@ from protocol.schema import default_entity
 from protocol.writer import frame_writer
 from tests.doubles.clock import ManualClock, settle
 from tests.doubles.network import VirtualNetwork
+
+
+def _itself(controller: Controller) -> Controller:
+    return controller
+
 
 CONFIGURED = [ControllerAddress(f"c{number}.example", 9093, 3000 + number) for number in range(3)]
 ASK = AllocateProducerIdsRequest(broker_id=1, broker_epoch=2)
@@ -50,7 +56,7 @@ class Rig:
         self.network = VirtualNetwork(self.clock)
         self.controllers = [Controller(number) for number in range(3)]
         for address, controller in zip(CONFIGURED, self.controllers, strict=True):
-            self.network.listen(address.host, address.port, lambda controller=controller: controller)
+            self.network.listen(address.host, address.port, partial(_itself, controller))
         self.quorum = ControllerQuorum(CONFIGURED)
         around = PeerNetwork(self.clock, random.Random(1), self.network.connect)
         clients = PeerClients(PeerSettings("broker-1", 30_000), around)
