@@ -42,6 +42,9 @@ class VirtualNetwork:
     def listen(self, host: str, port: int, factory: Callable[[], asyncio.BaseProtocol]) -> None:
         self._listening[host, port] = factory
 
+    def listens(self, host: str, port: int) -> bool:
+        return (host, port) in self._listening
+
     def stop_listening(self, host: str, port: int) -> None:
         """Refuse new connections; those that are open stay."""
         self._listening.pop((host, port), None)
@@ -75,6 +78,10 @@ class VirtualNetwork:
         self.dead.add(host)
         for address in [known for known in self._listening if known[0] == host]:
             del self._listening[address]
+        self.cut_host(host)
+
+    def cut_host(self, host: str) -> None:
+        """End the connections from and to a host with an error."""
         for end in [each for each in self.connections if host in (each.peer[0], each.other.peer[0])]:
             self.connections.remove(end)
             end.reset()

@@ -104,6 +104,7 @@ class NodeRig(Rig):
     async def start(self) -> None:
         """Start the node; time has to move meanwhile."""
         is_controller = self.node_id == CONTROLLER
+        self.seed += 1  # no two runs of a node are the same incarnation
         settings = {
             "node.id": str(self.node_id),
             "log.dirs": "/data",
