@@ -20,6 +20,8 @@ from broker.network.server import Server
 from broker.node_state import Base
 from broker.periodic import Periodic
 from broker.quotas.connection_rates import ConnectionRates
+from broker.replicas.directory_assignments import CHECK_MS as ASSIGN_MS
+from broker.replicas.directory_assignments import DirectoryAssignments
 from broker.replicas.folder_checks import CHECK_MS
 from broker.services import Services
 from broker.stopping import Stopped, end_work
@@ -86,6 +88,13 @@ class Node:
         self._hanging = hanging
         self._http = http
         self._periodic = Periodic(base.seams.clock)
+        self._assignments = DirectoryAssignments(
+            base.node_id,
+            lambda: metadata.broker_epoch,
+            services.cluster.cache,
+            services.replicas,
+            metadata.assign_replicas_to_dirs,
+        )
         self._loop_lag = LoopLag(base.seams.clock, base.metrics.loop_lag_s)
 
     async def serve_http(self) -> int | None:
@@ -106,6 +115,7 @@ class Node:
         self.metadata.publisher.start(
             [
                 Follower("replicas", self.replicas.follow, self.replicas.prepare),
+                Follower("directories of replicas", self._assignments.follow),
                 Follower("group coordinator", self.coordinators.groups.follow),
                 Follower("transaction coordinator", self.coordinators.transactions.follow),
                 Follower("configurations", self._configs_changed),
@@ -143,8 +153,12 @@ class Node:
         if checks is not None:
             self._periodic.every(CHECK_MS, "check of the log directories", checks.check)
         self._periodic.every(RETRY_MS, "what there was no room for", self._retry)
-        if self.cluster.controller_service is not None:
-            self.cluster.controller_service.start(self._periodic, self.local.config)
+        service = self.cluster.controller_service
+        if service is not None:
+            service.start(self._periodic, self.local.config)
+        is_in_cluster = service is not None or self.local.config.is_in_cluster
+        if is_in_cluster and len(self.local.config.log_dirs) > 1:
+            self._periodic.every(ASSIGN_MS, "directories of replicas", self._assignments.reconcile)
         self.state.not_ready = None
         logger.info(
             "started",

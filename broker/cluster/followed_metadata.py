@@ -15,6 +15,7 @@ from uuid import UUID
 
 from kio.schema.allocate_producer_ids.v0 import AllocateProducerIdsRequest
 from kio.schema.alter_partition.v3 import AlterPartitionRequest, AlterPartitionResponse
+from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 
 from broker.cluster.broker_lifecycle import BrokerLifecycle, Identity, Intervals
 from broker.cluster.controller_channel import ControllerChannel
@@ -105,6 +106,7 @@ class FollowedMetadata:
         )
         self._forwarding = ForwardingController(self.channel("forwarding"), around)
         self._alter_partition = self.channel("alter-partition")
+        self._directories = self.channel("directory-assignments")
 
     # -- the start
 
@@ -197,8 +199,15 @@ class FollowedMetadata:
         return range(answer.producer_id_start, answer.producer_id_start + answer.producer_id_len)
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        """See `NodeMetadata.alter_partition`. Raises PeerError."""
+        """See `NodeMetadata.alter_partition`."""
         answer: AlterPartitionResponse = await self._alter_partition.send(entity_call(request), self._socket_timeout_ms)
+        return answer
+
+    async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        """See `NodeMetadata.assign_replicas_to_dirs`."""
+        answer: AssignReplicasToDirsResponse = await self._directories.send(
+            entity_call(request), self._socket_timeout_ms
+        )
         return answer
 
     async def retry(self) -> None:
@@ -222,5 +231,6 @@ class FollowedMetadata:
         await self._lifecycle.stop()
         self._forwarding.close()
         self._alter_partition.close()
+        self._directories.close()
         await self._observer.stop()
         return True

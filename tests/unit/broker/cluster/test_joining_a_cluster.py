@@ -12,6 +12,7 @@ from kio.schema.metadata.v13.request import MetadataRequestTopic
 from broker.cluster.followed_metadata import FollowedMetadata
 from metadata.configs import ResourceType
 from metadata.image import MetadataImage
+from protocol import uuids
 from protocol.errors import KafkaError
 from storage.files import read_file
 from tests.doubles.files import Unsynced
@@ -247,3 +248,23 @@ async def test_producer_ids_come_in_blocks_of_the_controller() -> None:
             await cluster.during(stale.allocate_producer_ids())
         stale._lifecycle.epoch += 1
         assert refused.value.code.name == "stale_broker_epoch"
+
+
+async def test_the_controller_learns_in_which_folder_each_replica_is() -> None:
+    folders = {"log.dirs": "/data,/more"}
+    async with ClusterRig(brokers=1, config=folders) as cluster:
+        await cluster.create(1, "orders", 8)
+        await cluster.clock.run(2_000)
+        for node in cluster.nodes.values():
+            ids = {each.path: uuids.from_text(each.directory_id) for each in node.node.replicas.logs.usable_dirs}
+            assert len(list(node.node.replicas)) == 4
+            for partition in node.node.replicas:
+                state = topic_of(cluster.nodes[1], "orders").partitions[partition.index]
+                assert state.directories == (ids[partition.log.folder.rpartition("/")[0]],)
+        moved = next(one for one in cluster.nodes[2].node.replicas if one.log.folder.startswith("/data"))
+        cluster.nodes[2].node.replicas.moves.request(moved.log, "/more")
+        await cluster.clock.run(2_000)
+        assert moved.log.folder.startswith("/more")
+        state = topic_of(cluster.nodes[1], "orders").partitions[moved.index]
+        more = next(each for each in cluster.nodes[2].node.replicas.logs.usable_dirs if each.path == "/more")
+        assert state.directories == (uuids.from_text(more.directory_id),)
