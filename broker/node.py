@@ -121,6 +121,7 @@ class Node:
             purgatories=(
                 self.replicas.fetch_purgatory,
                 self.replicas.produce_purgatory,
+                self.replicas.delete_purgatory,
                 groups.rebalances,
                 groups.heartbeats,
             ),

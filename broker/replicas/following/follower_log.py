@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def append(partition: Partition, records: memoryview, now_ms: int) -> FollowerAppend:
     """Append what the leader has from this log's end on; see `follower_append.append` for the errors."""
     done = follower_append.append(partition.log, records, leader_epoch=partition.leader_epoch, now_ms=now_ms)
-    partition.on_change(partition)
+    partition.changed()
     return done
 
 
