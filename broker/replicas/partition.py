@@ -89,7 +89,7 @@ class Partition:
         leader_id: the node that leads; -1 for none.
         led_since: the leader epoch since which this node has led without interruption.
         replicas: what is known of the other replicas; None unless this node leads and there are others.
-        on_flush: called after each flush; the fetcher's, while this node follows.
+        wake_fetcher: called after each flush, and when the log fails; the fetcher's, while this node follows.
     """
 
     __slots__ = (
@@ -107,11 +107,11 @@ class Partition:
         "leader_id",
         "led_since",
         "log",
-        "on_flush",
         "replicas",
         "role",
         "topic",
         "topic_id",
+        "wake_fetcher",
     )
 
     def __init__(
@@ -133,7 +133,7 @@ class Partition:
         self.is_deleted = False
         self.flush_gated = self.gated = log.config.flush_messages == 1
         self.replicas: LeaderState | None = None
-        self.on_flush: Callable[[], None] | None = None
+        self.wake_fetcher: Callable[[], None] | None = None
         self._replication = replication
         self._epoch_start_offset = 0
         self._on_change = on_change
@@ -257,10 +257,15 @@ class Partition:
     def _went_offline(self, _log: UnifiedLog, error: Exception) -> None:
         self._leave(Role.OFFLINE, error if isinstance(error, KafkaError) else KafkaStorage())
 
+    def _wake_fetcher(self) -> None:
+        if self.wake_fetcher is not None:
+            self.wake_fetcher()
+
     def _leave(self, role: Role, error: KafkaError) -> None:
         """Stop leading. The high watermark will not move again here: its listeners get the error."""
         self.role = role
         self._drop_replicas()
+        self._wake_fetcher()
         self.changed()
         for _, failed in list(self._listeners):
             failed(error)
@@ -374,8 +379,7 @@ class Partition:
             self.advance()
 
     def _flushed(self, _flushed: LogOffsetMetadata) -> None:
-        if self.on_flush is not None:
-            self.on_flush()
+        self._wake_fetcher()
         if self.flush_gated and self.role is LEADER and not self.advance():
             self.changed()  # acks=1 waits for this flush alone
 
