@@ -355,4 +355,5 @@ class Fetcher:
             if folder is not None:
                 guard.move_again(log, folder)
         one.lag = None
+        self._session.lost()  # a new one tells the high watermark, which was not taken over with the diverging epoch
         logger.info("truncated to what the leader has", partition=log.name, offset=offset, anew=anew)
