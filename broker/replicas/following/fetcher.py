@@ -260,6 +260,7 @@ class Fetcher:
     async def _take(self, one: Followed, offset: int, result: FetchPartitionResponse) -> None:
         """Do what the table above says."""
         if not one.is_current or one.partition.log_end_offset != offset:
+            self._session.lost()  # within one, the leader would not repeat what is ignored here
             return
         try:
             if result.error_code == OUT_OF_RANGE:
@@ -272,10 +273,14 @@ class Fetcher:
             else:
                 await self._append(one, result)
         except KafkaStorage as error:  # the log has said why, and is offline unless it only lacks room
-            self._leave_alone(one, str(error))
+            self._fail(one, error)
         except KafkaError as error:
             logger.warning("records of the leader not appended", partition=one.partition.log.name, error=str(error))
-            self._leave_alone(one, str(error))
+            self._fail(one, error)
+
+    def _fail(self, one: Followed, error: KafkaError) -> None:
+        self._session.lost()
+        self._leave_alone(one, str(error))
 
     def _leave_alone(self, one: Followed, reason: str) -> None:
         logger.debug("partition not fetched for a while", partition=one.partition.log.name, reason=reason)
@@ -292,6 +297,7 @@ class Fetcher:
                 break
             await self._clock.sleep(0)
             if not one.is_current:
+                self._session.lost()
                 return
         one.lag = max(0, result.high_watermark - partition.log_end_offset)
 
