@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
 
+from broker.cluster.node_metadata import NodeMetadata
 from broker.cluster.publisher import Follower
-from broker.cluster.standalone import StandaloneMetadata
 from broker.config.listeners import Listener
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.monitoring.loop_lag import LoopLag
@@ -29,6 +29,7 @@ from metadata.image import MetadataImage
 from storage.folders.log_manager import LogManager
 
 if TYPE_CHECKING:
+    from broker.journal.journal import Journal
     from broker.monitoring.http import HttpServer
 
 logger = structlog.get_logger(__name__)
@@ -42,10 +43,14 @@ STARTED_LIKE_KAFKA = "[KafkaServer id={}] started; Kafka Server started; Transit
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The listeners as they were opened: as the setting `listeners`, and what is advertised, by listener."""
+    """The listeners as they were opened: as the setting `listeners`, and what is advertised, by listener.
+
+    `controllers` are the addresses at which other nodes reach this one as their controller.
+    """
 
     listeners: str
     advertised: dict[str, Listener]
+    controllers: Sequence[Listener] = ()
 
 
 class Node:
@@ -55,7 +60,7 @@ class Node:
         self,
         base: Base,
         services: Services,
-        metadata: StandaloneMetadata,
+        metadata: NodeMetadata,
         dispatcher: Dispatcher,
         server: Server,
         bound: Bound,
@@ -76,6 +81,7 @@ class Node:
         self.server = server
         self.bound = bound
         self.connection_rates = connection_rates
+        self.journal: Journal | None = None  # only where there is a control interface
         self._base = base
         self._hanging = hanging
         self._http = http
@@ -138,6 +144,8 @@ class Node:
         if checks is not None:
             self._periodic.every(CHECK_MS, "check of the log directories", checks.check)
         self._periodic.every(RETRY_MS, "what there was no room for", self._retry)
+        if self.cluster.controller_service is not None:
+            self.cluster.controller_service.start(self._periodic, self.local.config)
         self.state.not_ready = None
         logger.info(
             "started",
@@ -176,8 +184,11 @@ class Node:
         self.state.not_ready = "stopping"
         self.cluster.auto_topics.stopping = True
         logger.info("stopping")
+        await self.metadata.leave()
         self._loop_lag.stop()
         self.replicas.stop_waits()
+        if self.cluster.controller_service is not None:
+            self.cluster.controller_service.observers.stop()
         self._hanging.stop()
         self.coordinators.transactions.stop()
         self.coordinators.groups.stop()
@@ -206,6 +217,6 @@ class Node:
             self.replicas.logs.unclean.add(self.metadata.folder)
 
 
-def close_logs(logs: LogManager, metadata: StandaloneMetadata) -> None:
+def close_logs(logs: LogManager, metadata: NodeMetadata) -> None:
     """Flush and close the logs. Blocking, any thread."""
     logs.close(metadata.broker_epoch)

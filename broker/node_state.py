@@ -11,6 +11,7 @@ import structlog
 
 from broker.config.current import CurrentConfig
 from broker.monitoring.metrics import Metrics
+from broker.peers.client import Connect, open_socket
 from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
 from protocol import uuids
@@ -32,6 +33,7 @@ class Seams:
     fs: FileSystem
     workers: Workers
     random: random.Random
+    connect: Connect = open_socket
 
 
 class NodeState:

@@ -178,7 +178,7 @@ def _placed(
         image.cluster,
         schema.partition_count if count == BY_DEFAULT else count,
         schema.replication_factor if factor == BY_DEFAULT else factor,
-        start=topic_id.int,  # random, so that leaders of small topics spread
+        seed=topic_id.int,  # random, so that leaders of small topics spread
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.control_address import control_address
+from broker.config.controllers import broken_cluster_rules
 from broker.config.start_topics import parse_start_topics
 from coordinator.group.consumer.assignors import ASSIGNORS
 
@@ -25,6 +26,7 @@ class BrokenRule:
 def broken_rules(config: BrokerConfig) -> Iterator[BrokenRule]:
     """The broken rules."""
     yield from map(BrokenRule, _identity(config))
+    yield from map(BrokenRule, broken_cluster_rules(config))
     yield from _log(config)
     yield from map(BrokenRule, _replication(config))
     yield from _connections(config)

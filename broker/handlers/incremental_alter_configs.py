@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 from kio.schema.incremental_alter_configs.v1 import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from kio.schema.incremental_alter_configs.v1.response import AlterConfigsResourceResponse
 
@@ -21,12 +24,14 @@ async def handle(ctx: RequestContext, request: IncrementalAlterConfigsRequest) -
         )
         for resource in request.resources
     ]
-    errors = await change_configs(ctx, wanted, validate_only=request.validate_only)
-    return response_of(IncrementalAlterConfigsResponse, AlterConfigsResourceResponse, request.resources, errors)
+    return await change_configs(ctx, request, wanted, _response)
 
 
 def error_response(
-    ctx: RequestContext, request: IncrementalAlterConfigsRequest, error: KafkaError
+    _ctx: RequestContext, request: IncrementalAlterConfigsRequest, error: KafkaError
 ) -> IncrementalAlterConfigsResponse:
-    errors = [error] * len(request.resources)
-    return response_of(IncrementalAlterConfigsResponse, AlterConfigsResourceResponse, request.resources, errors)
+    return _response(request.resources, [error] * len(request.resources))
+
+
+def _response(resources: Sequence[Any], errors: Iterable[KafkaError | None]) -> IncrementalAlterConfigsResponse:
+    return response_of(IncrementalAlterConfigsResponse, AlterConfigsResourceResponse, resources, errors)

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from broker.peers.call import Call
 from broker.peers.connection import PeerConnection
-from broker.peers.errors import PeerDisconnectedError, PeerUnreachableError, PeerVersionError
+from broker.peers.errors import PeerDisconnectedError, PeerTimeoutError, PeerUnreachableError, PeerVersionError
 from timing.clock import Clock
 
 T = TypeVar("T")
@@ -95,14 +95,16 @@ class PeerClient:
     async def send(self, call: Call[T], timeout_ms: float | None = None) -> T:
         """Send a request and return its answer, in the highest version that both nodes speak.
 
-        `timeout_ms` (default: `request_timeout_ms`) counts from sending. Raises PeerError. Cancelling ends only the
-        wait: the request may have been handled.
+        `timeout_ms` (default: `request_timeout_ms`) is for all of it, back-off and connecting included. Cancelling ends
+        only the wait: the request may have been handled. Raises PeerError.
         """
+        limit_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
         connection = self._connection
         if connection is None or not connection.is_open:
-            connection = await self._connected()
-        timeout = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
-        return await connection.send(call, self._version(call), timeout)
+            begun_ms = self._network.clock.monotonic_ms()
+            connection = await self._connected(limit_ms)
+            limit_ms -= self._network.clock.monotonic_ms() - begun_ms
+        return await connection.send(call, self._version(call), limit_ms)
 
     def _version(self, call: Call[Any]) -> int:
         if self.versions is None:
@@ -126,14 +128,20 @@ class PeerClient:
 
     # -- opening
 
-    async def _connected(self) -> PeerConnection:
+    async def _connected(self, limit_ms: float) -> PeerConnection:
         if self._closed:
             raise PeerDisconnectedError(f"the connection to {self} was closed by this node")
         if self._opening is None:
             self._opening = asyncio.ensure_future(self._open())
             self._opening.add_done_callback(self._opened)
         opening = self._opening
-        await asyncio.wait([opening])  # a caller that is cancelled leaves the attempt to the others
+        expired = asyncio.ensure_future(self._network.clock.sleep(limit_ms))
+        try:  # a caller that goes leaves the attempt to the others
+            await asyncio.wait([opening, expired], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            expired.cancel()
+        if not opening.done():
+            raise PeerTimeoutError(f"no connection to {self} within {limit_ms:.0f} ms")
         if opening.cancelled():
             raise PeerDisconnectedError(f"the connection to {self} was closed by this node")
         return opening.result()

@@ -31,6 +31,7 @@ from broker.replicas.log_moves import LogMoves
 from broker.replicas.partition import Partition, Role
 from metadata.configs import ResourceType
 from protocol.errors import KafkaStorage, NotLeaderOrFollower, UnknownTopicOrPartition
+from protocol.metadata.topics import NO_LEADER
 from timing.purgatory import Purgatory
 
 if TYPE_CHECKING:
@@ -132,10 +133,15 @@ class ReplicaManager:
         return found is not None and found.role is Role.OFFLINE
 
     def offline_of(self, topic: TopicImage) -> Set[int]:
-        """The partitions of a topic whose logs are offline."""
+        """The partitions of a topic whose logs are offline here, while no other node leads them."""
         if not self.logs.any_failed:
             return frozenset()
-        return {index for index in range(topic.partition_count) if self.is_offline(topic.name, index)}
+        mine = (self._node_id, NO_LEADER)
+        return {
+            index
+            for index, partition in topic.in_order()
+            if partition.leader in mine and self.is_offline(topic.name, index)
+        }
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._by_key.values())

@@ -9,13 +9,21 @@ INT, LONG, BOOLEAN, STRING = ConfigType.INT, ConfigType.LONG, ConfigType.BOOLEAN
 CLUSTER = UpdateMode.CLUSTER_WIDE
 
 NODE_DEFS: tuple[ConfigDef, ...] = (
-    ConfigDef("node.id", INT, 1, "Id of this node; the same as `broker.id` if both are set.", at_least(0)),
+    ConfigDef(
+        "node.id",
+        INT,
+        1,
+        "Id of this node; the same as `broker.id` if both are set. To be set in a cluster.",
+        at_least(0),
+    ),
     ConfigDef("broker.id", INT, -1, "Older name of `node.id`; -1 is unset."),
     ConfigDef(
         "process.roles",
         ConfigType.LIST,
         ("broker",),
-        "Roles of a KRaft node. Needs `broker`; there is no controller here, so that role is ignored.",
+        "Roles of a KRaft node. Needs `broker`. With `broker` alone, and controllers named in "
+        "`controller.quorum.bootstrap.servers` or `controller.quorum.voters`, the node is a broker of their cluster; "
+        "otherwise it stands alone.",
         each_of("broker", "controller"),
     ),
     ConfigDef(

@@ -83,8 +83,8 @@ class Rig:
         around = PeerNetwork(self.clock, random.Random(1), self.network.connect)
         self.client = PeerClient(HOST, PORT, settings, around, prepare)
 
-    def ask(self) -> asyncio.Task[Any]:
-        return asyncio.ensure_future(self.client.send(entity_call(ASK)))
+    def ask(self, timeout_ms: float | None = None) -> asyncio.Task[Any]:
+        return asyncio.ensure_future(self.client.send(entity_call(ASK), timeout_ms))
 
 
 async def test_requests_carry_the_header_and_answers_come_in_their_order() -> None:
@@ -147,7 +147,7 @@ async def test_an_unreachable_node_is_tried_at_growing_intervals() -> None:
     rig.network.stop_listening(HOST, PORT)
     failed_at = []
     for _ in range(8):
-        asked = rig.ask()
+        asked = rig.ask(5_000)
         while not asked.done():
             await rig.clock.run(1)
         assert isinstance(asked.exception(), PeerUnreachableError)
@@ -160,10 +160,13 @@ async def test_an_unreachable_node_is_tried_at_growing_intervals() -> None:
 async def test_an_attempt_that_hangs_is_given_up() -> None:
     rig = Rig()
     rig.network.hangs.add((HOST, PORT))
-    asked = rig.ask()
-    await rig.clock.run(10_000)
+    impatient, patient = rig.ask(), rig.ask(20_000)
+    await rig.clock.run(1_000)
+    with pytest.raises(PeerTimeoutError, match=r"no connection to two\.example:9092 within 1000 ms"):
+        await impatient
+    await rig.clock.run(9_000)
     with pytest.raises(PeerUnreachableError, match="within 10000 ms"):
-        await asked
+        await patient
 
 
 @pytest.mark.parametrize("begun", [False, True])
