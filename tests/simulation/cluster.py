@@ -300,7 +300,9 @@ class SimulatedCluster:
         start = max(one.log_start_offset for one in logs)  # a power failure may take back that records were deleted
         contents = [list(batches(one, start)) for one in logs]
         assert contents[0] == contents[1] == contents[2]
-        epochs = {epochs_from(one, start) for one in logs}
+        first_epochs = [entry.start_offset for one in logs for entry in one.log.leader_epochs.entries[:1]]
+        known = max(start, *first_epochs)  # nor does it bring back leader epochs that went with them
+        epochs = {epochs_from(one, known) for one in logs}
         assert len(epochs) == 1, f"partition {index}: {epochs}"
         held = dict(records(logs[0], 0, logs[0].log_end_offset))
         for (partition, offset), value in self.acknowledged.items():

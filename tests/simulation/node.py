@@ -21,6 +21,7 @@ from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from protocol import messages
 from protocol.api_table import API_BY_KEY
+from protocol.primitives import UnreadBytes
 from storage.append_types import LogConfig
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
@@ -175,7 +176,7 @@ class SimulatedNode:
 
     def run(self, work: Awaitable[Any]) -> asyncio.Task[Any]:
         """Do something that ends with this life."""
-        task: asyncio.Task[Any] = asyncio.ensure_future(work)  # type: ignore[assignment]
+        task: asyncio.Task[Any] = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -204,7 +205,8 @@ class SimulatedNode:
         if isinstance(response, Awaitable):
             response = await response
         if key == FETCH:
-            return b"".join(bytes(part) for part in fetch.encode(response, version, correlation_id))[4:]
+            buffers = fetch.encode(response, version, correlation_id)
+            return b"".join(part for part in buffers if not isinstance(part, UnreadBytes))[4:]
         return bytes(messages.response_writer(key, version)(response, correlation_id))[4:]
 
     def _context(self, version: int) -> Any:
