@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.config.definition import ConfigDef, ConfigType, UpdateMode
 
-REPLICATION_DEFS: tuple[ConfigDef, ...] = (
+FOLLOWER_DEFS: tuple[ConfigDef, ...] = (
     ConfigDef(
         "num.replica.fetchers",
         ConfigType.INT,
