@@ -29,7 +29,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum, auto
-from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -45,7 +44,6 @@ from protocol.errors import (
     UnknownTopicOrPartition,
 )
 from storage.append_types import AppendInfo, AppendOrigin
-from storage.log.validator import Validated, validate
 
 if TYPE_CHECKING:
     from broker.replicas.leading.leader_state import Replication
@@ -55,13 +53,13 @@ if TYPE_CHECKING:
     from storage.log.log_offset import LogOffsetMetadata
     from storage.log.read_plan import ReadPlan
     from storage.log.unified_log import UnifiedLog
+    from storage.log.validator import Validated
     from storage.segments.txn_index import AbortedTxn
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 
-NO_LEADER_EPOCH = -1
-NO_LEADER = -1
+NO_LEADER_EPOCH = NO_LEADER = -1
 
 Listener = tuple[Callable[[int], None], Callable[[KafkaError], None]]
 
@@ -209,11 +207,10 @@ class Partition:
             return
         if self.log.leader_epochs.latest != self.leader_epoch:
             self.log.begin_epoch(self.leader_epoch)
-        if self.role is not LEADER:
-            self.led_since = self.leader_epoch
         if is_new_epoch or self.role is not LEADER:
             self._epoch_start_offset = self.log_end_offset
-        self.role = LEADER
+        if self.role is not LEADER:
+            self.led_since, self.role = self.leader_epoch, LEADER
         self._take_replicas(state)
         self.advance()
         if is_new_epoch:
@@ -279,7 +276,7 @@ class Partition:
 
         Raises NotLeaderOrFollower if another node leads the partition, and NotEnoughReplicas if the batch is for all
         in-sync replicas (acks=all) and there are fewer than `min.insync.replicas`. With `at_once`, raises
-        LargeBatchError for a batch whose records take long to check: see `validation`.
+        LargeBatchError for a batch whose records take long to check (`large_batches`).
         """
         if self.role is not LEADER:
             self.check_leads()
@@ -298,15 +295,8 @@ class Partition:
         elif self.replicas is not None and not self.advance():
             self.changed()  # followers wait for it
 
-    def validation(self, batch: memoryview, now_ms: int) -> Callable[[], Validated]:
-        """The check of a client's batch for the present configuration, for a worker thread."""
-        return partial(validate, batch, self.log.config, AppendOrigin.CLIENT, now_ms, self.log.name)
-
     def append_validated(self, validated: Validated, now_ms: int, *, all_replicas: bool) -> AppendInfo:
-        """Append a client's batch for which `validation` was called with the present configuration.
-
-        Errors are those of `append`, but for what the validation has found.
-        """
+        """Append a client's batch that was validated for the present configuration; else as `append`."""
         self.check_leads()
         if self.replicas is not None and all_replicas:
             self.replicas.check_enough()
