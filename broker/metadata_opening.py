@@ -15,6 +15,7 @@ from broker.config.controllers import inter_broker_listener
 from broker.config.listeners import Listener
 from broker.node_state import Base
 from broker.peers.client import PeerClient, PeerNetwork, PeerSettings
+from broker.peers.versions import ask_versions
 from broker.replicas.cluster_access import ALONE, ClusterAccess, ReplicationSettings
 from controller.brokers import Registration
 from controller.decision import Surroundings
@@ -99,7 +100,7 @@ def cluster_access(base: Base, metadata: NodeMetadata, *, serves_others: bool) -
         if endpoint is None:
             return None
         settings = PeerSettings(f"broker-{base.node_id}-fetcher", current.config.integer("replica.socket.timeout.ms"))
-        return PeerClient(endpoint.host, endpoint.port, settings, network)
+        return PeerClient(endpoint.host, endpoint.port, settings, network, ask_versions)
 
     return ClusterAccess(
         lambda: metadata.broker_epoch,

@@ -137,6 +137,7 @@ class Node:
             purgatories=(
                 self.replicas.fetch_purgatory,
                 self.replicas.produce_purgatory,
+                self.replicas.delete_purgatory,
                 groups.rebalances,
                 groups.heartbeats,
             ),
@@ -149,6 +150,8 @@ class Node:
         """The node serves: begin what it does from time to time."""
         self._loop_lag.start()
         self.replicas.maintenance.start(self.local.config, self._periodic)
+        half_of_lag_ms = self.local.config.integer("replica.lag.time.max.ms") // 2
+        self._periodic.every(half_of_lag_ms, "in-sync replicas", self.replicas.shrink_in_sync_replicas)
         checks = self.state.folder_checks
         if checks is not None:
             self._periodic.every(CHECK_MS, "check of the log directories", checks.check)
@@ -218,6 +221,7 @@ class Node:
         last = self._base.seams.workers.lane("stop")
         return {
             "new topics": self.cluster.auto_topics.stop,
+            "replication": self.replicas.stop,
             "moves of logs": self.replicas.moves.stop,
             "compaction": self.replicas.maintenance.stop,
             "periodic jobs": self._periodic.stop,

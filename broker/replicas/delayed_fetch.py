@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from broker.replicas.partition import UNREADABLE
+from broker.replicas.bounds import UNREADABLE
 from protocol.errors import KafkaError
 from storage.log.log_offset import LogOffsetMetadata
 from timing.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
+    from broker.replicas.bounds import Bounds
     from broker.replicas.fetch_session import Target
-    from broker.replicas.partition import Bounds, Partition
+    from broker.replicas.partition import Partition
     from protocol.produce_fetch.fetch_response import FetchPartitionResponse
 
 NOWHERE = LogOffsetMetadata(-1)

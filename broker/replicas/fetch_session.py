@@ -57,8 +57,10 @@ class Target:
         )
         if not note:
             return changed
-        # An error resets what was sent, so that the partition is included again once the error is gone.
-        self.sent_high_watermark = result.high_watermark if result.error_code == 0 else -1
+        # An error resets what was sent, so that the partition is included again once the error is gone; a diverging
+        # epoch too: a follower that has to truncate takes over nothing else.
+        is_taken = result.error_code == 0 and result.diverging_epoch is NO_EPOCH
+        self.sent_high_watermark = result.high_watermark if is_taken else -1
         self.sent_log_start_offset = result.log_start_offset
         return changed
 

@@ -29,10 +29,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum, auto
-from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from broker.replicas.bounds import UNREADABLE, Bounds
 from broker.replicas.leading.leader_state import LeaderState
 from protocol.errors import (
     FencedLeaderEpoch,
@@ -40,13 +40,10 @@ from protocol.errors import (
     KafkaStorage,
     NotLeaderOrFollower,
     OffsetNotAvailable,
-    OffsetOutOfRange,
-    PolicyViolation,
     UnknownLeaderEpoch,
     UnknownTopicOrPartition,
 )
 from storage.append_types import AppendInfo, AppendOrigin
-from storage.log.validator import Validated, validate
 
 if TYPE_CHECKING:
     from broker.replicas.leading.leader_state import Replication
@@ -56,25 +53,15 @@ if TYPE_CHECKING:
     from storage.log.log_offset import LogOffsetMetadata
     from storage.log.read_plan import ReadPlan
     from storage.log.unified_log import UnifiedLog
+    from storage.log.validator import Validated
     from storage.segments.txn_index import AbortedTxn
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 
-NO_LEADER_EPOCH = -1
-NO_LEADER = -1
-TO_HIGH_WATERMARK = -1
+NO_LEADER_EPOCH = NO_LEADER = -1
 
 Listener = tuple[Callable[[int], None], Callable[[KafkaError], None]]
-
-Bounds = tuple[int, int, int, int]
-"""(log start offset, last stable offset, high watermark, log end offset)."""
-
-TXN_COMMITTED, HIGH_WATERMARK, LOG_END = 1, 2, 3
-"""Where the reads of consumers and of followers end: the places of these offsets in the bounds (FetchIsolation)."""
-
-UNREADABLE: Bounds = (-1, -1, -1, -1)
-"""The bounds of a partition that is offline."""
 
 
 class Role(Enum):
@@ -100,13 +87,13 @@ class Partition:
         leader_id: the node that leads; -1 for none.
         led_since: the leader epoch since which this node has led without interruption.
         replicas: what is known of the other replicas; None unless this node leads and there are others.
-        on_change: called when the partition's offsets or its role have changed, for those who wait.
-        on_flush: called after each flush; the fetcher's, while this node follows.
+        wake_fetcher: called after each flush, and when the log fails; the fetcher's, while this node follows.
     """
 
     __slots__ = (
         "_epoch_start_offset",
         "_listeners",
+        "_on_change",
         "_replication",
         "flush_gated",
         "gated",
@@ -118,12 +105,11 @@ class Partition:
         "leader_id",
         "led_since",
         "log",
-        "on_change",
-        "on_flush",
         "replicas",
         "role",
         "topic",
         "topic_id",
+        "wake_fetcher",
     )
 
     def __init__(
@@ -145,10 +131,10 @@ class Partition:
         self.is_deleted = False
         self.flush_gated = self.gated = log.config.flush_messages == 1
         self.replicas: LeaderState | None = None
-        self.on_flush: Callable[[], None] | None = None
+        self.wake_fetcher: Callable[[], None] | None = None
         self._replication = replication
         self._epoch_start_offset = 0
-        self.on_change = on_change
+        self._on_change = on_change
         self._listeners: list[Listener] = []
         self.role = Role.OFFLINE if log.is_offline else Role.FOLLOWER
         self.high_watermark = log.high_watermark = max(min(log.high_watermark, self.durable_end), log.log_start_offset)
@@ -221,15 +207,14 @@ class Partition:
             return
         if self.log.leader_epochs.latest != self.leader_epoch:
             self.log.begin_epoch(self.leader_epoch)
-        if self.role is not LEADER:
-            self.led_since = self.leader_epoch
         if is_new_epoch or self.role is not LEADER:
             self._epoch_start_offset = self.log_end_offset
-        self.role = LEADER
+        if self.role is not LEADER:
+            self.led_since, self.role = self.leader_epoch, LEADER
         self._take_replicas(state)
         self.advance()
         if is_new_epoch:
-            self.on_change(self)  # who waits may have named the old epoch
+            self.changed()  # who waits may have named the old epoch
 
     def _take_replicas(self, state: PartitionRegistration) -> None:
         node_id = self._replication.node_id
@@ -253,7 +238,7 @@ class Partition:
         if self.role is LEADER:
             self._leave(Role.FOLLOWER, NotLeaderOrFollower())
         elif is_new_epoch:
-            self.on_change(self)
+            self.changed()
 
     def _take_epoch(self, state: PartitionRegistration) -> bool:
         """Take over the leader and its epoch; whether the epoch is new."""
@@ -269,11 +254,16 @@ class Partition:
     def _went_offline(self, _log: UnifiedLog, error: Exception) -> None:
         self._leave(Role.OFFLINE, error if isinstance(error, KafkaError) else KafkaStorage())
 
+    def _wake_fetcher(self) -> None:
+        if self.wake_fetcher is not None:
+            self.wake_fetcher()
+
     def _leave(self, role: Role, error: KafkaError) -> None:
         """Stop leading. The high watermark will not move again here: its listeners get the error."""
         self.role = role
         self._drop_replicas()
-        self.on_change(self)
+        self._wake_fetcher()
+        self.changed()
         for _, failed in list(self._listeners):
             failed(error)
 
@@ -286,7 +276,7 @@ class Partition:
 
         Raises NotLeaderOrFollower if another node leads the partition, and NotEnoughReplicas if the batch is for all
         in-sync replicas (acks=all) and there are fewer than `min.insync.replicas`. With `at_once`, raises
-        LargeBatchError for a batch whose records take long to check: see `validation`.
+        LargeBatchError for a batch whose records take long to check (`large_batches`).
         """
         if self.role is not LEADER:
             self.check_leads()
@@ -303,17 +293,10 @@ class Partition:
         if not self.gated:
             self.raise_high_watermark(end_offset)
         elif self.replicas is not None and not self.advance():
-            self.on_change(self)  # followers wait for it
-
-    def validation(self, batch: memoryview, now_ms: int) -> Callable[[], Validated]:
-        """The check of a client's batch for the present configuration, for a worker thread."""
-        return partial(validate, batch, self.log.config, AppendOrigin.CLIENT, now_ms, self.log.name)
+            self.changed()  # followers wait for it
 
     def append_validated(self, validated: Validated, now_ms: int, *, all_replicas: bool) -> AppendInfo:
-        """Append a client's batch for which `validation` was called with the present configuration.
-
-        Errors are those of `append`, but for what the validation has found.
-        """
+        """Append a client's batch that was validated for the present configuration; else as `append`."""
         self.check_leads()
         if self.replicas is not None and all_replicas:
             self.replicas.check_enough()
@@ -325,23 +308,9 @@ class Partition:
             self._appended(info.last_offset + 1)
         return info
 
-    def delete_records(self, offset: int) -> int:
-        """Raise the log's start to `offset` (-1: the high watermark); return the new start (KIP-107).
-
-        Raises PolicyViolation if the topic's records may only be compacted, OffsetOutOfRange if `offset` is above the
-        high watermark or below 0, and what `check_leads` does.
-        """
-        self.check_leads()
-        config = self.log.config
-        if config.compact and not config.delete:
-            raise PolicyViolation(f"Records of partition {self.topic}-{self.index} may not be deleted by its policy.")
-        high_watermark = self.high_watermark
-        if offset == TO_HIGH_WATERMARK:
-            offset = high_watermark
-        if not 0 <= offset <= high_watermark:
-            raise OffsetOutOfRange
-        self.log.increment_log_start_offset(offset)
-        return self.log_start_offset
+    def changed(self) -> None:
+        """Tell those who wait that offsets or the role have changed."""
+        self._on_change(self)
 
     # -- the high watermark
 
@@ -366,7 +335,7 @@ class Partition:
             min(self.high_watermark, self.log_end_offset), self.log_start_offset
         )
         self.log.producers.on_high_watermark(self.high_watermark)
-        self.on_change(self)
+        self.changed()
 
     def raise_high_watermark(self, offset: int) -> bool:
         """Move the high watermark, unless it is there already; whether it has moved."""
@@ -374,7 +343,7 @@ class Partition:
             return False
         self.high_watermark = self.log.high_watermark = offset
         self.log.producers.on_high_watermark(offset)
-        self.on_change(self)
+        self.changed()
         for advanced, _ in self._listeners:
             advanced(offset)
         return True
@@ -400,10 +369,9 @@ class Partition:
             self.advance()
 
     def _flushed(self, _flushed: LogOffsetMetadata) -> None:
-        if self.on_flush is not None:
-            self.on_flush()
+        self._wake_fetcher()
         if self.flush_gated and self.role is LEADER and not self.advance():
-            self.on_change(self)  # acks=1 waits for this flush alone
+            self.changed()  # acks=1 waits for this flush alone
 
     # -- reading
 

@@ -7,8 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker.replicas.bounds import HIGH_WATERMARK, LOG_END, TXN_COMMITTED
 from broker.replicas.delayed_fetch import NOWHERE, DelayedFetch, PartitionFetch
-from broker.replicas.partition import HIGH_WATERMARK, LOG_END, READ_COMMITTED, TXN_COMMITTED
+from broker.replicas.partition import READ_COMMITTED
 from protocol.errors import (
     InconsistentTopicId,
     KafkaError,

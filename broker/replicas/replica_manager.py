@@ -20,6 +20,8 @@ import structlog
 
 from broker.replicas.cluster_access import ALONE, ClusterAccess
 from broker.replicas.delayed_produce import DelayedProduce
+from broker.replicas.following.fetcher import FetcherContext
+from broker.replicas.following.fetchers import Fetchers
 from broker.replicas.large_batches import LargeBatches
 from broker.replicas.leading.alter_partition import AlterPartition
 from broker.replicas.leading.leader_state import Replication
@@ -63,6 +65,7 @@ class ReplicaManager:
         moves: moves logs between folders.
         large_batches: checks large batches in worker threads.
         replication: what the leaders of this node share.
+        fetchers: get what this node follows.
         stopping: no request waits any more.
     """
 
@@ -96,6 +99,7 @@ class ReplicaManager:
         self.replication = Replication(
             node_id, clock, cache, self._alter_partition, lambda: cluster.settings().lag_time_max_ms
         )
+        self.fetchers = Fetchers(FetcherContext(node_id, clock, cluster, self.moves))
         self.stopping = False
         self.most = 0
         """The largest number of partitions hosted at once so far."""
@@ -166,6 +170,7 @@ class ReplicaManager:
 
     async def stop(self) -> None:
         """Follow and lead no more; the logs are still open."""
+        await self.fetchers.stop()
         await self._alter_partition.stop()
 
     def reconfigure(self) -> None:
@@ -205,6 +210,7 @@ class ReplicaManager:
                 elif changed.key in self._by_key:
                     self._by_key[changed.key].follow(changed.state)
                     self._remove(changed.key)
+            self.fetchers.end_idle()
         if delta.touched("configs"):
             for resource_type, name in delta.configs.changed:
                 topic = image.topics.get(name) if resource_type == ResourceType.TOPIC else None
@@ -287,6 +293,10 @@ class ReplicaManager:
             partition.lead(replica.state)
         else:
             partition.follow(replica.state)
+        if partition.role is Role.FOLLOWER and replica.state.has_leader:
+            self.fetchers.follow(partition)
+        else:
+            self.fetchers.leave(partition)
 
     def _host(self, replica: Replica, log: UnifiedLog) -> None:
         partition = Partition(replica.topic, replica.topic_id, replica.index, log, self._advanced, self.replication)
@@ -314,6 +324,7 @@ class ReplicaManager:
     def _remove(self, key: PartitionKey) -> None:
         """Let go of a partition, and delete its log."""
         partition = self._by_key.pop(key)
+        self.fetchers.leave(partition)
         if self._without_log.pop(key, None) is None:
             try:
                 self.logs.delete_log_soon(*key)

@@ -347,13 +347,9 @@ class LogManager:
                 if failure is not None:
                     failures.append(failure)
                 self.closed += 1
-            for write in (
-                self.checkpoint_recovery_points,
-                self.checkpoint_log_start_offsets,
-                self.checkpoint_high_watermarks,
-            ):
+            for name in (RECOVERY_POINT, LOG_START, REPLICATION):
                 try:
-                    write()
+                    self._checkpoints.write_all(name)
                 except CheckpointError as error:
                     failures.append(error)
                     spoiled |= {log_dir.path for log_dir, _ in error.failures}

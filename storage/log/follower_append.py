@@ -8,7 +8,6 @@ gaps, where the leader has compacted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from protocol.errors import CorruptMessage, InvalidRecord
 from protocol.records.batch import HEADER_SIZE, MAGIC, BatchHeader, check_crc, read_header
@@ -18,24 +17,15 @@ from storage.log.validator import first_batch_size
 from storage.producers.producer_state import Duplicate
 
 
-class FollowerAppend(NamedTuple):
-    """The bytes of the whole batches that were appended, and the leader epoch of the last; -1 if there was none."""
-
-    size: int
-    last_epoch: int
-
-
-def append(
-    log: UnifiedLog, records: memoryview, *, leader_epoch: int, now_ms: int, most_batches: int | None = None
-) -> FollowerAppend:
-    """Append the whole batches that `records` begins with, `most_batches` at most; what is cut off is left out.
+def append(log: UnifiedLog, records: memoryview, *, leader_epoch: int, now_ms: int, most_batches: int) -> int:
+    """Append the whole batches that `records` begins with, `most_batches` at most; return their size in bytes.
 
     Batches of a later epoch than `leader_epoch` are left out too: they are of another leader than the one followed.
     Raises CorruptMessage and InvalidRecord; the batches before a bad one stay appended. Raises KafkaStorage, and
     NotLeaderOrFollower while the log changes its folder.
     """
     log.check_appendable()
-    size, last_epoch = 0, -1
+    size = 0
     for count, (batch, header) in enumerate(_batches(records, log.name)):
         if header.leader_epoch > leader_epoch or count == most_batches:
             break
@@ -46,10 +36,20 @@ def append(
             )
         _append(log, batch, header, now_ms)
         size += len(batch)
-        last_epoch = header.leader_epoch
     if log.log_end_offset - log.flusher.flushed.offset >= log.config.flush_messages:
         log.flusher.request()
-    return FollowerAppend(size, last_epoch)
+    return size
+
+
+def begins_within_batch(log: UnifiedLog, records: memoryview) -> int | None:
+    """The base offset of the first batch if this log, which is empty, is to begin in the middle of it; else None.
+
+    The leader's log begins there, since records of that batch were deleted.
+    """
+    if log.log_end_offset != log.log_start_offset or not first_batch_size(records):
+        return None
+    header = read_header(records)
+    return header.base_offset if header.base_offset < log.log_end_offset <= header.last_offset else None
 
 
 def _batches(records: memoryview, name: str) -> Iterator[tuple[memoryview, BatchHeader]]:

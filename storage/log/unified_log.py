@@ -1,13 +1,11 @@
 """One partition's log: appends and reads (Kafka's UnifiedLog and LocalLog).
 
 Everything here runs on the loop and never awaits; only `ReadPlan.read` and flushes use worker threads. Whatever else is
-done with a log has a module of its own: `follower_append`, `retention`, `time_lookup`, `log_truncation`.
-A disk error other than a lack of room or of file descriptors takes the log offline for good: from then on every call
-raises KafkaStorage, and nothing is acknowledged.
+done with a log has a module of its own, such as `follower_append` and `retention`. A disk error other than a lack of
+room or of descriptors takes the log offline for good: every call raises KafkaStorage, nothing is acknowledged.
 
-How it works: a log is a list of segments, of which only the last is appended to. An append goes through fixed steps:
-validate, roll if needed, check the producers, give offsets and leader epoch, write, add index entries, publish the
-producers' new state. Whatever refuses the append comes before the write, so that a refusal leaves memory as it was.
+How it works: a log is a list of segments, of which only the last is appended to. An append goes through fixed steps,
+which docs/design.md lists. Whatever refuses it comes before the write, so that a refusal leaves memory as it was.
 """
 
 from __future__ import annotations
@@ -118,7 +116,7 @@ class UnifiedLog:
     def append_as_leader(
         self, batch: memoryview, *, leader_epoch: int, origin: AppendOrigin, now_ms: int, at_once: bool = False
     ) -> AppendInfo:
-        """Check one batch, give it offsets and write it; never awaits. docs/design.md has the order of the steps.
+        """Check one batch, give it offsets and write it; never awaits.
 
         `batch` should be writable: base offset and leader epoch are patched into it. A duplicate of one of the
         producer's last batches appends nothing, and the first append's offsets are returned.

@@ -8,14 +8,19 @@ from storage.log import follower_append, log_truncation
 
 if TYPE_CHECKING:
     from broker.replicas.partition import Partition
-    from storage.log.follower_append import FollowerAppend
 
 
-def append(partition: Partition, records: memoryview, now_ms: int) -> FollowerAppend:
-    """Append what the leader has from this log's end on; see `follower_append.append` for the errors."""
-    done = follower_append.append(partition.log, records, leader_epoch=partition.leader_epoch, now_ms=now_ms)
-    partition.on_change(partition)
-    return done
+def append(partition: Partition, records: memoryview, now_ms: int, most_batches: int) -> int:
+    """Append what the leader has from this log's end on; see `follower_append.append`."""
+    log = partition.log
+    base_offset = follower_append.begins_within_batch(log, records)
+    if base_offset is not None:
+        log_truncation.truncate_fully_and_start_at(log, base_offset, log.log_start_offset)
+    size = follower_append.append(
+        log, records, leader_epoch=partition.leader_epoch, now_ms=now_ms, most_batches=most_batches
+    )
+    partition.changed()
+    return size
 
 
 def take_offsets(partition: Partition, high_watermark: int, log_start_offset: int) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 from kio.schema.errors import ErrorCode
@@ -24,10 +24,12 @@ from broker.replicas.leading.in_sync_replicas import InSyncReplicas
 from protocol.errors import NotEnoughReplicas, NotLeaderOrFollower
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from broker.cluster.metadata_cache import MetadataCache
     from broker.replicas.leading.alter_partition import AlterPartition
-    from broker.replicas.partition import Partition
     from metadata.topics import PartitionRegistration
+    from storage.log.unified_log import UnifiedLog
     from timing.clock import Clock
 
 logger = structlog.get_logger(__name__)
@@ -63,6 +65,17 @@ class Replication:
     failed_updates: int = field(default=0, init=False)
 
 
+class LedPartition(Protocol):
+    """The partition, as its leader's state sees it (`broker.replicas.partition.Partition`)."""
+
+    topic_id: UUID
+    log: UnifiedLog
+    high_watermark: int
+
+    def advance(self) -> bool: ...
+    def changed(self) -> None: ...
+
+
 class LeaderState:
     """See above.
 
@@ -83,7 +96,7 @@ class LeaderState:
         "partition_epoch",
     )
 
-    def __init__(self, shared: Replication, partition: Partition) -> None:
+    def __init__(self, shared: Replication, partition: LedPartition) -> None:
         self._shared = shared
         self._partition = partition
         self._log = partition.log
@@ -198,7 +211,7 @@ class LeaderState:
             self._propose(self.in_sync.committed | {replica})
         advanced = end_moved and self._partition.advance()
         if start_moved and not advanced:
-            self._partition.on_change(self._partition)  # the low watermark may have risen
+            self._partition.changed()  # the low watermark may have risen
 
     def shrink(self) -> None:
         """Propose an ISR without the followers that lag too long; to be called every half of that time."""

@@ -7,6 +7,7 @@ import errno
 import pytest
 
 from broker.replicas.partition import Partition, Role
+from broker.replicas.records_delete import delete_records
 from protocol.errors import KafkaError, KafkaStorage, NotLeaderOrFollower, UnknownTopicOrPartition
 from storage.append_types import AppendOrigin, LogConfig
 from tests.unit.broker.partitions import alone, state
@@ -49,7 +50,7 @@ def test_a_follower_refuses_requests_and_tells_those_who_wait() -> None:
     for request in (
         hosted.append,
         lambda: hosted.partition.check_leader_epoch(1),
-        lambda: hosted.partition.delete_records(0),
+        lambda: delete_records(hosted.partition, 0),
     ):
         with pytest.raises(NotLeaderOrFollower):
             request()
