@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from broker.cluster.followed_metadata import FollowedMetadata
 from broker.cluster.node_metadata import NodeMetadata
 from broker.cluster.publisher import Follower
 from broker.config.listeners import Listener
 from broker.coordinators.hanging_transactions import HangingTransactions
+from broker.monitoring.cluster_metrics import register_cluster_metrics
 from broker.monitoring.loop_lag import LoopLag
 from broker.monitoring.node_metrics import register_gauges
 from broker.network.dispatch import Dispatcher
@@ -129,6 +131,8 @@ class Node:
         metrics, groups = self.local.metrics, self.coordinators.groups
         groups.register_metrics(metrics)
         self.coordinators.transactions.register_metrics(metrics)
+        if isinstance(self.metadata, FollowedMetadata):
+            register_cluster_metrics(metrics, self.metadata, self.local.clock)
         register_gauges(
             metrics,
             partitions=self.replicas,

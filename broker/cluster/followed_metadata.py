@@ -59,7 +59,13 @@ class Belonging:
 
 
 class FollowedMetadata:
-    """See the theory of operation above; and `broker.cluster.node_metadata` for what a node uses of it."""
+    """See the theory of operation above; and `broker.cluster.node_metadata` for what a node uses of it.
+
+    Attributes:
+        quorum: which controller is the active one.
+        observer: follows the metadata log.
+        lifecycle: registration and heartbeats.
+    """
 
     def __init__(
         self,
@@ -91,18 +97,18 @@ class FollowedMetadata:
         )
         self._removed: set[UUID] = set()
         self._copy = MetadataCopy(services, folder)
-        self._quorum = ControllerQuorum(controllers(config))
-        self._observer = MetadataObserver(
+        self.quorum = ControllerQuorum(controllers(config))
+        self.observer = MetadataObserver(
             Observer(who.node_id, who.cluster_id, who.directories[0]),
-            self._quorum,
+            self.quorum,
             self._clients("metadata", self._fetch_timeout_ms),
             network.clock,
             self._copy,
             self._publish,
             retry_ms=self._retry_ms,
         )
-        self._lifecycle = BrokerLifecycle(
-            self.channel("heartbeat"), network.clock, self._intervals, lambda: self._observer.image.offset, who.offline
+        self.lifecycle = BrokerLifecycle(
+            self.channel("heartbeat"), network.clock, self._intervals, lambda: self.observer.image.offset, who.offline
         )
         self._forwarding = ForwardingController(self.channel("forwarding"), around)
         self._alter_partition = self.channel("alter-partition")
@@ -116,9 +122,9 @@ class FollowedMetadata:
         Raises NoControllerError if there is none, MetadataLogError if the node cannot work with what the cluster has.
         """
         self._copy.before_snapshot = lambda: self.before_snapshot()  # noqa: PLW0108 (it is set later)
-        self._observer.begin_with(await self._copy.read())
-        self.cache.image = self._observer.image
-        await self._observer.catch_up(timeout_ms=self._intervals.registration_ms)
+        self.observer.begin_with(await self._copy.read())
+        self.cache.image = self.observer.image
+        await self.observer.catch_up(timeout_ms=self._intervals.registration_ms)
         self._require_served()
         if self._who.node_id in self.cache.image.cluster.controllers:
             raise MetadataLogError(f"node.id {self._who.node_id} is that of a controller of this cluster.")
@@ -131,7 +137,7 @@ class FollowedMetadata:
     async def join(self, joining: Joining) -> None:
         """See `NodeMetadata.join`. Raises RegistrationError, NoControllerError, MetadataLogError."""
         new = joining.registration
-        epoch = await self._lifecycle.register(
+        epoch = await self.lifecycle.register(
             Identity(
                 new.broker_id,
                 self._who.cluster_id,
@@ -142,12 +148,12 @@ class FollowedMetadata:
                 joining.previous_epoch,
             )
         )
-        await self._observer.catch_up(epoch, timeout_ms=self._intervals.registration_ms)
+        await self.observer.catch_up(epoch, timeout_ms=self._intervals.registration_ms)
 
     async def enter(self) -> None:
         """See `NodeMetadata.enter`."""
-        self._observer.start()
-        await self._lifecycle.unfence()
+        self.observer.start()
+        await self.lifecycle.unfence()
 
     # -- at work
 
@@ -157,20 +163,29 @@ class FollowedMetadata:
 
     @property
     def broker_epoch(self) -> int:
-        return self._lifecycle.epoch
+        return self.lifecycle.epoch
 
     @property
     def on_failure(self) -> Callable[[str], None]:
-        return self._observer.on_failure
+        return self.observer.on_failure
 
     @on_failure.setter
     def on_failure(self, callback: Callable[[str], None]) -> None:
-        self._observer.on_failure = callback
+        self.observer.on_failure = callback
+
+    def problems(self) -> list[str]:
+        """See `NodeMetadata.problems`."""
+        silence_ms = self.lifecycle.silence_ms
+        if silence_ms > self._intervals.session_ms:
+            return [f"no controller has answered for {silence_ms / 1000:.0f} s: nothing in the cluster can be changed"]
+        if self.lifecycle.is_fenced_again:
+            return ["the controller has fenced this node, since it was silent for too long"]
+        return []
 
     def channel(self, name: str) -> ControllerChannel:
         """A new channel to the active controller, with connections of its own; the caller closes it."""
         clients = self._clients(name, self._socket_timeout_ms)
-        return ControllerChannel(self._quorum, clients, self._network.clock, self._socket_timeout_ms)
+        return ControllerChannel(self.quorum, clients, self._network.clock, self._socket_timeout_ms)
 
     def _clients(self, name: str, request_timeout_ms: float) -> PeerClients:
         settings = PeerSettings(
@@ -223,14 +238,14 @@ class FollowedMetadata:
     async def leave(self) -> None:
         """See `NodeMetadata.leave`."""
         if self._leaves_orderly:
-            await self._lifecycle.shut_down()
+            await self.lifecycle.shut_down()
 
     async def close(self) -> bool:
         """See `NodeMetadata.close`."""
         self.publisher.start(())
-        await self._lifecycle.stop()
+        await self.lifecycle.stop()
         self._forwarding.close()
         self._alter_partition.close()
         self._directories.close()
-        await self._observer.stop()
+        await self.observer.stop()
         return True

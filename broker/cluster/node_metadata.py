@@ -82,6 +82,9 @@ class NodeMetadata(Protocol):
     async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
         """The controller's answer. Raises PeerError if there is none."""
 
+    def problems(self) -> list[str]:
+        """What an operator should know now, a sentence each."""
+
     async def retry(self) -> None:
         """Do what there was no room for; for a periodic job."""
 

@@ -167,6 +167,10 @@ class StandaloneMetadata:
         schema = self.controller.around.schema
         return await self.controller.submit(lambda image: assign_replicas.decide(image, request, schema))
 
+    def problems(self) -> list[str]:
+        """What is wrong with the log is known by its folder."""
+        return []
+
     async def join(self, joining: Joining) -> None:
         """See `NodeMetadata.join`."""
         await self.lead(joining.registration, joining.min_insync_replicas)

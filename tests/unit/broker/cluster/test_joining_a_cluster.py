@@ -6,10 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
+from immutables import Map
 from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
 from kio.schema.metadata.v13.request import MetadataRequestTopic
 
 from broker.cluster.followed_metadata import FollowedMetadata
+from broker.cluster.served_features import unserved
 from metadata.configs import ResourceType
 from metadata.image import MetadataImage
 from protocol import uuids
@@ -17,6 +19,7 @@ from protocol.errors import KafkaError
 from storage.files import read_file
 from tests.doubles.files import Unsynced
 from tests.unit.broker.cluster_rig import CLIENT_PORT, ClusterRig, NodeRig
+from tests.unit.broker.scraping import only, samples
 
 SESSION_MS = 9_000
 ONLY_LOOKING = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
@@ -118,8 +121,11 @@ async def test_without_its_controller_a_node_serves_what_it_has_and_refuses_chan
         found = await cluster.ask(client, "metadata", 12, topics=None, **ONLY_LOOKING)
         assert [topic.name for topic in found.topics] == ["orders"]
         assert await cluster.create(2, "late", 1) == "request_timed_out"
+        (problem,) = cluster.nodes[2].node.state.problems()
+        assert "no controller has answered for 6" in problem
         await cluster.start(1)
         await cluster.clock.run(5_000)
+        assert cluster.nodes[2].node.state.problems() == []
         assert await cluster.create(2, "later", 3) == "none"
         await cluster.clock.run(1_000)
         assert topic_of(cluster.nodes[3], "later").partition_count == 3
@@ -236,6 +242,16 @@ async def test_configurations_are_checked_here_and_changed_there(through: int) -
         assert cluster.nodes[through].node.local.config.integer("log.cleaner.threads") == 2
 
 
+async def test_metrics_say_who_the_controller_is_and_how_far_the_metadata_were_followed() -> None:
+    async with ClusterRig(brokers=1) as cluster:
+        of_broker, of_controller = (samples(cluster.nodes[node_id].node.local.metrics) for node_id in (2, 1))
+        assert of_broker["kafka_server_kafkaserver_brokerstate"] == 3
+        assert of_broker["kafka_server_raft_metrics_current_leader"] == 1
+        applied = of_broker["kafka_server_broker_metadata_metrics_last_applied_record_offset"]
+        assert applied == image_of(cluster.nodes[2]).offset
+        assert not only(of_controller, "kafka_server_raft_metrics")
+
+
 async def test_producer_ids_come_in_blocks_of_the_controller() -> None:
     async with ClusterRig(brokers=2) as cluster:
         allocating = [cluster.nodes[node_id].node.metadata.allocate_producer_ids() for node_id in (2, 3, 1)]
@@ -243,10 +259,10 @@ async def test_producer_ids_come_in_blocks_of_the_controller() -> None:
         assert [len(block) for block in blocks] == [1000, 1000, 1000]
         assert len({*blocks[0], *blocks[1], *blocks[2]}) == 3000
         stale = followed(cluster.nodes[2])
-        stale._lifecycle.epoch -= 1
+        stale.lifecycle.epoch -= 1
         with pytest.raises(KafkaError) as refused:
             await cluster.during(stale.allocate_producer_ids())
-        stale._lifecycle.epoch += 1
+        stale.lifecycle.epoch += 1
         assert refused.value.code.name == "stale_broker_epoch"
 
 
@@ -268,3 +284,12 @@ async def test_the_controller_learns_in_which_folder_each_replica_is() -> None:
         state = topic_of(cluster.nodes[1], "orders").partitions[moved.index]
         more = next(each for each in cluster.nodes[2].node.replicas.logs.usable_dirs if each.path == "/more")
         assert state.directories == (uuids.from_text(more.directory_id),)
+
+
+def test_what_a_cluster_has_finalized_and_this_release_does_not_serve() -> None:
+    assert unserved(MetadataImage(features=Map({"metadata.version": 33, "transaction.version": 2}))) == []
+    levels = {"metadata.version": 34, "share.version": 1, "new.version": 0}
+    assert [line.partition(":")[0] for line in unserved(MetadataImage(features=Map(levels)))] == [
+        "the cluster has finalized metadata.version at level 34, and this node serves the levels 7 to 33",
+        "the cluster has finalized share.version at level 1, and this node does not serve this feature",
+    ]
