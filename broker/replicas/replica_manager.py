@@ -24,7 +24,8 @@ from broker.replicas.following.fetcher import FetcherContext
 from broker.replicas.following.fetchers import Fetchers
 from broker.replicas.large_batches import LargeBatches
 from broker.replicas.leading.alter_partition import AlterPartition
-from broker.replicas.leading.leader_state import Replication
+from broker.replicas.leading.leader_state import LeaderState, Replication
+from broker.replicas.leading.replica_selector import ConsumerPlace, preferred_replica
 from broker.replicas.log_maintenance import LogMaintenance
 from broker.replicas.log_making import LogMaking, Replica
 from broker.replicas.log_moves import LogMoves
@@ -178,6 +179,15 @@ class ReplicaManager:
         image = self._cache.image
         for topic in image.topics:
             self._configure(topic, image)
+
+    @property
+    def is_rack_aware(self) -> bool:
+        """Whether consumers that name their rack are sent to followers in it."""
+        return self._cluster.settings().rack_aware
+
+    def preferred_replica(self, replicas: LeaderState, offset: int, consumer: ConsumerPlace) -> int | None:
+        """The follower that a consumer should read from; None for this leader."""
+        return preferred_replica(self._cache.image, self._node_id, replicas, offset, consumer)
 
     async def shrink_in_sync_replicas(self) -> None:
         """Propose to take followers that lag too long out of the ISR; a task for every half of that time."""
