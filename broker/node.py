@@ -15,6 +15,7 @@ from broker.config.listeners import Listener
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.monitoring.loop_lag import LoopLag
 from broker.monitoring.node_metrics import register_gauges
+from broker.monitoring.replication_metrics import register_replication
 from broker.network.dispatch import Dispatcher
 from broker.network.server import Server
 from broker.node_state import Base
@@ -117,6 +118,7 @@ class Node:
     def register_metrics(self) -> None:
         """Register the metrics of the node's parts for `/metrics`."""
         metrics, groups = self.local.metrics, self.coordinators.groups
+        register_replication(metrics, self.replicas)
         groups.register_metrics(metrics)
         self.coordinators.transactions.register_metrics(metrics)
         register_gauges(

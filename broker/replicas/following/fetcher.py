@@ -69,12 +69,18 @@ class TruncationGuard(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Followed:
-    """A partition that is fetched in one leader epoch. `lag` is the records that it lacks, None if not known yet."""
+    """A partition that is fetched in one leader epoch.
+
+    Attributes:
+        lag: the number of records that it lacks; None if not known yet.
+        is_left_alone: it is not fetched for a while after an error.
+    """
 
     partition: Partition
     leader_epoch: int
     not_before_ms: float = 0.0
     lag: int | None = None
+    is_left_alone: bool = False
 
     @property
     def is_current(self) -> bool:
@@ -285,6 +291,7 @@ class Fetcher:
     def _leave_alone(self, one: Followed, reason: str) -> None:
         logger.debug("partition not fetched for a while", partition=one.partition.log.name, reason=reason)
         one.not_before_ms = self._clock.monotonic_ms() + self._settings.fetch_backoff_ms
+        one.is_left_alone = True
 
     async def _append(self, one: Followed, result: FetchPartitionResponse) -> None:
         partition, records = one.partition, memoryview(result.records or b"")  # type: ignore[arg-type]  # it is read
@@ -299,6 +306,7 @@ class Fetcher:
             if not one.is_current:
                 self._session.lost()
                 return
+        one.is_left_alone = False
         one.lag = max(0, result.high_watermark - partition.log_end_offset)
 
     async def _find_offsets(self, one: Followed) -> None:
