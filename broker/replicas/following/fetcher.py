@@ -30,7 +30,7 @@ from broker.peers.errors import PeerError
 from broker.replicas.following import follower_log
 from broker.replicas.following.fetch_session import FetchSession, Key
 from broker.replicas.following.truncation import offset_to_truncate_to
-from broker.replicas.partition import Partition, Role
+from broker.replicas.partition import Partition, Role, do_nothing
 from protocol.errors import KafkaError, KafkaStorage
 from protocol.produce_fetch import replica_fetch
 from protocol.produce_fetch.fetch_request import FetchPartition, FetchRequest
@@ -130,13 +130,13 @@ class Fetcher:
         return one is not None and one.partition is partition and one.is_current and partition.leader_id == self.leader
 
     def remove(self, partition: Partition) -> None:
-        partition.wake_fetcher = None
+        partition.wake_fetcher = do_nothing
         self.followed.pop((partition.topic_id, partition.index), None)
 
     async def stop(self) -> None:
         """End the fetcher; an append that has begun is whole."""
         for followed in self.followed.values():
-            followed.partition.wake_fetcher = None
+            followed.partition.wake_fetcher = do_nothing
         self.followed.clear()
         self._task.cancel()
         await asyncio.wait([self._task])
