@@ -55,8 +55,7 @@ if TYPE_CHECKING:
     from storage.log.validator import Validated
     from storage.segments.txn_index import AbortedTxn
 
-READ_UNCOMMITTED = 0
-READ_COMMITTED = 1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 NO_LEADER_EPOCH = NO_LEADER = -1
 
@@ -124,9 +123,7 @@ class Partition:
         on_change: Callable[[Partition], None],
         replication: Replication,
     ) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.index = index
+        self.topic, self.topic_id, self.index = topic, topic_id, index
         self.key: PartitionKey = (topic, index)
         self.log = log
         self.leader_epoch = self.led_since = NO_LEADER_EPOCH
