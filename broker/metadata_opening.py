@@ -51,6 +51,7 @@ async def open_metadata(base: Base, dirs: LogDirs, undo: AsyncExitStack) -> Node
     else:
         metadata = await _read_own(base, dirs, around, undo)
     metadata.on_failure = base.state.cannot_go_on
+    base.state.metadata_problems = metadata.problems
     current.config = current.config.with_dynamic(*metadata.cache.broker_configs(base.node_id))
     return metadata
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from broker.cluster.followed_metadata import FollowedMetadata
 from broker.cluster.node_metadata import NodeMetadata
 from broker.cluster.publisher import Follower
 from broker.config.listeners import Listener
 from broker.coordinators.hanging_transactions import HangingTransactions
+from broker.monitoring.cluster_metrics import register_cluster_metrics
 from broker.monitoring.loop_lag import LoopLag
 from broker.monitoring.node_metrics import register_gauges
 from broker.monitoring.replication_metrics import register_replication
@@ -21,6 +23,8 @@ from broker.network.server import Server
 from broker.node_state import Base
 from broker.periodic import Periodic
 from broker.quotas.connection_rates import ConnectionRates
+from broker.replicas.directory_assignments import CHECK_MS as ASSIGN_MS
+from broker.replicas.directory_assignments import DirectoryAssignments
 from broker.replicas.folder_checks import CHECK_MS
 from broker.services import Services
 from broker.stopping import Stopped, end_work
@@ -87,6 +91,13 @@ class Node:
         self._hanging = hanging
         self._http = http
         self._periodic = Periodic(base.seams.clock)
+        self._assignments = DirectoryAssignments(
+            base.node_id,
+            lambda: metadata.broker_epoch,
+            services.cluster.cache,
+            services.replicas,
+            metadata.assign_replicas_to_dirs,
+        )
         self._loop_lag = LoopLag(base.seams.clock, base.metrics.loop_lag_s)
 
     async def serve_http(self) -> int | None:
@@ -107,6 +118,7 @@ class Node:
         self.metadata.publisher.start(
             [
                 Follower("replicas", self.replicas.follow, self.replicas.prepare),
+                Follower("directories of replicas", self._assignments.follow),
                 Follower("group coordinator", self.coordinators.groups.follow),
                 Follower("transaction coordinator", self.coordinators.transactions.follow),
                 Follower("configurations", self._configs_changed),
@@ -121,6 +133,8 @@ class Node:
         register_replication(metrics, self.replicas)
         groups.register_metrics(metrics)
         self.coordinators.transactions.register_metrics(metrics)
+        if isinstance(self.metadata, FollowedMetadata):
+            register_cluster_metrics(metrics, self.metadata, self.local.clock)
         register_gauges(
             metrics,
             partitions=self.replicas,
@@ -148,8 +162,12 @@ class Node:
         if checks is not None:
             self._periodic.every(CHECK_MS, "check of the log directories", checks.check)
         self._periodic.every(RETRY_MS, "what there was no room for", self._retry)
-        if self.cluster.controller_service is not None:
-            self.cluster.controller_service.start(self._periodic, self.local.config)
+        service = self.cluster.controller_service
+        if service is not None:
+            service.start(self._periodic, self.local.config)
+        is_in_cluster = service is not None or self.local.config.is_in_cluster
+        if is_in_cluster and len(self.local.config.log_dirs) > 1:
+            self._periodic.every(ASSIGN_MS, "directories of replicas", self._assignments.reconcile)
         self.state.not_ready = None
         logger.info(
             "started",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -43,6 +44,7 @@ class NodeState:
         not_ready: why it does not serve; None if it does.
         unusable: set when no metadata can be written any more; Kafka halts then.
         replicas: the node's replicas, None until their logs are open.
+        metadata_problems: what an operator should know of the node's metadata, a sentence each.
         folder_checks: looks after the folders of `log.dirs`, None until then.
     """
 
@@ -51,6 +53,7 @@ class NodeState:
         self.unusable = asyncio.Event()
         self.replicas: ReplicaManager | None = None
         self.folder_checks: FolderChecks | None = None
+        self.metadata_problems: Callable[[], list[str]] = list
 
     def is_offline(self, topic: str, index: int) -> bool:
         """Whether a partition's log is known to be offline."""
@@ -58,7 +61,9 @@ class NodeState:
 
     def problems(self) -> list[str]:
         """What is wrong although the node serves, a sentence each."""
-        return [] if self.not_ready or self.folder_checks is None else self.folder_checks.problems()
+        if self.not_ready or self.folder_checks is None:
+            return []
+        return self.folder_checks.problems() + self.metadata_problems()
 
     def cannot_go_on(self, reason: str) -> None:
         if not self.unusable.is_set():

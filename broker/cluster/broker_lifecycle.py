@@ -122,6 +122,7 @@ class BrokerLifecycle:
         self._sleeping: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._answered_ms = 0.0
+        self._was_running = False
 
     # -- registration
 
@@ -176,7 +177,7 @@ class BrokerLifecycle:
 
         def is_over() -> bool:
             now_ms = self._clock.monotonic_ms()
-            lapsed = now_ms - self._answered_ms > self._intervals.session_ms
+            lapsed = self.silence_ms > self._intervals.session_ms
             return self._is_gone or lapsed or now_ms - begun_ms > LONGEST_LEAVING_MS
 
         await self._until(is_over)
@@ -214,6 +215,16 @@ class BrokerLifecycle:
                 await self._pause()
 
     @property
+    def silence_ms(self) -> float:
+        """Time since the last answer to a heartbeat."""
+        return self._clock.monotonic_ms() - self._answered_ms
+
+    @property
+    def is_fenced_again(self) -> bool:
+        """Whether the controller has fenced the node after it was running."""
+        return self.state is State.UNFENCING and self._was_running
+
+    @property
     def _is_gone(self) -> bool:
         return self.state is State.GONE
 
@@ -237,7 +248,7 @@ class BrokerLifecycle:
         self._answered_ms = self._clock.monotonic_ms()
         if self.state is State.UNFENCING and not answer.is_fenced:
             logger.info("unfenced", broker_epoch=self.epoch)
-            self.state = State.RUNNING
+            self.state, self._was_running = State.RUNNING, True
         elif self.state is State.RUNNING and answer.is_fenced:
             logger.warning("fenced by the controller: its session had lapsed", broker_epoch=self.epoch)
             self.state = State.UNFENCING

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from kio.schema.allocate_producer_ids.v0 import AllocateProducerIdsRequest
 from kio.schema.alter_partition.v3 import AlterPartitionRequest, AlterPartitionResponse
+from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 
 from broker.cluster.broker_lifecycle import BrokerLifecycle, Identity, Intervals
 from broker.cluster.controller_channel import ControllerChannel
@@ -58,7 +59,13 @@ class Belonging:
 
 
 class FollowedMetadata:
-    """See the theory of operation above; and `broker.cluster.node_metadata` for what a node uses of it."""
+    """See the theory of operation above; and `broker.cluster.node_metadata` for what a node uses of it.
+
+    Attributes:
+        quorum: which controller is the active one.
+        observer: follows the metadata log.
+        lifecycle: registration and heartbeats.
+    """
 
     def __init__(
         self,
@@ -90,21 +97,22 @@ class FollowedMetadata:
         )
         self._removed: set[UUID] = set()
         self._copy = MetadataCopy(services, folder)
-        self._quorum = ControllerQuorum(controllers(config))
-        self._observer = MetadataObserver(
+        self.quorum = ControllerQuorum(controllers(config))
+        self.observer = MetadataObserver(
             Observer(who.node_id, who.cluster_id, who.directories[0]),
-            self._quorum,
+            self.quorum,
             self._clients("metadata", self._fetch_timeout_ms),
             network.clock,
             self._copy,
             self._publish,
             retry_ms=self._retry_ms,
         )
-        self._lifecycle = BrokerLifecycle(
-            self.channel("heartbeat"), network.clock, self._intervals, lambda: self._observer.image.offset, who.offline
+        self.lifecycle = BrokerLifecycle(
+            self.channel("heartbeat"), network.clock, self._intervals, lambda: self.observer.image.offset, who.offline
         )
         self._forwarding = ForwardingController(self.channel("forwarding"), around)
         self._alter_partition = self.channel("alter-partition")
+        self._directories = self.channel("directory-assignments")
 
     # -- the start
 
@@ -114,9 +122,9 @@ class FollowedMetadata:
         Raises NoControllerError if there is none, MetadataLogError if the node cannot work with what the cluster has.
         """
         self._copy.before_snapshot = lambda: self.before_snapshot()  # noqa: PLW0108 (it is set later)
-        self._observer.begin_with(await self._copy.read())
-        self.cache.image = self._observer.image
-        await self._observer.catch_up(timeout_ms=self._intervals.registration_ms)
+        self.observer.begin_with(await self._copy.read())
+        self.cache.image = self.observer.image
+        await self.observer.catch_up(timeout_ms=self._intervals.registration_ms)
         self._require_served()
         if self._who.node_id in self.cache.image.cluster.controllers:
             raise MetadataLogError(f"node.id {self._who.node_id} is that of a controller of this cluster.")
@@ -129,7 +137,7 @@ class FollowedMetadata:
     async def join(self, joining: Joining) -> None:
         """See `NodeMetadata.join`. Raises RegistrationError, NoControllerError, MetadataLogError."""
         new = joining.registration
-        epoch = await self._lifecycle.register(
+        epoch = await self.lifecycle.register(
             Identity(
                 new.broker_id,
                 self._who.cluster_id,
@@ -140,12 +148,12 @@ class FollowedMetadata:
                 joining.previous_epoch,
             )
         )
-        await self._observer.catch_up(epoch, timeout_ms=self._intervals.registration_ms)
+        await self.observer.catch_up(epoch, timeout_ms=self._intervals.registration_ms)
 
     async def enter(self) -> None:
         """See `NodeMetadata.enter`."""
-        self._observer.start()
-        await self._lifecycle.unfence()
+        self.observer.start()
+        await self.lifecycle.unfence()
 
     # -- at work
 
@@ -155,20 +163,29 @@ class FollowedMetadata:
 
     @property
     def broker_epoch(self) -> int:
-        return self._lifecycle.epoch
+        return self.lifecycle.epoch
 
     @property
     def on_failure(self) -> Callable[[str], None]:
-        return self._observer.on_failure
+        return self.observer.on_failure
 
     @on_failure.setter
     def on_failure(self, callback: Callable[[str], None]) -> None:
-        self._observer.on_failure = callback
+        self.observer.on_failure = callback
+
+    def problems(self) -> list[str]:
+        """See `NodeMetadata.problems`."""
+        silence_ms = self.lifecycle.silence_ms
+        if silence_ms > self._intervals.session_ms:
+            return [f"no controller has answered for {silence_ms / 1000:.0f} s: nothing in the cluster can be changed"]
+        if self.lifecycle.is_fenced_again:
+            return ["the controller has fenced this node, since it was silent for too long"]
+        return []
 
     def channel(self, name: str) -> ControllerChannel:
         """A new channel to the active controller, with connections of its own; the caller closes it."""
         clients = self._clients(name, self._socket_timeout_ms)
-        return ControllerChannel(self._quorum, clients, self._network.clock, self._socket_timeout_ms)
+        return ControllerChannel(self.quorum, clients, self._network.clock, self._socket_timeout_ms)
 
     def _clients(self, name: str, request_timeout_ms: float) -> PeerClients:
         settings = PeerSettings(
@@ -197,8 +214,15 @@ class FollowedMetadata:
         return range(answer.producer_id_start, answer.producer_id_start + answer.producer_id_len)
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        """See `NodeMetadata.alter_partition`. Raises PeerError."""
+        """See `NodeMetadata.alter_partition`."""
         answer: AlterPartitionResponse = await self._alter_partition.send(entity_call(request), self._socket_timeout_ms)
+        return answer
+
+    async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        """See `NodeMetadata.assign_replicas_to_dirs`."""
+        answer: AssignReplicasToDirsResponse = await self._directories.send(
+            entity_call(request), self._socket_timeout_ms
+        )
         return answer
 
     async def retry(self) -> None:
@@ -214,13 +238,14 @@ class FollowedMetadata:
     async def leave(self) -> None:
         """See `NodeMetadata.leave`."""
         if self._leaves_orderly:
-            await self._lifecycle.shut_down()
+            await self.lifecycle.shut_down()
 
     async def close(self) -> bool:
         """See `NodeMetadata.close`."""
         self.publisher.start(())
-        await self._lifecycle.stop()
+        await self.lifecycle.stop()
         self._forwarding.close()
         self._alter_partition.close()
-        await self._observer.stop()
+        self._directories.close()
+        await self.observer.stop()
         return True

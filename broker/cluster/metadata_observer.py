@@ -187,7 +187,7 @@ class MetadataObserver:
 
     def _complain(self, complaint: str) -> None:
         """Log what goes wrong, once until it changes."""
-        if complaint != self._complaint:
+        if complaint != self._complaint and not self._stopping:
             logger.warning("metadata not fetched", error=complaint)
             self._complaint = complaint
 

@@ -12,6 +12,7 @@ from storage.folders.strays import FolderState
 
 if TYPE_CHECKING:
     from kio.schema.alter_partition.v3 import AlterPartitionRequest, AlterPartitionResponse
+    from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 
     from broker.cluster.controller_port import Controller
     from broker.cluster.metadata_cache import MetadataCache
@@ -77,6 +78,12 @@ class NodeMetadata(Protocol):
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """The controller's answer. Raises PeerError if there is none."""
+
+    async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        """The controller's answer. Raises PeerError if there is none."""
+
+    def problems(self) -> list[str]:
+        """What an operator should know now, a sentence each."""
 
     async def retry(self) -> None:
         """Do what there was no room for; for a periodic job."""

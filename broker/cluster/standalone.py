@@ -23,7 +23,7 @@ from broker.cluster.controller_port import Controller, OwnController
 from broker.cluster.node_metadata import Joining
 from broker.cluster.publisher import MetadataPublisher
 from broker.peers.errors import PeerUnreachableError
-from controller import alter_partition, brokers, producer_ids
+from controller import alter_partition, assign_replicas, brokers, producer_ids
 from controller.brokers import Registration
 from controller.decision import Decision, Surroundings
 from controller.local import LocalController
@@ -40,6 +40,7 @@ from storage.folders.strays import FolderState
 
 if TYPE_CHECKING:
     from kio.schema.alter_partition.v3 import AlterPartitionRequest, AlterPartitionResponse
+    from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 
     from broker.cluster.metadata_cache import MetadataCache
     from storage.log.log_services import LogServices
@@ -160,6 +161,15 @@ class StandaloneMetadata:
             return await self.controller.submit(lambda image: alter_partition.decide(image, request, schema))
         except MetadataLogError as error:  # to be tried again, as with a controller that is not reached
             raise PeerUnreachableError(error.message) from error
+
+    async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        """See `NodeMetadata.assign_replicas_to_dirs`. Raises MetadataLogError."""
+        schema = self.controller.around.schema
+        return await self.controller.submit(lambda image: assign_replicas.decide(image, request, schema))
+
+    def problems(self) -> list[str]:
+        """What is wrong with the log is known by its folder."""
+        return []
 
     async def join(self, joining: Joining) -> None:
         """See `NodeMetadata.join`."""

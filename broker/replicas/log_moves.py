@@ -34,6 +34,8 @@ class LogMoves:
         self._turn = asyncio.Lock()
         self._moves: dict[UnifiedLog, LogMove] = {}
         self._tasks: dict[LogMove, asyncio.Task[None]] = {}
+        self.ended = 0
+        """The number of moves that are over, done or not."""
 
     def future_of(self, log: UnifiedLog) -> LogMove | None:
         """The move of a log, if one is under way or waits for its turn."""
@@ -101,6 +103,7 @@ class LogMoves:
         except Exception:
             logger.exception("unexpected error during a partition move", **described)
         finally:
+            self.ended += 1
             if self._moves.get(log) is move:
                 del self._moves[log]
 
