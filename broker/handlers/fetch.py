@@ -172,6 +172,10 @@ class Fetch(RecordsRead):
     def is_enough(self) -> bool:
         return self._elsewhere or super().is_enough
 
+    @property
+    def _is_of_throttled_follower(self) -> bool:
+        return self._request.replica_id >= 0 and self._ctx.replicas.leader_quota.is_active
+
     async def finish(self, plan: ReadPlan | None) -> FetchResponse:
         """Read on from `plan`, wait up to `max_wait_ms` for `min_bytes` (Kafka's `DelayedFetch`), and answer."""
         await self.go_on(plan)
@@ -239,6 +243,8 @@ class Fetch(RecordsRead):
             if not topics or (topics[-1][0] is not key and topics[-1][0] != key):
                 topics.append((key, []))
             topics[-1][1].append(result)
+            if self._is_of_throttled_follower and target.topic is not None:
+                self._ctx.replicas.leader_quota.record(target.topic, result.partition_index, len(result.records or b""))
             if target.topic is not None and (result.error_code == 0 or target.topic in metrics.topics):
                 metrics.fetched(target.topic, len(result.records or b""))
         response = FetchResponse(topics, error_code=int(error_code), session_id=session_id)

@@ -195,6 +195,8 @@ class RecordsRead(ABC):
         result.log_start_offset = start
         if diverges or (self._reader.place is not None and self._is_elsewhere(one, self._reader.place)):
             return None
+        if self._reader.is_follower and self._is_held_back(one):
+            return None
         if self._committed:
             result.aborted_transactions = ()
         end_offset = bounds[self._isolation]
@@ -220,6 +222,13 @@ class RecordsRead(ABC):
         one.result.preferred_read_replica = preferred
         self.failed = True
         return True
+
+    def _is_held_back(self, one: PartitionFetch) -> bool:
+        """Whether the follower is to get nothing of the partition now, since its replication is throttled."""
+        replicas, (topic, index) = one.partition.replicas, one.partition.key
+        in_sync = replicas is not None and self._reader.replica_id in replicas.in_sync.committed
+        one.is_held_back = self._replicas.leader_quota.holds_back(topic, index, in_sync=in_sync)
+        return one.is_held_back
 
     def _note_follower(self, target: Target, partition: Partition) -> None:
         """Let the partition know how far the follower is."""

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from broker.replicas.cluster_access import ClusterAccess, Peer, ReplicationSettings
+    from broker.replicas.replication_quota import ReplicationQuota
     from storage.log.unified_log import UnifiedLog
     from timing.clock import Clock
 
@@ -87,10 +88,6 @@ class Followed:
         partition = self.partition
         return partition.role is Role.FOLLOWER and partition.leader_epoch == self.leader_epoch
 
-    @property
-    def is_in_sync(self) -> bool:
-        return self.lag == 0
-
 
 @dataclass(frozen=True, slots=True)
 class FetcherContext:
@@ -100,6 +97,7 @@ class FetcherContext:
     clock: Clock
     cluster: ClusterAccess
     guard: TruncationGuard
+    quota: ReplicationQuota
 
 
 class Fetcher:
@@ -182,10 +180,21 @@ class Fetcher:
         To fetch is to say that everything before is safe. The others wait too, as no fetch may then hold it up.
         """
         now_ms = self._clock.monotonic_ms()
-        current = {key: one for key, one in self.followed.items() if one.is_current and one.not_before_ms <= now_ms}
+        current = {
+            key: one
+            for key, one in self.followed.items()
+            if one.is_current and one.not_before_ms <= now_ms and not self._is_held_back(one)
+        }
         if any(one.partition.durable_end < one.partition.log_end_offset for one in current.values()):
             return {}
         return current
+
+    def _is_held_back(self, one: Followed) -> bool:
+        """Whether a throttle does not allow to fetch the partition; then it is left alone for a while."""
+        is_held_back = self._context.quota.holds_back(*one.partition.key, in_sync=one.lag == 0)
+        if is_held_back:
+            one.not_before_ms = self._clock.monotonic_ms() + self._settings.fetch_backoff_ms
+        return is_held_back
 
     async def _until_there_is_something(self) -> None:
         self._changed.clear()
@@ -296,6 +305,7 @@ class Fetcher:
     async def _append(self, one: Followed, result: FetchPartitionResponse) -> None:
         partition, records = one.partition, memoryview(result.records or b"")  # type: ignore[arg-type]  # it is read
         now_ms = self._clock.wall_ms()
+        self._context.quota.record(*partition.key, len(records))
         while True:
             appended = follower_log.append(partition, records, now_ms, BATCHES_AT_A_TIME) if records else 0
             follower_log.take_offsets(partition, result.high_watermark, result.log_start_offset)

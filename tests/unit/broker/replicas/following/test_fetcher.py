@@ -7,13 +7,18 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+from immutables import Map
 from kio.schema.errors import ErrorCode
 
+from broker.cluster.metadata_cache import MetadataCache
 from broker.peers.call import Call
 from broker.peers.errors import PeerDisconnectedError
 from broker.replicas.cluster_access import ClusterAccess, ReplicationSettings
 from broker.replicas.following.fetcher import EARLIEST, LATEST, Fetcher, FetcherContext
 from broker.replicas.partition import Partition
+from broker.replicas.replication_quota import ReplicationQuota
+from metadata.configs import ConfigsImage, ResourceType
+from metadata.image import MetadataImage
 from protocol.produce_fetch.fetch_request import FetchPartition, FetchRequest, decode_request
 from protocol.produce_fetch.fetch_response import EpochEndOffset, FetchPartitionResponse, FetchResponse
 from protocol.records.batch import read_header, set_offsets_and_epoch
@@ -106,8 +111,10 @@ class Following:
         self.partition = Partition("t", TOPIC_ID, 0, self.log, lambda _: None, alone(self.rig.clock))
         self.partition.follow(state(5, leader=LEADER, replicas=(1, 2)))
         self.leader, self.guard = Leader(), Guard()
+        self.cache = MetadataCache()
+        self.quota = ReplicationQuota("follower", 1, self.cache, self.rig.clock.monotonic_ms)
         access = ClusterAccess(lambda: 33, _no_controller, self.leader.connect, lambda: SETTINGS)
-        self.fetcher = Fetcher(FetcherContext(1, self.rig.clock, access, self.guard), LEADER, 0)
+        self.fetcher = Fetcher(FetcherContext(1, self.rig.clock, access, self.guard, self.quota), LEADER, 0)
         self.fetcher.add(self.partition)
 
     async def request(self) -> FetchRequest:
@@ -329,4 +336,20 @@ async def test_a_log_without_leader_epochs_keeps_what_is_committed() -> None:
     following = Following(prepare)
     assert (await following.asked()).fetch_offset == 2
     assert headers_in(read(following.log, 0))[-1].next_offset == 2
+    await following.fetcher.stop()
+
+
+async def test_a_throttled_partition_out_of_sync_waits_until_the_rate_allows_it() -> None:
+    following = Following()
+    topic = Map({"follower.replication.throttled.replicas": "0:1"})
+    broker = Map({"follower.replication.throttled.rate": "100"})
+    resources = {(ResourceType.TOPIC, "t"): topic, (ResourceType.BROKER, "1"): broker}
+    following.cache.image = MetadataImage(configs=ConfigsImage(Map(resources)))
+    following.quota.follow(following.cache.image, ["t"])
+    await following.answer(records=batch(0, 5) + batch(1, 5), high_watermark=9, log_start_offset=0)
+    assert len(following.leader.asked) == 1
+    await following.rig.clock.run(2 * SETTINGS.fetch_backoff_ms)
+    assert len(following.leader.asked) == 2
+    await following.answer(records=batch(2, 5) + batch(3, 5), high_watermark=4, log_start_offset=0)
+    assert len(following.leader.asked) == 3  # in sync: it would fall out of the ISR
     await following.fetcher.stop()
