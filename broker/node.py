@@ -19,6 +19,7 @@ from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.monitoring.cluster_metrics import register_cluster_metrics
 from broker.monitoring.loop_lag import LoopLag
 from broker.monitoring.node_metrics import register_gauges
+from broker.monitoring.replication_metrics import register_replication
 from broker.network.dispatch import Dispatcher
 from broker.network.server import Server
 from broker.node_state import Base
@@ -171,6 +172,7 @@ class Node:
     def register_metrics(self) -> None:
         """Register the metrics of the node's parts for `/metrics`."""
         metrics, groups = self.local.metrics, self.coordinators.groups
+        register_replication(metrics, self.replicas)
         groups.register_metrics(metrics)
         self.coordinators.transactions.register_metrics(metrics)
         if isinstance(self.metadata, FollowedMetadata):

@@ -17,6 +17,7 @@ from kio.schema.errors import ErrorCode
 from broker.handlers.leader_hints import endpoints_of, leader_of
 from broker.replicas.delayed_fetch import PartitionFetch
 from broker.replicas.fetch_session import FetchContext, Results, Target
+from broker.replicas.leading.replica_selector import ConsumerPlace
 from broker.replicas.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Partition
 from broker.replicas.records_read import Reader, RecordsRead
 from broker.request_context import RequestContext
@@ -110,8 +111,12 @@ def _targets(ctx: RequestContext, key: TopicKey, partitions: list[FetchPartition
     ]
 
 
-def _only_leader(ctx: RequestContext, request: FetchRequest) -> bool:
-    return request.replica_id >= 0 or ctx.version < FIRST_VERSION_WITH_RACKS
+def _reader(ctx: RequestContext, request: FetchRequest) -> Reader:
+    if request.replica_id >= 0 or ctx.version < FIRST_VERSION_WITH_RACKS:
+        return Reader(request.replica_id, request.replica_epoch)
+    is_near_some = bool(request.rack_id) and ctx.replicas.is_rack_aware
+    place = ConsumerPlace(request.rack_id, ctx.connection.listener_name) if is_near_some else None
+    return Reader(request.replica_id, request.replica_epoch, only_leader=False, place=place)
 
 
 def _tells_divergence(one: tuple[Target, FetchPartitionResponse]) -> bool:
@@ -131,7 +136,7 @@ class Fetch(RecordsRead):
         super().__init__(
             ctx.replicas,
             [],
-            Reader(request.replica_id, request.replica_epoch, _only_leader(ctx, request), request.rack_id),
+            _reader(ctx, request),
             request.isolation_level,
             request.max_wait_ms,
             min(request.min_bytes, max_bytes),
@@ -166,6 +171,10 @@ class Fetch(RecordsRead):
     @property
     def is_enough(self) -> bool:
         return self._elsewhere or super().is_enough
+
+    @property
+    def _is_of_throttled_follower(self) -> bool:
+        return self._request.replica_id >= 0 and self._ctx.replicas.leader_quota.is_active
 
     async def finish(self, plan: ReadPlan | None) -> FetchResponse:
         """Read on from `plan`, wait up to `max_wait_ms` for `min_bytes` (Kafka's `DelayedFetch`), and answer."""
@@ -234,6 +243,8 @@ class Fetch(RecordsRead):
             if not topics or (topics[-1][0] is not key and topics[-1][0] != key):
                 topics.append((key, []))
             topics[-1][1].append(result)
+            if self._is_of_throttled_follower and target.topic is not None:
+                self._ctx.replicas.leader_quota.record(target.topic, result.partition_index, len(result.records or b""))
             if target.topic is not None and (result.error_code == 0 or target.topic in metrics.topics):
                 metrics.fetched(target.topic, len(result.records or b""))
         response = FetchResponse(topics, error_code=int(error_code), session_id=session_id)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from broker.config.defs.followers import RACK_AWARE_SELECTOR
 from broker.peers.errors import PeerUnreachableError
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class ReplicationSettings:
     fetch_wait_max_ms: int = 500
     fetch_backoff_ms: int = 1_000
     socket_timeout_ms: int = 30_000
+    rack_aware: bool = False
+    """Consumers are sent to followers in their rack."""
 
     @classmethod
     def of(cls, config: BrokerConfig) -> ReplicationSettings:
@@ -51,6 +54,7 @@ class ReplicationSettings:
             config.integer("replica.fetch.wait.max.ms"),
             config.integer("replica.fetch.backoff.ms"),
             config.integer("replica.socket.timeout.ms"),
+            config.optional_string("replica.selector.class") == RACK_AWARE_SELECTOR,
         )
 
 

@@ -30,6 +30,7 @@ class PartitionFetch:
         start: its place in the log; nowhere if it need not be known, as any byte that comes is enough.
         idle_at: the partition's bounds if there was nothing to read; as long as they stay, there still is nothing.
         leader_epoch: the partition's when the read was planned.
+        is_held_back: a follower's read that a throttle does not allow now: nothing that comes ends the wait.
     """
 
     target: Target
@@ -39,6 +40,7 @@ class PartitionFetch:
     start: LogOffsetMetadata = NOWHERE
     idle_at: Bounds | None = None
     leader_epoch: int = -1
+    is_held_back: bool = False
 
 
 class DelayedFetch(DelayedOperation):
@@ -68,7 +70,7 @@ class DelayedFetch(DelayedOperation):
                 bounds = partition.bounds
                 if partition.leader_epoch != one.leader_epoch or bounds is UNREADABLE:
                     return self.force_complete()
-                if bounds == one.idle_at:
+                if bounds == one.idle_at or one.is_held_back:
                     continue
                 end_offset = bounds[self._isolation]
                 if not bounds[0] <= one.offset <= end_offset:

@@ -54,6 +54,7 @@ class Target:
             or self.sent_log_start_offset != result.log_start_offset
             or result.error_code != 0
             or result.diverging_epoch is not NO_EPOCH
+            or result.preferred_read_replica >= 0
         )
         if not note:
             return changed

@@ -15,14 +15,13 @@ log decides whether this node can use it at all. Both tell the partition, which 
 | any              | the topic is deleted, or the replica moves away         | OFFLINE, and is_deleted |
 
 OFFLINE is final: when the log can be made after all, the replica manager hosts another `Partition` in place of this
-one. An offline partition refuses requests with the error of its log. A follower refuses those that are for leaders with
-NOT_LEADER_OR_FOLLOWER; a fetcher appends to its log what the leader has (`broker/replicas/following`).
+one. It refuses requests with the error of its log. A follower refuses what is for leaders with NOT_LEADER_OR_FOLLOWER,
+and fetchers append what the leader has (`broker/replicas/following`).
 
 The high watermark is the smallest durable end of the logs of the in-sync replicas. It never moves back, unless a
 follower drops records below it, after an unclean election. While this node is the only replica, its log's end counts,
-or the flushed end if every message is flushed (`flush.messages=1`), so that acknowledgements and readers only see what
-is as durable as configured. With other replicas, `LeaderState` knows how far they are; a follower has the leader's high
-watermark as far as its own log reaches.
+or the flushed end if every message is flushed (`flush.messages=1`): acknowledgements and readers only see what is as
+durable as configured. `LeaderState` knows how far other replicas are. A follower has the leader's, up to its own end.
 """
 
 from __future__ import annotations
@@ -56,12 +55,15 @@ if TYPE_CHECKING:
     from storage.log.validator import Validated
     from storage.segments.txn_index import AbortedTxn
 
-READ_UNCOMMITTED = 0
-READ_COMMITTED = 1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 NO_LEADER_EPOCH = NO_LEADER = -1
 
 Listener = tuple[Callable[[int], None], Callable[[KafkaError], None]]
+
+
+def do_nothing() -> None:
+    """Wake nobody: the partition has no fetcher."""
 
 
 class Role(Enum):
@@ -83,7 +85,7 @@ class Partition:
     Attributes:
         high_watermark: the offset below which records are readable and acknowledged to acks=all.
         flush_gated: only flushed records count for the high watermark.
-        gated: an append alone does not raise the high watermark: it waits for a flush, or for followers.
+        gated: an append alone does not raise it: it waits for a flush, or for followers.
         leader_id: the node that leads; -1 for none.
         led_since: the leader epoch since which this node has led without interruption.
         replicas: what is known of the other replicas; None unless this node leads and there are others.
@@ -121,9 +123,7 @@ class Partition:
         on_change: Callable[[Partition], None],
         replication: Replication,
     ) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.index = index
+        self.topic, self.topic_id, self.index = topic, topic_id, index
         self.key: PartitionKey = (topic, index)
         self.log = log
         self.leader_epoch = self.led_since = NO_LEADER_EPOCH
@@ -131,7 +131,7 @@ class Partition:
         self.is_deleted = False
         self.flush_gated = self.gated = log.config.flush_messages == 1
         self.replicas: LeaderState | None = None
-        self.wake_fetcher: Callable[[], None] | None = None
+        self.wake_fetcher = do_nothing
         self._replication = replication
         self._epoch_start_offset = 0
         self._on_change = on_change
@@ -254,15 +254,11 @@ class Partition:
     def _went_offline(self, _log: UnifiedLog, error: Exception) -> None:
         self._leave(Role.OFFLINE, error if isinstance(error, KafkaError) else KafkaStorage())
 
-    def _wake_fetcher(self) -> None:
-        if self.wake_fetcher is not None:
-            self.wake_fetcher()
-
     def _leave(self, role: Role, error: KafkaError) -> None:
         """Stop leading. The high watermark will not move again here: its listeners get the error."""
         self.role = role
         self._drop_replicas()
-        self._wake_fetcher()
+        self.wake_fetcher()
         self.changed()
         for _, failed in list(self._listeners):
             failed(error)
@@ -285,15 +281,15 @@ class Partition:
         info = self.log.append_as_leader(
             batch, leader_epoch=self.leader_epoch, origin=origin, now_ms=now_ms, at_once=at_once
         )
-        if not info.duplicate:
-            self._appended(info.last_offset + 1)
+        if self.gated:
+            self._tell_followers()
+        elif not info.duplicate:
+            self.raise_high_watermark(info.last_offset + 1)
         return info
 
-    def _appended(self, end_offset: int) -> None:
-        if not self.gated:
-            self.raise_high_watermark(end_offset)
-        elif self.replicas is not None and not self.advance():
-            self.changed()  # followers wait for it
+    def _tell_followers(self) -> None:
+        if self.replicas is not None and not self.advance():
+            self.changed()
 
     def append_validated(self, validated: Validated, now_ms: int, *, all_replicas: bool) -> AppendInfo:
         """Append a client's batch that was validated for the present configuration; else as `append`."""
@@ -304,8 +300,10 @@ class Partition:
         info = self.log.append_validated(
             validated, leader_epoch=self.leader_epoch, origin=AppendOrigin.CLIENT, now_ms=now_ms
         )
-        if not info.duplicate:
-            self._appended(info.last_offset + 1)
+        if self.gated:
+            self._tell_followers()
+        elif not info.duplicate:
+            self.raise_high_watermark(info.last_offset + 1)
         return info
 
     def changed(self) -> None:
@@ -341,9 +339,10 @@ class Partition:
         """Move the high watermark, unless it is there already; whether it has moved."""
         if offset <= self.high_watermark:
             return False
-        self.high_watermark = self.log.high_watermark = offset
-        self.log.producers.on_high_watermark(offset)
-        self.changed()
+        log = self.log
+        self.high_watermark = log.high_watermark = offset
+        log.producers.on_high_watermark(offset)
+        self._on_change(self)
         for advanced, _ in self._listeners:
             advanced(offset)
         return True
@@ -369,7 +368,7 @@ class Partition:
             self.advance()
 
     def _flushed(self, _flushed: LogOffsetMetadata) -> None:
-        self._wake_fetcher()
+        self.wake_fetcher()
         if self.flush_gated and self.role is LEADER and not self.advance():
             self.changed()  # acks=1 waits for this flush alone
 

@@ -72,6 +72,7 @@ class RecordsAppend:
 
     __slots__ = (
         "_acks",
+        "_all_replicas",
         "_metrics",
         "_now_ms",
         "_refusals",
@@ -98,6 +99,7 @@ class RecordsAppend:
         self._replicas = replicas
         self._metrics = metrics
         self._acks = acks
+        self._all_replicas = acks == ALL_REPLICAS
         self._version = version
         self._now_ms = now_ms
         self._refusals = refusals
@@ -134,10 +136,9 @@ class RecordsAppend:
 
     def _wait(self, partition: Partition, answer: PartitionProduceResponse) -> None:
         """Let the append be acknowledged later, unless acks=1 and it is durable enough where it is."""
-        all_replicas = self._acks == ALL_REPLICAS
-        if all_replicas or partition.flush_gated:
+        if self._all_replicas or partition.flush_gated:
             end = partition.log_end_offset
-            self.unacknowledged.append(Unacknowledged(partition, end, answer, all_replicas, partition.led_since))
+            self.unacknowledged.append(Unacknowledged(partition, end, answer, self._all_replicas, partition.led_since))
 
     def _refuse_unknown(self, topic: str | None, index: int, answer: PartitionProduceResponse) -> None:
         try:
@@ -164,7 +165,7 @@ class RecordsAppend:
             raise InvalidTopic(f"Cannot append to internal topic {partition.topic}")
         try:
             info = partition.append(
-                records, AppendOrigin.CLIENT, self._now_ms, at_once=True, all_replicas=self._acks == ALL_REPLICAS
+                records, AppendOrigin.CLIENT, self._now_ms, at_once=True, all_replicas=self._all_replicas
             )
         except KafkaError as error:
             self._note_failure(partition, answer, error)
@@ -193,7 +194,7 @@ class RecordsAppend:
                 if partition.key in refusals:
                     answer.error_message = refusals[partition.key].explicit_message
                     raise refusals[partition.key]
-            info = partition.append_validated(validated, now_ms, all_replicas=self._acks == ALL_REPLICAS)
+            info = partition.append_validated(validated, now_ms, all_replicas=self._all_replicas)
         except KafkaError as error:
             self._note_failure(partition, answer, error)
             raise

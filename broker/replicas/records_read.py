@@ -22,6 +22,7 @@ from protocol.produce_fetch.fetch_request import AbortedTransaction, EpochEndOff
 
 if TYPE_CHECKING:
     from broker.replicas.fetch_session import Target
+    from broker.replicas.leading.replica_selector import ConsumerPlace
     from broker.replicas.partition import Partition
     from broker.replicas.replica_manager import ReplicaManager
     from protocol.produce_fetch.fetch_response import FetchPartitionResponse
@@ -37,13 +38,14 @@ Reading = Generator["ReadPlan", "Records", None]
 class Reader(NamedTuple):
     """Who reads: a consumer, or the follower with that broker id and epoch.
 
-    `only_leader`: a consumer that does not read from followers (KIP-392). `rack` is the consumer's.
+    `only_leader`: a consumer that does not read from followers (KIP-392). `place` is that of one that does, and is to
+    be sent to a follower near it.
     """
 
     replica_id: int = -1
     replica_epoch: int = -1
     only_leader: bool = True
-    rack: str = ""
+    place: ConsumerPlace | None = None
 
     @property
     def is_follower(self) -> bool:
@@ -177,6 +179,7 @@ class RecordsRead(ABC):
         """Begin the partition's result; return its read, or None if there is nothing new, as in most of many."""
         target, partition, result = one.target, one.partition, one.result
         result.records, result.aborted_transactions, one.idle_at = b"", None, None
+        result.preferred_read_replica = -1
         key = target.key[0]
         if key is not partition.topic_id and not isinstance(key, str) and key != partition.topic_id:
             raise InconsistentTopicId
@@ -190,7 +193,9 @@ class RecordsRead(ABC):
         bounds = partition.bounds
         start, result.last_stable_offset, result.high_watermark, _ = bounds
         result.log_start_offset = start
-        if diverges:
+        if diverges or (self._reader.place is not None and self._is_elsewhere(one, self._reader.place)):
+            return None
+        if self._reader.is_follower and self._is_held_back(one):
             return None
         if self._committed:
             result.aborted_transactions = ()
@@ -205,6 +210,25 @@ class RecordsRead(ABC):
         if max_bytes < 0 and plan.segment is not None:
             raise UnknownServerError  # as Kafka's segments do, where there is something to read
         return plan
+
+    def _is_elsewhere(self, one: PartitionFetch, place: ConsumerPlace) -> bool:
+        """Whether the consumer is to read from another replica, which its answer names then."""
+        replicas = one.partition.replicas
+        if replicas is None:
+            return False
+        preferred = self._replicas.preferred_replica(replicas, one.target.fetch_offset, place)
+        if preferred is None:
+            return False
+        one.result.preferred_read_replica = preferred
+        self.failed = True
+        return True
+
+    def _is_held_back(self, one: PartitionFetch) -> bool:
+        """Whether the follower is to get nothing of the partition now, since its replication is throttled."""
+        replicas, (topic, index) = one.partition.replicas, one.partition.key
+        in_sync = replicas is not None and self._reader.replica_id in replicas.in_sync.committed
+        one.is_held_back = self._replicas.leader_quota.holds_back(topic, index, in_sync=in_sync)
+        return one.is_held_back
 
     def _note_follower(self, target: Target, partition: Partition) -> None:
         """Let the partition know how far the follower is."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -24,11 +24,13 @@ from broker.replicas.following.fetcher import FetcherContext
 from broker.replicas.following.fetchers import Fetchers
 from broker.replicas.large_batches import LargeBatches
 from broker.replicas.leading.alter_partition import AlterPartition
-from broker.replicas.leading.leader_state import Replication
+from broker.replicas.leading.leader_state import LeaderState, Replication
+from broker.replicas.leading.replica_selector import ConsumerPlace, preferred_replica
 from broker.replicas.log_maintenance import LogMaintenance
 from broker.replicas.log_making import LogMaking, Replica
 from broker.replicas.log_moves import LogMoves
 from broker.replicas.partition import Partition, Role
+from broker.replicas.replication_quota import ReplicationQuota
 from metadata.configs import ResourceType
 from protocol.errors import KafkaStorage, NotLeaderOrFollower, UnknownTopicOrPartition
 from protocol.metadata.topics import NO_LEADER
@@ -66,6 +68,7 @@ class ReplicaManager:
         large_batches: checks large batches in worker threads.
         replication: what the leaders of this node share.
         fetchers: get what this node follows.
+        leader_quota, follower_quota: throttle replication on either side.
         stopping: no request waits any more.
     """
 
@@ -99,7 +102,9 @@ class ReplicaManager:
         self.replication = Replication(
             node_id, clock, cache, self._alter_partition, lambda: cluster.settings().lag_time_max_ms
         )
-        self.fetchers = Fetchers(FetcherContext(node_id, clock, cluster, self.moves))
+        self.leader_quota = ReplicationQuota("leader", node_id, cache, clock.monotonic_ms)
+        self.follower_quota = ReplicationQuota("follower", node_id, cache, clock.monotonic_ms)
+        self.fetchers = Fetchers(FetcherContext(node_id, clock, cluster, self.moves, self.follower_quota))
         self.stopping = False
         self.most = 0
         """The largest number of partitions hosted at once so far."""
@@ -167,6 +172,11 @@ class ReplicaManager:
         self._prepared = await self._make(missing, image)
         for replica in missing:
             self._take(replica, image)
+        self._follow_quotas(image, image.configs.names(ResourceType.TOPIC))
+
+    def _follow_quotas(self, image: MetadataImage, topics: Collection[str]) -> None:
+        for quota in (self.leader_quota, self.follower_quota):
+            quota.follow(image, topics)
 
     async def stop(self) -> None:
         """Follow and lead no more; the logs are still open."""
@@ -178,6 +188,15 @@ class ReplicaManager:
         image = self._cache.image
         for topic in image.topics:
             self._configure(topic, image)
+
+    @property
+    def is_rack_aware(self) -> bool:
+        """Whether consumers that name their rack are sent to followers in it."""
+        return self._cluster.settings().rack_aware
+
+    def preferred_replica(self, replicas: LeaderState, offset: int, consumer: ConsumerPlace) -> int | None:
+        """The follower that a consumer should read from; None for this leader."""
+        return preferred_replica(self._cache.image, self._node_id, replicas, offset, consumer)
 
     async def shrink_in_sync_replicas(self) -> None:
         """Propose to take followers that lag too long out of the ISR; a task for every half of that time."""
@@ -212,10 +231,10 @@ class ReplicaManager:
                     self._remove(changed.key)
             self.fetchers.end_idle()
         if delta.touched("configs"):
-            for resource_type, name in delta.configs.changed:
-                topic = image.topics.get(name) if resource_type == ResourceType.TOPIC else None
-                if topic is not None:
-                    self._configure(topic, image)
+            names = [name for kind, name in delta.configs.changed if kind == ResourceType.TOPIC]
+            for topic in filter(None, map(image.topics.get, names)):
+                self._configure(topic, image)
+            self._follow_quotas(image, names)
 
     def _changed(self, delta: MetadataDelta) -> Iterator[Replica]:
         """The partitions that are new or have changed."""

@@ -115,7 +115,6 @@ _READ_ONLY: tuple[_Row, ...] = (
     _Row("remote.log.storage.manager.class.path", STRING, None),
     _Row("remote.log.storage.manager.impl.prefix", STRING, "rsm.config."),
     _Row("remote.log.storage.system.enable", BOOLEAN, "false"),
-    _Row("replica.selector.class", STRING, None),
     _Row("replica.socket.receive.buffer.bytes", INT, "65536"),
     _Row("replication.quota.window.num", INT, "11", POSITIVE),
     _Row("replication.quota.window.size.seconds", INT, "1", POSITIVE),

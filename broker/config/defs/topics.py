@@ -38,8 +38,8 @@ def _throttled(name: str) -> Check:
 
 def _throttle(name: str, role: str) -> ConfigDef:
     doc = (
-        f"Replicas whose replication is throttled on the {role} side: `*` for all, or partition:broker pairs. "
-        "No effect here."
+        f"Replicas whose replication is throttled on the {role} side, at `{role}.replication.throttled.rate`, as long "
+        "as they are not in sync: `*` for all, or partition:broker pairs."
     )
     return ConfigDef(name, ConfigType.LIST, (), doc, _throttled(name))
 

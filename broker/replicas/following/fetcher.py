@@ -30,7 +30,7 @@ from broker.peers.errors import PeerError
 from broker.replicas.following import follower_log
 from broker.replicas.following.fetch_session import FetchSession, Key
 from broker.replicas.following.truncation import offset_to_truncate_to
-from broker.replicas.partition import Partition, Role
+from broker.replicas.partition import Partition, Role, do_nothing
 from protocol.errors import KafkaError, KafkaStorage
 from protocol.produce_fetch import replica_fetch
 from protocol.produce_fetch.fetch_request import FetchPartition, FetchRequest
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from broker.replicas.cluster_access import ClusterAccess, Peer, ReplicationSettings
+    from broker.replicas.replication_quota import ReplicationQuota
     from storage.log.unified_log import UnifiedLog
     from timing.clock import Clock
 
@@ -69,21 +70,23 @@ class TruncationGuard(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Followed:
-    """A partition that is fetched in one leader epoch. `lag` is the records that it lacks, None if not known yet."""
+    """A partition that is fetched in one leader epoch.
+
+    Attributes:
+        lag: the number of records that it lacks; None if not known yet.
+        is_left_alone: it is not fetched for a while after an error.
+    """
 
     partition: Partition
     leader_epoch: int
     not_before_ms: float = 0.0
     lag: int | None = None
+    is_left_alone: bool = False
 
     @property
     def is_current(self) -> bool:
         partition = self.partition
         return partition.role is Role.FOLLOWER and partition.leader_epoch == self.leader_epoch
-
-    @property
-    def is_in_sync(self) -> bool:
-        return self.lag == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ class FetcherContext:
     clock: Clock
     cluster: ClusterAccess
     guard: TruncationGuard
+    quota: ReplicationQuota
 
 
 class Fetcher:
@@ -124,13 +128,13 @@ class Fetcher:
         return one is not None and one.partition is partition and one.is_current and partition.leader_id == self.leader
 
     def remove(self, partition: Partition) -> None:
-        partition.wake_fetcher = None
+        partition.wake_fetcher = do_nothing
         self.followed.pop((partition.topic_id, partition.index), None)
 
     async def stop(self) -> None:
         """End the fetcher; an append that has begun is whole."""
         for followed in self.followed.values():
-            followed.partition.wake_fetcher = None
+            followed.partition.wake_fetcher = do_nothing
         self.followed.clear()
         self._task.cancel()
         await asyncio.wait([self._task])
@@ -176,10 +180,21 @@ class Fetcher:
         To fetch is to say that everything before is safe. The others wait too, as no fetch may then hold it up.
         """
         now_ms = self._clock.monotonic_ms()
-        current = {key: one for key, one in self.followed.items() if one.is_current and one.not_before_ms <= now_ms}
+        current = {
+            key: one
+            for key, one in self.followed.items()
+            if one.is_current and one.not_before_ms <= now_ms and not self._is_held_back(one)
+        }
         if any(one.partition.durable_end < one.partition.log_end_offset for one in current.values()):
             return {}
         return current
+
+    def _is_held_back(self, one: Followed) -> bool:
+        """Whether a throttle does not allow to fetch the partition; then it is left alone for a while."""
+        is_held_back = self._context.quota.holds_back(*one.partition.key, in_sync=one.lag == 0)
+        if is_held_back:
+            one.not_before_ms = self._clock.monotonic_ms() + self._settings.fetch_backoff_ms
+        return is_held_back
 
     async def _until_there_is_something(self) -> None:
         self._changed.clear()
@@ -285,10 +300,12 @@ class Fetcher:
     def _leave_alone(self, one: Followed, reason: str) -> None:
         logger.debug("partition not fetched for a while", partition=one.partition.log.name, reason=reason)
         one.not_before_ms = self._clock.monotonic_ms() + self._settings.fetch_backoff_ms
+        one.is_left_alone = True
 
     async def _append(self, one: Followed, result: FetchPartitionResponse) -> None:
         partition, records = one.partition, memoryview(result.records or b"")  # type: ignore[arg-type]  # it is read
         now_ms = self._clock.wall_ms()
+        self._context.quota.record(*partition.key, len(records))
         while True:
             appended = follower_log.append(partition, records, now_ms, BATCHES_AT_A_TIME) if records else 0
             follower_log.take_offsets(partition, result.high_watermark, result.log_start_offset)
@@ -299,6 +316,7 @@ class Fetcher:
             if not one.is_current:
                 self._session.lost()
                 return
+        one.is_left_alone = False
         one.lag = max(0, result.high_watermark - partition.log_end_offset)
 
     async def _find_offsets(self, one: Followed) -> None:
