@@ -20,6 +20,7 @@ import click  # noqa: E402
 import structlog  # noqa: E402
 
 from broker import logging, process  # noqa: E402
+from broker.cluster.broker_lifecycle import RegistrationError  # noqa: E402
 from broker.cluster.earlier_entries import CorruptMetadataError  # noqa: E402
 from broker.config.broker_config import ConfigurationError  # noqa: E402
 from broker.config.sources import Loaded, load  # noqa: E402
@@ -29,11 +30,13 @@ from broker.node import Node  # noqa: E402
 from broker.node_start import start_node  # noqa: E402
 from broker.node_state import Seams  # noqa: E402
 from broker.parent import Parent  # noqa: E402
+from broker.peers.errors import PeerError  # noqa: E402
 from broker.ready import Ready  # noqa: E402
 from broker.stopping import Stopped  # noqa: E402
 from protocol.errors import KafkaError  # noqa: E402
 from storage.files import OsFileSystem  # noqa: E402
 from storage.folders.log_dirs import LogDirError  # noqa: E402
+from storage.unsynced_files import UnsyncedFileSystem  # noqa: E402
 from storage.workers import ThreadWorkers  # noqa: E402
 from timing.clock import SystemClock  # noqa: E402
 
@@ -60,6 +63,7 @@ def main() -> None:
     help="Read this server.properties file; may be repeated, a later one overrides an earlier one.",
 )
 @click.option("--control", metavar="HOST:PORT", help="Open the control interface of the test kit; port 0: a free one.")
+@click.option("--profile", metavar="NAME", help="Settings for a purpose: dev, test or kafka (Kafka's defaults).")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set one configuration; may be repeated.")
 @click.option("--ready-fd", type=int, help="Write one JSON line to this descriptor once the broker serves.")
 @click.option("--ready-file", metavar="FILE", help="Write the same line to this file, which health checks read.")
@@ -68,6 +72,7 @@ def main() -> None:
 def serve(
     config_files: tuple[str, ...],
     control: str | None,
+    profile: str | None,
     settings: tuple[str, ...],
     ready_fd: int | None,
     ready_file: str | None,
@@ -81,6 +86,8 @@ def serve(
     try:
         if control is not None:
             settings = (f"odradek.control={control}", *settings)
+        if profile is not None:
+            settings = (f"odradek.profile={profile}", *settings)
         files = [(name, Path(name).read_text("iso-8859-1")) for name in config_files]
         loaded = load(files, os.environ, settings)
     except ConfigurationError as error:
@@ -146,7 +153,8 @@ def _run(loop: str, begin: Callable[[], Coroutine[Any, Any, int]]) -> None:
 async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, parent: Parent | None) -> int:
     loop = asyncio.get_running_loop()
     workers = ThreadWorkers(loop)
-    seams = Seams(SystemClock(loop), OsFileSystem(), workers, random.SystemRandom())
+    fs = OsFileSystem() if loaded.config.syncs else UnsyncedFileSystem()
+    seams = Seams(SystemClock(loop), fs, workers, random.SystemRandom())
     logging.log_loop_exceptions(loop)
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
@@ -166,7 +174,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         if not await process.unless_stopped(starting, stop, seams.clock, START_PATIENCE_MS):
             logger.warning("stopped during startup; the next start recovers the logs again")
             _leave(1)
-    except (ListenError, LogDirError, CorruptMetadataError, KafkaError, OSError) as error:
+    except (ListenError, LogDirError, CorruptMetadataError, RegistrationError, PeerError, KafkaError, OSError) as error:
         logger.error("cannot start", error=str(error))
         return 1
     node = starting.result()

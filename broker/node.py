@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from broker.cluster.followed_metadata import FollowedMetadata
+from broker.cluster.node_metadata import NodeMetadata
 from broker.cluster.publisher import Follower
-from broker.cluster.standalone import StandaloneMetadata
 from broker.config.listeners import Listener
 from broker.coordinators.hanging_transactions import HangingTransactions
+from broker.monitoring.cluster_metrics import register_cluster_metrics
 from broker.monitoring.loop_lag import LoopLag
 from broker.monitoring.node_metrics import register_gauges
 from broker.network.dispatch import Dispatcher
@@ -20,6 +22,8 @@ from broker.network.server import Server
 from broker.node_state import Base
 from broker.periodic import Periodic
 from broker.quotas.connection_rates import ConnectionRates
+from broker.replicas.directory_assignments import CHECK_MS as ASSIGN_MS
+from broker.replicas.directory_assignments import DirectoryAssignments
 from broker.replicas.folder_checks import CHECK_MS
 from broker.services import Services
 from broker.stopping import Stopped, end_work
@@ -29,6 +33,7 @@ from metadata.image import MetadataImage
 from storage.folders.log_manager import LogManager
 
 if TYPE_CHECKING:
+    from broker.journal.journal import Journal
     from broker.monitoring.http import HttpServer
 
 logger = structlog.get_logger(__name__)
@@ -59,7 +64,7 @@ class Node:
         self,
         base: Base,
         services: Services,
-        metadata: StandaloneMetadata,
+        metadata: NodeMetadata,
         dispatcher: Dispatcher,
         server: Server,
         bound: Bound,
@@ -80,10 +85,18 @@ class Node:
         self.server = server
         self.bound = bound
         self.connection_rates = connection_rates
+        self.journal: Journal | None = None  # only where there is a control interface
         self._base = base
         self._hanging = hanging
         self._http = http
         self._periodic = Periodic(base.seams.clock)
+        self._assignments = DirectoryAssignments(
+            base.node_id,
+            lambda: metadata.broker_epoch,
+            services.cluster.cache,
+            services.replicas,
+            metadata.assign_replicas_to_dirs,
+        )
         self._loop_lag = LoopLag(base.seams.clock, base.metrics.loop_lag_s)
 
     async def serve_http(self) -> int | None:
@@ -104,6 +117,7 @@ class Node:
         self.metadata.publisher.start(
             [
                 Follower("replicas", self.replicas.follow, self.replicas.prepare),
+                Follower("directories of replicas", self._assignments.follow),
                 Follower("group coordinator", self.coordinators.groups.follow),
                 Follower("transaction coordinator", self.coordinators.transactions.follow),
                 Follower("configurations", self._configs_changed),
@@ -117,6 +131,8 @@ class Node:
         metrics, groups = self.local.metrics, self.coordinators.groups
         groups.register_metrics(metrics)
         self.coordinators.transactions.register_metrics(metrics)
+        if isinstance(self.metadata, FollowedMetadata):
+            register_cluster_metrics(metrics, self.metadata, self.local.clock)
         register_gauges(
             metrics,
             partitions=self.replicas,
@@ -125,6 +141,7 @@ class Node:
             purgatories=(
                 self.replicas.fetch_purgatory,
                 self.replicas.produce_purgatory,
+                self.replicas.delete_purgatory,
                 groups.rebalances,
                 groups.heartbeats,
             ),
@@ -137,12 +154,18 @@ class Node:
         """The node serves: begin what it does from time to time."""
         self._loop_lag.start()
         self.replicas.maintenance.start(self.local.config, self._periodic)
+        half_of_lag_ms = self.local.config.integer("replica.lag.time.max.ms") // 2
+        self._periodic.every(half_of_lag_ms, "in-sync replicas", self.replicas.shrink_in_sync_replicas)
         checks = self.state.folder_checks
         if checks is not None:
             self._periodic.every(CHECK_MS, "check of the log directories", checks.check)
         self._periodic.every(RETRY_MS, "what there was no room for", self._retry)
-        if self.cluster.controller_service is not None:
-            self.cluster.controller_service.start(self._periodic, self.local.config)
+        service = self.cluster.controller_service
+        if service is not None:
+            service.start(self._periodic, self.local.config)
+        is_in_cluster = service is not None or self.local.config.is_in_cluster
+        if is_in_cluster and len(self.local.config.log_dirs) > 1:
+            self._periodic.every(ASSIGN_MS, "directories of replicas", self._assignments.reconcile)
         self.state.not_ready = None
         logger.info(
             "started",
@@ -181,6 +204,7 @@ class Node:
         self.state.not_ready = "stopping"
         self.cluster.auto_topics.stopping = True
         logger.info("stopping")
+        await self.metadata.leave()
         self._loop_lag.stop()
         self.replicas.stop_waits()
         if self.cluster.controller_service is not None:
@@ -201,6 +225,7 @@ class Node:
         last = self._base.seams.workers.lane("stop")
         return {
             "new topics": self.cluster.auto_topics.stop,
+            "replication": self.replicas.stop,
             "moves of logs": self.replicas.moves.stop,
             "compaction": self.replicas.maintenance.stop,
             "periodic jobs": self._periodic.stop,
@@ -213,9 +238,6 @@ class Node:
             self.replicas.logs.unclean.add(self.metadata.folder)
 
 
-def close_logs(logs: LogManager, metadata: StandaloneMetadata) -> None:
+def close_logs(logs: LogManager, metadata: NodeMetadata) -> None:
     """Flush and close the logs. Blocking, any thread."""
-    try:
-        logs.checkpoint_high_watermarks(lambda one: one.log_end_offset)
-    finally:
-        logs.close(metadata.broker_epoch)
+    logs.close(metadata.broker_epoch)

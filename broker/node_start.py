@@ -11,21 +11,21 @@ from uuid import UUID
 
 from broker import process
 from broker.cluster.auto_create import AutoTopicCreation
-from broker.cluster.config_schema import NodeConfigSchema
-from broker.cluster.controller_port import OwnController
 from broker.cluster.controller_service import ControllerService
 from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.node_metadata import NodeMetadata
 from broker.cluster.producer_ids import ProducerIds
 from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
 from broker.config.current import CurrentConfig
-from broker.config.listeners import Listener, Listeners
+from broker.config.listeners import Listeners
 from broker.config.start_topics import parse_start_topics
 from broker.config.topic_config import log_config
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.hosted import Host
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
+from broker.metadata_opening import NO_CLUSTER_ID, cluster_access, endpoint, joining, open_metadata
 from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.metrics import Metrics
 from broker.network.dispatch import Dispatcher
@@ -39,10 +39,6 @@ from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
 from broker.request_context import RequestContext
 from broker.services import Cluster, Coordinators, Local, Services
-from controller.brokers import Registration
-from controller.decision import Surroundings
-from protocol import uuids
-from protocol.metadata.brokers import Endpoint
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import LogServices
@@ -51,15 +47,6 @@ from timing.wheel import TimingWheel
 
 if TYPE_CHECKING:
     from broker.monitoring.http import HttpServer
-
-PLAINTEXT = 0
-"""The number of the security protocol in a registration."""
-
-NO_METADATA = (
-    "there is no metadata in {}, the first folder of log.dirs. Name the folder first that has __cluster_metadata-0, "
-    "or restore it; otherwise all partitions would become strays."
-)
-"""After a change of the order of `log.dirs`, say, or if the first folder's disk is not mounted."""
 
 
 async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -> Node:
@@ -72,10 +59,11 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         base = _base(config, seams)
         dirs = _lock_folders(base, undo)
         http = await _bind_http(base, undo)
-        metadata = await _read_metadata(base, dirs, undo)
+        metadata = await open_metadata(base, dirs, undo)
         limits = _open_limits(base, metadata.cache)
-        replicas = await _open_replicas(base, dirs, metadata, undo)
-        service = _controller_service(base, dirs, metadata) if listeners.controllers else None
+        serves_others = bool(listeners.controllers)
+        replicas = await _open_replicas(base, dirs, metadata, undo, serves_others=serves_others)
+        service = _controller_service(base, dirs, metadata) if serves_others else None
         services = _services(base, dirs, metadata, replicas, limits, service)
         new_request = partial(
             RequestContext,
@@ -89,13 +77,14 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         dispatcher = Dispatcher(new_request, base.metrics, seams.clock, limits.throttling, names)
         server = Server(base.current, seams.clock, base.wheel, limits.connection_rates, dispatcher)
         bound = await _bind(server, listeners, undo)
-        await _register(base, dirs, metadata, bound)
+        await _join(base, dirs, metadata, bound)
         if service is not None:
             _begin_service(service, dispatcher, bound)
         await replicas.start()
         hanging = _start_coordinators(services, undo)
         node = Node(base, services, metadata, dispatcher, server, bound, limits.connection_rates, hanging, http)
         node.follow_metadata()
+        await metadata.enter()
         topics = parse_start_topics(base.current.config.string("odradek.create.topics"))
         await services.cluster.auto_topics.create_at_start(topics)
         await server.serve()
@@ -128,6 +117,7 @@ def _lock_folders(base: Base, undo: AsyncExitStack) -> LogDirs:
         new_id=base.new_id,
         now_ms=base.seams.clock.wall_ms(),
         cluster_id=config.optional_string("odradek.cluster.id"),
+        unknown_cluster=NO_CLUSTER_ID if config.is_in_cluster else None,
     )
     undo.callback(dirs.unlock)
     return dirs
@@ -148,26 +138,6 @@ async def _bind_http(base: Base, undo: AsyncExitStack) -> HttpServer | None:
     return http
 
 
-async def _read_metadata(base: Base, dirs: LogDirs, undo: AsyncExitStack) -> StandaloneMetadata:
-    """Read the metadata log; from here on the dynamic configurations count.
-
-    Raises LogDirError if there are partitions and no metadata: they would all become strays.
-    """
-    current = base.current
-    around = Surroundings(NodeConfigSchema(lambda: current.config), base.new_id, base.node_id, base.state.is_offline)
-    folder = dirs.dirs[0]
-    directory_id = uuids.from_text(folder.directory_id)
-    metadata = await StandaloneMetadata.open(
-        base.log_services, folder.path, base.node_id, directory_id, MetadataCache(), around, clean=folder.clean
-    )
-    undo.push_async_callback(metadata.log.close)
-    if metadata.is_new:
-        dirs.require_no_partitions(NO_METADATA.format(folder.path))
-    metadata.log.on_failure = base.state.cannot_go_on
-    current.config = current.config.with_dynamic(*metadata.cache.broker_configs(base.node_id))
-    return metadata
-
-
 @dataclass(frozen=True, slots=True)
 class _Limits:
     """What holds clients back."""
@@ -186,7 +156,7 @@ def _open_limits(base: Base, cache: MetadataCache) -> _Limits:
 
 
 async def _open_replicas(
-    base: Base, dirs: LogDirs, metadata: StandaloneMetadata, undo: AsyncExitStack
+    base: Base, dirs: LogDirs, metadata: NodeMetadata, undo: AsyncExitStack, *, serves_others: bool
 ) -> ReplicaManager:
     """Open the logs of all partitions; they are not hosted before the node leads them."""
     current, cache, workers = base.current, metadata.cache, base.seams.workers
@@ -218,13 +188,19 @@ async def _open_replicas(
         base.wheel,
         base.new_id,
         base.metrics.topic_deleted,
+        cluster_access(base, metadata, serves_others=serves_others),
     )
     base.state.replicas = replicas
-    base.state.folder_checks = FolderChecks(logs, [metadata.log.log], process.require_spare_descriptor)
+    base.state.folder_checks = FolderChecks(
+        logs, [] if metadata.log is None else [metadata.log.log], process.require_spare_descriptor
+    )
     return replicas
 
 
-def _controller_service(base: Base, dirs: LogDirs, metadata: StandaloneMetadata) -> ControllerService:
+def _controller_service(base: Base, dirs: LogDirs, metadata: NodeMetadata) -> ControllerService | None:
+    """What makes a node with its own controller the controller of other nodes too."""
+    if not isinstance(metadata, StandaloneMetadata):
+        return None
     session_timeout_ms = base.current.config.integer("broker.session.timeout.ms")
     return ControllerService(metadata.controller, metadata.log, base.seams.clock, dirs.cluster_id, session_timeout_ms)
 
@@ -232,21 +208,20 @@ def _controller_service(base: Base, dirs: LogDirs, metadata: StandaloneMetadata)
 def _begin_service(service: ControllerService, dispatcher: Dispatcher, bound: Bound) -> None:
     """The node leads: other nodes may be served as soon as its listeners are."""
     service.answer = dispatcher.answer
-    service.endpoint = _endpoint(bound.controllers[0])
+    service.endpoint = endpoint(bound.controllers[0])
     service.begin()
 
 
 def _services(
     base: Base,
     dirs: LogDirs,
-    metadata: StandaloneMetadata,
+    metadata: NodeMetadata,
     replicas: ReplicaManager,
     limits: _Limits,
     service: ControllerService | None,
 ) -> Services:
     current, cache, seams = base.current, metadata.cache, base.seams
-    controller = OwnController(metadata.controller)
-    auto_topics = AutoTopicCreation(current, cache, controller)
+    auto_topics = AutoTopicCreation(current, cache, metadata.port)
     host = Host(current, cache, auto_topics, seams.random, seams.clock, base.wheel, replicas)
     groups = GroupCoordinator(host)
     producer_ids = ProducerIds(metadata.allocate_producer_ids)
@@ -265,7 +240,7 @@ def _services(
     )
     return Services(
         Cluster(dirs.cluster_id, cache, metadata.log, auto_topics, service),
-        controller,
+        metadata.port,
         replicas,
         Coordinators(groups, transactions, producer_ids),
         local,
@@ -284,25 +259,10 @@ async def _bind(server: Server, listeners: Listeners, undo: AsyncExitStack) -> B
     )
 
 
-def _endpoint(listener: Listener) -> Endpoint:
-    return Endpoint(name=listener.name, host=listener.host, port=listener.port, security_protocol=PLAINTEXT)
-
-
-async def _register(base: Base, dirs: LogDirs, metadata: StandaloneMetadata, bound: Bound) -> None:
-    config = base.current.config
-    await metadata.lead(
-        Registration(
-            base.node_id,
-            base.new_id(),
-            [_endpoint(listener) for listener in bound.advertised.values()],
-            [_endpoint(listener) for listener in bound.controllers],
-            config.optional_string("broker.rack"),
-            [uuids.from_text(log_dir.directory_id) for log_dir in dirs.dirs if log_dir.directory_id],
-        ),
-        config.integer("min.insync.replicas"),
-    )
+async def _join(base: Base, dirs: LogDirs, metadata: NodeMetadata, bound: Bound) -> None:
+    await metadata.join(joining(base, dirs, bound.advertised, bound.controllers))
     # At the first start the registration has set what holds for the cluster.
-    base.current.config = config.with_dynamic(*metadata.cache.broker_configs(base.node_id))
+    base.current.config = base.current.config.with_dynamic(*metadata.cache.broker_configs(base.node_id))
 
 
 def _start_coordinators(services: Services, undo: AsyncExitStack) -> HangingTransactions:
@@ -312,5 +272,7 @@ def _start_coordinators(services: Services, undo: AsyncExitStack) -> HangingTran
         coordinator.start()
     hanging = HangingTransactions(transactions, groups.runtime, services.replicas, services.local.clock)
     undo.callback(hanging.stop)
-    hanging.start()
+    if not services.local.config.is_in_cluster and services.cluster.controller_service is None:
+        # In a cluster, transactions of other nodes' coordinators are not known here.
+        hanging.start()
     return hanging

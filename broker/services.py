@@ -25,14 +25,14 @@ from timing.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What the cluster agrees on, its log, and the creation of topics on first use.
+    """What the cluster agrees on, its log (None if that is other nodes'), and the creation of topics on first use.
 
     `controller_service` is what the node does as the controller of other nodes, None if it does not.
     """
 
     id: str
     cache: MetadataCache
-    metadata_log: MetadataLog
+    metadata_log: MetadataLog | None
     auto_topics: AutoTopicCreation
     controller_service: ControllerService | None = None
 

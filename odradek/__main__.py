@@ -6,7 +6,7 @@ import os
 import sys
 
 USAGE = """\
-usage: odradek serve [--config FILE] [--set KEY=VALUE]...   run a broker
+usage: odradek serve [--profile dev|test|kafka] [--config FILE] [--set KEY=VALUE]...   run a broker
        odradek serve --help                                 every option of the broker
        odradek log dump|verify|repair ...                   inspect or repair the files of a log
        odradek format --cluster-id ID ...                   format the folders of log.dirs, as kafka-storage does

@@ -27,6 +27,14 @@ class ControlUnavailableError(ControlError):
     """The control interface does not answer: the broker is not running, or was started without it."""
 
 
+class WaitTimeoutError(TimeoutError, AssertionError):
+    """A wait whose time is up: what was waited for, and the state at the end. It fails a test as an assertion does."""
+
+
+WAITED_IN_VAIN = 408
+"""The status of an answer to a request whose time is up."""
+
+
 class ControlClient:
     """Sends requests to one broker; any number of threads may use it at once."""
 
@@ -74,6 +82,8 @@ class ControlClient:
                 f"the control interface at {self.url} does not answer: {error or type(error).__name__}", status=503
             ) from error
         values = json.loads(answer)
+        if status == WAITED_IN_VAIN:
+            raise WaitTimeoutError(values["error"])
         if status >= 400:
             raise ControlError(values["error"], status=status, parameter=values.get("parameter"))
         return values

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from odradek import journal
 from odradek.control import ControlClient
+from odradek.groups import Group
+from odradek.transactions import Transaction
 
 
 class Controls:
@@ -19,6 +22,34 @@ class Controls:
         """The broker's identity, listeners and health."""
         found: dict[str, Any] = self.control.get("/status")
         return found
+
+    def group(self, group_id: str) -> Group:
+        """A consumer group, whether it exists or not."""
+        return Group(self, group_id)
+
+    def groups(self) -> list[Group]:
+        """The groups that exist."""
+        return [Group(self, one["group"]) for one in self.control.get("/groups")["groups"]]
+
+    def transaction(self, transactional_id: str) -> Transaction:
+        """A transactional id, whether it exists or not."""
+        return Transaction(self, transactional_id)
+
+    def transactions(self) -> list[Transaction]:
+        """The transactional ids that exist."""
+        found = self.control.get("/transactions")["transactions"]
+        return [Transaction(self, one["transactional_id"]) for one in found]
+
+    def journal(
+        self, *, since: int | None = None, limit: int = 100, client_id: str | None = None, api: str | None = None
+    ) -> journal.Journal:
+        """The last requests with their answers, connections and warnings, the oldest first; at most `limit`.
+
+        `since` is the `mark` of an earlier journal; `api` is Kafka's name, such as "JoinGroup". With `client_id` or
+        `api`, only requests.
+        """
+        answer = self.control.get("/journal", since=since, limit=limit, client_id=client_id, api=api)
+        return journal.read(answer)
 
 
 class RemoteBroker(Controls):

@@ -29,9 +29,11 @@ FOR_TESTS = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
     "odradek.http.port": "-1",
     "odradek.control": "127.0.0.1:0",
-    "group.initial.rebalance.delay.ms": "0",
 }
-"""What a broker for tests has other than Kafka's defaults, and Kafka's quickstart file too, for the last."""
+"""What a broker for tests has besides its profile."""
+
+PROFILES = ("test", "dev", "kafka")
+"""The profiles of a broker: docs/configuration.md has what they set."""
 
 
 class BrokerStartError(RuntimeError):
@@ -41,8 +43,8 @@ class BrokerStartError(RuntimeError):
 class Broker(Controls):
     """One broker on loopback, on a port that the system chooses, with a temporary data folder unless one is given.
 
-    HTTP is off unless `odradek.http.port` is set (0: a port that the system chooses). A new group's first rebalance
-    does not wait for more members (`group.initial.rebalance.delay.ms` is 0, Kafka's default 3,000).
+    HTTP is off unless `odradek.http.port` is set (0: a port that the system chooses). The profile "test" makes tests
+    fast: no waits, and no syncing of files; "kafka" has Kafka's defaults; any of the `settings` wins over a profile.
     A context manager, plain and async. `settings` are Kafka's `server.properties` names; this process's `KAFKA_*`,
     `ODRADEK_*` and `CLUSTER_ID` variables are not passed on. Data and ports survive `stop`, `kill` and `restart`;
     `close` (the end of the `with` block) removes the temporary folder. When this process dies, the broker ends too;
@@ -53,21 +55,26 @@ class Broker(Controls):
         self,
         settings: Mapping[str, object] | None = None,
         *,
+        profile: str = "test",
         data_dir: str | os.PathLike[str] | None = None,
         python: str | os.PathLike[str] | None = None,
         start_timeout: float = 30.0,
         stop_timeout: float = 15.0,
     ) -> None:
-        """Times are seconds. Nothing is started yet. Raises ValueError for a folder that `log.dirs` cannot name.
+        """Times are seconds. Nothing is started yet.
+
+        Raises ValueError for an unknown profile, and for a folder that `log.dirs` cannot name.
 
         `python` is the interpreter of another environment that has odradek: its broker is run, so that the broker's
         dependencies need not fit those of this process.
         """
+        if profile not in PROFILES:
+            raise ValueError(f"profile = {profile!r}: expected one of {', '.join(PROFILES)}")
         self._workplace = workplace.make()
         self._remove_workplace = weakref.finalize(self, workplace.remove, self._workplace, os.getpid())
         self.data_dir = Path(data_dir).absolute() if data_dir is not None else self._workplace / "data"
         self.log_path = self._workplace / "broker.log"
-        defaults = {**FOR_TESTS, "log.dirs": str(self.data_dir)}
+        defaults = {**FOR_TESTS, "odradek.profile": profile, "log.dirs": str(self.data_dir)}
         self._settings = defaults | {key: str(value) for key, value in (settings or {}).items()}
         if self._settings["log.dirs"] == str(self.data_dir) and [str(self.data_dir)] != _as_list(str(self.data_dir)):
             raise ValueError(f"{str(self.data_dir)!r}: log.dirs has commas between folders, and no space around them")

@@ -192,11 +192,16 @@ class OsFile:
             os.close(fd)
 
 
+def os_descriptor(path: str, *, create: bool) -> int:
+    """A descriptor of the file, for reading and writing; FileNotFoundError if it is missing and `create` is false."""
+    return os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o666)
+
+
 class OsFileSystem:
     """The operating system's files."""
 
     def open(self, path: str, *, create: bool = False) -> File:
-        return OsFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o666))
+        return OsFile(os_descriptor(path, create=create))
 
     def open_to_read(self, path: str) -> File:
         return OsFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))

@@ -22,7 +22,7 @@ RETRY_MS = 50
 """The pause after an attempt that found no active controller."""
 
 
-class NoControllerError(Exception):
+class NoControllerError(PeerError):
     """No active controller has answered in time; the request may have been handled all the same."""
 
 

@@ -47,6 +47,7 @@ class ControllerService:
     """See above.
 
     Attributes:
+        log: the metadata log.
         observers: read the metadata log.
         sessions: of the registered brokers.
         endpoint: where the controller is reached by its first listener; known once that is open.
@@ -56,6 +57,7 @@ class ControllerService:
     def __init__(
         self, controller: LocalController, log: MetadataLog, clock: Clock, cluster_id: str, session_timeout_ms: int
     ) -> None:
+        self.log = log
         self.observers = MetadataObservers(log, clock)
         self.sessions = BrokerSessions(
             clock.monotonic_ms, session_timeout_ms, controller.around.node_id, lambda: controller.image.offset

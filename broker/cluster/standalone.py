@@ -19,8 +19,11 @@ from uuid import UUID
 import structlog
 
 from broker.cluster import earlier_store
+from broker.cluster.controller_port import Controller, OwnController
+from broker.cluster.node_metadata import Joining
 from broker.cluster.publisher import MetadataPublisher
-from controller import brokers, producer_ids
+from broker.peers.errors import PeerUnreachableError
+from controller import alter_partition, assign_replicas, brokers, producer_ids
 from controller.brokers import Registration
 from controller.decision import Decision, Surroundings
 from controller.local import LocalController
@@ -36,6 +39,9 @@ from protocol.topic_partition import TopicPartition
 from storage.folders.strays import FolderState
 
 if TYPE_CHECKING:
+    from kio.schema.alter_partition.v3 import AlterPartitionRequest, AlterPartitionResponse
+    from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+
     from broker.cluster.metadata_cache import MetadataCache
     from storage.log.log_services import LogServices
 
@@ -109,6 +115,18 @@ class StandaloneMetadata:
         return cls(services, folder, log, read, cache, around)
 
     @property
+    def port(self) -> Controller:
+        return OwnController(self.controller)
+
+    @property
+    def on_failure(self) -> Callable[[str], None]:
+        return self.log.on_failure
+
+    @on_failure.setter
+    def on_failure(self, callback: Callable[[str], None]) -> None:
+        self.log.on_failure = callback
+
+    @property
     def broker_epoch(self) -> int:
         """The epoch of this run, or of the last one as long as this run is not in the log; -1 for none."""
         broker = self.controller.image.cluster.brokers.get(self.controller.around.node_id)
@@ -135,6 +153,33 @@ class StandaloneMetadata:
             logger.warning("no room for the metadata log; changes are refused", error=error.message)
             self.controller.refusal = error
             self._register_for_now(registration)
+
+    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        """See `NodeMetadata.alter_partition`."""
+        schema = self.controller.around.schema
+        try:
+            return await self.controller.submit(lambda image: alter_partition.decide(image, request, schema))
+        except MetadataLogError as error:  # to be tried again, as with a controller that is not reached
+            raise PeerUnreachableError(error.message) from error
+
+    async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        """See `NodeMetadata.assign_replicas_to_dirs`. Raises MetadataLogError."""
+        schema = self.controller.around.schema
+        return await self.controller.submit(lambda image: assign_replicas.decide(image, request, schema))
+
+    def problems(self) -> list[str]:
+        """What is wrong with the log is known by its folder."""
+        return []
+
+    async def join(self, joining: Joining) -> None:
+        """See `NodeMetadata.join`."""
+        await self.lead(joining.registration, joining.min_insync_replicas)
+
+    async def enter(self) -> None:
+        """Nobody else has to allow it."""
+
+    async def leave(self) -> None:
+        """Nobody else could take over."""
 
     async def retry(self) -> None:
         """Lead, if there was no room for it before; for a periodic job."""

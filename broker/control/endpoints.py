@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from broker.control import status
+from broker.control import groups, journal, status, transactions
 from broker.control.endpoint import Endpoint
 
-ENDPOINTS: tuple[Endpoint, ...] = (*status.ENDPOINTS,)
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *status.ENDPOINTS,
+    *groups.ENDPOINTS,
+    *transactions.ENDPOINTS,
+    *journal.ENDPOINTS,
+)

@@ -24,7 +24,12 @@ _Response = TypeVar("_Response")
 
 
 async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    wanted = [
+    return await change_configs(ctx, request, wanted(request), respond)
+
+
+def wanted(request: AlterConfigsRequest) -> list[ResourceChange]:
+    """The changes of the request's resources, in their order."""
+    return [
         ResourceChange(
             resource.resource_type,
             resource.resource_name,
@@ -33,7 +38,6 @@ async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConf
         )
         for resource in request.resources
     ]
-    return await change_configs(ctx, request, wanted, _response)
 
 
 async def change_configs(
@@ -52,8 +56,8 @@ async def change_configs(
     if not sent_on:
         return respond(request.resources, errors)
     responses = list(answered.responses)
-    decided = await _decided(ctx, request, sent_on, respond)
-    by_resource = {(each.resource_type, each.resource_name): each for each in decided.responses}  # in any order
+    by_controller = await decided(ctx, request, sent_on, respond)
+    by_resource = {(each.resource_type, each.resource_name): each for each in by_controller.responses}  # in any order
     for place, change in sent_on.items():
         named = request.resources[place].resource_name
         responses[place] = replace(by_resource[change.resource_type, change.name], resource_name=named)
@@ -61,7 +65,7 @@ async def change_configs(
     return done
 
 
-async def _decided(
+async def decided(
     ctx: RequestContext, request: Any, sent_on: Mapping[int, ResourceChange], respond: Callable[..., Any]
 ) -> Any:
     """The controller's response for these changes of the request, by their places in it."""
@@ -77,10 +81,10 @@ async def _decided(
 
 
 def error_response(_ctx: RequestContext, request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse:
-    return _response(request.resources, [error] * len(request.resources))
+    return respond(request.resources, [error] * len(request.resources))
 
 
-def _response(resources: Sequence[Any], errors: Iterable[KafkaError | None]) -> AlterConfigsResponse:
+def respond(resources: Sequence[Any], errors: Iterable[KafkaError | None]) -> AlterConfigsResponse:
     return response_of(AlterConfigsResponse, AlterConfigsResourceResponse, resources, errors)
 
 

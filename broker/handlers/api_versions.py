@@ -14,6 +14,7 @@ from kio.schema.api_versions.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
+from broker.cluster.served_features import SERVED_FEATURES
 from broker.request_context import RequestContext
 from controller.features import SUPPORTED
 from protocol.api_table import API_TABLE, API_VERSIONS_KEY, Api
@@ -37,6 +38,7 @@ def answer(ctx: RequestContext, request: ApiVersionsRequest, apis: Iterable[Api]
             return _response(ErrorCode.invalid_request, ())
         ctx.connection.client_software = software
     image = ctx.image
+    supported = SERVED_FEATURES if ctx.controller.is_elsewhere else SUPPORTED
     lowest_shown = 0 if ctx.version >= FIRST_VERSION_WITH_FEATURES_FROM_ZERO else 1
     return ApiVersionsResponse(
         error_code=ErrorCode.none,
@@ -44,7 +46,7 @@ def answer(ctx: RequestContext, request: ApiVersionsRequest, apis: Iterable[Api]
         throttle_time=ZERO,
         supported_features=tuple(
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
-            for name, (lowest, highest) in SUPPORTED.items()
+            for name, (lowest, highest) in supported.items()
             if lowest >= lowest_shown
         ),
         finalized_features_epoch=image.offset,

@@ -15,7 +15,12 @@ from protocol.errors import KafkaError
 
 
 async def handle(ctx: RequestContext, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-    wanted = [
+    return await change_configs(ctx, request, wanted(request), respond)
+
+
+def wanted(request: IncrementalAlterConfigsRequest) -> list[ResourceChange]:
+    """The changes of the request's resources, in their order."""
+    return [
         ResourceChange(
             resource.resource_type,
             resource.resource_name,
@@ -24,14 +29,13 @@ async def handle(ctx: RequestContext, request: IncrementalAlterConfigsRequest) -
         )
         for resource in request.resources
     ]
-    return await change_configs(ctx, request, wanted, _response)
 
 
 def error_response(
     _ctx: RequestContext, request: IncrementalAlterConfigsRequest, error: KafkaError
 ) -> IncrementalAlterConfigsResponse:
-    return _response(request.resources, [error] * len(request.resources))
+    return respond(request.resources, [error] * len(request.resources))
 
 
-def _response(resources: Sequence[Any], errors: Iterable[KafkaError | None]) -> IncrementalAlterConfigsResponse:
+def respond(resources: Sequence[Any], errors: Iterable[KafkaError | None]) -> IncrementalAlterConfigsResponse:
     return response_of(IncrementalAlterConfigsResponse, AlterConfigsResourceResponse, resources, errors)

@@ -160,6 +160,8 @@ class Dispatcher:
         self._controller_listeners = controller_listeners
         self._controller_routes = {api.key: Route(api, metrics, of_controller=True) for api in CONTROLLER_TABLE}
         self._tasks: set[asyncio.Future[Any]] = set()
+        self.dispatch: Callable[[Client, memoryview], Buffers | Pending | None] = self._dispatch
+        """Handle one request; a journal puts its own function in place of this one. See `_dispatch`."""
         self.pipelined_keys = frozenset(api.key for api in API_TABLE if api.pipelined)
         for api in API_TABLE:
             if not _handlers().has_handler(api.name):
@@ -172,7 +174,7 @@ class Dispatcher:
         route.load()
         return route
 
-    def dispatch(self, connection: Client, frame: memoryview) -> Buffers | Pending | None:
+    def _dispatch(self, connection: Client, frame: memoryview) -> Buffers | Pending | None:
         """Handle one request. Returns the reply frame, a reply to come, or None if none is sent (acks=0).
 
         Raises CloseConnectionError for an API, version or body that Kafka does not answer either.

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 from collections import Counter
+from collections.abc import Callable
 from socket import SO_RCVBUF, SO_SNDBUF, SOL_SOCKET, socket
 from typing import TYPE_CHECKING
 
@@ -63,6 +64,8 @@ class Server:
         self.closed = 0
         self.connections: set[Connection] = set()
         self.bound: dict[str, int] = {}
+        self.on_connection: Callable[[Connection, bool], None] | None = None
+        """Called with each connection that is admitted (True), and when it is lost (False)."""
         self._current = current
         self._connection_rates = connection_rates
         self._dispatcher = dispatcher
@@ -178,6 +181,8 @@ class Server:
         self.created += 1
         if self._max_idle_ms >= 0:
             self._check_idle_in(self._max_idle_ms, connection)
+        if self.on_connection is not None:
+            self.on_connection(connection, True)
         connection.admitted()
 
     @staticmethod
@@ -210,6 +215,8 @@ class Server:
         if timer is not None:
             timer.cancel()
         self.closed += 1
+        if self.on_connection is not None:
+            self.on_connection(connection, False)
         self._per_ip[connection.client_host] -= 1
         if not self._per_ip[connection.client_host]:
             del self._per_ip[connection.client_host]

@@ -33,10 +33,11 @@ class Call(Generic[T]):
     encode: Callable[[bytearray, int], None]
     decode: Callable[[bytes, int, int], T]
 
-    def frame(self, version: int, correlation_id: int, client_id: bytes) -> bytearray:
+    def frame(self, version: int, correlation_id: int, client_id: bytes | None) -> bytearray:
         """The whole request, size prefix included."""
-        out = bytearray(_HEADER.pack(0, self.api_key, version, correlation_id, len(client_id)))
-        out += client_id
+        length = -1 if client_id is None else len(client_id)
+        out = bytearray(_HEADER.pack(0, self.api_key, version, correlation_id, length))
+        out += client_id or b""
         if self.is_flexible(version):
             out.append(0)
         self.encode(out, version)

@@ -82,6 +82,7 @@ class PeerClient:
         self._connection: PeerConnection | None = None
         self._opening: asyncio.Task[PeerConnection] | None = None
         self._failures = 0
+        self._last_failure = ""
         self._not_before_ms = 0.0
         self._closed = False
 
@@ -95,8 +96,8 @@ class PeerClient:
     async def send(self, call: Call[T], timeout_ms: float | None = None) -> T:
         """Send a request and return its answer, in the highest version that both nodes speak.
 
-        `timeout_ms` (default: `request_timeout_ms`) is for all of it, back-off and connecting included. Raises PeerError.
-        Cancelling ends only the wait: the request may have been handled.
+        `timeout_ms` (default: `request_timeout_ms`) is for all of it, back-off and connecting included. Cancelling ends
+        only the wait: the request may have been handled. Raises PeerError.
         """
         limit_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
         connection = self._connection
@@ -141,7 +142,8 @@ class PeerClient:
         finally:
             expired.cancel()
         if not opening.done():
-            raise PeerTimeoutError(f"no connection to {self} within {limit_ms:.0f} ms")
+            earlier = f"; the last attempt failed: {self._last_failure}" if self._last_failure else ""
+            raise PeerTimeoutError(f"no connection to {self} within {limit_ms:.0f} ms{earlier}")
         if opening.cancelled():
             raise PeerDisconnectedError(f"the connection to {self} was closed by this node")
         return opening.result()
@@ -150,7 +152,9 @@ class PeerClient:
         self._opening = None
         if opening.cancelled():
             return
-        if opening.exception() is None:
+        error = opening.exception()
+        self._last_failure = "" if error is None else str(error)
+        if error is None:
             self._failures = 0
         else:
             self._failed()

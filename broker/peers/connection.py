@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from broker.peers.call import Call
 from broker.peers.errors import PeerDisconnectedError, PeerError, PeerTimeoutError
@@ -95,10 +95,9 @@ class PeerConnection(asyncio.Protocol):
     # -- called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by its type
         if self._ended is not None:
-            transport.abort()
+            self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._ended is None:

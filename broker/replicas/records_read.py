@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Generator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from broker.replicas.bounds import HIGH_WATERMARK, LOG_END, TXN_COMMITTED
 from broker.replicas.delayed_fetch import NOWHERE, DelayedFetch, PartitionFetch
 from broker.replicas.partition import READ_COMMITTED
 from protocol.errors import (
@@ -33,26 +34,45 @@ Reading = Generator["ReadPlan", "Records", None]
 """Reads planned one after the other; each is sent the records that it asked for, or has the error thrown."""
 
 
+class Reader(NamedTuple):
+    """Who reads: a consumer, or the follower with that broker id and epoch.
+
+    `only_leader`: a consumer that does not read from followers (KIP-392). `rack` is the consumer's.
+    """
+
+    replica_id: int = -1
+    replica_epoch: int = -1
+    only_leader: bool = True
+    rack: str = ""
+
+    @property
+    def is_follower(self) -> bool:
+        return self.replica_id >= 0
+
+
 class RecordsRead(ABC):
     """Reads partitions in the order of the request, and waits for more if there is too little.
 
-    A subclass knows the request: it looks up partitions, and puts errors into their answers.
+    A subclass knows the request: it looks up partitions, and puts errors into their answers. A follower reads up to the
+    log's end, and each of its requests tells the partitions how far it is.
 
     Attributes:
         partitions: what is read of each; the results are in here.
-        failed: a partition has an error, or differs from what the client has: to be answered at once.
+        failed: a partition has an error, differs from what the client has, or is to be read elsewhere: to be answered
+            at once.
     """
 
     __slots__ = (
         "_committed",
-        "_isolation_level",
+        "_isolation",
         "_left",
         "_max_bytes",
         "_max_wait_ms",
         "_min_bytes",
+        "_noted",
         "_read_bytes",
+        "_reader",
         "_reading",
-        "_replica_id",
         "_replicas",
         "failed",
         "partitions",
@@ -62,16 +82,17 @@ class RecordsRead(ABC):
         self,
         replicas: ReplicaManager,
         partitions: list[PartitionFetch],
-        replica_id: int,
+        reader: Reader,
         isolation_level: int,
         max_wait_ms: int,
         min_bytes: int,
         max_bytes: int,
     ) -> None:
         self._replicas = replicas
-        self._replica_id = replica_id
-        self._isolation_level = isolation_level
-        self._committed = isolation_level == READ_COMMITTED
+        self._reader = reader
+        self._committed = isolation_level == READ_COMMITTED and not reader.is_follower
+        self._isolation = LOG_END if reader.is_follower else TXN_COMMITTED if self._committed else HIGH_WATERMARK
+        self._noted = False
         self._max_wait_ms = max_wait_ms
         self._min_bytes = min_bytes
         self._max_bytes = max_bytes
@@ -111,15 +132,20 @@ class RecordsRead(ABC):
 
     async def again(self) -> None:
         """Read anew, after a wait."""
+        self._noted = True
         self._reading = self._read()
         await self.go_on(self.begin())
+
+    def wait_at_most(self, most_ms: int) -> None:
+        """Let `wait` take no longer than that."""
+        self._max_wait_ms = min(self._max_wait_ms, most_ms)
 
     async def wait(self) -> None:
         """Wait for enough bytes, or a change of a partition, as long as the request allows (`DelayedFetch`)."""
         if self._replicas.stopping:
             return
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        operation = DelayedFetch(self.partitions, self._isolation_level, self._min_bytes, ready)
+        operation = DelayedFetch(self.partitions, self._isolation, self._min_bytes, ready)
         keys = [one.partition.key for one in self.partitions]
         self._replicas.fetch_purgatory.watch(operation, keys, self._max_wait_ms)
         try:
@@ -154,16 +180,21 @@ class RecordsRead(ABC):
         key = target.key[0]
         if key is not partition.topic_id and not isinstance(key, str) and key != partition.topic_id:
             raise InconsistentTopicId
-        partition.check_leader_epoch(target.current_leader_epoch)
-        if self._replica_id >= 0:  # no replica is known here; one that names the right epoch is to try again
-            raise NotLeaderOrFollower if target.current_leader_epoch < 0 else UnknownLeaderEpoch
-        start, stable, high_watermark = bounds = partition.bounds
-        result.log_start_offset, result.last_stable_offset, result.high_watermark = bounds
-        if target.last_fetched_epoch >= 0 and self._diverges(target, partition, result):
+        one.leader_epoch = partition.leader_epoch
+        partition.check_leader_epoch(target.current_leader_epoch, only_leader=self._reader.only_leader)
+        if self._reader.is_follower:
+            _check_assigned(self._reader.replica_id, target, partition)
+        diverges = target.last_fetched_epoch >= 0 and self._diverges(target, partition, result)
+        if self._reader.is_follower and not self._noted and not diverges:
+            self._note_follower(target, partition)
+        bounds = partition.bounds
+        start, result.last_stable_offset, result.high_watermark, _ = bounds
+        result.log_start_offset = start
+        if diverges:
             return None
         if self._committed:
             result.aborted_transactions = ()
-        end_offset = stable if self._committed else high_watermark
+        end_offset = bounds[self._isolation]
         if start <= target.fetch_offset == end_offset:
             one.offset, one.idle_at = end_offset, bounds
             one.start = NOWHERE if self._min_bytes <= 1 <= target.max_bytes else partition.place(end_offset)
@@ -174,6 +205,13 @@ class RecordsRead(ABC):
         if max_bytes < 0 and plan.segment is not None:
             raise UnknownServerError  # as Kafka's segments do, where there is something to read
         return plan
+
+    def _note_follower(self, target: Target, partition: Partition) -> None:
+        """Let the partition know how far the follower is."""
+        replicas, (replica_id, replica_epoch, *_) = partition.replicas, self._reader
+        assert replicas is not None, "the follower is one of the partition's"
+        if partition.log_start_offset <= target.fetch_offset <= partition.log_end_offset:  # else it is told so
+            replicas.fetched(replica_id, target.fetch_offset, target.log_start_offset, replica_epoch)
 
     def _take(self, one: PartitionFetch, plan: ReadPlan, data: Records) -> None:
         """Put what was read into the partition's result."""
@@ -203,6 +241,12 @@ class RecordsRead(ABC):
             self.failed = True
             return True
         return False
+
+
+def _check_assigned(replica_id: int, target: Target, partition: Partition) -> None:
+    """Raises an error to try again after if this node does not know the follower as one of the partition's, yet."""
+    if partition.replicas is None or replica_id not in partition.replicas.followers:
+        raise NotLeaderOrFollower if target.current_leader_epoch < 0 else UnknownLeaderEpoch
 
 
 def _advance(reading: Reading, outcome: Records | KafkaError | None = None) -> ReadPlan | None:

@@ -20,7 +20,7 @@ from protocol.metadata.control import SnapshotFooterRecord, SnapshotHeaderRecord
 from storage.files import FileSystem, write_fully
 
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
-_LEFTOVER = re.compile(r"\d{20}-\d{10}.*\.checkpoint\.(part|deleted)")
+_LEFTOVER = re.compile(r"\d{20}-\d{10}.*\.checkpoint\.(part|deleted|tmp)")
 
 
 class SnapshotId(NamedTuple):

@@ -16,7 +16,7 @@ STOP_SECONDS = 60
 
 
 class JavaBroker:
-    """Broker `node_id` of the cluster whose controller is `controller`: node id, host and port, as `1@127.0.0.1:9093`."""
+    """Broker `node_id` of the cluster of `controller`: its node id, host and port, such as `1@127.0.0.1:9093`."""
 
     def __init__(
         self, folder: Path, node_id: int, cluster_id: str, controller: str, settings: Mapping[str, str] | None = None

@@ -16,6 +16,9 @@ from timing.clock import Clock
 
 Address = tuple[str, int]
 
+FIRST_PORT = 50_000
+"""From here on the ports are from which clients connect."""
+
 
 class VirtualNetwork:
     """Where nodes listen, and the connections between them.
@@ -23,6 +26,7 @@ class VirtualNetwork:
     Attributes:
         delay_ms: how long data and closing take from one end to the other.
         connections: all that were opened, the client's end of each.
+        dead: hosts that open no connection.
         hangs: addresses where a connection is never answered, as behind a firewall that drops packets.
     """
 
@@ -30,25 +34,33 @@ class VirtualNetwork:
         self.clock = clock
         self.delay_ms = delay_ms
         self.connections: list[End] = []
+        self.dead: set[str] = set()
         self.hangs: set[Address] = set()
+        self._ports = 0
         self._listening: dict[Address, Callable[[], asyncio.BaseProtocol]] = {}
 
     def listen(self, host: str, port: int, factory: Callable[[], asyncio.BaseProtocol]) -> None:
         self._listening[host, port] = factory
 
+    def listens(self, host: str, port: int) -> bool:
+        return (host, port) in self._listening
+
     def stop_listening(self, host: str, port: int) -> None:
         """Refuse new connections; those that are open stay."""
         self._listening.pop((host, port), None)
 
-    async def connect(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> tuple[Any, Any]:
-        """As `loop.create_connection`."""
+    async def connect(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, origin: str = "client.example"
+    ) -> tuple[Any, Any]:
+        """As `loop.create_connection`, from the host `origin`."""
         await asyncio.sleep(0)
-        if (host, port) in self.hangs:
+        if (host, port) in self.hangs or origin in self.dead:
             await asyncio.get_running_loop().create_future()
         if (host, port) not in self._listening:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        self._ports += 1
         client = End(self, factory(), (host, port))
-        server = End(self, self._listening[host, port](), ("client.example", 50_000 + len(self.connections)))
+        server = End(self, self._listening[host, port](), (origin, FIRST_PORT + self._ports))
         client.other, server.other = server, client
         self.connections.append(client)
         server.protocol.connection_made(server)
@@ -58,9 +70,21 @@ class VirtualNetwork:
     def cut(self) -> None:
         """End every connection with an error, at both ends."""
         for end in self.connections:
-            end.lose(ConnectionResetError())
-            end.other.lose(ConnectionResetError())
+            end.reset()
         self.connections.clear()
+
+    def kill(self, host: str) -> None:
+        """The host is gone: its connections end, and it opens none any more, until it is taken out of `dead`."""
+        self.dead.add(host)
+        for address in [known for known in self._listening if known[0] == host]:
+            del self._listening[address]
+        self.cut_host(host)
+
+    def cut_host(self, host: str) -> None:
+        """End the connections from and to a host with an error."""
+        for end in [each for each in self.connections if host in (each.peer[0], each.other.peer[0])]:
+            self.connections.remove(end)
+            end.reset()
 
 
 class End(asyncio.Transport):
@@ -71,6 +95,7 @@ class End(asyncio.Transport):
     def __init__(self, network: VirtualNetwork, protocol: asyncio.BaseProtocol, peer: Address) -> None:
         super().__init__({"peername": peer})
         self.protocol = protocol
+        self.peer = peer
         self._network = network
         self._closing = False
         self._lost = False
@@ -111,6 +136,11 @@ class End(asyncio.Transport):
     def arrive(self, data: bytes) -> None:
         self._arrived += data
         self._deliver()
+
+    def reset(self) -> None:
+        """End the connection with an error, at both ends."""
+        self.lose(ConnectionResetError())
+        self.other.lose(ConnectionResetError())
 
     def lose(self, error: Exception | None) -> None:
         self._closing = True

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from broker.config.definition import ConfigDef
 from broker.config.defs.cleaner import CLEANER_DEFS
 from broker.config.defs.cluster import CLUSTER_DEFS
+from broker.config.defs.followers import FOLLOWER_DEFS
 from broker.config.defs.groups import GROUP_DEFS, OFFSET_DEFS
 from broker.config.defs.log import LOG_DEFS
 from broker.config.defs.network import NETWORK_DEFS
@@ -21,6 +22,7 @@ from broker.config.defs.transactions import TRANSACTION_DEFS
 BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigDef, ...]], ...] = (
     ("Node", NODE_DEFS),
     ("Cluster", CLUSTER_DEFS),
+    ("Followers and their leaders", FOLLOWER_DEFS),
     ("Network", NETWORK_DEFS),
     ("Topics", TOPIC_DEFAULT_DEFS),
     ("Log", LOG_DEFS),

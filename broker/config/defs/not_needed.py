@@ -224,7 +224,6 @@ _CLUSTER_WIDE: tuple[_Row, ...] = (
     _Row("metric.reporters", LIST, "org.apache.kafka.common.metrics.JmxReporter"),
     _Row("num.io.threads", INT, "8", POSITIVE),
     _Row("num.network.threads", INT, "3", POSITIVE),
-    _Row("num.replica.fetchers", INT, "1"),
     _Row("remote.fetch.max.wait.ms", INT, "500", POSITIVE),
     _Row("remote.list.offsets.request.timeout.ms", LONG, "30000", POSITIVE),
     _Row("remote.log.index.file.cache.total.size.bytes", LONG, "1073741824", POSITIVE),

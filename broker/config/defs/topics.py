@@ -216,7 +216,7 @@ TOPIC_DEFS: tuple[ConfigDef, ...] = (
         INT,
         1,
         "In-sync replicas without which an append with acks=all is refused; never more than the partition has, as in "
-        "Kafka. No effect here.",
+        "Kafka.",
         at_least(1),
         "replicas",
         synonyms=_same("min.insync.replicas"),

@@ -73,7 +73,7 @@ def _metadata_partition(ctx: RequestContext, request: FetchRequest) -> FetchPart
 
 def check_epoch(ctx: RequestContext, epoch: int) -> None:
     """Raises FencedLeaderEpoch and UnknownLeaderEpoch unless it is the one in which this controller leads."""
-    current = ctx.cluster.metadata_log.epoch
+    current = service_of(ctx).log.epoch
     if epoch not in (ANY_EPOCH, current):
         raise FencedLeaderEpoch if epoch < current else UnknownLeaderEpoch
 
@@ -87,7 +87,7 @@ def _told(ctx: RequestContext, hindrance: Diverging | snapshots.SnapshotId) -> P
 
 
 def _partition(ctx: RequestContext, error: ErrorCode, *, records: Any = b"", **more: Any) -> PartitionData:
-    log = ctx.cluster.metadata_log
+    log = service_of(ctx).log
     return PartitionData(
         partition_index=0,
         error_code=error,

@@ -38,7 +38,7 @@ async def handle(ctx: RequestContext, request: FetchSnapshotRequest) -> FetchSna
         check_epoch(ctx, wanted.current_leader_epoch)
         snapshot = snapshots.SnapshotId(wanted.snapshot_id.end_offset, wanted.snapshot_id.epoch)
         most = max(min(request.max_bytes, MOST_BYTES), 1)
-        data, size = await ctx.cluster.metadata_log.read_snapshot(snapshot, wanted.position, most)
+        data, size = await service_of(ctx).log.read_snapshot(snapshot, wanted.position, most)
     except KafkaError as error:
         return _response(ctx, wanted, error.code, b"", 0)
     return _response(ctx, wanted, ErrorCode.none, data, size)
@@ -47,7 +47,7 @@ async def handle(ctx: RequestContext, request: FetchSnapshotRequest) -> FetchSna
 def _response(
     ctx: RequestContext, wanted: asked.PartitionSnapshot, error: ErrorCode, data: bytes, size: int
 ) -> FetchSnapshotResponse:
-    leader = LeaderIdAndEpoch(leader_id=ctx.local.node_id, leader_epoch=ctx.cluster.metadata_log.epoch)
+    leader = LeaderIdAndEpoch(leader_id=ctx.local.node_id, leader_epoch=service_of(ctx).log.epoch)
     partition = PartitionSnapshot(
         index=0,
         error_code=error,

@@ -15,7 +15,6 @@ from kio.schema.create_topics.v7.request import CreatableTopic
 
 from broker.cluster.auto_create import AutoTopicCreation
 from broker.cluster.config_schema import NodeConfigSchema
-from broker.cluster.controller_port import OwnController
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.producer_ids import ProducerIds
 from broker.cluster.publisher import Follower
@@ -89,9 +88,9 @@ class Rig:
         throttling = Throttling(current.config, clock.monotonic_ms)
         throttling.follow(cache.image.quotas)
         telemetry = ClientTelemetry(cache, metrics, clock, 1 << 20)
-        auto_topics = AutoTopicCreation(current, cache, OwnController(metadata.controller))
+        auto_topics = AutoTopicCreation(current, cache, metadata.port)
         sessions = FetchSessionCache(1000, clock.monotonic_ms, chance)
-        node.metadata, node.controller = metadata, OwnController(metadata.controller)
+        node.metadata, node.controller = metadata, metadata.port
         node.cluster = Cluster("NfaQcBywSz--MiXDmlGZAQ", cache, metadata.log, auto_topics)
         node.coordinators = SimpleNamespace(producer_ids=ProducerIds(metadata.allocate_producer_ids))
         node.local = Local(1, current, clock, chance, metrics, throttling, sessions, telemetry)

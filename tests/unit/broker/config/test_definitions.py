@@ -73,7 +73,7 @@ def _texts() -> Iterator[str]:
                         yield re.escape(node.value)
 
 
-MENTIONED = {"unclean.leader.election.enable", "min.insync.replicas"}
+MENTIONED = {"unclean.leader.election.enable"}
 """Given to internal topics and to AlterConfigs' rules by name, but no append and no election asks for the values."""
 CHECKED = {"process.roles"}
 """Its rule is its effect: a node without the broker's role does not start."""

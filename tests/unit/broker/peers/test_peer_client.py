@@ -162,7 +162,7 @@ async def test_an_attempt_that_hangs_is_given_up() -> None:
     rig.network.hangs.add((HOST, PORT))
     impatient, patient = rig.ask(), rig.ask(20_000)
     await rig.clock.run(1_000)
-    with pytest.raises(PeerTimeoutError, match="no connection to two.example:9092 within 1000 ms"):
+    with pytest.raises(PeerTimeoutError, match=r"no connection to two\.example:9092 within 1000 ms"):
         await impatient
     await rig.clock.run(9_000)
     with pytest.raises(PeerUnreachableError, match="within 10000 ms"):

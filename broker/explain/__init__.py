@@ -1,0 +1,1 @@
+"""Why a consumer gets nothing: rules over a view of the node."""
