@@ -234,8 +234,10 @@ class Dispatcher:
             key, version, correlation_id, client_id, body = headers.parse_request_header(frame)
         except DecodeError as error:
             raise CloseConnectionError(f"request header: {error}") from error
-        of_controller = connection.listener_name in self._controller_listeners
-        route = self._controller_routes.get(key) if of_controller else self._routes.get(key)
+        routes, of_controller = self._routes, self._controller_listeners
+        if of_controller and connection.listener_name in of_controller:
+            routes = self._controller_routes
+        route = routes.get(key)
         if route is None:
             raise CloseConnectionError(f"{API_BY_KEY[key].name}, which is not served on {connection.listener_name}")
         api = route.api
