@@ -110,7 +110,9 @@ def cluster_access(base: Base, metadata: NodeMetadata, *, serves_others: bool) -
 
 def endpoint(listener: Listener) -> Endpoint:
     """A listener as it is registered."""
-    return Endpoint(name=listener.name, host=listener.host, port=listener.port, security_protocol=listener.protocol_number)
+    return Endpoint(
+        name=listener.name, host=listener.host, port=listener.port, security_protocol=listener.protocol_number
+    )
 
 
 def joining(base: Base, dirs: LogDirs, advertised: Mapping[str, Listener], controllers: Sequence[Listener]) -> Joining:

@@ -66,7 +66,7 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         machine = seams.clock.machine
         names = frozenset(listener.name for listener in listeners.controllers)
         dispatcher = Dispatcher(opened.new_request, base.metrics, machine, opened.limits.throttling, names)
-        await base.security.open(listeners.bound)
+        await base.security.open(listeners.bound, [*(one.host for one in listeners.advertised), socket.gethostname()])
         server = Server(
             base.current,
             machine,

@@ -14,6 +14,7 @@ from broker.config.environment import Environment, read_environment
 from broker.config.kafka_names import is_not_needed
 from broker.config.listener_settings import has_effect, listener_of
 from broker.config.listeners import Listeners, parse_listeners
+from broker.config.own_authority import implied_settings
 from broker.config.profiles import PROFILES
 from broker.config.profiles import SETTING as PROFILE_SETTING
 from broker.config.properties import parse_properties
@@ -63,6 +64,8 @@ def load(
         static[name], origins[name] = value, "--set"
     _listen_where_advertised(static, origins, environment)
     _fill_from_profile(static, origins)
+    for name, (value, setting) in implied_settings(static).items():
+        static[name], origins[name] = value, setting
     config = BrokerConfig.of(static, origins)
     listeners = _checked_listeners(config)
     return Loaded(config, listeners, tuple(_warnings(config, listeners, environment)))

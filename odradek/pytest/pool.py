@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from odradek.process import Broker
+from odradek.security import Users
 
 MOST_KEPT = 3
 """So many brokers with settings of their own (`@pytest.mark.odradek(settings=...)`) are kept for other tests."""
@@ -23,9 +24,11 @@ class Pool:
         self._told: set[int] = set()
         self._unclean: set[int] = set()
 
-    def start(self, settings: Settings, profile: str = "test") -> Broker:
+    def start(
+        self, settings: Settings, profile: str = "test", security: str | None = None, users: Users | None = None
+    ) -> Broker:
         """A new broker."""
-        broker = Broker(settings, profile=profile).start()
+        broker = Broker(settings, profile=profile, security=security, users=users).start()
         self._brokers.append(broker)
         return broker
 
