@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
 import structlog
 
+from broker.config.broker_config import BrokerConfig
 from broker.config.current import CurrentConfig
 from broker.monitoring.metrics import Metrics
+from broker.peers.client import Connect, open_socket
 from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
+from broker.security.credentials import Credentials
+from broker.security.node_security import NodeSecurity
+from broker.security.sasl.mechanisms import Sources
 from protocol import uuids
 from storage.files import FileSystem
 from storage.folders.log_dirs import LogDir
 from storage.log.log_services import LogServices
+from storage.shortages import Shortages
 from storage.workers import Workers
 from timing.clock import Clock
 from timing.wheel import TimingWheel
@@ -35,6 +42,7 @@ class Seams:
     fs: FileSystem
     workers: Workers
     random: random.Random
+    connect: Connect = open_socket
 
 
 class NodeState:
@@ -44,6 +52,7 @@ class NodeState:
         not_ready: why it does not serve; None if it does.
         unusable: set when no metadata can be written any more; Kafka halts then.
         replicas: the node's replicas, None until their logs are open.
+        metadata_problems: what an operator should know of the node's metadata, a sentence each.
         folder_checks: looks after the folders of `log.dirs`, None until then.
     """
 
@@ -52,6 +61,7 @@ class NodeState:
         self.unusable = asyncio.Event()
         self.replicas: ReplicaManager | None = None
         self.folder_checks: FolderChecks | None = None
+        self.metadata_problems: Callable[[], list[str]] = list
 
     def is_offline(self, topic: str, index: int) -> bool:
         """Whether a partition's log is known to be offline."""
@@ -59,7 +69,9 @@ class NodeState:
 
     def problems(self) -> list[str]:
         """What is wrong although the node serves, a sentence each."""
-        return [] if self.not_ready or self.folder_checks is None else self.folder_checks.problems()
+        if self.not_ready or self.folder_checks is None:
+            return []
+        return self.folder_checks.problems() + self.metadata_problems()
 
     def cannot_go_on(self, reason: str) -> None:
         if not self.unusable.is_set():
@@ -86,7 +98,30 @@ class Base:
     wheel: TimingWheel
     request_wheel: TimingWheel
     log_services: LogServices
+    credentials: Credentials
+    security: NodeSecurity
     state: NodeState
 
     def new_id(self) -> UUID:
         return uuids.random_uuid(self.seams.random)
+
+
+def new_base(config: BrokerConfig, seams: Seams) -> Base:
+    clock = seams.clock
+    wheel = TimingWheel(clock)
+    request_wheel = wheel if clock.machine is clock else TimingWheel(clock.machine)
+    shortages = Shortages(clock.machine.monotonic_ms)
+    current, credentials = CurrentConfig(config), Credentials()
+    sources = Sources(clock, seams.random, seams.workers.lane("security"), credentials.find)
+    return Base(
+        config.node_id,
+        seams,
+        current,
+        Metrics(),
+        wheel,
+        request_wheel,
+        LogServices(seams.fs, clock, seams.workers, seams.random, shortages),
+        credentials,
+        NodeSecurity(current, sources, request_wheel),
+        NodeState(),
+    )

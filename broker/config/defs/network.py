@@ -28,15 +28,16 @@ NETWORK_DEFS: tuple[ConfigDef, ...] = (
         "listener.security.protocol.map",
         STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "Security protocol of each listener name, as `NAME:PROTOCOL` pairs. Only PLAINTEXT is served. "
-        "Altering it has no effect.",
+        "Security protocol of each listener name, as `NAME:PROTOCOL` pairs: PLAINTEXT, SSL, "
+        "SASL_PLAINTEXT or SASL_SSL. Altering it has no effect.",
         mode=UpdateMode.PER_BROKER,
     ),
     ConfigDef(
         "controller.listener.names",
         STRING,
         None,
-        "Listeners of a KRaft controller. There is none here: they are left out of `listeners`.",
+        "Names of the controllers' listeners; the first gives, by `listener.security.protocol.map`, the protocol with "
+        "which a broker speaks to them. A node that stands alone leaves them out of `listeners`.",
     ),
     ConfigDef(
         "socket.send.buffer.bytes",
