@@ -16,13 +16,15 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 BOOTSTRAP = os.environ.get("KIT_BOOTSTRAP")
-TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 phases: dict[str, list[float]] = {"setup": [], "call": [], "teardown": []}
 """Seconds of each test's phases."""
 
-broker: dict[str, float] = {}
-"""CPU seconds of the broker's process after the first test and after the last, and its memory in MB."""
+cpu_s: list[float] = []
+"""Seconds of CPU that the broker's process took for each test itself, without what fixtures do before and after it."""
+
+memory: dict[str, float] = {}
+"""Of the broker's process, in MB."""
 
 
 @pytest.fixture
@@ -30,8 +32,11 @@ def place(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
     """The broker's address, and a topic of the test's own."""
     if BOOTSTRAP is None:
         own = request.getfixturevalue("odradek")
-        yield own.bootstrap_servers, request.getfixturevalue("odradek_topic").name
-        _look_at(own.pid)
+        topic = request.getfixturevalue("odradek_topic").name
+        began_s = _cpu_s(own.pid)
+        yield own.bootstrap_servers, topic
+        cpu_s.append(_cpu_s(own.pid) - began_s)
+        memory["rss_mb"] = _rss_mb(own.pid)
         return
     admin = AdminClient({"bootstrap.servers": BOOTSTRAP})
     topic = f"orders-{uuid.uuid4().hex}"
@@ -40,12 +45,14 @@ def place(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
     admin.delete_topics([topic])[topic].result(30)
 
 
-def _look_at(pid: int) -> None:
+def _cpu_s(pid: int) -> float:
+    """The CPU time of all threads of a process so far."""
+    return sum(int(one.read_text().split()[0]) for one in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9
+
+
+def _rss_mb(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    cpu_s = (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
-    broker.setdefault("cpu_s_first", cpu_s)
-    broker["cpu_s_last"] = cpu_s
-    broker["rss_mb"] = int(fields[21]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    return int(fields[21]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -53,4 +60,4 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    Path(os.environ["KIT_FIGURES"]).write_text(json.dumps({"phases": phases, "broker": broker}))
+    Path(os.environ["KIT_FIGURES"]).write_text(json.dumps({"phases": phases, "cpu_s": cpu_s, **memory}))
