@@ -105,7 +105,9 @@ class TopicReader:
         offset = min(max(offset, start), end)
         target = Target((self._topic, partition.index), self._topic, offset, READ_BYTES, NO_LEADER_EPOCH, -1)
         result = FetchPartitionResponse(partition.index)
-        return PartitionFetch(target, partition, result, offset, idle_at=partition.bounds if offset == end else None)
+        idle_at = partition.bounds if offset == end else None
+        epoch = partition.leader_epoch
+        return PartitionFetch(target, partition, result, offset, idle_at=idle_at, leader_epoch=epoch)
 
     def _partition(self, index: int) -> Partition:
         partition = self._node.replicas.get(self._topic, index)
