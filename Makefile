@@ -17,7 +17,7 @@ help: ## list the targets
 
 run: $(VENV)/.runtime ## a broker on 127.0.0.1:9092 that keeps its data in ./data (ARGS="--set key=value" to change it)
 	@exec $(BIN)/odradek serve --set listeners=PLAINTEXT://127.0.0.1:9092 --set log.dirs=$(DATA) \
-	  --set group.initial.rebalance.delay.ms=0 $(ARGS)
+	  --profile dev $(ARGS)
 
 test: $(VENV)/.dev build/spark-jars.stamp ## every test: unit, conformance, client, crash, pipeline
 	$(PYTEST) -n 2 --dist loadfile $(ARGS) tests

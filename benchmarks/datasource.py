@@ -51,7 +51,7 @@ def main() -> None:
     if args.reader:
         alone(args.reader, args.split_mb)
         return
-    with Broker() as broker:
+    with Broker(profile="dev") as broker:
         for topic, mb in (("tenth", args.mb / 10), ("whole", args.mb)):
             write(broker, topic, mb, args.record, args.codec)
         load = f"{os.getloadavg()[0]:.1f}"

@@ -144,7 +144,7 @@ def main(
         _child(json.loads(child))
         return
     click.echo("| job | MB/s | seconds | CPU ms/MB | JVM's peak, MB |\n| --- | ---: | ---: | ---: | ---: |")
-    with Broker() as broker:
+    with Broker(profile="dev") as broker:
         run: list[Callable[[], None]] = [
             lambda: _tables("Odradek", broker.bootstrap_servers, megabytes, cores, jobs),
         ]

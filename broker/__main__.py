@@ -21,7 +21,7 @@ import structlog  # noqa: E402
 
 from broker import logging, process  # noqa: E402
 from broker.cluster.earlier_entries import CorruptMetadataError  # noqa: E402
-from broker.config.broker_config import ConfigurationError  # noqa: E402
+from broker.config.broker_config import BrokerConfig, ConfigurationError  # noqa: E402
 from broker.config.sources import Loaded, load  # noqa: E402
 from broker.control.server import ControlServer  # noqa: E402
 from broker.network.server import ListenError  # noqa: E402
@@ -32,10 +32,12 @@ from broker.parent import Parent  # noqa: E402
 from broker.ready import Ready  # noqa: E402
 from broker.stopping import Stopped  # noqa: E402
 from protocol.errors import KafkaError  # noqa: E402
-from storage.files import OsFileSystem  # noqa: E402
+from storage.files import FileSystem, OsFileSystem  # noqa: E402
 from storage.folders.log_dirs import LogDirError  # noqa: E402
+from storage.unsynced_files import UnsyncedFileSystem  # noqa: E402
 from storage.workers import ThreadWorkers  # noqa: E402
-from timing.clock import SystemClock  # noqa: E402
+from timing.adjustable_clock import AdjustableClock  # noqa: E402
+from timing.clock import Clock, SystemClock  # noqa: E402
 
 logger = structlog.get_logger("broker")
 
@@ -60,6 +62,7 @@ def main() -> None:
     help="Read this server.properties file; may be repeated, a later one overrides an earlier one.",
 )
 @click.option("--control", metavar="HOST:PORT", help="Open the control interface of the test kit; port 0: a free one.")
+@click.option("--profile", metavar="NAME", help="Settings for a purpose: dev, test or kafka (Kafka's defaults).")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set one configuration; may be repeated.")
 @click.option("--ready-fd", type=int, help="Write one JSON line to this descriptor once the broker serves.")
 @click.option("--ready-file", metavar="FILE", help="Write the same line to this file, which health checks read.")
@@ -68,6 +71,7 @@ def main() -> None:
 def serve(
     config_files: tuple[str, ...],
     control: str | None,
+    profile: str | None,
     settings: tuple[str, ...],
     ready_fd: int | None,
     ready_file: str | None,
@@ -81,6 +85,8 @@ def serve(
     try:
         if control is not None:
             settings = (f"odradek.control={control}", *settings)
+        if profile is not None:
+            settings = (f"odradek.profile={profile}", *settings)
         files = [(name, Path(name).read_text("iso-8859-1")) for name in config_files]
         loaded = load(files, os.environ, settings)
     except ConfigurationError as error:
@@ -143,10 +149,21 @@ def _run(loop: str, begin: Callable[[], Coroutine[Any, Any, int]]) -> None:
     sys.exit(status)
 
 
+def _seams(config: BrokerConfig, loop: asyncio.AbstractEventLoop, workers: ThreadWorkers) -> Seams:
+    """The machine's clock and files; with a control interface, a clock and files that a test can move and break."""
+    clock: Clock = SystemClock(loop)
+    files: FileSystem = OsFileSystem() if config.syncs else UnsyncedFileSystem()
+    if config.string("odradek.control").strip():
+        from broker.faults.power_failure import PowerFailureFiles
+
+        clock, files = AdjustableClock(clock), PowerFailureFiles(files)
+    return Seams(clock, files, workers, random.SystemRandom())
+
+
 async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, parent: Parent | None) -> int:
     loop = asyncio.get_running_loop()
     workers = ThreadWorkers(loop)
-    seams = Seams(SystemClock(loop), OsFileSystem(), workers, random.SystemRandom())
+    seams = _seams(loaded.config, loop, workers)
     logging.log_loop_exceptions(loop)
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
@@ -163,7 +180,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
     try:
         control = ControlServer.of(loaded.config)
         starting = asyncio.ensure_future(start_node(loaded.config, loaded.listeners, seams))
-        if not await process.unless_stopped(starting, stop, seams.clock, START_PATIENCE_MS):
+        if not await process.unless_stopped(starting, stop, seams.clock.machine, START_PATIENCE_MS):
             logger.warning("stopped during startup; the next start recovers the logs again")
             _leave(1)
     except (ListenError, LogDirError, CorruptMetadataError, KafkaError, OSError) as error:
@@ -175,6 +192,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         "Log lines with a traceback: exceptions that no code expected, each of which is a bug.",
         (),
         lambda: tracebacks.count,
+        permanent=True,
     )
     try:
         http_port = await node.serve_http()
@@ -196,9 +214,10 @@ async def _stop(node: Node, workers: ThreadWorkers) -> int:
     """Stop the node, and return the exit status; if threads are still busy after a while, end the process at once."""
     stopped = await node.stop()
     status = 0 if stopped is Stopped.CLEAN and not node.state.unusable.is_set() else 1
-    deadline_ms = node.local.clock.monotonic_ms() + LAST_WORK_MS
-    while workers.is_busy and node.local.clock.monotonic_ms() < deadline_ms:
-        await node.local.clock.sleep(10)
+    clock = node.local.clock.machine
+    deadline_ms = clock.monotonic_ms() + LAST_WORK_MS
+    while workers.is_busy and clock.monotonic_ms() < deadline_ms:
+        await clock.sleep(10)
     if workers.is_busy:
         _leave(status)
     workers.close()

@@ -11,6 +11,7 @@ import errno
 import logging
 import os
 import sys
+from collections.abc import Callable
 from typing import Any, TextIO, cast
 
 import structlog
@@ -50,6 +51,22 @@ class Tracebacks:
         return event
 
 
+class Warnings:
+    """Tells `listener` of each line of level warning or above: the level, and a copy of the fields."""
+
+    def __init__(self) -> None:
+        self.listener: Callable[[str, dict[str, Any]], None] | None = None
+
+    def __call__(self, _logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        if self.listener is not None and method not in ("debug", "info"):
+            self.listener(method, dict(event))
+        return event
+
+
+WARNINGS = Warnings()
+"""One for the process, as is the configuration of logging."""
+
+
 def configure(level: str = "info", line_format: str = "auto", file: TextIO | None = None) -> Tracebacks:
     """Set up all logging of the process: structlog's, and the standard library's for asyncio and aiohttp.
 
@@ -63,6 +80,7 @@ def configure(level: str = "info", line_format: str = "auto", file: TextIO | Non
     tracebacks = Tracebacks()
     describe: list[Processor] = [
         tracebacks,
+        WARNINGS,
         structlog.processors.add_log_level,
         _add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -21,14 +22,20 @@ from broker.node_state import Base
 from broker.periodic import Periodic
 from broker.quotas.connection_rates import ConnectionRates
 from broker.replicas.folder_checks import CHECK_MS
-from broker.services import Services
+from broker.replicas.replica_manager import ReplicaManager
+from broker.services import Cluster, Coordinators, Local, Services
 from broker.stopping import Stopped, end_work
+from controller.local import LocalController
 from metadata.configs import ResourceType
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
+from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
+from timing.clock import Clock
 
 if TYPE_CHECKING:
+    from broker.faults.faults import Faults
+    from broker.journal.journal import Journal
     from broker.monitoring.http import HttpServer
 
 logger = structlog.get_logger(__name__)
@@ -48,39 +55,69 @@ class Bound:
     advertised: dict[str, Listener]
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What is above the network, and reads what is on disk: a restored snapshot has all of it made anew."""
+
+    dirs: LogDirs
+    services: Services
+    metadata: StandaloneMetadata
+    connection_rates: ConnectionRates
+    hanging: HangingTransactions
+
+
 class Node:
-    """A broker that serves, until `stop` has put everything on disk."""
+    """A broker that serves, until `stop` has put everything on disk.
+
+    Attributes:
+        parts: what is made anew when a snapshot is restored; the attributes that follow are taken from it.
+        changing: held while a snapshot is taken or restored.
+    """
+
+    cluster: Cluster
+    controller: LocalController
+    replicas: ReplicaManager
+    coordinators: Coordinators
+    local: Local
 
     def __init__(
         self,
         base: Base,
-        services: Services,
-        metadata: StandaloneMetadata,
+        parts: Parts,
         dispatcher: Dispatcher,
         server: Server,
         bound: Bound,
-        connection_rates: ConnectionRates,
-        hanging: HangingTransactions,
         http: HttpServer | None,
     ) -> None:
         self.node_id = base.node_id
         self.state = base.state
         self.wheel = base.wheel
+        self.base = base
+        self.dispatcher = dispatcher
+        self.server = server
+        self.bound = bound
+        self.changing = asyncio.Lock()
+        self._http = http
+        self._loop_lag = LoopLag(base.seams.clock.machine, base.metrics.loop_lag_s)
+        self._loop_lag.start()
+        self.journal: Journal | None = None  # only where there is a control interface
+        self.faults: Faults | None = None  # only where a test may set some
+        self.take(parts)
+
+    def take(self, parts: Parts) -> None:
+        """Be made of these parts from now on."""
+        services = parts.services
+        self.parts = parts
         self.cluster = services.cluster
         self.controller = services.controller
         self.replicas = services.replicas
         self.coordinators = services.coordinators
         self.local = services.local
-        self.metadata = metadata
-        self.dispatcher = dispatcher
-        self.server = server
-        self.bound = bound
-        self.connection_rates = connection_rates
-        self._base = base
-        self._hanging = hanging
-        self._http = http
-        self._periodic = Periodic(base.seams.clock)
-        self._loop_lag = LoopLag(base.seams.clock, base.metrics.loop_lag_s)
+        self.metadata = parts.metadata
+        self.connection_rates = parts.connection_rates
+        self._hanging = parts.hanging
+        self._periodic = Periodic(self.base.seams.clock)
+        self._checks = Periodic(self.base.seams.clock.machine)
 
     async def serve_http(self) -> int | None:
         """Answer on the port for metrics and health; return its number, or None if it is switched off.
@@ -91,6 +128,16 @@ class Node:
             return None
         await self._http.serve()
         return self._http.port
+
+    @property
+    def clock(self) -> Clock:
+        """The time of Kafka's rules."""
+        return self.base.seams.clock
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a thread works, or a periodic job: what somebody else may want to see the end of."""
+        return self.base.seams.workers.is_busy or self._periodic.is_busy or self.replicas.maintenance.cleaner.is_busy
 
     # -- the end of the start
 
@@ -126,18 +173,19 @@ class Node:
             ),
             fetch_sessions=self.local.fetch_sessions,
             throttling=self.local.throttling,
-            shortages=self._base.log_services.shortages,
+            shortages=self.base.log_services.shortages,
         )
 
     def begin_periodic_work(self) -> None:
         """The node serves: begin what it does from time to time."""
-        self._loop_lag.start()
         self.replicas.maintenance.start(self.local.config, self._periodic)
         checks = self.state.folder_checks
         if checks is not None:
-            self._periodic.every(CHECK_MS, "check of the log directories", checks.check)
-        self._periodic.every(RETRY_MS, "what there was no room for", self._retry)
+            self._checks.every(CHECK_MS, "check of the log directories", checks.check)
+        self._checks.every(RETRY_MS, "what there was no room for", self._retry)
         self.state.not_ready = None
+
+    def say_started(self) -> None:
         logger.info(
             "started",
             node=self.node_id,
@@ -173,31 +221,52 @@ class Node:
     async def stop(self) -> Stopped:
         """Answer what is in flight, flush the logs and record the clean shutdown, as far as the disk allows."""
         self.state.not_ready = "stopping"
-        self.cluster.auto_topics.stopping = True
         logger.info("stopping")
         self._loop_lag.stop()
-        self.replicas.stop_waits()
-        self._hanging.stop()
-        self.coordinators.transactions.stop()
-        self.coordinators.groups.stop()
+        self._stop_coordinating()
         await self.server.stop()
         await self.dispatcher.drain()
-        stopped = await end_work(self.local.clock, self._last_works(), lambda: self.replicas.logs.closed)
+        stopped = await end_work(self.local.clock.machine, self._last_works(), lambda: self.replicas.logs.closed)
         if self._http is not None:
             await self._http.stop()
         logger.info("stopped")
         return stopped
 
+    async def stop_parts(self) -> None:
+        """End all that uses the folders of `log.dirs`, whose contents are about to be exchanged; keep the listeners.
+
+        The files are left as a kill would leave them. Raises KafkaError, OSError.
+        """
+        self.state.not_ready = "restoring a snapshot"
+        self._stop_coordinating()
+        await self.dispatcher.drain()
+        self.replicas.produce_purgatory.complete_all()
+        for work in self._works_of_parts().values():
+            await work()
+        self.replicas.logs.retire()
+
+    def _stop_coordinating(self) -> None:
+        """Answer whoever waits."""
+        self.cluster.auto_topics.stopping = True
+        self.replicas.stop_waits()
+        self._hanging.stop()
+        self.coordinators.transactions.stop()
+        self.coordinators.groups.stop()
+
     def _last_works(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """What may wait for a device while the node stops, in order."""
-        last = self._base.seams.workers.lane("stop")
+        last = self.base.seams.workers.lane("stop")
+        close = partial(close_logs, self.replicas.logs, self.metadata)
+        return {**self._works_of_parts(), "the logs": lambda: last.call(close)}
+
+    def _works_of_parts(self) -> dict[str, Callable[[], Awaitable[None]]]:
         return {
             "new topics": self.cluster.auto_topics.stop,
             "moves of logs": self.replicas.moves.stop,
             "compaction": self.replicas.maintenance.stop,
             "periodic jobs": self._periodic.stop,
+            "checks": self._checks.stop,
             "the metadata log": self._close_metadata,
-            "the logs": lambda: last.call(partial(close_logs, self.replicas.logs, self.metadata)),
         }
 
     async def _close_metadata(self) -> None:

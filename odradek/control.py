@@ -27,6 +27,14 @@ class ControlUnavailableError(ControlError):
     """The control interface does not answer: the broker is not running, or was started without it."""
 
 
+class WaitTimeoutError(TimeoutError, AssertionError):
+    """A wait whose time is up: what was waited for, and the state at the end. It fails a test as an assertion does."""
+
+
+WAITED_IN_VAIN = 408
+"""The status of an answer to a request whose time is up."""
+
+
 class ControlClient:
     """Sends requests to one broker; any number of threads may use it at once."""
 
@@ -43,16 +51,16 @@ class ControlClient:
         self._idle: list[http.client.HTTPConnection] = []
         self._lock = threading.Lock()
 
-    def get(self, path: str, **query: Any) -> Any:
+    def get(self, path: str, /, **query: Any) -> Any:
         """Ask for `/control` + `path`. A value None is left out, a list becomes text with commas."""
         texts = {key: _as_text(value) for key, value in query.items() if value is not None}
         return self._send("GET", f"{path}?{urllib.parse.urlencode(texts)}" if texts else path, None, query)
 
-    def post(self, path: str, **body: Any) -> Any:
+    def post(self, path: str, /, **body: Any) -> Any:
         """Have something done. A value None is left out."""
         return self._send("POST", path, body, body)
 
-    def delete(self, path: str, **query: Any) -> Any:
+    def delete(self, path: str, /, **query: Any) -> Any:
         """Remove something."""
         texts = {key: _as_text(value) for key, value in query.items() if value is not None}
         return self._send("DELETE", f"{path}?{urllib.parse.urlencode(texts)}" if texts else path, None, query)
@@ -74,6 +82,8 @@ class ControlClient:
                 f"the control interface at {self.url} does not answer: {error or type(error).__name__}", status=503
             ) from error
         values = json.loads(answer)
+        if status == WAITED_IN_VAIN:
+            raise WaitTimeoutError(values["error"])
         if status >= 400:
             raise ControlError(values["error"], status=status, parameter=values.get("parameter"))
         return values

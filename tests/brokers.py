@@ -10,8 +10,8 @@ from odradek import Broker
 
 @contextmanager
 def sound_broker(settings: Mapping[str, object] | None = None) -> Iterator[Broker]:
-    """A broker that must not have met a bug by the end of the block: each writes a traceback to its log."""
-    with Broker(settings) as broker:
+    """A broker with Kafka's settings that must not have met a bug by the end: each writes a traceback to its log."""
+    with Broker(settings, profile="dev") as broker:
         yield broker
         log = broker.log()
     assert "Traceback" not in log, log

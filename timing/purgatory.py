@@ -56,7 +56,8 @@ class DelayedOperation(ABC):
         self.on_complete()
         return True
 
-    def _expire(self) -> None:
+    def expire(self) -> None:
+        """Complete as the timeout does; harmless once it is completed."""
         if self.force_complete():
             self.on_expiration()
 
@@ -108,7 +109,7 @@ class Purgatory:
             self._remove(operation)
             raise
         if not operation.completed:
-            operation._task = self._wheel.add(timeout_ms, operation._expire)
+            operation._task = self._wheel.add(timeout_ms, operation.expire)
             self._delayed += 1
         return False
 

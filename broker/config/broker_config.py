@@ -105,6 +105,12 @@ class BrokerConfig:
         return self.integer("node.id")
 
     @property
+    def syncs(self) -> bool:
+        """Whether files are synced to the device: if `odradek.fsync` says so, or if flushes are asked for."""
+        asked = {"log.flush.interval.messages", "log.flush.interval.ms"} & self.given.keys()
+        return self.boolean("odradek.fsync") or bool(asked)
+
+    @property
     def log_dirs(self) -> tuple[str, ...]:
         """The folders of `log.dirs`, else the one of `log.dir`."""
         several = self.optional_string("log.dirs")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from broker.config.definition import ConfigDef, Value, to_text
 from broker.config.defs import BROKER_CONFIGS, BROKER_SECTIONS, CHANGED_DEFAULTS, TOPIC_CONFIGS
+from broker.config.profiles import PROFILES, PURPOSES
 
 _INTRODUCTION = """\
 # Configuration
@@ -45,6 +46,7 @@ def _lines() -> Iterator[str]:
         ("Name", "Default here", "Why"),
         ((f"`{name}`", _shown(BROKER_CONFIGS[name].default), why) for name, why in CHANGED_DEFAULTS.items()),
     )
+    yield from _profiles()
     yield "\n## Topics' own configurations\n"
     yield "Set per topic; a topic without a value of its own takes the broker's.\n"
     yield from _table(
@@ -57,6 +59,18 @@ def _lines() -> Iterator[str]:
             ("Name", "Meaning", "Value", "Default", "Altered"),
             ((*_common(d), d.mode.value) for d in _public(definitions)),
         )
+
+
+def _profiles() -> Iterator[str]:
+    yield "\n## Profiles\n"
+    yield "`odradek serve --profile NAME`, or the setting `odradek.profile`; any setting of your own wins over them.\n"
+    yield from _table(("Profile", "For"), ((f"`{name}`", purpose) for name, purpose in PURPOSES.items()))
+    for profile, settings in PROFILES.items():
+        if settings:
+            yield f"\nThe profile `{profile}` is\n"
+            default = {name: _shown(BROKER_CONFIGS[name].default) for name in settings}
+            rows = ((f"`{name}`", f"`{value}`", default[name]) for name, value in settings.items())
+            yield from _table(("Name", "Value", "Default"), rows)
 
 
 def _public(definitions: Iterable[ConfigDef]) -> Iterator[ConfigDef]:

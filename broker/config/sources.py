@@ -12,6 +12,8 @@ from broker.config.defs.not_needed import NOT_NEEDED
 from broker.config.environment import Environment, read_environment
 from broker.config.kafka_names import is_not_needed
 from broker.config.listeners import Listeners, parse_listeners
+from broker.config.profiles import PROFILES
+from broker.config.profiles import SETTING as PROFILE_SETTING
 from broker.config.properties import parse_properties
 
 BYTE_ORDER_MARK = "\xef\xbb\xbf"
@@ -32,7 +34,7 @@ def load(
     environ: Mapping[str, str] | None = None,
     settings: Iterable[str] = (),
 ) -> Loaded:
-    """The configuration from its three sources; a later one overrides an earlier one.
+    """The configuration from its three sources; a later one overrides an earlier one, and a profile comes before all.
 
     Args:
         files: name and text of each server.properties file; a later one overrides an earlier one.
@@ -57,6 +59,7 @@ def load(
     for name, value in _settings(settings):
         static[name], origins[name] = value, "--set"
     _listen_where_advertised(static, origins, environment)
+    _fill_from_profile(static, origins)
     config = BrokerConfig.of(static, origins)
     listeners = _checked_listeners(config)
     return Loaded(config, listeners, tuple(_warnings(config, listeners, environment)))
@@ -104,6 +107,14 @@ def _listen_where_advertised(static: dict[str, str], origins: dict[str, str], en
     entries = (entry.strip().partition("://") for entry in advertised.split(","))
     static["listeners"] = ",".join(f"{name}://0.0.0.0:{rest.rpartition(':')[2]}" for name, _, rest in entries)
     origins["listeners"] = variable
+
+
+def _fill_from_profile(static: dict[str, str], origins: dict[str, str]) -> None:
+    """Add what the profile has and nobody set, under any of its names. A wrong profile is found with the others."""
+    profile = static.get(PROFILE_SETTING, "").strip()
+    for name, value in PROFILES.get(profile, {}).items():
+        if name not in static:
+            static[name], origins[name] = value, f"the profile {profile}"
 
 
 def _warnings(config: BrokerConfig, listeners: Listeners, environment: Environment) -> Iterable[str]:

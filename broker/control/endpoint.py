@@ -20,6 +20,7 @@ class Kind(enum.StrEnum):
 
     STRING = "string"
     INTEGER = "integer"
+    STRING_OR_INTEGER = "string or integer"
     NUMBER = "number"
     BOOLEAN = "boolean"
     ARRAY = "array"
@@ -29,6 +30,7 @@ class Kind(enum.StrEnum):
 _PYTHON_TYPES: dict[Kind, tuple[type, ...]] = {
     Kind.STRING: (str,),
     Kind.INTEGER: (int,),
+    Kind.STRING_OR_INTEGER: (str, int),
     Kind.NUMBER: (int, float),
     Kind.BOOLEAN: (bool,),
     Kind.ARRAY: (list,),
@@ -142,6 +144,8 @@ def _described(kind: Kind) -> str:
     match kind:
         case Kind.INTEGER:
             return "a whole number"
+        case Kind.STRING_OR_INTEGER:
+            return "a name or a number"
         case Kind.NUMBER:
             return "a number"
         case Kind.BOOLEAN:

@@ -61,7 +61,7 @@ def _parameter(parameter: Parameter, place: str) -> dict[str, Any]:
 
 
 def _schema(parameter: Parameter) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": parameter.kind.value, "description": parameter.doc}
+    schema: dict[str, Any] = {"type": _type(parameter.kind), "description": parameter.doc}
     if parameter.kind is Kind.ARRAY:
         schema["items"] = {}
     if parameter.choices:
@@ -69,3 +69,7 @@ def _schema(parameter: Parameter) -> dict[str, Any]:
     if parameter.least is not None:
         schema["minimum"] = parameter.least
     return schema
+
+
+def _type(kind: Kind) -> str | list[str]:
+    return ["string", "integer"] if kind is Kind.STRING_OR_INTEGER else kind.value

@@ -6,6 +6,7 @@ Deviation: the new log start offsets are on disk before the answer; Kafka writes
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from protocol.topic_partition import PartitionKey, TopicPartition, by_topic
 
 if TYPE_CHECKING:
     from broker.replicas.partition import Partition
+    from broker.replicas.replica_manager import ReplicaManager
 
 INVALID_LOW_WATERMARK = -1
 
@@ -34,11 +36,18 @@ async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRe
     wanted = {
         (topic.name, asked.partition_index): asked.offset for topic in request.topics for asked in topic.partitions
     }
+    return _response(await delete_records(ctx.replicas, wanted))
+
+
+async def delete_records(
+    replicas: ReplicaManager, wanted: Mapping[PartitionKey, int]
+) -> dict[PartitionKey, DeleteRecordsPartitionResult]:
+    """Raise the starts of these partitions to these offsets (-1: the high watermark)."""
     results: dict[PartitionKey, DeleteRecordsPartitionResult] = {}
     moved: list[Partition] = []
     for (name, index), offset in wanted.items():
         try:
-            partition = _partition(ctx, name, index)
+            partition = _partition(replicas, name, index)
             low_watermark = partition.delete_records(offset)
         except KafkaError as error:
             results[name, index] = _failed(index, error)
@@ -48,12 +57,12 @@ async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRe
             partition_index=index, low_watermark=low_watermark, error_code=ErrorCode.none
         )
     if moved:
-        await _make_durable(ctx, moved, results)
-    return _response(results)
+        await _make_durable(replicas, moved, results)
+    return results
 
 
-def _partition(ctx: RequestContext, name: str, index: int) -> Partition:
-    partition = ctx.replicas.get(name, index)
+def _partition(replicas: ReplicaManager, name: str, index: int) -> Partition:
+    partition = replicas.get(name, index)
     if partition is None:
         raise UnknownTopicOrPartition
     if name in INTERNAL_TOPICS:
@@ -62,7 +71,7 @@ def _partition(ctx: RequestContext, name: str, index: int) -> Partition:
 
 
 async def _make_durable(
-    ctx: RequestContext, moved: list[Partition], results: dict[PartitionKey, DeleteRecordsPartitionResult]
+    replicas: ReplicaManager, moved: list[Partition], results: dict[PartitionKey, DeleteRecordsPartitionResult]
 ) -> None:
     """Put the new starts on disk; partitions in a folder where that fails get the error.
 
@@ -72,15 +81,13 @@ async def _make_durable(
     by_folder: dict[str, list[Partition]] = {}
     for partition in moved:
         lies_in = _folder(partition)
-        for folder in {lies_in, ctx.replicas.logs.moving.get(TopicPartition(*partition.key), lies_in)}:
+        for folder in {lies_in, replicas.logs.moving.get(TopicPartition(*partition.key), lies_in)}:
             by_folder.setdefault(folder, []).append(partition)
 
     async def write(folder: str, partitions: list[Partition]) -> None:
-        workers = ctx.replicas.logs.services.workers.lane(f"checkpoint {folder}")
+        workers = replicas.logs.services.workers.lane(f"checkpoint {folder}")
         try:
-            await ctx.replicas.logs.write_checkpoints(
-                partial(ctx.replicas.logs.checkpoint_log_start_offsets, folder), workers
-            )
+            await replicas.logs.write_checkpoints(partial(replicas.logs.checkpoint_log_start_offsets, folder), workers)
         except OSError as error:
             for partition in partitions:
                 here = _folder(partition) == folder
@@ -89,7 +96,7 @@ async def _make_durable(
         for partition in partitions:
             if partition.log.is_offline:  # its folder failed meanwhile, and nothing was written
                 results[partition.key] = _failed(partition.index, partition.log.storage_error())
-            ctx.replicas.fetch_purgatory.check_and_complete(partition.key)
+            replicas.fetch_purgatory.check_and_complete(partition.key)
 
     await asyncio.gather(*(write(*one) for one in by_folder.items()))
 

@@ -1,5 +1,7 @@
 """Fetch 4-18 (KIP-74, KIP-227, KIP-320, KIP-516; Kafka's `KafkaApis.handleFetchRequest` and `ReplicaManager`).
 
+A consumer waits at most `odradek.fetch.max.wait.ms`, which only the profile for tests shortens.
+
 Consumers only: a request that comes as a replica is answered NOT_LEADER_OR_FOLLOWER per partition, as this node leads
 partitions that no other broker replicates.
 """
@@ -155,6 +157,8 @@ class Fetch(RecordsRead):
         """Read on from `plan`, wait up to `max_wait_ms` for `min_bytes` (Kafka's `DelayedFetch`), and answer."""
         await self.go_on(plan)
         if not self.is_enough:
+            if self._request.replica_id < 0:
+                self.wait_at_most(self._ctx.local.config.integer("odradek.fetch.max.wait.ms"))
             await self.wait()
             if self._limited:
                 self._ctx.connection.spent_ms()  # waiting does not count for the client's quota

@@ -119,6 +119,11 @@ class Route:
             self.loaded = True
         return self._handler
 
+    def intercept(self, instead: Callable[[Any, Any], Any] | None) -> None:
+        """Have requests handled by `instead`, None for the handler itself."""
+        handle = self.load().handle
+        self.handle = handle if instead is None else instead
+
     def _writer(self, version: int) -> Callable[[Any, int], Buffers]:
         encode = getattr(self.load(), "encode", None)
         if encode is None:
@@ -138,18 +143,40 @@ class Dispatcher:
     """Routes frames to handlers. There is one for the whole node."""
 
     def __init__(self, new_request: NewRequest, metrics: RequestMetrics, clock: Clock, throttling: Throttles) -> None:
-        self._new_request = new_request
         self._metrics = metrics
         self._clock = clock
         self._monotonic_ms = clock.monotonic_ms
-        self._throttling = throttling
+        self._named: Callable[[Any], None] | None = None
+        self.use(new_request, throttling)
         self._routes: dict[int, Route] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
+        self.dispatch: Callable[[Client, memoryview], Buffers | Pending | None] = self._dispatch
+        """Handle one request; a journal puts its own function in place of this one. See `_dispatch`."""
         self.pipelined_keys = frozenset(api.key for api in API_TABLE if api.pipelined)
         for api in API_TABLE:
             if not _handlers().has_handler(api.name):
                 raise RuntimeError(f"the API table names {api.name}, which has no handler")
             self._routes[api.key] = Route(api, metrics)
+
+    def use(self, new_request: NewRequest, throttling: Throttles) -> None:
+        """Give requests these parts of the node from now on."""
+        self._new_request = new_request if self._named is None else self._noting(new_request, self._named)
+        self._throttling = throttling
+
+    def note_clients(self, named: Callable[[Any], None]) -> None:
+        """Note the client id of each request at its connection; `named` is called with one whose id has changed."""
+        self._named = named
+        self._new_request = self._noting(self._new_request, named)
+
+    @staticmethod
+    def _noting(new_request: NewRequest, named: Callable[[Any], None]) -> NewRequest:
+        def noting(connection: Any, key: int, version: int, correlation_id: int, client_id: str | None) -> Any:
+            if connection.client_id != client_id:
+                connection.client_id = client_id
+                named(connection)
+            return new_request(connection, key, version, correlation_id, client_id)
+
+        return noting
 
     def route(self, api_key: int) -> Route:
         """The route of an API, its handler imported."""
@@ -157,7 +184,7 @@ class Dispatcher:
         route.load()
         return route
 
-    def dispatch(self, connection: Client, frame: memoryview) -> Buffers | Pending | None:
+    def _dispatch(self, connection: Client, frame: memoryview) -> Buffers | Pending | None:
         """Handle one request. Returns the reply frame, a reply to come, or None if none is sent (acks=0).
 
         Raises CloseConnectionError for an API, version or body that Kafka does not answer either.

@@ -114,6 +114,10 @@ class RecordsRead(ABC):
         self._reading = self._read()
         await self.go_on(self.begin())
 
+    def wait_at_most(self, most_ms: int) -> None:
+        """Let `wait` take no longer than that."""
+        self._max_wait_ms = min(self._max_wait_ms, most_ms)
+
     async def wait(self) -> None:
         """Wait for enough bytes, or a change of a partition, as long as the request allows (`DelayedFetch`)."""
         if self._replicas.stopping:

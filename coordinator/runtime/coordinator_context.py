@@ -20,7 +20,7 @@ from __future__ import annotations
 from asyncio import AbstractEventLoop, Future
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -79,6 +79,8 @@ class RuntimeServices(Generic[S]):
     log_failed: Callable[[CoordinatorContext[S]], None]
     compression: Compression = Compression.NONE
     base_sequence: int = 0
+    listeners: list[Callable[[], None]] = field(default_factory=list)
+    """Called whenever the state of a context may have changed; see `CoordinatorRuntime.listen`."""
 
 
 class CoordinatorContext(Generic[S]):
@@ -91,6 +93,7 @@ class CoordinatorContext(Generic[S]):
         self.clock = services.clock
         self.timers: Timers[S] = Timers(services.wheel, self.tell)
         self._services = services
+        self._listeners = services.listeners
         self._replies = DeferredReplies(services.loop.create_future)
         self._log = log
         self._unlisten: Callable[[], None] | None = None
@@ -180,6 +183,8 @@ class CoordinatorContext(Generic[S]):
         failure = self._write(state, outcome) if records else None
         if failure is None and effects is not None and not self._run_effects(effects, None):
             failure = UnknownServerError()
+        if self._listeners and (records or effects is not None):
+            self._changed()
         if isinstance(reply, Waiter):
             if failure is not None:
                 reply.fail_now(failure)
@@ -187,6 +192,10 @@ class CoordinatorContext(Generic[S]):
                 self._replies.keep(reply)
             return reply.future
         return self._replies.answered(reply) if failure is None else self._replies.failed(failure)
+
+    def _changed(self) -> None:
+        for changed in tuple(self._listeners):
+            changed()
 
     def _refused(self) -> Future[Any]:
         loading = self.status is CoordinatorState.LOADING
@@ -261,6 +270,7 @@ class CoordinatorContext(Generic[S]):
             state.replay_end_marker(producer.producer_id, producer.producer_epoch, committed)
 
         failure = self._append(marker, 1, replay, None)
+        self._changed()
         return self._replies.answered(None) if failure is None else self._replies.failed(failure)
 
     def _run_effects(self, effects: Effects, error: KafkaError | None) -> bool:
@@ -282,7 +292,7 @@ class CoordinatorContext(Generic[S]):
         started = self.clock.monotonic_ms()
         state = self._services.new_state(self)
         try:
-            replayed = await replay_log(self._log, self._services.rows, state, self.name, self.clock)
+            replayed = await replay_log(self._log, self._services.rows, state, self.name, self.clock.machine)
         except BaseException:
             state.unloaded()
             raise
@@ -297,6 +307,7 @@ class CoordinatorContext(Generic[S]):
             self._process_mail()
         finally:
             self._busy = False
+        self._changed()
         took = self.clock.monotonic_ms() - started
         logger.debug("coordinator loaded", shard=self.name, records=replayed, ms=round(took, 1))
 
@@ -325,6 +336,7 @@ class CoordinatorContext(Generic[S]):
         self._replies.drop(error)
         if state is not None:
             state.unloaded()
+        self._changed()
 
 
 _NOTHING: Outcome[Any] = Outcome()

@@ -53,8 +53,17 @@ class CoordinatorRuntime(Generic[S]):
     ) -> None:
         self._topic = topic
         self._loop = loop or asyncio.get_running_loop()
+        self._listeners: list[Callable[[], None]] = []
         self._services: RuntimeServices[S] = RuntimeServices(
-            self._loop, clock, wheel, rows, new_state, self._start_loading, compression, base_sequence
+            self._loop,
+            clock,
+            wheel,
+            rows,
+            new_state,
+            self._start_loading,
+            compression,
+            base_sequence,
+            self._listeners,
         )
         self._contexts: dict[int, CoordinatorContext[S]] = {}
         self._loads: dict[int, Task[None]] = {}
@@ -112,6 +121,14 @@ class CoordinatorRuntime(Generic[S]):
 
     def __contains__(self, partition: int) -> bool:
         return partition in self._contexts
+
+    def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Call `changed` whenever the state of a context may have changed; it must not call the runtime.
+
+        Returns the function that ends this. `read` shows the new state once it is committed.
+        """
+        self._listeners.append(changed)
+        return lambda: self._listeners.remove(changed)
 
     def _not_here(self) -> Future[T]:
         future: Future[T] = self._loop.create_future()

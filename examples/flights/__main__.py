@@ -34,7 +34,7 @@ CONF = {
 def main(out: Path, days: int | None) -> None:
     """Stream 336,776 flights through a broker; with Spark, count delays by carrier and hour in a Delta table."""
     began = time.monotonic()
-    with Broker() as broker, ThreadPoolExecutor(1) as pool:
+    with Broker(profile="dev") as broker, ThreadPoolExecutor(1) as pool:
         loading = pool.submit(flights, days)
         click.echo(f"broker on {broker.bootstrap_servers}; starting Spark")
         spark = session.build(

@@ -79,7 +79,7 @@ class Odradek:
     """Odradek on the folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._broker = Broker({"node.id": 1}, data_dir=folder)
+        self._broker = Broker({"node.id": 1}, profile="dev", data_dir=folder)
         self.bootstrap = ""
 
     def start(self) -> None:

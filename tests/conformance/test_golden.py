@@ -26,7 +26,7 @@ CASES = [(scenario, version) for scenario in chosen("") for version in scenario.
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[tuple[str, int]]:
-    with Broker(SETTINGS) as broker:
+    with Broker(SETTINGS, profile="dev") as broker:
         host, port = broker.bootstrap_servers.rsplit(":", 1)
         yield host, int(port)
 

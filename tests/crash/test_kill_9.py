@@ -109,7 +109,7 @@ class Sender:
 
 @pytest.fixture(params=[SMALL_SEGMENTS, SMALL_SEGMENTS | FLUSHED_EACH], ids=["page-cache", "flushed-each"])
 def broker(request: pytest.FixtureRequest, own_cluster: None) -> Iterator[Broker]:
-    with Broker(request.param) as broker:
+    with Broker(request.param, profile="dev") as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
         yield broker
@@ -151,7 +151,7 @@ def test_acknowledged_records_outlive_kill_9(broker: Broker) -> None:
 def test_apache_kafka_reads_a_folder_left_by_kill_9() -> None:
     if reason := java_tools.missing():
         pytest.skip(reason)
-    with Broker(SMALL_SEGMENTS) as broker:
+    with Broker(SMALL_SEGMENTS, profile="dev") as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
         with Sender(broker.bootstrap_servers, "only", "zstd") as sender:

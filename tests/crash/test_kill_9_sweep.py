@@ -53,7 +53,7 @@ def test_what_was_promised_holds_after_every_kill(
     if request.config.getoption("--torture"):
         kills = TORTURE_KILLS
     chance = random.Random()
-    with Broker(settings) as broker:
+    with Broker(settings, profile="dev") as broker:
         create_topics(broker.bootstrap_servers)
         with MixedLoad(broker.bootstrap_servers) as load:
             for _ in range(kills):

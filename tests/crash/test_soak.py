@@ -159,7 +159,7 @@ def size_of(broker: Broker, topic: str, *, at_most: int) -> int:
 
 
 def test_what_a_load_takes_is_given_back() -> None:
-    with Broker(SETTINGS) as broker:
+    with Broker(SETTINGS, profile="dev") as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         topics = [NewTopic(name, 1, 1, config=config) for name, config in TOPICS.items()]
         for made in admin.create_topics(topics).values():

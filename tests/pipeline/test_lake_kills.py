@@ -172,7 +172,7 @@ KILLS: dict[str, Kill] = {
 
 @pytest.fixture
 def own_broker() -> Iterator[Broker]:
-    with Broker({"flush.messages": 1}) as broker:
+    with Broker({"flush.messages": 1}, profile="dev") as broker:
         yield broker
 
 

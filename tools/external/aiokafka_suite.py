@@ -86,7 +86,7 @@ def main(checkout: Path, bootstrap: str | None, more: tuple[str, ...]) -> None:
     """CHECKOUT's tests; MORE, if given, tells pytest which of them, and how."""
     with ExitStack() as stack:
         if bootstrap is None:
-            bootstrap = stack.enter_context(Broker(SETTINGS)).bootstrap_servers
+            bootstrap = stack.enter_context(Broker(SETTINGS, profile="dev")).bootstrap_servers
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="aiokafka-tests-")))
         shutil.copytree(checkout / "tests", place / "tests")
         (place / "tests" / "conftest.py").rename(place / "tests" / "their_conftest.py")

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from broker.config.definition import ConfigDef, ConfigType, at_least, one_of
+from broker.config.defs.common import INT_MAX
+from broker.config.profiles import PROFILES
 
 STRING = ConfigType.STRING
 
 ODRADEK_DEFS: tuple[ConfigDef, ...] = (
+    ConfigDef(
+        "odradek.profile",
+        STRING,
+        "kafka",
+        "Settings for a purpose, see [Profiles](#profiles); what is set explicitly wins over them.",
+        one_of(*PROFILES),
+    ),
     ConfigDef(
         "odradek.http.port",
         ConfigType.INT,
@@ -48,6 +57,28 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "",
         "Topics that are made at the start if they do not exist: name:partitions:replicas:cleanup.policy, of which all "
         "but the name may be left out; separated by commas. The environment's KAFKA_CREATE_TOPICS sets it too.",
+    ),
+    ConfigDef(
+        "odradek.snapshot",
+        STRING,
+        None,
+        "The folder of a snapshot with which new, empty folders of log.dirs begin (docs/testing-with-odradek.md).",
+    ),
+    ConfigDef(
+        "odradek.fetch.max.wait.ms",
+        ConfigType.INT,
+        INT_MAX,
+        "Longest time that a consumer's Fetch waits for data, whatever its `max.wait`: a consumer is sooner free for "
+        "something else, and asks more often.",
+        at_least(0),
+        "ms",
+    ),
+    ConfigDef(
+        "odradek.fsync",
+        ConfigType.BOOLEAN,
+        True,
+        "Whether files are synced to the device. Without it a power failure may damage the data, a crash of the broker "
+        "does not; where `log.flush.interval.messages` or `log.flush.interval.ms` is set, they are synced.",
     ),
     ConfigDef(
         "odradek.control",

@@ -40,6 +40,13 @@ class Sessions:
         member.session = self._start(group.group_id, member.member_id, remaining)
         return True
 
+    def expire(self, member: Member) -> None:
+        """Let the member's session be over now, as if there had been no sign of life for its timeout."""
+        session = member.session
+        if session is not None and not session.completed:
+            session.ends_ms = self._clock.monotonic_ms()
+            session.expire()
+
     def end(self, member: Member) -> None:
         if member.session is not None:
             member.session.force_complete()

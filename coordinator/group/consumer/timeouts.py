@@ -79,9 +79,24 @@ class Timeouts:
                 self._wait_for_end(group_id, member_id, session, remaining_ms)
                 return None
             del self._sessions[group_id, member_id]
-            return self._fence(Overdue(SESSION, group_id, member_id, "the member session expired"))
+            return self._session_over(group_id, member_id)
 
         self._timers.schedule((SESSION, group_id, member_id), delay_ms, due)
+
+    def left_ms(self, group_id: str, member_id: str) -> float | None:
+        """How long the member's session lasts without another sign of life; None if it has none."""
+        session = self._sessions.get((group_id, member_id))
+        return None if session is None else session.ends_ms - self._clock.monotonic_ms()
+
+    def expire_session(self, group_id: str, member_id: str) -> Outcome[None] | None:
+        """The operation by which the member's session is over now."""
+        if self._sessions.pop((group_id, member_id), None) is None:
+            return None
+        self._timers.cancel((SESSION, group_id, member_id))
+        return self._session_over(group_id, member_id)
+
+    def _session_over(self, group_id: str, member_id: str) -> Outcome[None] | None:
+        return self._fence(Overdue(SESSION, group_id, member_id, "the member session expired"))
 
     def start_rebalance(self, group_id: str, member: ConsumerMember) -> None:
         """Start the time in which the member must give up partitions in order to leave its epoch."""

@@ -273,3 +273,14 @@ async def test_a_topic_created_by_asking_stays_when_the_client_is_gone(rig: Rig)
     client.transport.reset()
     await settle()
     assert rig.node.replicas.get("auto", 0) is not None
+
+
+async def test_a_consumer_waits_at_most_odradek_fetch_max_wait_ms() -> None:
+    async with Rig(config={"odradek.fetch.max.wait.ms": "20"}) as rig:
+        await rig.create("t")
+        client = await poll(rig, ("t", 0, 0))
+        await rig.clock.run(19)
+        assert client.replies() == []
+        await rig.clock.run(2)
+        (reply,) = client.replies()
+        assert sizes(reply) == [0]

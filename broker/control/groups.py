@@ -1,0 +1,224 @@
+"""Groups: their state, members and lag; waits; a rebalance, the end of a session or other offsets on demand."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.control.group_json import committed_json, counted, described, group_json, lag_json, summary_json
+from broker.control.offset_resets import resolve
+from broker.control.waiting import DEFAULT_TIMEOUT_S, TIMEOUT, Changes, wait_until
+from broker.inspection.groups import GroupView, list_groups, read_group
+from broker.inspection.lag import PartitionLag, partition_lags, total_lag
+from broker.node import Node
+from coordinator.group import on_demand
+from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
+from coordinator.group.offsets.offsets import Commit, OffsetToCommit
+from coordinator.runtime.outcome import Outcome
+from protocol.errors import CoordinatorLoadInProgress
+
+STATES = (
+    "Empty",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Assigning",
+    "Reconciling",
+    "Dead",
+)
+NOT_FOUND = 404
+
+GROUP = Parameter("group", Kind.STRING, "the group's id", required=True)
+
+Seen = tuple[GroupView, list[PartitionLag]]
+
+
+async def _list(node: Node, _values: Values) -> dict[str, Any]:
+    return {"groups": [summary_json(group) for group in await list_groups(node.coordinators.groups)]}
+
+
+async def _get(node: Node, values: Values) -> dict[str, Any]:
+    return group_json(await read_group(node.coordinators.groups, values["group"]))
+
+
+async def _lag(node: Node, values: Values) -> dict[str, Any]:
+    return lag_json(*await _see(node, values["group"]))
+
+
+async def _committed(node: Node, values: Values) -> dict[str, Any]:
+    return committed_json(await read_group(node.coordinators.groups, values["group"]))
+
+
+async def _see(node: Node, group_id: str) -> Seen:
+    group = await read_group(node.coordinators.groups, group_id)
+    return group, partition_lags(group, node.cluster.cache.image.topics, node.replicas)
+
+
+# -- waits
+
+
+async def _wait(node: Node, values: Values) -> dict[str, Any]:
+    state, members, lag = values.get("state"), values.get("members"), values.get("lag")
+    if state is None and members is None and lag is None:
+        raise ControlError("state, members and lag are missing: name what to wait for", parameter="state")
+    timeout_s = values.get("timeout", DEFAULT_TIMEOUT_S)
+
+    def reached(seen: Seen) -> bool:
+        group, lags = seen
+        if state is not None and group.state != state:
+            return False
+        if not group.exists and state is None and not (members == 0 and lag is None):
+            return False
+        total = total_lag(group, lags)
+        return members in (None, len(group.members)) and (lag is None or (total is not None and total <= lag))
+
+    def failed(seen: Seen) -> str:
+        wanted = [f"state {state}"] if state is not None else []
+        wanted += [counted(members, "member")] if members is not None else []
+        wanted += [f"a lag of at most {lag}"] if lag is not None else []
+        return f"waited {timeout_s:g} s for {', '.join(wanted)}: {described(*seen)}"
+
+    look = partial(_look, node, values["group"])
+    group, lags = await wait_until(look, reached, failed, timeout_s)
+    return group_json(group) | {"lag": total_lag(group, lags)}
+
+
+async def _look(node: Node, group_id: str, changes: Changes) -> Seen:
+    """See the group. It is enough to listen to the coordinator: without a commit, no lag gets smaller."""
+    async with node.changing:  # a snapshot that is restored brings another coordinator
+        runtime = node.coordinators.groups.runtime
+        changes.follow(runtime, runtime.listen)
+        try:
+            return await _see(node, group_id)
+        except CoordinatorLoadInProgress:
+            return GroupView(group_id), []
+
+
+# -- on demand
+
+
+async def _rebalance(node: Node, values: Values) -> dict[str, Any]:
+    group_id = values["group"]
+    await _existing(node, group_id)
+    await node.coordinators.groups.write(group_id, lambda state: on_demand.rebalance(state.groups, group_id))
+    return await _get(node, values)
+
+
+async def _expire(node: Node, values: Values) -> dict[str, Any]:
+    group_id, member = values["group"], values.get("member")
+    group = await _existing(node, group_id)
+    if member is not None and not _has_member(group, member):
+        there = ", ".join(f"{one.member_id} (client {one.client_id})" for one in group.members) or "none"
+        raise ControlError(
+            f"member = {member!r}: group {group_id} has no such member; expected a member id, a client id or an "
+            f"instance id; its members: {there}",
+            parameter="member",
+            status=NOT_FOUND,
+        )
+    expired = await node.coordinators.groups.write(
+        group_id, lambda state: on_demand.expire(state.groups, group_id, member)
+    )
+    return {"expired": expired, **await _get(node, values)}
+
+
+def _has_member(group: GroupView, member: str) -> bool:
+    return any(member in (one.member_id, one.client_id, one.instance_id) for one in group.members)
+
+
+async def _reset(node: Node, values: Values) -> dict[str, Any]:
+    """Commit as an administrator does: only where no member is active."""
+    coordinator, group_id = node.coordinators.groups, values["group"]
+    group = await read_group(coordinator, group_id)
+    if group.members:
+        clients = ", ".join(member.client_id or member.member_id for member in group.members)
+        raise ControlError(
+            f"group {group_id} is {group.state}: offsets are reset while it has no members; stop {clients}, or expire "
+            "their sessions",
+            status=409,
+        )
+    offsets = await resolve(node, group, values["to"], values.get("topic"), values.get("partitions"))
+    await coordinator.ensure_topic()
+    commit = Commit(group_id, [OffsetToCommit(topic, index, offset, -1, "") for (topic, index), offset in offsets])
+    codes = await coordinator.write(group_id, lambda state: state.offsets.commit(commit))
+    refused = [code for code in codes if code is not ErrorCode.none]
+    if refused:
+        raise ControlError(f"the offsets were refused: {refused[0].name}", status=409)
+    return committed_json(await read_group(coordinator, group_id))
+
+
+async def _delete(node: Node, values: Values) -> None:
+    group_id = values["group"]
+    group = await _existing(node, group_id)
+    if group.members:
+        clients = ", ".join(member.client_id or member.member_id for member in group.members)
+        raise ControlError(f"group {group_id} is {group.state} and has members: {clients}", status=409)
+
+    def deletion(state: GroupCoordinatorShard) -> Outcome[dict[str, ErrorCode]]:
+        return state.offsets.delete_groups([group_id])
+
+    code = (await node.coordinators.groups.write(group_id, deletion))[group_id]
+    if code is not ErrorCode.none:
+        raise ControlError(f"group {group_id} was not deleted: {code.name}", status=409)
+
+
+async def _existing(node: Node, group_id: str) -> GroupView:
+    group = await read_group(node.coordinators.groups, group_id)
+    if not group.exists:
+        raise ControlError(f"group = {group_id!r}: there is no such group", parameter="group", status=NOT_FOUND)
+    return group
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/groups", "All groups, with state and number of members.", _list),
+    Endpoint("GET", "/groups/{group}", "A group and its members; Dead if it does not exist.", _get, (GROUP,)),
+    Endpoint(
+        "GET",
+        "/groups/{group}/lag",
+        "How many records the group has not committed, by partition and in total; where it never committed, all.",
+        _lag,
+        (GROUP,),
+    ),
+    Endpoint("GET", "/groups/{group}/committed", "The committed offsets.", _committed, (GROUP,)),
+    Endpoint(
+        "POST",
+        "/groups/{group}/wait",
+        "Wait until the group has all that is named; 408 if that takes too long.",
+        _wait,
+        (
+            GROUP,
+            Parameter("state", Kind.STRING, "the state to wait for", choices=STATES),
+            Parameter("members", Kind.INTEGER, "how many members it is to have", least=0),
+            Parameter("lag", Kind.INTEGER, "the largest lag, in records, once it is Stable or Empty", least=0),
+            TIMEOUT,
+        ),
+    ),
+    Endpoint("POST", "/groups/{group}/rebalance", "Begin a rebalance now.", _rebalance, (GROUP,)),
+    Endpoint(
+        "POST",
+        "/groups/{group}/expire",
+        "End the session of a member now, or of all of them.",
+        _expire,
+        (GROUP, Parameter("member", Kind.STRING, "a member id, client id or instance id; if missing, all members")),
+    ),
+    Endpoint(
+        "POST",
+        "/groups/{group}/reset_offsets",
+        "Commit other offsets for a group without members.",
+        _reset,
+        (
+            GROUP,
+            Parameter(
+                "to",
+                Kind.STRING_OR_INTEGER,
+                "earliest, latest, an offset, or a time such as 2026-11-27T04:00:00Z",
+                required=True,
+            ),
+            Parameter("topic", Kind.STRING, "a topic; if missing, those to which the group has committed"),
+            Parameter("partitions", Kind.ARRAY, "partitions of the topic; if missing, all"),
+        ),
+    ),
+    Endpoint("DELETE", "/groups/{group}", "Delete a group without members, with its offsets.", _delete, (GROUP,)),
+)

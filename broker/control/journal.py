@@ -1,0 +1,68 @@
+"""The journal: what was asked and answered last, who connected, and what the broker warned of."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.faults.names import API_NAMES, expected, find_api
+from broker.journal.entries import Entry, Exchange
+from broker.journal.journal import Journal
+from broker.journal.rendering import entry_json, header_of
+from broker.node import Node
+
+DEFAULT_LIMIT = 100
+
+
+def read_journal(node: Node, values: Values) -> dict[str, Any]:
+    """The entries that are wanted, and a mark of now. Raises ControlError without a journal."""
+    journal = journal_of(node)
+    api = values.get("api")
+    key = None if api is None else _key(api)
+    client_id = values.get("client_id")
+    limit = values.get("limit", DEFAULT_LIMIT)
+    wanted = (entry for entry in journal.since(values.get("since")) if _is_wanted(entry, key, client_id))
+    return {"mark": journal.mark(), "entries": [entry_json(entry) for entry in deque(wanted, maxlen=limit)]}
+
+
+def _key(given: str) -> int:
+    api = find_api(given)
+    if api is None:
+        raise ControlError(f"api = {given!r}: {expected(given, API_NAMES.values())}", parameter="api")
+    return api.key
+
+
+def _is_wanted(entry: Entry, key: int | None, client_id: str | None) -> bool:
+    """Whether the filters let it pass; what is no request only passes without any."""
+    if key is None and client_id is None:
+        return True
+    if not isinstance(entry, Exchange) or key not in (None, entry.api_key):
+        return False
+    if client_id is None:
+        return True
+    header = header_of(entry)
+    return header is not None and header.client_id == client_id
+
+
+def journal_of(node: Node) -> Journal:
+    """The node's journal. Raises ControlError if it keeps none."""
+    if node.journal is None:
+        raise ControlError("this broker keeps no journal", status=409)
+    return node.journal
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/journal",
+        "The last requests with their answers, connections and warnings, in order; `mark` is for `since`.",
+        read_journal,
+        (
+            Parameter("since", Kind.INTEGER, "a mark of an earlier answer: only what came after it", least=0),
+            Parameter("limit", Kind.INTEGER, f"so many at most, the newest (default {DEFAULT_LIMIT})", least=0),
+            Parameter("client_id", Kind.STRING, "only requests of this client id"),
+            Parameter("api", Kind.STRING, "only requests of this API, such as JoinGroup"),
+        ),
+    ),
+)

@@ -1,0 +1,256 @@
+"""A group as the test kit shows it: the same fields for both protocols, and what a member waits for."""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from coordinator.group.classic.group import ClassicGroup
+from coordinator.group.classic.member import Member
+from coordinator.group.classic.states import GroupState
+from coordinator.group.classic.subscription import subscribed_topics
+from coordinator.group.consumer.group import ConsumerGroup
+from coordinator.group.consumer.groups import ConsumerGroups
+from coordinator.group.consumer.member import ConsumerMember
+from coordinator.group.consumer.states import MemberState
+from coordinator.group.consumer.target import preferred_assignor, subscription
+from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
+from coordinator.group.group_port import GroupType
+from coordinator.group.offsets.store import CommittedOffset
+from protocol.consumer_protocol import SchemaError, deserialize_assignment
+from protocol.errors import NotCoordinator
+from protocol.topic_partition import PartitionKey
+
+if TYPE_CHECKING:
+    from broker.coordinators.group_coordinator import GroupCoordinator
+
+DEAD = "Dead"
+"""The state of a group that does not exist, as in DescribeGroups."""
+
+SETTLED = frozenset({"Stable", "Empty"})
+"""States in which nobody waits for partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """A member.
+
+    `topics` are those that it subscribes to, None if they are unknown. `waits_for` is the request of it that waits for
+    an answer. `is_late` means that the group waits for it: for a JoinGroup or SyncGroup, or to give up partitions.
+    `session_left_ms` is the time to the end of its session if it sends nothing.
+    """
+
+    member_id: str
+    client_id: str
+    host: str
+    instance_id: str | None
+    protocol: str
+    assignment: Mapping[str, Sequence[int]]
+    topics: frozenset[str] | None
+    waits_for: str | None
+    is_late: bool
+    session_left_ms: float | None
+    rebalance_timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """A group. `since_ms` is the wall time at which it entered its state, None if that is not known.
+
+    `generation` is the group epoch in the consumer protocol. `pending` are member ids that were given out with
+    MEMBER_ID_REQUIRED and not used yet. `in_transactions` are partitions whose commit waits for its transaction.
+    """
+
+    group_id: str
+    state: str = DEAD
+    protocol: str = ""
+    protocol_type: str | None = None
+    generation: int = 0
+    assignor: str | None = None
+    leader: str | None = None
+    since_ms: int | None = None
+    members: Sequence[MemberView] = ()
+    pending: Sequence[str] = ()
+    committed: Mapping[PartitionKey, CommittedOffset] | None = None
+    in_transactions: frozenset[PartitionKey] = frozenset()
+
+    @property
+    def exists(self) -> bool:
+        return self.state != DEAD
+
+    @property
+    def offsets(self) -> Mapping[PartitionKey, CommittedOffset]:
+        """The committed offsets by partition."""
+        return self.committed or {}
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics that the members subscribe to, as far as they are known."""
+        return frozenset[str]().union(*(member.topics or () for member in self.members))
+
+    def owners(self) -> dict[PartitionKey, MemberView]:
+        """Who has which partition."""
+        return {
+            (topic, index): member
+            for member in self.members
+            for topic, indexes in member.assignment.items()
+            for index in indexes
+        }
+
+
+async def read_group(coordinator: GroupCoordinator, group_id: str) -> GroupView:
+    """The group, as far as it is committed. Raises CoordinatorLoadInProgress."""
+    try:
+        reading: Future[GroupView] = coordinator.read(group_id, partial(_view, group_id=group_id))
+        return await reading
+    except NotCoordinator:
+        if coordinator.topic_exists:
+            raise
+        return GroupView(group_id)
+
+
+async def list_groups(coordinator: GroupCoordinator) -> list[GroupView]:
+    """All groups, by id. Raises CoordinatorLoadInProgress."""
+    found: list[GroupView] = []
+    for context in coordinator.runtime.contexts():
+        found += await context.read(lambda state: [_view(state, group.group_id) for group in state.groups.all()])
+    return sorted(found, key=lambda group: group.group_id)
+
+
+def _view(state: GroupCoordinatorShard, group_id: str) -> GroupView:
+    group = state.groups.find(group_id)
+    committed = {
+        (topic, index): offset
+        for topic, offsets in sorted(state.offsets.store.of_group(group_id).items())
+        for index, offset in sorted(offsets.items())
+    }
+    store = state.offsets.store
+    places = store.places_of_group(group_id) if store.has_open_transactions(group_id) else ()
+    pending = frozenset(place for place in places if store.has_pending(group_id, *place))
+    if isinstance(group, ClassicGroup):
+        return _classic(state, group, committed, pending)
+    if isinstance(group, ConsumerGroup):
+        return _consumer(state.groups.consumer, group, committed, pending)
+    return GroupView(group_id)
+
+
+# -- the classic protocol
+
+
+def _classic(
+    state: GroupCoordinatorShard,
+    group: ClassicGroup,
+    committed: Mapping[PartitionKey, CommittedOffset],
+    pending: frozenset[PartitionKey],
+) -> GroupView:
+    now_ms = state.groups.classic.context.clock.monotonic_ms()
+    return GroupView(
+        group.group_id,
+        group.state_name,
+        GroupType.CLASSIC.value,
+        group.protocol_type,
+        group.generation,
+        group.protocol_name if group.members else None,
+        group.leader_id,
+        group.state_timestamp_ms,
+        [_classic_member(group, member, now_ms) for member in group.members.values()],
+        list(group.pending),
+        committed,
+        pending,
+    )
+
+
+def _classic_member(group: ClassicGroup, member: Member, now_ms: float) -> MemberView:
+    waits_for = "JoinGroup" if member.awaiting_join is not None else None
+    if member.awaiting_sync is not None:
+        waits_for = "SyncGroup"
+    late = group.state is GroupState.PREPARING_REBALANCE and member.awaiting_join is None
+    late |= group.state is not GroupState.PREPARING_REBALANCE and member.member_id in group.pending_sync
+    return MemberView(
+        member.member_id,
+        member.client_id,
+        _host(member.client_host),
+        member.group_instance_id,
+        GroupType.CLASSIC.value,
+        _assigned_bytes(member.assignment) if group.uses_consumer_protocol else {},
+        _subscription(member) if group.uses_consumer_protocol else None,
+        waits_for,
+        late,
+        None if member.session is None or member.is_waiting else member.session.ends_ms - now_ms,
+        member.rebalance_timeout_ms,
+    )
+
+
+def _assigned_bytes(assignment: bytes) -> dict[str, list[int]]:
+    """By topic; nothing if the leader wrote what nobody understands."""
+    try:
+        partitions = deserialize_assignment(assignment).partitions if assignment else []
+    except SchemaError:
+        return {}
+    found: dict[str, list[int]] = {}
+    for topic, indexes in partitions:
+        found[topic] = sorted({*found.get(topic, ()), *indexes})
+    return dict(sorted(found.items()))
+
+
+def _subscription(member: Member) -> frozenset[str] | None:
+    try:
+        return frozenset[str]().union(*(subscribed_topics(protocol.metadata) for protocol in member.protocols))
+    except SchemaError:
+        return None
+
+
+# -- the consumer protocol
+
+
+def _consumer(
+    groups: ConsumerGroups,
+    group: ConsumerGroup,
+    committed: Mapping[PartitionKey, CommittedOffset],
+    pending: frozenset[PartitionKey],
+) -> GroupView:
+    return GroupView(
+        group.group_id,
+        group.state_name,
+        GroupType.CONSUMER.value,
+        group.protocol_type,
+        group.epoch,
+        preferred_assignor(group.members.values(), groups.config.assignors),
+        None,
+        None,
+        [_consumer_member(groups, group, member) for member in group.members.values()],
+        (),
+        committed,
+        pending,
+    )
+
+
+def _consumer_member(groups: ConsumerGroups, group: ConsumerGroup, member: ConsumerMember) -> MemberView:
+    behind = group.epoch == group.assignment_epoch and member.epoch != group.assignment_epoch
+    return MemberView(
+        member.member_id,
+        member.client_id,
+        _host(member.client_host),
+        member.instance_id,
+        (GroupType.CLASSIC if member.is_classic else GroupType.CONSUMER).value,
+        _assigned(groups, member.assigned.items()),
+        subscription(member, group.resolved),
+        None,
+        behind or member.state is MemberState.UNREVOKED_PARTITIONS,
+        groups.timeouts.left_ms(group.group_id, member.member_id),
+        member.rebalance_timeout_ms,
+    )
+
+
+def _assigned(groups: ConsumerGroups, assigned: Iterable[tuple[UUID, frozenset[int]]]) -> dict[str, list[int]]:
+    images = ((groups.topics.by_id(topic), indexes) for topic, indexes in assigned)
+    return dict(sorted((image.name, sorted(indexes)) for image, indexes in images if image is not None))
+
+
+def _host(client_host: str) -> str:
+    """The address, without the slash with which Java writes it."""
+    return client_host.removeprefix("/")

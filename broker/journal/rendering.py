@@ -1,0 +1,96 @@
+"""Entries of the journal as JSON: requests and answers with the fields of Kafka's messages, in snake case.
+
+Durations are seconds. Bytes are text, or base64 in a field whose name ends in `_base64`; of records only the size is
+shown.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.faults.names import api_name
+from broker.faults.rendering import entity_as_json
+from broker.journal.entries import Client, ConnectionEvent, Entry, Exchange
+from protocol import messages
+from protocol.api_table import API_BY_KEY
+from protocol.headers import RequestHeader, parse_request_header
+from protocol.primitives import DecodeError
+from protocol.reader import entity_reader
+
+Json = dict[str, Any]
+
+SIZE_BYTES = 4
+
+
+def header_of(exchange: Exchange) -> RequestHeader | None:
+    """The request's header; None if there is none that could be read."""
+    try:
+        return parse_request_header(exchange.request)
+    except DecodeError:
+        return None
+
+
+def entry_json(entry: Entry) -> Json:
+    if isinstance(entry, Exchange):
+        return _exchange(entry)
+    common = {"time": entry.at_ms / 1000}
+    if isinstance(entry, ConnectionEvent):
+        kind = "connection opened" if entry.opened else "connection closed"
+        return {**common, "kind": kind, **_client(entry.client)}
+    fields_ = {
+        key: value if isinstance(value, int | float | str) else str(value) for key, value in entry.fields.items()
+    }
+    return {**common, "kind": "warning", "level": entry.level, "text": entry.text, "fields": fields_}
+
+
+def _client(client: Client) -> Json:
+    return {"client": f"{client.host}:{client.port}", "listener": client.listener}
+
+
+def _exchange(exchange: Exchange) -> Json:
+    found: Json = {
+        "time": exchange.at_ms / 1000,
+        "kind": "request",
+        **_client(exchange.client),
+    }
+    header = header_of(exchange)
+    if header is not None:
+        api = API_BY_KEY[header.api_key]
+        found |= {"api": api_name(api.name), "version": header.api_version, "client_id": header.client_id}
+    return found | {
+        "outcome": exchange.outcome.value,
+        "took": None if exchange.took_ms is None else round(exchange.took_ms / 1000, 6),
+        "error": exchange.error,
+        "request": None if header is None else _request(exchange, header),
+        "answer": None if header is None else _answer(exchange, header),
+        "request_bytes": exchange.size,
+        "answer_bytes": exchange.answer_size,
+    }
+
+
+def _request(exchange: Exchange, header: RequestHeader) -> Json | None:
+    if not exchange.is_whole:
+        return None
+    api = API_BY_KEY[header.api_key]
+    if not api.serves(header.api_version):
+        return None
+    try:
+        entity = messages.decode_request(api, header.api_version, exchange.request[header.body :])
+    except DecodeError:
+        return None
+    return entity_as_json(entity)
+
+
+def _answer(exchange: Exchange, header: RequestHeader) -> Json | None:
+    if exchange.answer is None:
+        return None
+    api, version = API_BY_KEY[header.api_key], header.api_version
+    if not api.serves(version):
+        return None
+    cls = messages.response_class(api.key, version)
+    start = SIZE_BYTES + (4 if api.response_header_version(version) == 0 else 5)
+    try:
+        entity, _ = entity_reader(cls, cls)(bytes(exchange.answer), start)
+    except DecodeError:
+        return None  # a fault of the kit may have changed it
+    return entity_as_json(entity)

@@ -1,0 +1,190 @@
+"""Consumer groups in a test's hands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from odradek.control import segment
+
+if TYPE_CHECKING:
+    from odradek.controls import Controls
+
+GroupState = Literal["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Assigning", "Reconciling", "Dead"]
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a group.
+
+    Attributes:
+        id: the member id, which the broker (or a newer client) made up.
+        assignment: the partitions it has, by topic.
+        topics: what it subscribes to; None if the broker cannot know.
+        waits_for: "JoinGroup" or "SyncGroup" while it waits for the answer to one.
+        session_ends_in: seconds until its session ends if it sends nothing more; None while it waits for an answer.
+    """
+
+    id: str
+    client_id: str
+    host: str
+    instance_id: str | None
+    protocol: str
+    leader: bool
+    topics: list[str] | None
+    assignment: dict[str, list[int]]
+    waits_for: str | None
+    session_ends_in: float | None
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions it has, as (topic, partition)."""
+        return [(topic, index) for topic, indexes in self.assignment.items() for index in indexes]
+
+
+class Lag(dict[TopicPartition, int]):
+    """Records that a group has not committed yet, by (topic, partition), and in `total`.
+
+    Where the group has never committed, all records of the partition count.
+    """
+
+    @property
+    def total(self) -> int:
+        return sum(self.values())
+
+
+class Group:
+    """A group of one broker, classic or of the consumer protocol. Every look at it asks the broker anew."""
+
+    def __init__(self, broker: Controls, group_id: str) -> None:
+        if not isinstance(group_id, str):
+            raise TypeError(f"group = {group_id!r}: expected the group's id, a str")
+        self.id = group_id
+        self._broker = broker
+        self._path = f"/groups/{segment(group_id)}"
+
+    def __repr__(self) -> str:
+        return f"Group({self.id!r})"
+
+    # -- how it is
+
+    def describe(self) -> dict[str, Any]:
+        """All that the broker says of it: state, protocol, generation, assignor, members."""
+        found: dict[str, Any] = self._broker.control.get(self._path)
+        return found
+
+    @property
+    def state(self) -> str:
+        """Empty, PreparingRebalance, CompletingRebalance or Stable; in the consumer protocol Assigning, Reconciling.
+
+        Dead if it does not exist.
+        """
+        return str(self.describe()["state"])
+
+    @property
+    def members(self) -> list[Member]:
+        """Its members, in the order in which they came."""
+        return [Member(**member) for member in self.describe()["members"]]
+
+    @property
+    def generation(self) -> int:
+        """The generation; the group epoch in the consumer protocol."""
+        return int(self.describe()["generation"])
+
+    def lag(self) -> Lag:
+        """How many records it has not committed yet."""
+        found = self._broker.control.get(f"{self._path}/lag")
+        return Lag({(one["topic"], one["partition"]): one["lag"] for one in found["partitions"]})
+
+    def committed(self) -> dict[TopicPartition, int]:
+        """The committed offsets, by (topic, partition)."""
+        return _offsets(self._broker.control.get(f"{self._path}/committed"))
+
+    # -- waits
+
+    def wait(
+        self,
+        *,
+        state: GroupState | None = None,
+        members: int | None = None,
+        lag: int | None = None,
+        timeout: float = 5.0,
+    ) -> Self:
+        """Return once all of it is so at the same time. A group that does not exist yet is waited for.
+
+        `lag` is the largest total lag; it counts while the group is Stable or Empty. `timeout` is in seconds. Raises
+        WaitTimeoutError, whose text says how the group was at the end.
+        """
+        self._broker.control.post(f"{self._path}/wait", state=state, members=members, lag=lag, timeout=timeout)
+        return self
+
+    async def wait_async(
+        self,
+        *,
+        state: GroupState | None = None,
+        members: int | None = None,
+        lag: int | None = None,
+        timeout: float = 5.0,
+    ) -> Self:
+        """Do as `wait`, while other tasks of the event loop go on."""
+        return await asyncio.to_thread(self.wait, state=state, members=members, lag=lag, timeout=timeout)
+
+    # -- on demand
+
+    def rebalance(self) -> None:
+        """Begin a rebalance now. The members hear of it with their next heartbeats.
+
+        Raises ControlError if there are no members.
+        """
+        self._broker.control.post(f"{self._path}/rebalance")
+
+    def expire(self, member: str | Member | None = None) -> list[str]:
+        """End sessions now, as if the member had been silent for its session timeout; return the member ids.
+
+        `member` is a member id, a client id or an instance id; without it, all sessions end.
+        """
+        name = member.id if isinstance(member, Member) else member
+        expired: list[str] = self._broker.control.post(f"{self._path}/expire", member=name)["expired"]
+        return expired
+
+    def reset_offsets(
+        self,
+        to: Literal["earliest", "latest"] | int | datetime,
+        *,
+        topic: str | None = None,
+        partitions: Iterable[int] | None = None,
+    ) -> dict[TopicPartition, int]:
+        """Commit other offsets for a group without members, and return all that are committed now.
+
+        A datetime stands for the first record of that time or later (without a zone it is local time), an int for
+        itself, even if there is no such offset. Without `topic`, the partitions to which the group has committed;
+        without `partitions`, all of the topic.
+        """
+        return _offsets(
+            self._broker.control.post(
+                f"{self._path}/reset_offsets",
+                to=_target(to),
+                topic=topic,
+                partitions=None if partitions is None else list(partitions),
+            )
+        )
+
+    def delete(self) -> None:
+        """Delete it with its offsets. Raises ControlError if it has members, or does not exist."""
+        self._broker.control.delete(self._path)
+
+
+def _target(to: object) -> str | int:
+    if isinstance(to, datetime):
+        return to.astimezone().isoformat()
+    if isinstance(to, str | int) and not isinstance(to, bool):
+        return to
+    raise TypeError(f'to = {to!r}: expected "earliest", "latest", an offset or a datetime')
+
+
+def _offsets(found: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    return {(one["topic"], one["partition"]): one["offset"] for one in found["partitions"]}
