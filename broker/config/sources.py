@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError
+from broker.config.controllers import broken_listener_rules
 from broker.config.cross_checks import broken_rules
 from broker.config.defs import BROKER_CONFIGS
 from broker.config.defs.not_needed import NOT_NEEDED
@@ -71,6 +72,7 @@ def _checked_listeners(config: BrokerConfig) -> Listeners:
     try:
         listeners = parse_listeners(config)
         problems += _http_on_a_listeners_port(config, listeners)
+        problems += broken_listener_rules(config, listeners)
     except ConfigurationError as error:
         problems += error.problems
     if problems:

@@ -80,7 +80,7 @@ class KafkaNode:
         self.dynamic = dynamic
         self._properties = folder.parent / "server.properties"
         self._log = folder.parent / "server.log"
-        port, self.controller_port = _free_ports(2)
+        port, self.controller_port = free_ports(2)
         self.bootstrap = f"127.0.0.1:{port}"
         voters = f"controller.quorum.voters=1@127.0.0.1:{self.controller_port}"
         self._properties.write_text(
@@ -125,7 +125,7 @@ class KafkaNode:
             process.wait(60)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     opened = [socket.socket() for _ in range(count)]
     for each in opened:
         each.bind(("127.0.0.1", 0))

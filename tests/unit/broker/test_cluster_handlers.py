@@ -16,7 +16,7 @@ from kio.schema.elect_leaders.v2.request import TopicPartitions
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
 
 from broker.cluster.internal_topics import wanted
-from protocol.errors import FencedLeaderEpoch, KafkaStorage, UnsupportedVersion
+from protocol.errors import FencedLeaderEpoch, KafkaStorage, UnknownTopicOrPartition, UnsupportedVersion
 from tests.unit.broker.admin_rig import Rig
 
 SECOND = datetime.timedelta(seconds=1)
@@ -161,6 +161,11 @@ async def with_partition() -> Rig:
 
         def get(self, topic: str, index: int) -> FakePartition | None:  # type: ignore[override]
             return super().get((topic, index))
+
+        def find(self, topic: str, index: int) -> FakePartition:
+            if (topic, index) not in self:
+                raise UnknownTopicOrPartition
+            return self[topic, index]
 
         def __iter__(self) -> Any:
             return iter(self.values())
