@@ -155,10 +155,13 @@ class Node:
     # -- the end of the start
 
     def follow_metadata(self) -> None:
-        """What follows the metadata, in this order: replicas, coordinators, configurations, quotas."""
+        """What follows the metadata, in this order: the authorizer, replicas, coordinators, configurations, quotas."""
         telemetry = self.local.client_telemetry
+        if self.base.authorizer is not None:
+            self.base.authorizer.load(self.cluster.cache.image.acls)
         self.metadata.publisher.start(
             [
+                Follower("authorizer", self._acls_changed),
                 Follower("replicas", self.replicas.follow, self.replicas.prepare),
                 Follower("directories of replicas", self._assignments.follow),
                 Follower("group coordinator", self.coordinators.groups.follow),
@@ -229,6 +232,10 @@ class Node:
             self.replicas.reconfigure()
             self.server.limits_changed()
             self.replicas.maintenance.reconfigure(current.config)
+
+    def _acls_changed(self, delta: MetadataDelta, _image: MetadataImage) -> None:
+        if self.base.authorizer is not None and delta.touched("acls"):
+            self.base.authorizer.follow(delta.acls.changed)
 
     def _quotas_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if delta.touched("quotas"):

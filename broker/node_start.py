@@ -22,6 +22,7 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.current import CurrentConfig
 from broker.config.listeners import Listeners
 from broker.config.start_topics import parse_start_topics
+from broker.config.super_users import super_users
 from broker.config.topic_config import log_config
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.hanging_transactions import HangingTransactions
@@ -41,6 +42,7 @@ from broker.replicas.fetch_session import FetchSessionCache
 from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
 from broker.request_context import RequestContext
+from broker.security.authorizer import Authorizer
 from broker.services import Cluster, Coordinators, Local, Services
 from metadata.image import MetadataImage
 from storage.folders import meta_properties
@@ -53,6 +55,7 @@ from storage.state.manifest import SnapshotError, usable
 from timing.wheel import TimingWheel
 
 if TYPE_CHECKING:
+    from broker.authorization.guard import Guard
     from broker.monitoring.http import HttpServer
 
 
@@ -69,7 +72,9 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         opened = await _open_parts(base, dirs, undo, serves_others=bool(listeners.controllers))
         machine = seams.clock.machine
         names = frozenset(listener.name for listener in listeners.controllers)
-        dispatcher = Dispatcher(opened.new_request, base.metrics, machine, opened.limits.throttling, names)
+        dispatcher = Dispatcher(
+            opened.new_request, base.metrics, machine, opened.limits.throttling, names, _guard(base)
+        )
         server = Server(
             base.current, machine, base.request_wheel, base.wheel, opened.limits.connection_rates, dispatcher
         )
@@ -148,7 +153,24 @@ def _base(config: BrokerConfig, seams: Seams) -> Base:
         wheel if clock.machine is clock else TimingWheel(clock.machine),
         LogServices(seams.fs, clock, seams.workers, seams.random, shortages),
         NodeState(),
+        _authorizer(config),
     )
+
+
+def _authorizer(config: BrokerConfig) -> Authorizer | None:
+    """The authorizer, if there shall be one. It knows no ACLs yet."""
+    if not config.string("authorizer.class.name"):
+        return None
+    everyone = config.boolean("allow.everyone.if.no.acl.found")
+    return Authorizer(super_users(config), allow_everyone_if_no_acl_found=everyone)
+
+
+def _guard(base: Base) -> Guard | None:
+    if base.authorizer is None:
+        return None
+    from broker.authorization.guard import Guard
+
+    return Guard(base.authorizer)
 
 
 def _lock_folders(base: Base, undo: AsyncExitStack, held: LogDirs | None = None) -> LogDirs:

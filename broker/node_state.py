@@ -15,6 +15,7 @@ from broker.monitoring.metrics import Metrics
 from broker.peers.client import Connect, open_socket
 from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
+from broker.security.authorizer import Authorizer
 from protocol import uuids
 from storage.files import FileSystem
 from storage.folders.log_dirs import LogDir
@@ -84,6 +85,7 @@ class Base:
     """What every part of a node is made with.
 
     `wheel` has what is due by Kafka's rules, `request_wheel` waits of connections and requests, in the machine's time.
+    `authorizer` is None where all clients may do everything.
     """
 
     node_id: int
@@ -94,6 +96,7 @@ class Base:
     request_wheel: TimingWheel
     log_services: LogServices
     state: NodeState
+    authorizer: Authorizer | None
 
     def new_id(self) -> UUID:
         return uuids.random_uuid(self.seams.random)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from controller.decision import Decision, require_few_records
-from metadata.acls import CLUSTER_NAME, AclFilter, AclOperation, PatternType, PermissionType, ResourceType
+from metadata.acls import CLUSTER_NAME, AclFilter, AclOperation, PatternType, PermissionType, ResourceType, acl_order
 from metadata.image import MetadataImage
 from protocol.errors import InvalidRequest, KafkaError
 from protocol.metadata.credentials import AccessControlEntryRecord, RemoveAccessControlEntryRecord
@@ -28,7 +28,8 @@ def decide_create(
 
     The ACLs of a request come without ids. Raises PolicyViolation for too many of them.
     """
-    existing = {replace(acl, id=None) for acl in image.acls.values()}
+    names = {acl.resource_name for acl in acls}
+    existing = {replace(acl, id=None) for acl in image.acls.values() if acl.resource_name in names}
     records: list[AccessControlEntryRecord] = []
     outcome: list[KafkaError | None] = []
     for acl in acls:
@@ -49,15 +50,14 @@ def decide_delete(image: MetadataImage, filters: Sequence[AclFilter]) -> Decisio
     outcome: list[Deleted] = []
     found: dict[UUID | None, RemoveAccessControlEntryRecord] = {}
     for each in filters:
+        if each.is_unknown:
+            outcome.append(Deleted(error=InvalidRequest("The filter has an element with an unknown number")))
+            continue
         matching = [acl for acl in image.acls.values() if each.matches(acl)]
-        outcome.append(Deleted(sorted(matching, key=_order)))
+        outcome.append(Deleted(sorted(matching, key=acl_order)))
         found |= {acl.id: RemoveAccessControlEntryRecord(id=acl.id) for acl in matching}
     require_few_records(len(found))
     return Decision(list(found.values()), outcome)
-
-
-def _order(acl: AccessControlEntryRecord) -> tuple[object, ...]:
-    return (acl.resource_type, acl.resource_name, acl.pattern_type, acl.principal, acl.host, acl.operation)
 
 
 def _refusal(acl: AccessControlEntryRecord) -> KafkaError | None:
@@ -78,9 +78,7 @@ def _refusal(acl: AccessControlEntryRecord) -> KafkaError | None:
         return InvalidRequest("The host is empty: * is every host")
     kind, colon, _ = acl.principal.partition(":")
     if not colon or not kind:
-        return InvalidRequest(
-            f"The principal {acl.principal!r} has no type: expected User:{acl.principal}"
-        )
+        return InvalidRequest(f"The principal {acl.principal!r} has no type: expected User:{acl.principal}")
     return None
 
 

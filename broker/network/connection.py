@@ -75,6 +75,7 @@ class Connection(asyncio.BufferedProtocol):
         self.listener_name = listener_name
         self.principal = "User:ANONYMOUS"
         self.client_id: str | None = None  # of its last request; noted only where faults may be set
+        self.permissions: Any = None
         self.client_host = ""
         self.client_address = ""
         self.client_port = 0

@@ -22,7 +22,7 @@ from protocol.errors import KafkaError, UnknownServerError
 from protocol.primitives import DecodeError
 
 if TYPE_CHECKING:
-    from broker.network.ports import RequestCounters, RequestMetrics, Throttles
+    from broker.network.ports import Guards, RequestCounters, RequestMetrics, Throttles
     from timing.clock import Clock
 
 logger = structlog.get_logger(__name__)
@@ -91,15 +91,19 @@ class ByVersion(dict[int, T]):
 class Route:
     """One row of the API table with its handler (see `broker.handlers`), which is imported when first used."""
 
-    def __init__(self, api: Api, metrics: RequestMetrics, *, of_controller: bool = False) -> None:
+    def __init__(
+        self, api: Api, metrics: RequestMetrics, guard: Guards | None = None, *, of_controller: bool = False
+    ) -> None:
         self.api = api
         self._metrics = metrics
+        self._guard = guard
         self._of_controller = of_controller
         self.exclusive = not api.pipelined
         self.loaded = False
         self._handler: Any
         self.counters: RequestCounters
         self.handle: Callable[[Request, Any], Any]
+        self._handle: Callable[[Request, Any], Any]
         self.decode: Callable[[int, memoryview, int], Any] | None
         self.read = ByVersion(partial(messages.request_reader, api.key))
         self.write = ByVersion(self._writer)
@@ -113,7 +117,7 @@ class Route:
             find = handlers.controller_handler_of if self._of_controller else handlers.handler_of
             handler = find(self.api.name)
             self.counters = self._metrics.requests[self.api.name]
-            self.handle = handler.handle
+            self._handle = self.handle = self._guarded(handler)
             self.decode = getattr(handler, "decode", None)
             self.prepare = getattr(handler, "prepare", None)
             self.only_reads = getattr(handler, "ONLY_READS", False)
@@ -123,9 +127,16 @@ class Route:
         return self._handler
 
     def intercept(self, instead: Callable[[Any, Any], Any] | None) -> None:
-        """Have requests handled by `instead`, None for the handler itself."""
-        handle = self.load().handle
-        self.handle = handle if instead is None else instead
+        """Have requests handled by `instead`, None for the handler itself, as it is guarded."""
+        self.load()
+        self.handle = self._handle if instead is None else instead
+
+    def _guarded(self, handler: Any) -> Callable[[Request, Any], Any]:
+        """What handles the requests: without an authorizer the handler itself."""
+        handle: Callable[[Request, Any], Any] = handler.handle
+        if self._guard is not None:
+            handle = self._guard.guarded(self.api, handler, of_controller=self._of_controller)
+        return handle
 
     def _writer(self, version: int) -> Callable[[Any, int], Buffers]:
         encode = getattr(self.load(), "encode", None)
@@ -146,6 +157,7 @@ class Dispatcher:
     """Routes frames to handlers. There is one for the whole node.
 
     `controller_listeners` are the names of the listeners on which the node serves other nodes as their controller.
+    `guard` stands before the handlers, None without an authorizer.
     """
 
     def __init__(
@@ -155,6 +167,7 @@ class Dispatcher:
         clock: Clock,
         throttling: Throttles,
         controller_listeners: frozenset[str] = frozenset(),
+        guard: Guards | None = None,
     ) -> None:
         self._metrics = metrics
         self._clock = clock
@@ -163,7 +176,7 @@ class Dispatcher:
         self.use(new_request, throttling)
         self._routes: dict[int, Route] = {}
         self._controller_listeners = controller_listeners
-        self._controller_routes = {api.key: Route(api, metrics, of_controller=True) for api in CONTROLLER_TABLE}
+        self._controller_routes = {api.key: Route(api, metrics, guard, of_controller=True) for api in CONTROLLER_TABLE}
         self._tasks: set[asyncio.Future[Any]] = set()
         self.dispatch: Callable[[Client, memoryview], Buffers | Pending | None] = self._dispatch
         """Handle one request; a journal puts its own function in place of this one. See `_dispatch`."""
@@ -171,7 +184,7 @@ class Dispatcher:
         for api in API_TABLE:
             if not _handlers().has_handler(api.name):
                 raise RuntimeError(f"the API table names {api.name}, which has no handler")
-            self._routes[api.key] = Route(api, metrics)
+            self._routes[api.key] = Route(api, metrics, guard)
 
     def use(self, new_request: NewRequest, throttling: Throttles) -> None:
         """Give requests these parts of the node from now on."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from broker.network.foreign import ForeignClients
     from broker.network.outbox import Outbox
     from broker.network.request import Request
+    from protocol.api_table import Api
     from timing.clock import Clock
     from timing.wheel import TimingWheel
 
@@ -30,6 +31,13 @@ class RequestMetrics(Protocol):
     @property
     def requests(self) -> Mapping[str, RequestCounters]: ...
     def request_error(self, api: str, error: ErrorCode) -> None: ...
+
+
+class Guards(Protocol):
+    """Checks what clients may do; see `broker.authorization.guard.Guard`."""
+
+    def guarded(self, api: Api, handler: Any, *, of_controller: bool) -> Callable[[Any, Any], Any]:
+        """The function of a handler, with what the API asks of the client before it."""
 
 
 class Throttles(Protocol):

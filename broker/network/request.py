@@ -11,13 +11,17 @@ class CloseConnectionError(Exception):
 
 
 class Peer(Protocol):
-    """The connection as handlers see it. `client_address` is its `client_host` as Java shows it."""
+    """The connection as handlers see it. `client_address` is its `client_host` as Java shows it.
+
+    `permissions` is a place for what the authorizer has decided for its client, None until it is asked.
+    """
 
     listener_name: str
     client_host: str
     client_address: str
     client_port: int
     principal: str
+    permissions: Any
     client_software: tuple[str, str]
 
     def spent_ms(self) -> float:

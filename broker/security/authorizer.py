@@ -2,9 +2,9 @@
 
 A super user may do everything. Otherwise those ACLs of the resource count that name the principal (or `User:*`), its
 host (or `*`, or a network that has it) and the operation (or ALL). One that denies decides; if there is none, one that
-allows is needed. READ, WRITE, DELETE and ALTER imply DESCRIBE, and ALTER_CONFIGS implies DESCRIBE_CONFIGS, when they are
-allowed, not when they are denied. A resource without any ACL is open to all with `allow.everyone.if.no.acl.found`, else
-to super users only.
+allows is needed. READ, WRITE, DELETE and ALTER imply DESCRIBE, and ALTER_CONFIGS implies DESCRIBE_CONFIGS, when they
+are allowed, not when they are denied. A resource without any ACL is open to all with `allow.everyone.if.no.acl.found`,
+else to super users only.
 """
 
 from __future__ import annotations
@@ -43,7 +43,12 @@ class Authorizer:
         self._index = AclIndex()
         self.generation = 0
 
-    def follow(self, changed: Mapping[UUID | None, AccessControlEntryRecord | None]) -> None:
+    def load(self, acls: Mapping[UUID, AccessControlEntryRecord]) -> None:
+        """Forget all ACLs, and take these."""
+        self._index = AclIndex()
+        self.follow(acls)
+
+    def follow(self, changed: Mapping[UUID, AccessControlEntryRecord | None]) -> None:
         """Take changes of the image's ACLs; one that is gone is None."""
         self._index.follow(changed)
         self.generation += 1
@@ -51,24 +56,29 @@ class Authorizer:
     def is_super_user(self, principal: str) -> bool:
         return principal in self._super_users
 
-    def allows(self, principal: str, host: str, operation: AclOperation, resource_type: int, name: str) -> bool:
+    def allows(
+        self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType, name: str
+    ) -> bool:
         """Whether a principal at a host (its address) may do this to this resource."""
         if principal in self._super_users:
             return True
         found = allowed = False
-        enough = IMPLIED_BY.get(operation)
-        for acl in self._index.of(resource_type, name):
+        enough = IMPLIED_BY.get(operation, ())
+        for by_principal in self._index.of(resource_type, name):
             found = True
-            if not _concerns(acl, principal, host):
-                continue
-            if acl.permission_type == PermissionType.DENY:
-                if acl.operation in (operation, AclOperation.ALL):
-                    return False
-            elif acl.operation in (operation, AclOperation.ALL) or (enough is not None and acl.operation in enough):
-                allowed = True
+            for named in (principal, EVERY_USER):
+                for acl in by_principal.get(named, {}).values():
+                    if not _is_at(acl, host):
+                        continue
+                    if acl.operation in (operation, AclOperation.ALL):
+                        if acl.permission_type == PermissionType.DENY:
+                            return False
+                        allowed = True
+                    elif acl.operation in enough and acl.permission_type == PermissionType.ALLOW:
+                        allowed = True
         return allowed if found else self._allow_everyone
 
-    def allows_any(self, principal: str, host: str, operation: AclOperation, resource_type: int) -> bool:
+    def allows_any(self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType) -> bool:
         """Whether it may do this to some resource of the type, even one that does not exist.
 
         An ACL that allows counts unless one that denies covers all of it (KIP-679, `authorizeByResourceType`).
@@ -77,25 +87,18 @@ class Authorizer:
             return True
         denied: set[tuple[int, str]] = set()
         allowed: set[tuple[int, str]] = set()
-        for acl in self._index.of_type(resource_type):
-            if acl.operation not in (operation, AclOperation.ALL) or not _concerns(acl, principal, host):
-                continue
-            pattern = (acl.pattern_type, acl.resource_name)
-            (denied if acl.permission_type == PermissionType.DENY else allowed).add(pattern)
+        for named in (principal, EVERY_USER):
+            for acl in self._index.of_principal(resource_type, named):
+                if acl.operation in (operation, AclOperation.ALL) and _is_at(acl, host):
+                    pattern = (acl.pattern_type, acl.resource_name)
+                    (denied if acl.permission_type == PermissionType.DENY else allowed).add(pattern)
         if (PatternType.LITERAL, WILDCARD) in denied:
             return False
         return any(not _is_covered(pattern, denied) for pattern in allowed)
 
-    def operations(self, principal: str, host: str, resource_type: int, name: str) -> frozenset[AclOperation]:
-        """All that it may do to a resource."""
-        possible = OPERATIONS[ResourceType(resource_type)]
-        return frozenset(each for each in possible if self.allows(principal, host, each, resource_type, name))
 
-
-def _concerns(acl: AccessControlEntryRecord, principal: str, host: str) -> bool:
-    return acl.principal in (principal, EVERY_USER) and (
-        acl.host in (WILDCARD, host) or ("/" in acl.host and _in_network(acl.host, host))
-    )
+def _is_at(acl: AccessControlEntryRecord, host: str) -> bool:
+    return acl.host in (WILDCARD, host) or ("/" in acl.host and _in_network(acl.host, host))
 
 
 @lru_cache(maxsize=1024)
@@ -110,40 +113,9 @@ def _in_network(network: str, host: str) -> bool:
 def _is_covered(allowed: tuple[int, str], denied: set[tuple[int, str]]) -> bool:
     """Whether each resource that a pattern allows is denied by another one."""
     pattern_type, name = allowed
-    if pattern_type == PatternType.LITERAL and allowed in denied:
-        return True
+    if pattern_type == PatternType.LITERAL:
+        if name == WILDCARD:
+            return False
+        if allowed in denied:
+            return True
     return any((PatternType.PREFIXED, name[:length]) in denied for length in range(1, len(name) + 1))
-
-
-OPERATIONS: dict[ResourceType, tuple[AclOperation, ...]] = {
-    ResourceType.TOPIC: (
-        AclOperation.READ,
-        AclOperation.WRITE,
-        AclOperation.CREATE,
-        AclOperation.DELETE,
-        AclOperation.ALTER,
-        AclOperation.DESCRIBE,
-        AclOperation.DESCRIBE_CONFIGS,
-        AclOperation.ALTER_CONFIGS,
-    ),
-    ResourceType.GROUP: (
-        AclOperation.READ,
-        AclOperation.DELETE,
-        AclOperation.DESCRIBE,
-        AclOperation.DESCRIBE_CONFIGS,
-        AclOperation.ALTER_CONFIGS,
-    ),
-    ResourceType.CLUSTER: (
-        AclOperation.CREATE,
-        AclOperation.ALTER,
-        AclOperation.DESCRIBE,
-        AclOperation.CLUSTER_ACTION,
-        AclOperation.DESCRIBE_CONFIGS,
-        AclOperation.ALTER_CONFIGS,
-        AclOperation.IDEMPOTENT_WRITE,
-    ),
-    ResourceType.TRANSACTIONAL_ID: (AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.TWO_PHASE_COMMIT),
-    ResourceType.DELEGATION_TOKEN: (AclOperation.DESCRIBE,),
-    ResourceType.USER: (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS),
-}
-"""What can be done to each type of resource (KIP-430, `AclEntry.supportedOperations`)."""

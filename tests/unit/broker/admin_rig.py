@@ -54,6 +54,7 @@ class FakePeer:
     client_port: int = 50000
     principal: str = "User:ANONYMOUS"
     client_software: tuple[str, str] = ("apache-kafka-java", "4.1.0")
+    permissions: Any = None
 
     def spent_ms(self) -> float:
         return 0
