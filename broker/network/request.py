@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from broker.network.principal import Principal
+
 
 class CloseConnectionError(Exception):
     """Closes the request's connection without an answer; the text is for the log."""
@@ -13,6 +15,7 @@ class CloseConnectionError(Exception):
 class Peer(Protocol):
     """The connection as handlers see it. `client_address` is its `client_host` as Java shows it.
 
+    `principal` is the client's; it changes when the client authenticates.
     `permissions` is a place for what the authorizer has decided for its client, None until it is asked.
     """
 
@@ -20,7 +23,7 @@ class Peer(Protocol):
     client_host: str
     client_address: str
     client_port: int
-    principal: str
+    principal: Principal
     permissions: Any
     client_software: tuple[str, str]
 
