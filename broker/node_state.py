@@ -115,7 +115,8 @@ def new_base(config: BrokerConfig, seams: Seams) -> Base:
     wheel = TimingWheel(clock)
     request_wheel = wheel if clock.machine is clock else TimingWheel(clock.machine)
     shortages = Shortages(clock.machine.monotonic_ms)
-    current, credentials = CurrentConfig(config), Credentials()
+    current = CurrentConfig(config)
+    credentials = Credentials(current, seams.random, clock.wall_ms)
     sources = Sources(clock, seams.random, seams.workers.lane("security"), credentials.find)
     return Base(
         config.node_id,

@@ -1,6 +1,6 @@
 """The APIs that are always refused, each with the answer of a Kafka that lacks the same.
 
-No listener speaks SASL, and delegation tokens need one that does (KIP-43, KIP-48, KIP-152). There are no share groups:
+SASL is spoken before a client is known, and not here (KIP-43, KIP-152). There are no share groups:
 `share.version` is 0, and no coordinator has the state of one (KIP-932). The voters of the metadata do not change, since
 `kraft.version` is 0 (KIP-853), and the only broker stays.
 """
@@ -25,8 +25,6 @@ from protocol.errors import (
     InvalidRequest,
     KafkaError,
     NotCoordinator,
-    UnknownServerError,
-    UnsupportedByAuthentication,
     UnsupportedVersion,
 )
 from protocol.messages import newest_response
@@ -110,29 +108,7 @@ def _for_each_partition(
     return response(results=tuple(results))
 
 
-def _no_token(ctx: RequestContext, request: Any, error: KafkaError) -> Any:
-    requester = ctx.connection.principal
-    owned = request.owner_principal_type is not None and request.owner_principal_name
-    return default_entity(
-        _response_class(ctx),
-        error_code=error.code,
-        principal_type=request.owner_principal_type if owned else requester.type,
-        principal_name=request.owner_principal_name if owned else requester.name,
-        token_requester_principal_type=requester.type,
-        token_requester_principal_name=requester.name,
-        issue_timestamp=-1,
-        expiry_timestamp=-1,
-        max_timestamp=-1,
-    )
-
-
 # -- checks that come first
-
-
-def _check_owner(_ctx: RequestContext, request: Any) -> None:
-    """Raises UnknownServerError, as Kafka does, for an owner with a name and no type."""
-    if request.owner_principal_name and request.owner_principal_type is None:
-        raise UnknownServerError
 
 
 def _check_new_voter(ctx: RequestContext, request: Any) -> None:
@@ -160,10 +136,6 @@ REFUSALS: Mapping[str, Refusal] = MappingProxyType(
     {
         "sasl_handshake": Refusal(IllegalSaslState),
         "sasl_authenticate": Refusal(partial(IllegalSaslState, "This listener asks for no authentication.")),
-        "create_delegation_token": Refusal(UnsupportedByAuthentication, _no_token, _check_owner, is_change=True),
-        "renew_delegation_token": Refusal(UnsupportedByAuthentication, is_change=True),
-        "expire_delegation_token": Refusal(UnsupportedByAuthentication, is_change=True),
-        "describe_delegation_token": Refusal(UnsupportedByAuthentication),
         "share_group_heartbeat": Refusal(UnsupportedVersion, _without_message),
         "share_group_describe": Refusal(
             UnsupportedVersion, _for_each("group_ids", "groups", lambda group_id: {"group_id": group_id})

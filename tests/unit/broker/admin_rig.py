@@ -59,6 +59,7 @@ class FakePeer:
     principal: Principal = ANONYMOUS
     client_software: tuple[str, str] = ("apache-kafka-java", "4.1.0")
     permissions: Any = None
+    is_forwarded: bool = False
 
     def spent_ms(self) -> float:
         return 0
