@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.network.request import CloseConnectionError
 from broker.request_context import RequestContext
 from metadata.acls import AclFilter
 from protocol.errors import SecurityDisabled
+from protocol.primitives import DecodeError
 from protocol.schema import EntityClass, field_plans
 
 
@@ -18,11 +18,11 @@ def require_authorizer(ctx: RequestContext) -> None:
 
 
 def require_known(*elements: Any) -> None:
-    """Raises CloseConnectionError for the number that means UNKNOWN, which Kafka does not read; it reads all others."""
+    """Raises DecodeError for the number that means UNKNOWN, which Kafka does not read; it reads all others."""
     for element in elements:
         acl: EntityClass = type(element)
         if 0 in [getattr(element, plan.name) for plan in field_plans(acl) if plan.kind == "int8"]:
-            raise CloseConnectionError("an ACL or a filter of ACLs with an UNKNOWN element")
+            raise DecodeError("an ACL or a filter of ACLs with an UNKNOWN element")
 
 
 def filter_of(asked: Any) -> AclFilter:

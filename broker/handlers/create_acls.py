@@ -22,8 +22,12 @@ from protocol.errors import KafkaError, UnknownServerError
 from protocol.metadata.credentials import AccessControlEntryRecord
 
 
-async def handle(ctx: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+def prepare(_ctx: RequestContext, request: CreateAclsRequest) -> CreateAclsRequest:
     require_known(*request.creations)
+    return request
+
+
+async def handle(ctx: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
     if any(map(_is_for_filters, request.creations)):
         raise UnknownServerError  # this fails the whole request in Kafka
     controller = ctx.controller

@@ -15,8 +15,12 @@ from protocol.durations import ZERO
 from protocol.errors import KafkaError
 
 
-async def handle(ctx: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+def prepare(_ctx: RequestContext, request: DeleteAclsRequest) -> DeleteAclsRequest:
     require_known(*request.filters)
+    return request
+
+
+async def handle(ctx: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
     controller = ctx.controller
     if not controller.is_elsewhere:
         require_authorizer(ctx)

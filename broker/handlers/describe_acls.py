@@ -14,8 +14,12 @@ from metadata.acls import acl_order, pattern_of
 from protocol.durations import ZERO
 
 
-def handle(ctx: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+def prepare(_ctx: RequestContext, request: DescribeAclsRequest) -> DescribeAclsRequest:
     require_known(request)
+    return request
+
+
+def handle(ctx: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
     require_authorizer(ctx)
     wanted = filter_of(request)
     found = sorted(filter(wanted.matches, ctx.image.acls.values()), key=acl_order)

@@ -153,6 +153,9 @@ class Rig:
             1,
             "client",
         )
+        prepare = getattr(handler, "prepare", None)
+        if prepare is not None:
+            request = prepare(ctx, request)
         try:
             answer = handler.handle(ctx, request)
             return await answer if inspect.isawaitable(answer) else answer
