@@ -73,14 +73,16 @@ class Each:
     Attributes:
         asked, answered: the field of the request with the items, and that of the response with the answers to them.
         resources: the resource of each item of a request, None for an item that needs no right.
+        resource_types: those that `resources` may give, for the page of the docs.
+        what: the items, for the same page.
         unless: an operation on the cluster that makes all others needless.
-        what: the items, for the page of the docs.
     """
 
     operation: AclOperation
     asked: str
     answered: str
     resources: Callable[[RequestContext, Any], Iterable[Resource | None]]
+    resource_types: tuple[ResourceType, ...]
     what: str
     unless: AclOperation | None = None
 
@@ -135,12 +137,16 @@ class Each:
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """A check of its own form, which raises KafkaError; or one that the handler makes itself, without a function."""
+    """A check of its own form, which raises KafkaError; or one that the handler makes itself, without a function.
+
+    `shows_less`: a client without the right gets no error, but a smaller answer.
+    """
 
     operations: tuple[AclOperation, ...]
     resource_type: ResourceType
     what: str
     check: Callable[[RequestContext, Any], None] | None = None
+    shows_less: bool = False
 
     def around(self, handle: Handle, _fail: Fail) -> Handle:
         """The handler with this check before it."""

@@ -14,12 +14,14 @@ from broker.authorization.names import (
     between_brokers_only,
     by_name,
     changed_resources,
+                (TOPIC, GROUP, CLUSTER),
     coordinator_group,
     coordinator_transaction,
     coordinators,
     created_topics,
     deleted_topics,
     described_resources,
+                (TOPIC, GROUP, CLUSTER),
     field,
     idempotent_write,
     produced_topics,
@@ -76,7 +78,7 @@ def _transactional_id() -> Whole:
 
 
 def _topics(operation: AclOperation, answered: str = "topics", unless: AclOperation | None = None) -> Each:
-    return Each(operation, "topics", answered, by_name("topics", TOPIC), "each topic", unless)
+    return Each(operation, "topics", answered, by_name("topics", TOPIC), (TOPIC,), "each topic", unless)
 
 
 CHECKS: Mapping[str, Row] = MappingProxyType(
@@ -86,7 +88,7 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
             Whole(
                 (WRITE,), TRANSACTIONAL_ID, produced_transaction, "the transactional id, if a batch is transactional"
             ),
-            Each(WRITE, "topics", "topics", produced_topics, "each topic"),
+            Each(WRITE, "topics", "topics", produced_topics, (TOPIC,), "each topic"),
         ),
         "fetch": (
             Own((READ,), TOPIC, "each topic of a consumer"),
@@ -99,6 +101,7 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
                 "topics",
                 "topics",
                 by_name("topics", TOPIC, "topic"),
+                (TOPIC,),
                 "each topic",
                 unless=CLUSTER_ACTION,
             ),
@@ -110,7 +113,7 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
             Whole((DESCRIBE,), TRANSACTIONAL_ID, coordinator_transaction, "the transactional id (until version 3)"),
             Whole((CLUSTER_ACTION,), CLUSTER, share_coordinator, "the cluster, for keys of share groups"),
             Each(
-                DESCRIBE, "coordinator_keys", "coordinators", coordinators, "each group or transactional id (version 4)"
+                DESCRIBE, "coordinator_keys", "coordinators", coordinators, (GROUP, TRANSACTIONAL_ID), "each group or transactional id (version 4)"
             ),
         ),
         "join_group": (_group(READ),),
@@ -128,15 +131,15 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
         ),
         "offset_delete": (_group(DELETE), _topics(READ)),
         "list_groups": (
-            Own((DESCRIBE,), CLUSTER, "the cluster"),
-            Own((DESCRIBE,), GROUP, "otherwise each group; others are left out"),
+            Own((DESCRIBE,), CLUSTER, "the cluster", shows_less=True),
+            Own((DESCRIBE,), GROUP, "otherwise each group; others are left out", shows_less=True),
         ),
-        "describe_groups": (Each(DESCRIBE, "groups", "groups", by_name("groups", GROUP, None), "each group"),),
+        "describe_groups": (Each(DESCRIBE, "groups", "groups", by_name("groups", GROUP, None), (GROUP,), "each group"),),
         "consumer_group_describe": (
-            Each(DESCRIBE, "group_ids", "groups", by_name("group_ids", GROUP, None), "each group"),
+            Each(DESCRIBE, "group_ids", "groups", by_name("group_ids", GROUP, None), (GROUP,), "each group"),
             Own((DESCRIBE,), TOPIC, "each topic that a member has; one without right hides the whole group"),
         ),
-        "delete_groups": (Each(DELETE, "groups_names", "results", by_name("groups_names", GROUP, None), "each group"),),
+        "delete_groups": (Each(DELETE, "groups_names", "results", by_name("groups_names", GROUP, None), (GROUP,), "each group"),),
         # transactions
         "init_producer_id": (
             Whole((WRITE,), TRANSACTIONAL_ID, transactional_id_if_any, "the transactional id"),
@@ -158,11 +161,12 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
                 "transactional_ids",
                 "transaction_states",
                 by_name("transactional_ids", TRANSACTIONAL_ID, None),
+                (TRANSACTIONAL_ID,),
                 "each transactional id",
             ),
-            Own((DESCRIBE,), TOPIC, "each topic of the transaction; others are left out"),
+            Own((DESCRIBE,), TOPIC, "each topic of the transaction; others are left out", shows_less=True),
         ),
-        "list_transactions": (Own((DESCRIBE,), TRANSACTIONAL_ID, "each transactional id; others are left out"),),
+        "list_transactions": (Own((DESCRIBE,), TRANSACTIONAL_ID, "each transactional id; others are left out", shows_less=True),),
         # topics
         "metadata": (
             Own((DESCRIBE,), TOPIC, "each topic; others are left out if all are asked for"),
@@ -170,12 +174,12 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
         ),
         "describe_topic_partitions": (Own((DESCRIBE,), TOPIC, "each topic; others are left out if all are asked for"),),
         "create_topics": (
-            Each(CREATE, "topics", "topics", created_topics, "each topic", unless=CREATE),
-            Own((DESCRIBE_CONFIGS,), TOPIC, "each topic, or its configurations are not answered"),
+            Each(CREATE, "topics", "topics", created_topics, (TOPIC,), "each topic", unless=CREATE),
+            Own((DESCRIBE_CONFIGS,), TOPIC, "each topic, or its configurations are not answered", shows_less=True),
         ),
         "delete_topics": (
-            Each(DELETE, "topics", "responses", deleted_topics, "each topic", unless=DELETE),
-            Own((DESCRIBE,), TOPIC, "each topic, or its name is not answered, nor whether it exists"),
+            Each(DELETE, "topics", "responses", deleted_topics, (TOPIC,), "each topic", unless=DELETE),
+            Own((DESCRIBE,), TOPIC, "each topic, or its name is not answered, nor whether it exists", shows_less=True),
         ),
         "create_partitions": (_topics(ALTER, "results"),),
         "alter_partition_reassignments": (_cluster(ALTER),),
@@ -188,6 +192,7 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
                 "resources",
                 "results",
                 described_resources,
+                (TOPIC, GROUP, CLUSTER),
                 "each topic and group; for brokers, their loggers and client metrics the cluster",
             ),
         ),
@@ -197,6 +202,7 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
                 "resources",
                 "responses",
                 changed_resources,
+                (TOPIC, GROUP, CLUSTER),
                 "each topic and group; for brokers, their loggers and client metrics the cluster",
             ),
         ),
@@ -206,6 +212,7 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
                 "resources",
                 "responses",
                 changed_resources,
+                (TOPIC, GROUP, CLUSTER),
                 "each topic and group; for brokers, their loggers and client metrics the cluster",
             ),
         ),
@@ -216,7 +223,7 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
         "alter_user_scram_credentials": (_cluster(ALTER),),
         "update_features": (_cluster(ALTER),),
         # the cluster and its nodes
-        "describe_cluster": (Own((DESCRIBE,), CLUSTER, "the cluster, or what may be done to it is not answered"),),
+        "describe_cluster": (Own((DESCRIBE,), CLUSTER, "the cluster, or what may be done to it is not answered", shows_less=True),),
         "describe_quorum": (_cluster(DESCRIBE),),
         "add_raft_voter": (_cluster(ALTER),),
         "remove_raft_voter": (_cluster(ALTER),),
@@ -231,8 +238,8 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
         "renew_delegation_token": NOTHING,
         "expire_delegation_token": NOTHING,
         "describe_delegation_token": (
-            Own((DESCRIBE,), DELEGATION_TOKEN, "each token of others"),
-            Own((DESCRIBE_TOKENS,), USER, "or its owner; other tokens are left out"),
+            Own((DESCRIBE,), DELEGATION_TOKEN, "each token of others", shows_less=True),
+            Own((DESCRIBE_TOKENS,), USER, "or its owner; other tokens are left out", shows_less=True),
         ),
         # share groups, which are not served
         "share_group_heartbeat": NOTHING,

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.brokers import sound_broker
-from tests.conformance.authorization.every import Answers, matrix, recorded
-from tests.conformance.authorization.questions import QUESTIONS
+from tests.conformance.authorization.every import QUESTIONS, Answers, matrix, recorded
 from tests.conformance.authorization.world import SETTINGS, USERS, World
 
 

@@ -49,7 +49,7 @@ def ms(count: int) -> timedelta:
 
 
 def since_epoch(when: Any) -> int:
-    return round(when.timestamp() * 1000)
+    return int(when.timestamp() * 1000 + 0.5)
 
 
 async def ask(client: Client, api: str, version: int, **fields: Any) -> Any:
