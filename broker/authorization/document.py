@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from broker.authorization.checks import ERRORS, Check, Each
+from broker.authorization.checks import ERRORS, Check, Each, Own
 from broker.authorization.table import CHECKS, CONTROLLER_CHECKS, DECIDED_BY_CONTROLLER
 from protocol.api_table import API_BY_NAME, API_TABLE, CONTROLLER_ONLY
 
@@ -21,8 +21,8 @@ authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:admin
 ```
 
-super users may do everything, and every other principal what an ACL allows it. ACLs are made with Kafka's own tool or any
-admin client; they are in the metadata, and count as soon as the answer has come:
+super users may do everything, and every other principal what an ACL allows it. ACLs are made with Kafka's own tool or
+any admin client; they are in the metadata, and count as soon as the answer has come:
 
 ```
 kafka-acls --bootstrap-server 127.0.0.1:9092 --command-config admin.properties --add \\
@@ -33,11 +33,11 @@ kafka-acls --bootstrap-server 127.0.0.1:9092 --command-config admin.properties -
 A client of a listener without SASL and without client certificates is `User:ANONYMOUS`. So is a broker that connects to
 another one, or to a controller, by a plaintext listener: it needs CLUSTER_ACTION on the cluster, or to be a super user.
 
-- An ACL names a principal (`User:app`, or `User:*` for all), a host (an address, a network such as `10.0.0.0/8`, or `*`), an
-  operation, and a resource: literally, by the beginning of its name, or all of a type (`*`).
+- An ACL names a principal (`User:app`, or `User:*` for all), a host (an address, a network such as `10.0.0.0/8`, or
+  `*`), an operation, and a resource: literally, by the beginning of its name, or all of a type (`*`).
 - DENY counts before ALLOW, wherever it stands.
-- READ, WRITE, DELETE and ALTER imply DESCRIBE, and ALTER_CONFIGS implies DESCRIBE_CONFIGS. A DENY implies nothing: who may READ
-  with a DENY of DESCRIBE can produce and fetch, and is not told the offsets.
+- READ, WRITE, DELETE and ALTER imply DESCRIBE, and ALTER_CONFIGS implies DESCRIBE_CONFIGS. A DENY implies nothing: who
+  may READ with a DENY of DESCRIBE can produce and fetch, and is not told the offsets.
 - With `allow.everyone.if.no.acl.found=true` a resource that no ACL concerns is open to all.
 - Decisions are kept for each connection, and dropped when the ACLs change; a Fetch that waits is answered all the same.
 - Refusals are logged (`not authorized`), the first ten of a connection.
@@ -55,18 +55,18 @@ Envelope, and the controller checks them for the client that sent them.
 
 ## What a controller's listener asks
 
-It serves the other nodes of a cluster, which need CLUSTER_ACTION on the cluster. Requests in an Envelope are checked as above,
-for the client that sent them to a broker.
+It serves the other nodes of a cluster, which need CLUSTER_ACTION on the cluster. Requests in an Envelope are checked as
+above, for the client that sent them to a broker.
 
 """
 
 _TOKENS = """
 ## Delegation tokens
 
-With `delegation.token.secret.key` a client that has come by SASL, or with a certificate, can have tokens made that log in by
-SCRAM in its name (`kafka-delegation-tokens`). Owner and renewers may renew and end a token; not even a super user may
-otherwise. Owner, requester and renewers see it, and who has DESCRIBE on the token or DESCRIBE_TOKENS on its owner. Who came by
-a token gets no further ones.
+With `delegation.token.secret.key` a client that has come by SASL, or with a certificate, can have tokens made that log
+in by SCRAM in its name (`kafka-delegation-tokens`). Owner and renewers may renew and end a token; not even a super user
+may otherwise. Owner, requester and renewers see it, and who has DESCRIBE on the token or DESCRIBE_TOKENS on its owner. Who
+came by a token gets no further ones.
 """
 
 
@@ -102,9 +102,10 @@ def _unless(check: Check) -> str:
 
 
 def _error(check: Check) -> str:
-    if not isinstance(check, Each):
-        return "" if check.shows_less else str(int(ERRORS[check.resource_type].code))
-    return ", ".join(str(int(ERRORS[one].code)) for one in check.resource_types)
+    if isinstance(check, Own) and check.shows_less:
+        return ""
+    types = check.resource_types if isinstance(check, Each) else (check.resource_type,)
+    return ", ".join(str(int(ERRORS[one].code)) for one in types)
 
 
 if __name__ == "__main__":

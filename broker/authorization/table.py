@@ -14,14 +14,12 @@ from broker.authorization.names import (
     between_brokers_only,
     by_name,
     changed_resources,
-                (TOPIC, GROUP, CLUSTER),
     coordinator_group,
     coordinator_transaction,
     coordinators,
     created_topics,
     deleted_topics,
     described_resources,
-                (TOPIC, GROUP, CLUSTER),
     field,
     idempotent_write,
     produced_topics,
@@ -113,7 +111,12 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
             Whole((DESCRIBE,), TRANSACTIONAL_ID, coordinator_transaction, "the transactional id (until version 3)"),
             Whole((CLUSTER_ACTION,), CLUSTER, share_coordinator, "the cluster, for keys of share groups"),
             Each(
-                DESCRIBE, "coordinator_keys", "coordinators", coordinators, (GROUP, TRANSACTIONAL_ID), "each group or transactional id (version 4)"
+                DESCRIBE,
+                "coordinator_keys",
+                "coordinators",
+                coordinators,
+                (GROUP, TRANSACTIONAL_ID),
+                "each group or transactional id (version 4)",
             ),
         ),
         "join_group": (_group(READ),),
@@ -134,12 +137,16 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
             Own((DESCRIBE,), CLUSTER, "the cluster", shows_less=True),
             Own((DESCRIBE,), GROUP, "otherwise each group; others are left out", shows_less=True),
         ),
-        "describe_groups": (Each(DESCRIBE, "groups", "groups", by_name("groups", GROUP, None), (GROUP,), "each group"),),
+        "describe_groups": (
+            Each(DESCRIBE, "groups", "groups", by_name("groups", GROUP, None), (GROUP,), "each group"),
+        ),
         "consumer_group_describe": (
             Each(DESCRIBE, "group_ids", "groups", by_name("group_ids", GROUP, None), (GROUP,), "each group"),
             Own((DESCRIBE,), TOPIC, "each topic that a member has; one without right hides the whole group"),
         ),
-        "delete_groups": (Each(DELETE, "groups_names", "results", by_name("groups_names", GROUP, None), (GROUP,), "each group"),),
+        "delete_groups": (
+            Each(DELETE, "groups_names", "results", by_name("groups_names", GROUP, None), (GROUP,), "each group"),
+        ),
         # transactions
         "init_producer_id": (
             Whole((WRITE,), TRANSACTIONAL_ID, transactional_id_if_any, "the transactional id"),
@@ -166,7 +173,9 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
             ),
             Own((DESCRIBE,), TOPIC, "each topic of the transaction; others are left out", shows_less=True),
         ),
-        "list_transactions": (Own((DESCRIBE,), TRANSACTIONAL_ID, "each transactional id; others are left out", shows_less=True),),
+        "list_transactions": (
+            Own((DESCRIBE,), TRANSACTIONAL_ID, "each transactional id; others are left out", shows_less=True),
+        ),
         # topics
         "metadata": (
             Own((DESCRIBE,), TOPIC, "each topic; others are left out if all are asked for"),
@@ -223,7 +232,9 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
         "alter_user_scram_credentials": (_cluster(ALTER),),
         "update_features": (_cluster(ALTER),),
         # the cluster and its nodes
-        "describe_cluster": (Own((DESCRIBE,), CLUSTER, "the cluster, or what may be done to it is not answered", shows_less=True),),
+        "describe_cluster": (
+            Own((DESCRIBE,), CLUSTER, "the cluster, or what may be done to it is not answered", shows_less=True),
+        ),
         "describe_quorum": (_cluster(DESCRIBE),),
         "add_raft_voter": (_cluster(ALTER),),
         "remove_raft_voter": (_cluster(ALTER),),
