@@ -65,8 +65,8 @@ _TOKENS = """
 
 With `delegation.token.secret.key` a client that has come by SASL, or with a certificate, can have tokens made that log
 in by SCRAM in its name (`kafka-delegation-tokens`). Owner and renewers may renew and end a token; not even a super user
-may otherwise. Owner, requester and renewers see it, and who has DESCRIBE on the token or DESCRIBE_TOKENS on its owner. Who
-came by a token gets no further ones.
+may otherwise. Owner, requester and renewers see it, and who has DESCRIBE on the token or DESCRIBE_TOKENS on its owner.
+Who came by a token gets no further ones.
 """
 
 
