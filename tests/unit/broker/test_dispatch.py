@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from itertools import product
 from types import SimpleNamespace
@@ -82,7 +82,7 @@ def with_topics(api: Api, version: int) -> Any:
 def without_zeros(value: Any) -> Any:
     """With 1 for each number that is 0: a request about ACLs with a 0 is not read."""
     if hasattr(value, "__dataclass_fields__"):
-        return replace(value, **{name: without_zeros(getattr(value, name)) for name in value.__dataclass_fields__})
+        return replace(value, **{one.name: without_zeros(getattr(value, one.name)) for one in fields(value)})
     if isinstance(value, tuple):
         return tuple(map(without_zeros, value))
     return value or 1 if isinstance(value, int) else value
