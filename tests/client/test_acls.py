@@ -158,3 +158,20 @@ def test_javas_client_comes_by_a_token_and_then_is_its_owner(broker: Broker, tmp
     assert "by-token" in tool(broker, tmp_path, topics, "--create", "--topic", "by-token", **by_token)
     wrong = by_token | {"sasl.jaas.config": login.replace(secret, "d3Jvbmc=")}
     assert "invalid credentials" in tool(broker, tmp_path, topics, "--list", **wrong)
+
+
+def test_a_broker_of_a_test_with_acls() -> None:
+    acls = ["app WRITE TOPIC orders-*", "app READ GROUP readers"]
+    with Broker(security="SASL_PLAINTEXT", users=USERS, acls=acls, settings={"super.users": "User:admin"}) as broker:
+        create(AdminClient(broker.client_config("confluent", user="admin")), "orders-1")
+        outcomes: list[KafkaError | None] = []
+        producer = Producer(broker.client_config("confluent", user="app"))
+        for topic in ("orders-1", "payments"):
+            producer.produce(topic, b"1", on_delivery=lambda error, _: outcomes.append(error))
+        producer.flush(PATIENCE_S)
+    assert [error and error.code() for error in outcomes] in (
+        [None, KafkaError.TOPIC_AUTHORIZATION_FAILED],
+        [KafkaError.TOPIC_AUTHORIZATION_FAILED, None],
+    )
+    with pytest.raises(ValueError, match="expected a list"):
+        Broker(acls="app READ TOPIC t")
