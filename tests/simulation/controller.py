@@ -96,6 +96,7 @@ class Controller:
         for index, state in self.partitions:
             if state.leader == NO_LEADER and node in state.isr:
                 self._change(index, leader=node)
+                self._complete(index)
 
     def fence(self, node: int) -> None:
         if not self.is_alive(node):
@@ -111,6 +112,7 @@ class Controller:
                 changes["leader"] = next((one for one in isr if self.is_alive(one)), NO_LEADER)
             if changes:
                 self._change(index, **changes)
+                self._complete(index)
 
     def move_leader(self, index: int) -> None:
         """Elect another leader, as a preferred election or a reassignment does."""
@@ -118,6 +120,42 @@ class Controller:
         able = [one for one in state.isr if self.is_alive(one)]
         if able:
             self._change(index, leader=self._rng.choice(able))
+
+    def reassign(self, index: int, target: tuple[int, ...]) -> None:
+        """Begin to move a partition to other replicas; those that leave do so when those that come are in sync."""
+        state = self.partition(index)
+        present = tuple(one for one in state.replicas if one not in state.adding_replicas or one in state.isr)
+        merged = (*target, *(one for one in present if one not in target))
+        self._change(
+            index,
+            replicas=merged,
+            directories=(None,) * len(merged),
+            adding_replicas=tuple(one for one in target if one not in present),
+            removing_replicas=tuple(one for one in present if one not in target),
+        )
+        self._complete(index)
+
+    def _complete(self, index: int) -> None:
+        state = self.partition(index)
+        if not (state.adding_replicas or state.removing_replicas):
+            return
+        target = tuple(one for one in state.replicas if one not in state.removing_replicas)
+        isr = tuple(one for one in state.isr if one in target)
+        if not isr or not set(state.adding_replicas) <= set(isr):
+            return
+        alive = [one for one in isr if self.is_alive(one)]
+        if state.leader not in isr and not alive:
+            return
+        leader = {} if state.leader in isr else {"leader": alive[0]}
+        self._change(
+            index,
+            replicas=target,
+            directories=(None,) * len(target),
+            isr=isr,
+            adding_replicas=(),
+            removing_replicas=(),
+            **leader,
+        )
 
     def _change(self, index: int, **changes: Any) -> None:
         self._decide([PartitionChangeRecord(partition_id=index, topic_id=TOPIC_ID, **changes)])
@@ -143,7 +181,10 @@ class Controller:
         error = self._error(node, asked, state, isr)
         if error is ErrorCode.none and set(isr) != set(state.isr):
             self._change(asked.partition_index, isr=isr)
+            self._complete(asked.partition_index)
         state = self.partition(asked.partition_index)
+        if error is ErrorCode.none and state.leader_epoch != asked.leader_epoch:
+            error = ErrorCode.new_leader_elected
         return SimpleNamespace(
             partition_index=asked.partition_index,
             error_code=error,

@@ -22,20 +22,29 @@ from metadata.image import MetadataImage
 from protocol import messages
 from protocol.api_table import API_BY_KEY
 from protocol.primitives import UnreadBytes
+from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
+from storage.folders.strays import FolderState
 from storage.log.log_services import LogServices
 from storage.shortages import Shortages
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import MemoryFileSystem, Unsynced
+from tests.simulation.controller import TOPIC_ID
 from tests.simulation.mortal import Life, NodeClock, NodeWorkers
 from tests.simulation.network import Link, Network
 from timing.wheel import TimingWheel
 
 SETTINGS = ReplicationSettings(
-    lag_time_max_ms=2_000, fetch_wait_max_ms=100, fetch_backoff_ms=100, socket_timeout_ms=1_000, fetch_max_bytes=600
+    lag_time_max_ms=2_000,
+    fetchers=2,
+    fetch_wait_max_ms=100,
+    fetch_backoff_ms=100,
+    socket_timeout_ms=1_000,
+    fetch_max_bytes=600,
 )
+FOLDERS = ["/one", "/two"]
 FETCH, LIST_OFFSETS = 1, 2
 _HEADER = Struct(">hhih")
 FETCH_BYTES = 50 << 20
@@ -48,6 +57,7 @@ def log_config(configs: Mapping[str, str]) -> LogConfig:
         index_interval_bytes=200,
         min_insync_replicas=int(configs.get("min.insync.replicas", 1)),
         flush_messages=int(configs.get("flush.messages", 2**63 - 1)),
+        retention_bytes=int(configs.get("retention.bytes", -1)),
         file_delete_delay_ms=1_000,
     )
 
@@ -88,9 +98,16 @@ class SimulatedNode:
         self._tasks: set[asyncio.Task[Any]] = set()
         shortages = Shortages(clock.monotonic_ms)
         services = LogServices(self.fs, clock, NodeWorkers(self._rng, life), self._rng, shortages)
-        dirs = LogDirs.open(self.fs, ["/data"], node_id=self.id, new_id=self._new_id, now_ms=0)
+        dirs = LogDirs.open(self.fs, FOLDERS, node_id=self.id, new_id=self._new_id, now_ms=0)
         configs = self.cache.topic_configs
-        self.logs = LogManager.open(services, dirs, lambda topic: log_config(configs(topic)), new_id=self._new_id)
+        self.logs = LogManager.open(
+            services,
+            dirs,
+            lambda topic: log_config(configs(topic)),
+            new_id=self._new_id,
+            topic_id_of=lambda _: TOPIC_ID,
+            folder_state_of=self._folder_state,
+        )
         self.replicas = ReplicaManager(
             self.id,
             self.cache,
@@ -108,6 +125,15 @@ class SimulatedNode:
         self._hosts = True
         self._follow_on()
         self._shrink_later()
+
+    def _folder_state(self, key: TopicPartition, _topic_id: UUID | None, _closed_in: int) -> FolderState:
+        topic = self.cache.topic(key.topic)
+        state = None if topic is None else topic.partitions.get(key.partition)
+        return FolderState.HOSTED if state is not None and self.id in state.replicas else FolderState.DELETED
+
+    async def apply_retention(self) -> None:
+        if self.is_serving:
+            await self.run(self.replicas.maintenance.apply_retention())
 
     def serve(self) -> None:
         """Answer other nodes: this one is caught up with the metadata, and unfenced."""
