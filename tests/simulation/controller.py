@@ -146,7 +146,6 @@ class Controller:
         alive = [one for one in isr if self.is_alive(one)]
         if state.leader not in isr and not alive:
             return
-        leader = {} if state.leader in isr else {"leader": alive[0]}
         self._change(
             index,
             replicas=target,
@@ -154,7 +153,7 @@ class Controller:
             isr=isr,
             adding_replicas=(),
             removing_replicas=(),
-            **leader,
+            leader=state.leader if state.leader in isr else alive[0],  # a new epoch: those that left are fenced
         )
 
     def _change(self, index: int, **changes: Any) -> None:
