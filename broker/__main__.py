@@ -22,7 +22,7 @@ import structlog  # noqa: E402
 from broker import logging, process  # noqa: E402
 from broker.cluster.broker_lifecycle import RegistrationError  # noqa: E402
 from broker.cluster.earlier_entries import CorruptMetadataError  # noqa: E402
-from broker.config.broker_config import ConfigurationError  # noqa: E402
+from broker.config.broker_config import BrokerConfig, ConfigurationError  # noqa: E402
 from broker.config.sources import Loaded, load  # noqa: E402
 from broker.control.server import ControlServer  # noqa: E402
 from broker.network.server import ListenError  # noqa: E402
@@ -34,11 +34,12 @@ from broker.peers.errors import PeerError  # noqa: E402
 from broker.ready import Ready  # noqa: E402
 from broker.stopping import Stopped  # noqa: E402
 from protocol.errors import KafkaError  # noqa: E402
-from storage.files import OsFileSystem  # noqa: E402
+from storage.files import FileSystem, OsFileSystem  # noqa: E402
 from storage.folders.log_dirs import LogDirError  # noqa: E402
 from storage.unsynced_files import UnsyncedFileSystem  # noqa: E402
 from storage.workers import ThreadWorkers  # noqa: E402
-from timing.clock import SystemClock  # noqa: E402
+from timing.adjustable_clock import AdjustableClock  # noqa: E402
+from timing.clock import Clock, SystemClock  # noqa: E402
 
 logger = structlog.get_logger("broker")
 
@@ -150,11 +151,21 @@ def _run(loop: str, begin: Callable[[], Coroutine[Any, Any, int]]) -> None:
     sys.exit(status)
 
 
+def _seams(config: BrokerConfig, loop: asyncio.AbstractEventLoop, workers: ThreadWorkers) -> Seams:
+    """The machine's clock and files; with a control interface, a clock and files that a test can move and break."""
+    clock: Clock = SystemClock(loop)
+    files: FileSystem = OsFileSystem() if config.syncs else UnsyncedFileSystem()
+    if config.string("odradek.control").strip():
+        from broker.faults.power_failure import PowerFailureFiles
+
+        clock, files = AdjustableClock(clock), PowerFailureFiles(files)
+    return Seams(clock, files, workers, random.SystemRandom())
+
+
 async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, parent: Parent | None) -> int:
     loop = asyncio.get_running_loop()
     workers = ThreadWorkers(loop)
-    fs = OsFileSystem() if loaded.config.syncs else UnsyncedFileSystem()
-    seams = Seams(SystemClock(loop), fs, workers, random.SystemRandom())
+    seams = _seams(loaded.config, loop, workers)
     logging.log_loop_exceptions(loop)
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
@@ -171,7 +182,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
     try:
         control = ControlServer.of(loaded.config)
         starting = asyncio.ensure_future(start_node(loaded.config, loaded.listeners, seams))
-        if not await process.unless_stopped(starting, stop, seams.clock, START_PATIENCE_MS):
+        if not await process.unless_stopped(starting, stop, seams.clock.machine, START_PATIENCE_MS):
             logger.warning("stopped during startup; the next start recovers the logs again")
             _leave(1)
     except (ListenError, LogDirError, CorruptMetadataError, RegistrationError, PeerError, KafkaError, OSError) as error:
@@ -183,6 +194,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         "Log lines with a traceback: exceptions that no code expected, each of which is a bug.",
         (),
         lambda: tracebacks.count,
+        permanent=True,
     )
     try:
         http_port = await node.serve_http()
@@ -204,9 +216,10 @@ async def _stop(node: Node, workers: ThreadWorkers) -> int:
     """Stop the node, and return the exit status; if threads are still busy after a while, end the process at once."""
     stopped = await node.stop()
     status = 0 if stopped is Stopped.CLEAN and not node.state.unusable.is_set() else 1
-    deadline_ms = node.local.clock.monotonic_ms() + LAST_WORK_MS
-    while workers.is_busy and node.local.clock.monotonic_ms() < deadline_ms:
-        await node.local.clock.sleep(10)
+    clock = node.local.clock.machine
+    deadline_ms = clock.monotonic_ms() + LAST_WORK_MS
+    while workers.is_busy and clock.monotonic_ms() < deadline_ms:
+        await clock.sleep(10)
     if workers.is_busy:
         _leave(status)
     workers.close()

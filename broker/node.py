@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from broker.cluster.controller_port import Controller
 from broker.cluster.followed_metadata import FollowedMetadata
 from broker.cluster.node_metadata import NodeMetadata
 from broker.cluster.publisher import Follower
@@ -26,14 +28,18 @@ from broker.quotas.connection_rates import ConnectionRates
 from broker.replicas.directory_assignments import CHECK_MS as ASSIGN_MS
 from broker.replicas.directory_assignments import DirectoryAssignments
 from broker.replicas.folder_checks import CHECK_MS
-from broker.services import Services
+from broker.replicas.replica_manager import ReplicaManager
+from broker.services import Cluster, Coordinators, Local, Services
 from broker.stopping import Stopped, end_work
 from metadata.configs import ResourceType
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
+from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
+from timing.clock import Clock
 
 if TYPE_CHECKING:
+    from broker.faults.faults import Faults
     from broker.journal.journal import Journal
     from broker.monitoring.http import HttpServer
 
@@ -48,57 +54,83 @@ STARTED_LIKE_KAFKA = "[KafkaServer id={}] started; Kafka Server started; Transit
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The listeners as they were opened: as the setting `listeners`, and what is advertised, by listener.
-
-    `controllers` are the addresses at which other nodes reach this one as their controller.
-    """
+    """The listeners as they were opened: as the setting `listeners`, and what is advertised, by listener."""
 
     listeners: str
     advertised: dict[str, Listener]
     controllers: Sequence[Listener] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What is above the network, and reads what is on disk: a restored snapshot has all of it made anew."""
+
+    dirs: LogDirs
+    services: Services
+    metadata: NodeMetadata
+    connection_rates: ConnectionRates
+    hanging: HangingTransactions
+
+
 class Node:
-    """A broker that serves, until `stop` has put everything on disk."""
+    """A broker that serves, until `stop` has put everything on disk.
+
+    Attributes:
+        parts: what is made anew when a snapshot is restored; the attributes that follow are taken from it.
+        changing: held while a snapshot is taken or restored.
+    """
+
+    cluster: Cluster
+    controller: Controller
+    replicas: ReplicaManager
+    coordinators: Coordinators
+    local: Local
 
     def __init__(
         self,
         base: Base,
-        services: Services,
-        metadata: NodeMetadata,
+        parts: Parts,
         dispatcher: Dispatcher,
         server: Server,
         bound: Bound,
-        connection_rates: ConnectionRates,
-        hanging: HangingTransactions,
         http: HttpServer | None,
     ) -> None:
         self.node_id = base.node_id
         self.state = base.state
         self.wheel = base.wheel
+        self.base = base
+        self.dispatcher = dispatcher
+        self.server = server
+        self.bound = bound
+        self.changing = asyncio.Lock()
+        self._http = http
+        self._loop_lag = LoopLag(base.seams.clock.machine, base.metrics.loop_lag_s)
+        self._loop_lag.start()
+        self.journal: Journal | None = None  # only where there is a control interface
+        self.faults: Faults | None = None  # only where a test may set some
+        self.take(parts)
+
+    def take(self, parts: Parts) -> None:
+        """Be made of these parts from now on."""
+        services = parts.services
+        self.parts = parts
         self.cluster = services.cluster
         self.controller = services.controller
         self.replicas = services.replicas
         self.coordinators = services.coordinators
         self.local = services.local
-        self.metadata = metadata
-        self.dispatcher = dispatcher
-        self.server = server
-        self.bound = bound
-        self.connection_rates = connection_rates
-        self.journal: Journal | None = None  # only where there is a control interface
-        self._base = base
-        self._hanging = hanging
-        self._http = http
-        self._periodic = Periodic(base.seams.clock)
+        self.metadata = parts.metadata
+        self.connection_rates = parts.connection_rates
+        self._hanging = parts.hanging
+        self._periodic = Periodic(self.base.seams.clock)
+        self._checks = Periodic(self.base.seams.clock.machine)
         self._assignments = DirectoryAssignments(
-            base.node_id,
-            lambda: metadata.broker_epoch,
-            services.cluster.cache,
-            services.replicas,
-            metadata.assign_replicas_to_dirs,
+            self.node_id,
+            lambda: self.metadata.broker_epoch,
+            self.cluster.cache,
+            self.replicas,
+            self.metadata.assign_replicas_to_dirs,
         )
-        self._loop_lag = LoopLag(base.seams.clock, base.metrics.loop_lag_s)
 
     async def serve_http(self) -> int | None:
         """Answer on the port for metrics and health; return its number, or None if it is switched off.
@@ -109,6 +141,16 @@ class Node:
             return None
         await self._http.serve()
         return self._http.port
+
+    @property
+    def clock(self) -> Clock:
+        """The time of Kafka's rules."""
+        return self.base.seams.clock
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a thread works, or a periodic job: what somebody else may want to see the end of."""
+        return self.base.seams.workers.is_busy or self._periodic.is_busy or self.replicas.maintenance.cleaner.is_busy
 
     # -- the end of the start
 
@@ -134,7 +176,7 @@ class Node:
         groups.register_metrics(metrics)
         self.coordinators.transactions.register_metrics(metrics)
         if isinstance(self.metadata, FollowedMetadata):
-            register_cluster_metrics(metrics, self.metadata, self.local.clock)
+            register_cluster_metrics(metrics, self.metadata, self.local.clock.machine)
         register_gauges(
             metrics,
             partitions=self.replicas,
@@ -149,26 +191,27 @@ class Node:
             ),
             fetch_sessions=self.local.fetch_sessions,
             throttling=self.local.throttling,
-            shortages=self._base.log_services.shortages,
+            shortages=self.base.log_services.shortages,
         )
 
     def begin_periodic_work(self) -> None:
         """The node serves: begin what it does from time to time."""
-        self._loop_lag.start()
         self.replicas.maintenance.start(self.local.config, self._periodic)
         half_of_lag_ms = self.local.config.integer("replica.lag.time.max.ms") // 2
-        self._periodic.every(half_of_lag_ms, "in-sync replicas", self.replicas.shrink_in_sync_replicas)
+        self._checks.every(half_of_lag_ms, "in-sync replicas", self.replicas.shrink_in_sync_replicas)
         checks = self.state.folder_checks
         if checks is not None:
-            self._periodic.every(CHECK_MS, "check of the log directories", checks.check)
-        self._periodic.every(RETRY_MS, "what there was no room for", self._retry)
+            self._checks.every(CHECK_MS, "check of the log directories", checks.check)
+        self._checks.every(RETRY_MS, "what there was no room for", self._retry)
         service = self.cluster.controller_service
         if service is not None:
-            service.start(self._periodic, self.local.config)
+            service.start(self._checks, self.local.config)
         is_in_cluster = service is not None or self.local.config.is_in_cluster
         if is_in_cluster and len(self.local.config.log_dirs) > 1:
-            self._periodic.every(ASSIGN_MS, "directories of replicas", self._assignments.reconcile)
+            self._checks.every(ASSIGN_MS, "directories of replicas", self._assignments.reconcile)
         self.state.not_ready = None
+
+    def say_started(self) -> None:
         logger.info(
             "started",
             node=self.node_id,
@@ -204,35 +247,56 @@ class Node:
     async def stop(self) -> Stopped:
         """Answer what is in flight, flush the logs and record the clean shutdown, as far as the disk allows."""
         self.state.not_ready = "stopping"
-        self.cluster.auto_topics.stopping = True
         logger.info("stopping")
         await self.metadata.leave()
         self._loop_lag.stop()
+        self._stop_coordinating()
+        await self.server.stop()
+        await self.dispatcher.drain()
+        stopped = await end_work(self.local.clock.machine, self._last_works(), lambda: self.replicas.logs.closed)
+        if self._http is not None:
+            await self._http.stop()
+        logger.info("stopped")
+        return stopped
+
+    async def stop_parts(self) -> None:
+        """End all that uses the folders of `log.dirs`, whose contents are about to be exchanged; keep the listeners.
+
+        The files are left as a kill would leave them. Raises KafkaError, OSError.
+        """
+        self.state.not_ready = "restoring a snapshot"
+        self._stop_coordinating()
+        await self.dispatcher.drain()
+        self.replicas.produce_purgatory.complete_all()
+        for work in self._works_of_parts().values():
+            await work()
+        self.replicas.logs.retire()
+
+    def _stop_coordinating(self) -> None:
+        """Answer whoever waits."""
+        self.cluster.auto_topics.stopping = True
         self.replicas.stop_waits()
         if self.cluster.controller_service is not None:
             self.cluster.controller_service.observers.stop()
         self._hanging.stop()
         self.coordinators.transactions.stop()
         self.coordinators.groups.stop()
-        await self.server.stop()
-        await self.dispatcher.drain()
-        stopped = await end_work(self.local.clock, self._last_works(), lambda: self.replicas.logs.closed)
-        if self._http is not None:
-            await self._http.stop()
-        logger.info("stopped")
-        return stopped
 
     def _last_works(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """What may wait for a device while the node stops, in order."""
-        last = self._base.seams.workers.lane("stop")
+        last = self.base.seams.workers.lane("stop")
+        close = partial(close_logs, self.replicas.logs, self.metadata)
+        return {**self._works_of_parts(), "the logs": lambda: last.call(close)}
+
+    def _works_of_parts(self) -> dict[str, Callable[[], Awaitable[None]]]:
         return {
             "new topics": self.cluster.auto_topics.stop,
             "replication": self.replicas.stop,
             "moves of logs": self.replicas.moves.stop,
             "compaction": self.replicas.maintenance.stop,
             "periodic jobs": self._periodic.stop,
+            "checks": self._checks.stop,
             "the metadata log": self._close_metadata,
-            "the logs": lambda: last.call(partial(close_logs, self.replicas.logs, self.metadata)),
         }
 
     async def _close_metadata(self) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -29,8 +31,9 @@ from broker.metadata_opening import NO_CLUSTER_ID, cluster_access, endpoint, joi
 from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.metrics import Metrics
 from broker.network.dispatch import Dispatcher
+from broker.network.request import NewRequest
 from broker.network.server import Server
-from broker.node import Bound, Node, close_logs
+from broker.node import Bound, Node, Parts, close_logs
 from broker.node_state import Base, NodeState, Seams
 from broker.quotas.connection_rates import ConnectionRates
 from broker.quotas.throttling import Throttling, windows_of
@@ -39,10 +42,14 @@ from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
 from broker.request_context import RequestContext
 from broker.services import Cluster, Coordinators, Local, Services
-from storage.folders.log_dirs import LogDirs
+from metadata.image import MetadataImage
+from storage.folders import meta_properties
+from storage.folders.log_dirs import LogDirError, LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import LogServices
 from storage.shortages import Shortages
+from storage.state.exchange import Exchange
+from storage.state.manifest import SnapshotError, usable
 from timing.wheel import TimingWheel
 
 if TYPE_CHECKING:
@@ -59,68 +66,126 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         base = _base(config, seams)
         dirs = _lock_folders(base, undo)
         http = await _bind_http(base, undo)
-        metadata = await open_metadata(base, dirs, undo)
-        limits = _open_limits(base, metadata.cache)
-        serves_others = bool(listeners.controllers)
-        replicas = await _open_replicas(base, dirs, metadata, undo, serves_others=serves_others)
-        service = _controller_service(base, dirs, metadata) if serves_others else None
-        services = _services(base, dirs, metadata, replicas, limits, service)
-        new_request = partial(
-            RequestContext,
-            services.cluster,
-            services.controller,
-            services.replicas,
-            services.coordinators,
-            services.local,
-        )
+        opened = await _open_parts(base, dirs, undo, serves_others=bool(listeners.controllers))
+        machine = seams.clock.machine
         names = frozenset(listener.name for listener in listeners.controllers)
-        dispatcher = Dispatcher(new_request, base.metrics, seams.clock, limits.throttling, names)
-        server = Server(base.current, seams.clock, base.wheel, limits.connection_rates, dispatcher)
+        dispatcher = Dispatcher(opened.new_request, base.metrics, machine, opened.limits.throttling, names)
+        server = Server(
+            base.current, machine, base.request_wheel, base.wheel, opened.limits.connection_rates, dispatcher
+        )
         bound = await _bind(server, listeners, undo)
-        await _join(base, dirs, metadata, bound)
-        if service is not None:
-            _begin_service(service, dispatcher, bound)
-        await replicas.start()
-        hanging = _start_coordinators(services, undo)
-        node = Node(base, services, metadata, dispatcher, server, bound, limits.connection_rates, hanging, http)
-        node.follow_metadata()
-        await metadata.enter()
-        topics = parse_start_topics(base.current.config.string("odradek.create.topics"))
-        await services.cluster.auto_topics.create_at_start(topics)
+        parts = await _start_parts(base, opened, dispatcher, bound, undo)
+        node = Node(base, parts, dispatcher, server, bound, http)
+        await _serve_metadata(node)
         await server.serve()
-        node.register_metrics()
         undo.pop_all()
     node.begin_periodic_work()
+    node.say_started()
     return node
+
+
+async def restart_parts(node: Node, exchange: Callable[[], None], undo_exchange: Callable[[], None]) -> None:
+    """Stop all parts above the network, let `exchange` replace the contents of the folders, and start them anew.
+
+    Connections stay, and their requests wait. What clients know of leader epochs and producer ids stays behind what
+    comes. If anything fails, `undo_exchange` is called, the parts are started on what was there before, and the error
+    is raised. Both functions block. The node must be alone in its cluster.
+    """
+    base, workers = node.base, node.base.seams.workers
+    former = node.cluster.cache.image
+    node.server.hold()
+    try:
+        await node.stop_parts()
+        try:
+            await workers.call(exchange)
+            await _restart(node, former)
+        except BaseException:
+            await workers.call(undo_exchange)
+            await _restart(node, former)
+            raise
+    except BaseException as error:
+        if node.state.not_ready is not None:
+            base.state.cannot_go_on(f"the node could not be started again: {error}")
+        raise
+    finally:
+        node.server.resume()
+
+
+async def _restart(node: Node, former: MetadataImage) -> None:
+    base = node.base
+    async with AsyncExitStack() as undo:
+        dirs = _lock_folders(base, undo, node.parts.dirs)
+        opened = await _open_parts(base, dirs, undo, serves_others=False)
+        opened.metadata.rise_above(former)
+        parts = await _start_parts(base, opened, node.dispatcher, node.bound, undo)
+        node.take(parts)
+        node.dispatcher.use(opened.new_request, opened.limits.throttling)
+        node.server.use(opened.limits.connection_rates)
+        await _serve_metadata(node)
+        undo.pop_all()
+    node.begin_periodic_work()
+
+
+async def _serve_metadata(node: Node) -> None:
+    """Let everything follow the metadata, from here on."""
+    node.follow_metadata()
+    await node.metadata.enter()
+    topics = parse_start_topics(node.base.current.config.string("odradek.create.topics"))
+    await node.cluster.auto_topics.create_at_start(topics)
+    node.register_metrics()
 
 
 def _base(config: BrokerConfig, seams: Seams) -> Base:
     clock = seams.clock
-    shortages = Shortages(clock.monotonic_ms)
+    wheel = TimingWheel(clock)
+    shortages = Shortages(clock.machine.monotonic_ms)
     return Base(
         config.node_id,
         seams,
         CurrentConfig(config),
         Metrics(),
-        TimingWheel(clock),
+        wheel,
+        wheel if clock.machine is clock else TimingWheel(clock.machine),
         LogServices(seams.fs, clock, seams.workers, seams.random, shortages),
         NodeState(),
     )
 
 
-def _lock_folders(base: Base, undo: AsyncExitStack) -> LogDirs:
+def _lock_folders(base: Base, undo: AsyncExitStack, held: LogDirs | None = None) -> LogDirs:
     config = base.current.config
+    paths = list(config.log_dirs)
     dirs = LogDirs.open(
         base.seams.fs,
-        list(config.log_dirs),
+        paths,
         node_id=base.node_id,
         new_id=base.new_id,
         now_ms=base.seams.clock.wall_ms(),
         cluster_id=config.optional_string("odradek.cluster.id"),
         unknown_cluster=NO_CLUSTER_ID if config.is_in_cluster else None,
+        held=held,
+        once_locked=(lambda: None) if held else partial(_settle_folders, base, paths),
     )
     undo.callback(dirs.unlock)
     return dirs
+
+
+def _settle_folders(base: Base, paths: list[str]) -> None:
+    """Undo a restore that was interrupted; fill folders that are new with `odradek.snapshot`. Raises LogDirError."""
+    config, fs = base.current.config, base.seams.fs
+    exchange = Exchange(fs, paths)
+    exchange.undo_unfinished()
+    snapshot = config.optional_string("odradek.snapshot")
+    if snapshot is None or any(fs.exists(f"{path}/{meta_properties.FILE_NAME}") for path in paths):
+        return
+    try:
+        cluster_id = config.optional_string("odradek.cluster.id")
+        manifest = usable(fs, os.path.abspath(snapshot), base.node_id, len(paths), cluster_id)
+    except SnapshotError as error:
+        raise LogDirError(f"odradek.snapshot: {error}") from error
+    exchange.prepare(os.path.abspath(snapshot), manifest)
+    exchange.swap()
+    exchange.confirm()
+    exchange.discard()
 
 
 async def _bind_http(base: Base, undo: AsyncExitStack) -> HttpServer | None:
@@ -144,6 +209,51 @@ class _Limits:
 
     throttling: Throttling
     connection_rates: ConnectionRates
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """The parts above the network that have read what is on disk, and serve nobody yet."""
+
+    dirs: LogDirs
+    metadata: NodeMetadata
+    limits: _Limits
+    services: Services
+    new_request: NewRequest
+    service: ControllerService | None
+
+
+async def _open_parts(base: Base, dirs: LogDirs, undo: AsyncExitStack, *, serves_others: bool) -> _Opened:
+    base.metrics.forget_parts()
+    metadata = await open_metadata(base, dirs, undo)
+    limits = _open_limits(base, metadata.cache)
+    replicas = await _open_replicas(base, dirs, metadata, undo, serves_others=serves_others)
+    service = _controller_service(base, dirs, metadata) if serves_others else None
+    services = _services(base, dirs, metadata, replicas, limits, service)
+    new_request = partial(
+        RequestContext,
+        services.cluster,
+        services.controller,
+        services.replicas,
+        services.coordinators,
+        services.local,
+    )
+    return _Opened(dirs, metadata, limits, services, new_request, service)
+
+
+async def _start_parts(
+    base: Base, opened: _Opened, dispatcher: Dispatcher, bound: Bound, undo: AsyncExitStack
+) -> Parts:
+    """Register the broker, host its partitions, and begin to load the coordinators."""
+    await opened.metadata.join(joining(base, opened.dirs, bound.advertised, bound.controllers))
+    # At the first start the registration has set what holds for the cluster.
+    dynamic = opened.metadata.cache.broker_configs(base.node_id)
+    base.current.config = base.current.config.with_dynamic(*dynamic)
+    if opened.service is not None:
+        _begin_service(opened.service, dispatcher, bound)
+    await opened.services.replicas.start()
+    hanging = _start_coordinators(opened.services, undo)
+    return Parts(opened.dirs, opened.services, opened.metadata, opened.limits.connection_rates, hanging)
 
 
 def _open_limits(base: Base, cache: MetadataCache) -> _Limits:
@@ -185,15 +295,14 @@ async def _open_replicas(
         cache,
         logs,
         lambda configs: log_config(current.config, configs),
-        base.wheel,
+        base.request_wheel,
         base.new_id,
         base.metrics.topic_deleted,
         cluster_access(base, metadata, serves_others=serves_others),
     )
     base.state.replicas = replicas
-    base.state.folder_checks = FolderChecks(
-        logs, [] if metadata.log is None else [metadata.log.log], process.require_spare_descriptor
-    )
+    own = [] if metadata.log is None else [metadata.log.log]
+    base.state.folder_checks = FolderChecks(logs, own, process.require_spare_descriptor)
     return replicas
 
 
@@ -202,7 +311,8 @@ def _controller_service(base: Base, dirs: LogDirs, metadata: NodeMetadata) -> Co
     if not isinstance(metadata, StandaloneMetadata):
         return None
     session_timeout_ms = base.current.config.integer("broker.session.timeout.ms")
-    return ControllerService(metadata.controller, metadata.log, base.seams.clock, dirs.cluster_id, session_timeout_ms)
+    clock = base.seams.clock.machine
+    return ControllerService(metadata.controller, metadata.log, clock, dirs.cluster_id, session_timeout_ms)
 
 
 def _begin_service(service: ControllerService, dispatcher: Dispatcher, bound: Bound) -> None:
@@ -235,8 +345,8 @@ def _services(
         seams.random,
         base.metrics,
         limits.throttling,
-        FetchSessionCache(slots, seams.clock.monotonic_ms, seams.random),
-        ClientTelemetry(cache, base.metrics, seams.clock, config.integer("telemetry.max.bytes")),
+        FetchSessionCache(slots, seams.clock.machine.monotonic_ms, seams.random),
+        ClientTelemetry(cache, base.metrics, seams.clock.machine, config.integer("telemetry.max.bytes")),
     )
     return Services(
         Cluster(dirs.cluster_id, cache, metadata.log, auto_topics, service),
@@ -259,18 +369,12 @@ async def _bind(server: Server, listeners: Listeners, undo: AsyncExitStack) -> B
     )
 
 
-async def _join(base: Base, dirs: LogDirs, metadata: NodeMetadata, bound: Bound) -> None:
-    await metadata.join(joining(base, dirs, bound.advertised, bound.controllers))
-    # At the first start the registration has set what holds for the cluster.
-    base.current.config = base.current.config.with_dynamic(*metadata.cache.broker_configs(base.node_id))
-
-
 def _start_coordinators(services: Services, undo: AsyncExitStack) -> HangingTransactions:
     groups, transactions = services.coordinators.groups, services.coordinators.transactions
     for coordinator in (groups, transactions):
         undo.callback(coordinator.stop)
         coordinator.start()
-    hanging = HangingTransactions(transactions, groups.runtime, services.replicas, services.local.clock)
+    hanging = HangingTransactions(transactions, groups.runtime, services.replicas, services.local.clock.machine)
     undo.callback(hanging.stop)
     if not services.local.config.is_in_cluster and services.cluster.controller_service is None:
         # In a cluster, transactions of other nodes' coordinators are not known here.

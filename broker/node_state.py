@@ -28,7 +28,10 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Seams:
-    """The outside world as a node sees it; tests pass their own."""
+    """The outside world as a node sees it; tests pass their own.
+
+    `clock` is the time of Kafka's rules, which the test kit may move; `clock.machine` nobody moves.
+    """
 
     clock: Clock
     fs: FileSystem
@@ -78,13 +81,17 @@ class NodeState:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What every part of a node is made with."""
+    """What every part of a node is made with.
+
+    `wheel` has what is due by Kafka's rules, `request_wheel` waits of connections and requests, in the machine's time.
+    """
 
     node_id: int
     seams: Seams
     current: CurrentConfig
     metrics: Metrics
     wheel: TimingWheel
+    request_wheel: TimingWheel
     log_services: LogServices
     state: NodeState
 

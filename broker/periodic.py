@@ -41,7 +41,8 @@ class Periodic:
             self._running.discard(task)
             self.every(pause_ms, name, job)
 
-        self._timers[name] = self._clock.call_later(pause_ms if first_ms is None else first_ms, begin)
+        delay_ms = self._clock.pause_ms(pause_ms) if first_ms is None else first_ms
+        self._timers[name] = self._clock.call_later(delay_ms, begin)
 
     async def _once(self, name: str, job: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -51,6 +52,11 @@ class Periodic:
                 logger.error("periodic job failed", job=name, error=str(error))
             else:
                 logger.exception("periodic job failed", job=name)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a job is running."""
+        return bool(self._running)
 
     async def stop(self) -> None:
         """Start no further job and wait for those that run."""

@@ -41,6 +41,9 @@ class RequestContext:
             image = self._image = self.cluster.cache.image
         return image
 
+    def note_appended(self) -> None:
+        """Say that all which the request writes is in the logs, if its handler does not do that at once."""
+
     @property
     def raw(self) -> Any:
         """The request in kio's class of `version`, for fields that the newest version no longer has."""

@@ -52,19 +52,22 @@ def leave(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Iterato
     return updates(rules, _places(image, lambda partition: broker_id in partition.isr), removed=[broker_id])
 
 
-def crashed(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Iterator[Any]:
+def crashed(image: MetadataImage, schema: ConfigSchema, broker_id: int, *, keeps_alone: bool = False) -> Iterator[Any]:
     """The broker may have lost records: it leaves every ISR, and is eligible nowhere (KIP-966).
 
-    Deviation: the only replica of a partition stays eligible, since no other can have more.
+    With `keeps_alone` it stays eligible where it is the only replica: no other can have more.
     """
 
     def is_affected(partition: PartitionRegistration) -> bool:
-        return broker_id in partition.isr or (broker_id in partition.elr and len(partition.replicas) > 1)
+        return broker_id in partition.isr or (broker_id in partition.elr and not keeps(partition))
+
+    def keeps(partition: PartitionRegistration) -> bool:
+        return keeps_alone and len(partition.replicas) == 1
 
     rules = ReplicaRules(image, schema, going=[broker_id])
     for topic, index in _places(image, is_affected):
-        is_alone = len(topic.partitions[index].replicas) == 1
-        yield from updates(rules, [(topic, index)], removed=[broker_id], unclean=() if is_alone else [broker_id])
+        unclean = () if keeps(topic.partitions[index]) else (broker_id,)
+        yield from updates(rules, [(topic, index)], removed=[broker_id], unclean=unclean)
 
 
 def unregister(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> list[Any]:

@@ -63,10 +63,13 @@ def bootstrap(image: MetadataImage, min_insync_replicas: int) -> Decision[None]:
 
 
 def resign(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Decision[None]:
-    """A broker that was not shut down cleanly leads nothing, until it is registered again."""
+    """A broker that was not shut down cleanly leads nothing, until it is registered again.
+
+    Deviation: where it is the only replica it is elected without a recovery, since no other can have more.
+    """
     former = image.cluster.brokers.get(broker_id)
     is_clean = former is None or former.fenced
-    return Decision([] if is_clean else list(broker_changes.crashed(image, schema, broker_id)), None)
+    return Decision([] if is_clean else list(broker_changes.crashed(image, schema, broker_id, keeps_alone=True)), None)
 
 
 def register(image: MetadataImage, new: Registration, next_offset: int) -> Decision[int]:

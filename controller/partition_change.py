@@ -84,12 +84,12 @@ class PartitionChange:
     # -- steps of `record`
 
     def _complete_reassignment(self) -> None:
-        """End a reassignment if all replicas of its target are in sync."""
+        """End a reassignment if all that it adds are in sync, and one at least that stays."""
         if not (self.removing or self.adding):
             return
         isr = tuple(node_id for node_id in self.isr if node_id not in self.removing)
         replicas = tuple(node_id for node_id in self.replicas if node_id not in self.removing)
-        if isr and replicas and set(replicas) <= set(isr):
+        if isr and replicas and set(self.adding) <= set(isr):
             self.isr, self.replicas, self.removing, self.adding = isr, replicas, (), ()
 
     def _find_eligible(self) -> None:
@@ -113,8 +113,7 @@ class PartitionChange:
             return {"leader": leader}
         self._elr = ()
         changed: dict[str, Any] = {"leader": leader, "isr": (leader,)}
-        # There is nothing to recover of a partition's only replica: no other can have had more.
-        if self.partition.leader_recovery_state != RECOVERING and len(self.replicas) > 1:
+        if self.partition.leader_recovery_state != RECOVERING:
             changed["leader_recovery_state"] = RECOVERING
         return changed
 
@@ -150,12 +149,12 @@ class PartitionChange:
             changed["eligible_leader_replicas"] = elr
 
     def _add_last_known_leader(self, changed: dict[str, Any]) -> None:
-        """Remember who led when the ISR became empty, until there is a leader again."""
+        """Remember who led last, until there is a leader again."""
         if not self._rules.elr_enabled:
             return
         before, known = self.partition.leader, self.partition.last_known_elr
         leader = changed.get("leader", LEADER_UNCHANGED)
-        if changed.get("isr") == () and before != NO_LEADER and known != (before,):
+        if leader == NO_LEADER and known != (before,):
             changed["last_known_elr"] = (before,)
         elif known and (leader >= 0 or NO_LEADER not in (before, leader)):
             changed["last_known_elr"] = ()

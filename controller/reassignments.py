@@ -84,9 +84,9 @@ def _change(rules: ReplicaRules, name: str, wanted: ReassignablePartition, may_c
     if wanted.replicas is None:
         _cancel(rules, topic, change)
         return change.record()
+    check_replicas(rules.image.cluster, wanted.replicas)
     if not may_change_factor:
         _require_same_factor(partition, wanted.replicas)
-    check_replicas(rules.image.cluster, wanted.replicas)
     _begin(change, wanted.replicas)
     return change.record()
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
+from odradek.clock import Clock
 from odradek.control import ControlError, ControlUnavailableError, WaitTimeoutError
 from odradek.controls import RemoteBroker
+from odradek.explanation import Explanation, Finding
+from odradek.faults import Crash, Fault
 from odradek.groups import Group, Lag, Member
 from odradek.journal import Journal, JournalEntry
 from odradek.process import Broker, BrokerStartError
+from odradek.record import Record
+from odradek.snapshot import Snapshot
+from odradek.topic import Topic
 from odradek.transactions import Transaction
 
 __version__ = version("odradek")
@@ -16,14 +22,22 @@ __version__ = version("odradek")
 __all__ = [
     "Broker",
     "BrokerStartError",
+    "Clock",
     "ControlError",
     "ControlUnavailableError",
+    "Crash",
+    "Explanation",
+    "Fault",
+    "Finding",
     "Group",
     "Journal",
     "JournalEntry",
     "Lag",
     "Member",
+    "Record",
     "RemoteBroker",
+    "Snapshot",
+    "Topic",
     "Transaction",
     "WaitTimeoutError",
     "__version__",

@@ -11,10 +11,12 @@ usage: odradek serve [--profile dev|test|kafka] [--config FILE] [--set KEY=VALUE
        odradek log dump|verify|repair ...                   inspect or repair the files of a log
        odradek format --cluster-id ID ...                   format the folders of log.dirs, as kafka-storage does
        odradek metadata dump PATH...                        print the records of a metadata log or snapshot
+       odradek explain --group G [--control URL]            why a consumer gets nothing, of a running broker
+       odradek snapshot save|load PATH --control URL        keep the state of a running broker, or go back to it
        odradek --version
 """
 
-COMMANDS = ("serve", "log", "format", "metadata", "--version", "--help")
+COMMANDS = ("serve", "log", "format", "metadata", "explain", "snapshot", "--version", "--help")
 ALIASES = {"start": "serve", "run": "serve", "server": "serve", "broker": "serve", "logs": "log"}
 TOOLS = {
     "topics": "kafka-topics",
@@ -46,6 +48,14 @@ def main() -> int:
                 sys.stderr.write(f"Error: {error}\n")
                 return 1
             os.execve(program[0], program, location.environment(dict(os.environ)))
+        case ["explain", *arguments]:
+            from odradek import explain_command
+
+            return explain_command.main(arguments)
+        case ["snapshot", *arguments]:
+            from odradek import snapshot_command
+
+            return snapshot_command.main(arguments)
         case []:
             sys.stderr.write(USAGE)
         case [wrong, *_]:

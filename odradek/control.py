@@ -51,16 +51,16 @@ class ControlClient:
         self._idle: list[http.client.HTTPConnection] = []
         self._lock = threading.Lock()
 
-    def get(self, path: str, **query: Any) -> Any:
+    def get(self, path: str, /, **query: Any) -> Any:
         """Ask for `/control` + `path`. A value None is left out, a list becomes text with commas."""
         texts = {key: _as_text(value) for key, value in query.items() if value is not None}
         return self._send("GET", f"{path}?{urllib.parse.urlencode(texts)}" if texts else path, None, query)
 
-    def post(self, path: str, **body: Any) -> Any:
+    def post(self, path: str, /, **body: Any) -> Any:
         """Have something done. A value None is left out."""
         return self._send("POST", path, body, body)
 
-    def delete(self, path: str, **query: Any) -> Any:
+    def delete(self, path: str, /, **query: Any) -> Any:
         """Remove something."""
         texts = {key: _as_text(value) for key, value in query.items() if value is not None}
         return self._send("DELETE", f"{path}?{urllib.parse.urlencode(texts)}" if texts else path, None, query)

@@ -2,26 +2,66 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from odradek import journal
+from odradek import exactly_once, journal, report
+from odradek.client_config import client_config
+from odradek.clock import Clock
 from odradek.control import ControlClient
+from odradek.explanation import Explanation
+from odradek.faults import FaultControls
 from odradek.groups import Group
+from odradek.record import Record
+from odradek.snapshot import Snapshot, path_of
+from odradek.topic import DEFAULT_TIMEOUT, Topic
 from odradek.transactions import Transaction
 
+Mark = dict[str, list[str]]
+"""What there was at some time: the ids of topics, groups, transactional ids."""
 
-class Controls:
+
+class Controls(FaultControls):
     """The controls of one broker."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port` for a client's bootstrap servers."""
+        raise NotImplementedError
 
     @property
     def control(self) -> ControlClient:
         """The client of its control interface. Raises RuntimeError if the broker has none."""
         raise NotImplementedError
 
+    @property
+    def clock(self) -> Clock:
+        """The broker's time: `advance`, `freeze`, `resume`, `set`, `now`."""
+        return Clock(self)
+
     def status(self) -> dict[str, Any]:
         """The broker's identity, listeners and health."""
         found: dict[str, Any] = self.control.get("/status")
         return found
+
+    def client_config(self, kind: str, **more: Any) -> dict[str, Any]:
+        """The configuration of a client: of "aiokafka", "confluent", "kafka-python" or "java"; `more` is added."""
+        return client_config(self.bootstrap_servers, kind, **more)
+
+    def mark(self) -> Mark:
+        """What topics, groups and transactional ids there are now, for `reset`."""
+        found: Mark = self.control.get("/mark")["mark"]
+        return found
+
+    def reset(self, mark: Mark | None = None) -> dict[str, list[str]]:
+        """Delete all topics, groups and transactional ids but those of the mark; remove faults, and reset the clock.
+
+        Whoever still uses them: clients need not be closed before. Returns what was deleted.
+        """
+        deleted: dict[str, list[str]] = self.control.post("/reset", mark=mark)
+        return deleted
 
     def group(self, group_id: str) -> Group:
         """A consumer group, whether it exists or not."""
@@ -51,14 +91,101 @@ class Controls:
         answer = self.control.get("/journal", since=since, limit=limit, client_id=client_id, api=api)
         return journal.read(answer)
 
+    def explain(
+        self, *, group: str | None = None, topic: str | None = None, transactional_id: str | None = None
+    ) -> Explanation:
+        """Why a consumer gets nothing, and what to do: of one group, topic or transactional id. Print it."""
+        found = self.control.get("/explain", group=group, topic=topic, transactional_id=transactional_id)
+        return Explanation(found)
+
+    def report(self, *, since: int | None = None) -> str:
+        """Topics, groups, open transactions, last requests and warnings, as a text; `since` a mark of the journal."""
+        return report.text(self.control.get("/report", since=since, limit=report.ENTRIES))
+
+    # -- topics and records
+
+    def topic(self, name: str, partitions: int | None = None, configs: Mapping[str, object] | None = None) -> Topic:
+        """A topic, created unless it exists; `configs` as `{"cleanup.policy": "compact"}`.
+
+        Raises ControlError if it exists with another number of partitions or other configurations.
+        """
+        answer = self.control.post("/topics", topic=name, partitions=partitions, configs=configs)
+        return Topic(lambda: self.control, name, answer["partitions"])
+
+    def topics(self, internal: bool = False) -> dict[str, Topic]:
+        """All topics by name; with `internal`, also those of coordinators."""
+        found = self.control.get("/topics")["topics"]
+        return {
+            one["topic"]: Topic(lambda: self.control, one["topic"], one["partitions"])
+            for one in found
+            if internal or not one["internal"]
+        }
+
+    def assert_exactly_once(
+        self,
+        source: Topic | str,
+        sink: Topic | str,
+        key: str | Callable[[Record], Hashable] = "key",
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> None:
+        """Assert that each record of `source` led to exactly one committed record of `sink`, and nothing else did.
+
+        `key` says what belongs together: "key", "value", a field of JSON ("value.order.id"), "headers.NAME", or a
+        function of a Record. Records that are missing may still come for `timeout` seconds. The AssertionError names
+        what is missing, doubled, or from nowhere.
+        """
+        if isinstance(key, str):
+            self.control.post("/exactly-once", source=str(source), sink=str(sink), key=key, timeout=timeout)
+        else:
+            topics = (self._existing(source), self._existing(sink))
+            exactly_once.require(*topics, key, timeout)
+
+    async def assert_exactly_once_async(
+        self,
+        source: Topic | str,
+        sink: Topic | str,
+        key: str | Callable[[Record], Hashable] = "key",
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> None:
+        """The same as `assert_exactly_once`, without stopping the event loop."""
+        await asyncio.to_thread(self.assert_exactly_once, source, sink, key, timeout)
+
+    # -- snapshots
+
+    def snapshot(self, path: str | os.PathLike[str] | None = None) -> Snapshot:
+        """Take a snapshot of the whole state at one moment, while clients are connected.
+
+        `path` is a new folder where the broker runs; by default one that goes with the broker.
+        """
+        chosen = self._snapshot_folder() if path is None else path_of(path)
+        return Snapshot.of(self.control.post("/snapshots", path=chosen), lambda: self.control)
+
+    def restore(self, snapshot: Snapshot | str | os.PathLike[str]) -> None:
+        """Go back to a snapshot. Clients stay connected; what they wait for is answered with errors to be retried.
+
+        All that has happened since is gone: topics, records, offsets, and the sequence numbers of producers.
+        """
+        self.control.post("/snapshots/restore", path=path_of(snapshot))
+
+    def _snapshot_folder(self) -> str | None:
+        """Where a snapshot goes if nobody says; None lets the broker choose."""
+        return None
+
+    def _existing(self, topic: Topic | str) -> Topic:
+        return topic if isinstance(topic, Topic) else Topic(lambda: self.control, topic, 0)
+
 
 class RemoteBroker(Controls):
     """A broker that runs elsewhere, in a container, say: its clients' address, and its control interface."""
 
     def __init__(self, bootstrap_servers: str, control_url: str, *, token: str | None = None) -> None:
         """`control_url` is `http://host:port`."""
-        self.bootstrap_servers = bootstrap_servers
+        self._bootstrap_servers = bootstrap_servers
         self._control = ControlClient(control_url, token)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self._bootstrap_servers
 
     @property
     def control(self) -> ControlClient:

@@ -92,5 +92,5 @@ def _pairs(values: Mapping[str, Any]) -> Iterator[str]:
             else:
                 for one in value:
                     yield from _pairs(one)
-        elif value not in (None, "", "NONE") and name != "throttle_time":
+        elif value not in (None, "", "NONE") and name != "throttle_time" and not name.endswith("_base64"):
             yield f"{name}={value}"

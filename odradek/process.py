@@ -8,8 +8,10 @@ import json
 import os
 import selectors
 import shutil
+import signal
 import subprocess
 import time
+import uuid
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +21,7 @@ from typing import Self
 from odradek import location, workplace
 from odradek.control import ControlClient
 from odradek.controls import Controls
+from odradek.snapshot import MANIFEST, Snapshot, path_of
 
 LOG_LINES_SHOWN = 30
 SETTINGS_IN_ENVIRONMENT = ("KAFKA_", "ODRADEK_", "CLUSTER_ID")
@@ -57,24 +60,27 @@ class Broker(Controls):
         *,
         profile: str = "test",
         data_dir: str | os.PathLike[str] | None = None,
+        snapshot: Snapshot | str | os.PathLike[str] | None = None,
         python: str | os.PathLike[str] | None = None,
         start_timeout: float = 30.0,
         stop_timeout: float = 15.0,
     ) -> None:
         """Times are seconds. Nothing is started yet.
 
-        Raises ValueError for an unknown profile, and for a folder that `log.dirs` cannot name.
+        Raises ValueError for an unknown profile, for a folder that `log.dirs` cannot name, for a snapshot that is none,
+        and for one with a `data_dir` that has data already.
 
+        With `snapshot` the broker begins with what that has, which may be another broker's.
         `python` is the interpreter of another environment that has odradek: its broker is run, so that the broker's
         dependencies need not fit those of this process.
         """
-        if profile not in PROFILES:
-            raise ValueError(f"profile = {profile!r}: expected one of {', '.join(PROFILES)}")
+        require_profile(profile)
         self._workplace = workplace.make()
         self._remove_workplace = weakref.finalize(self, workplace.remove, self._workplace, os.getpid())
         self.data_dir = Path(data_dir).absolute() if data_dir is not None else self._workplace / "data"
         self.log_path = self._workplace / "broker.log"
         defaults = {**FOR_TESTS, "odradek.profile": profile, "log.dirs": str(self.data_dir)}
+        defaults |= _first_state(snapshot, self.data_dir)
         self._settings = defaults | {key: str(value) for key, value in (settings or {}).items()}
         if self._settings["log.dirs"] == str(self.data_dir) and [str(self.data_dir)] != _as_list(str(self.data_dir)):
             raise ValueError(f"{str(self.data_dir)!r}: log.dirs has commas between folders, and no space around them")
@@ -82,6 +88,7 @@ class Broker(Controls):
         self._start_timeout = start_timeout
         self._stop_timeout = stop_timeout
         self._child: subprocess.Popen[bytes] | None = None
+        self._end_expected = False
         self._closed = False
         self._listeners: dict[str, str] = {}
         self._http_port: int | None = None
@@ -110,10 +117,30 @@ class Broker(Controls):
             raise RuntimeError("the broker has no control interface: it was never started, or odradek.control is empty")
         return self._control
 
+    def _snapshot_folder(self) -> str | None:
+        return str(self._workplace / "snapshots" / uuid.uuid4().hex)
+
     @property
     def running(self) -> bool:
         child = self._child
         return child is not None and child.poll() is None
+
+    def _has_ended(self) -> bool:
+        return not self.running
+
+    @property
+    def died(self) -> bool:
+        """Whether it ended though nobody asked it to, and was not started again."""
+        child = self._child
+        return child is not None and not self._end_expected and child.poll() is not None
+
+    def _expect_end(self) -> None:
+        self._end_expected = True
+
+    def last_words(self) -> str:
+        """How a broker that is not running ended, and the end of its log."""
+        status = None if self._child is None else self._child.poll()
+        return f"the broker at {self.bootstrap_servers} died, {_ending(status)}; its log ends with\n{self._log_end()}"
 
     @property
     def pid(self) -> int:
@@ -133,6 +160,7 @@ class Broker(Controls):
             raise RuntimeError("the broker is running already")
         self._check_open()
         self._discard()
+        self._end_expected = False
         self.data_dir.mkdir(parents=True, exist_ok=True)
         read_end, write_end = os.pipe()
         try:
@@ -188,6 +216,17 @@ class Broker(Controls):
         """Start again with the same data and port; stop first if it is running."""
         if self.running:
             self.stop()
+        return self.start()
+
+    def start_anew(self) -> Self:
+        """Start again with nothing in its folder, on the same port; kill it first if it is running.
+
+        Raises RuntimeError for a `data_dir` that was given.
+        """
+        if self.data_dir != self._workplace / "data":
+            raise RuntimeError(f"{self.data_dir} was given to the broker, and is not emptied")
+        self._discard()
+        shutil.rmtree(self.data_dir, ignore_errors=True)
         return self.start()
 
     def close(self) -> None:
@@ -278,6 +317,34 @@ class Broker(Controls):
         if child.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 child.stdin.close()
+
+
+def require_profile(profile: str) -> None:
+    """Raises ValueError for an unknown one."""
+    if profile not in PROFILES:
+        raise ValueError(f"profile = {profile!r}: expected one of {', '.join(PROFILES)}")
+
+
+def _ending(status: int | None) -> str:
+    if status is None:
+        return "killed or stopped"
+    if status < 0:
+        return f"exit status {status} ({signal.Signals(-status).name})"
+    return f"exit status {status}"
+
+
+def _first_state(snapshot: Snapshot | str | os.PathLike[str] | None, data_dir: Path) -> dict[str, str]:
+    """The setting for what the broker begins with. Raises ValueError."""
+    if snapshot is None:
+        return {}
+    path = path_of(snapshot)
+    if not os.path.exists(os.path.join(path, MANIFEST)):
+        raise ValueError(f"snapshot = {path!r} is no snapshot: it has no {MANIFEST}")
+    if (data_dir / "meta.properties").exists():
+        raise ValueError(
+            f"snapshot = {path!r}: data_dir = {str(data_dir)!r} has data already; restore(...) replaces it"
+        )
+    return {"odradek.snapshot": path}
 
 
 def _as_list(value: str) -> list[str]:

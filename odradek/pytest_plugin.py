@@ -1,32 +1,78 @@
-"""Fixtures for a test suite that needs a Kafka broker; pytest loads them, and starts nothing until one is used."""
+"""The pytest plugin: fixtures for a test suite that needs a Kafka broker. Nothing is started until one is used."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
+from typing import Any
 
 import pytest
 
-from odradek.process import Broker
+from odradek.pytest import marker
+from odradek.pytest.fixtures import (
+    odradek,
+    odradek_bootstrap,
+    odradek_broker,
+    odradek_client_config,
+    odradek_fresh_broker,
+    odradek_topic,
+    odradek_topics,
+)
+from odradek.pytest.options import Options
+from odradek.pytest.pool import POOL
+
+__all__ = [
+    "odradek",
+    "odradek_bootstrap",
+    "odradek_broker",
+    "odradek_client_config",
+    "odradek_fresh_broker",
+    "odradek_topic",
+    "odradek_topics",
+]
+
+pytest_plugins = ["odradek.pytest.report"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addini("odradek_settings", "key=value lines in server.properties names, for odradek_broker", type="linelist")
+    Options.add(parser)
 
 
-@pytest.fixture(scope="session")
-def odradek_broker(pytestconfig: pytest.Config) -> Iterator[Broker]:
-    """One broker for the whole session, on a free port, with a temporary data folder."""
-    settings: dict[str, object] = {}
-    for line in pytestconfig.getini("odradek_settings"):
-        key, separator, value = line.partition("=")
-        if not separator:
-            raise pytest.UsageError(f"odradek_settings: {line!r} is not key=value")
-        settings[key.strip()] = value.strip()
-    with Broker(settings) as broker:
-        yield broker
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", marker.LINE)
+    Options.of(config)  # wrong ones end the run before it begins
 
 
-@pytest.fixture(scope="session")
-def odradek_bootstrap(odradek_broker: Broker) -> str:
-    """`host:port` for a client's bootstrap servers."""
-    return odradek_broker.bootstrap_servers
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if POOL in config.stash:
+        config.stash[POOL].close_all()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A test with the marker uses the fixture, whether it names it or not."""
+    if isinstance(item, pytest.Function) and item.get_closest_marker(marker.NAME) is not None:
+        marker.Wanted.of(item)
+        if "odradek" not in item.fixturenames:
+            item.fixturenames.insert(0, "odradek")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Replace brokers that died, or that the last test ended."""
+    if POOL in item.config.stash:
+        item.config.stash[POOL].renew()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
+    """A test during which a broker died fails, with what that broker said last."""
+    outcome = yield
+    if call.when != "call" or POOL not in item.config.stash:
+        return
+    words = item.config.stash[POOL].words_of_the_dead()
+    if not words:
+        return
+    report: pytest.TestReport = outcome.get_result()
+    if report.failed:
+        report.sections.append(("odradek: the broker died", words))
+    else:
+        report.outcome, report.longrepr = "failed", words

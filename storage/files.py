@@ -25,6 +25,8 @@ _DEVICE_FAILURES = frozenset(
 )
 
 
+_COPY_BYTES = 1 << 20
+
 _FULL_SYNC = getattr(fcntl, "F_FULLFSYNC", None)
 """macOS: fsync leaves the data in the device's own cache, and there is no fdatasync."""
 
@@ -96,6 +98,9 @@ class FileSystem(Protocol):
         """Rename a file; `new` is replaced atomically if it exists."""
 
     def link(self, old: str, new: str) -> None: ...
+
+    def copy_file(self, old: str, new: str, size: int) -> None:
+        """Make a new file with the first `size` bytes of another, and its time; shared blocks where the volume can."""
 
     def unlink(self, path: str) -> None: ...
 
@@ -212,6 +217,17 @@ class OsFileSystem:
     def link(self, old: str, new: str) -> None:
         os.link(old, new)
 
+    def copy_file(self, old: str, new: str, size: int) -> None:
+        with open(old, "rb", buffering=0) as source, open(new, "xb", buffering=0) as target:
+            left = size
+            while left:
+                copied = _copy_some(source.fileno(), target.fileno(), left)
+                if not copied:
+                    raise OSError(errno.EIO, f"{old} has less than {size} bytes")
+                left -= copied
+            times = os.fstat(source.fileno())
+        os.utime(new, ns=(times.st_atime_ns, times.st_mtime_ns))
+
     def unlink(self, path: str) -> None:
         os.unlink(path)
 
@@ -265,6 +281,22 @@ class OsFileSystem:
             os.close(fd)
             raise
         return lambda: os.close(fd)
+
+
+def _copy_some(source: int, target: int, most: int) -> int:
+    """Copy on from where both descriptors are; return how many bytes, 0 at the end."""
+    try:
+        return os.copy_file_range(source, target, most)
+    except AttributeError:  # macOS
+        pass
+    except OSError as error:
+        if error.errno not in (*_NO_NOWAIT_SUPPORT, errno.EXDEV):
+            raise
+    data = os.read(source, min(most, _COPY_BYTES))
+    left = memoryview(data)
+    while left:
+        left = left[os.write(target, left) :]
+    return len(data)
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

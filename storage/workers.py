@@ -27,6 +27,10 @@ class Workers(Protocol):
     async def call(self, work: Callable[[], T]) -> T:
         """The result of `work`, or what it raised."""
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether any work is running, or waits for a thread."""
+
     def lane(self, name: str) -> Workers:
         """The workers of that name, always the same ones; work in one lane never waits for work in another."""
 
@@ -64,7 +68,6 @@ class ThreadWorkers:
 
     @property
     def is_busy(self) -> bool:
-        """Whether any work is running, or waits for a thread."""
         return bool(self._running) or any(lane.is_busy for lane in self._lanes.values())
 
     def lane(self, name: str) -> ThreadWorkers:

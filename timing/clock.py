@@ -35,6 +35,13 @@ class Clock(Protocol):
     async def sleep(self, delay_ms: float) -> None:
         """Return after `delay_ms`."""
 
+    def pause_ms(self, period_ms: float) -> float:
+        """How long what repeats every `period_ms` pauses until it runs again: longer while somebody moves time."""
+
+    @property
+    def machine(self) -> Clock:
+        """The clock that nobody moves or stops: for connections, for pacing work, and for waits of the node itself."""
+
 
 class SystemClock:
     """The machine's clocks, and the timers of one event loop."""
@@ -59,3 +66,10 @@ class SystemClock:
 
     async def sleep(self, delay_ms: float) -> None:
         await asyncio.sleep(math.ceil(delay_ms) / 1000.0)
+
+    def pause_ms(self, period_ms: float) -> float:
+        return period_ms
+
+    @property
+    def machine(self) -> Clock:
+        return self

@@ -91,6 +91,10 @@ class TimingWheel:
     def __len__(self) -> int:
         return self._size
 
+    def now_ms(self) -> float:
+        """The monotonic reading of its clock."""
+        return self._clock.monotonic_ms()
+
     def add(self, delay_ms: float, callback: Callable[[], None]) -> TimerTask:
         """Run `callback` once `delay_ms` have passed (on a later turn of the loop even when zero or negative)."""
         now_ms = self._clock.monotonic_ms()

@@ -134,6 +134,10 @@ class FollowedMetadata:
         if complaints:
             raise MetadataLogError("; ".join(complaints))
 
+    def rise_above(self, former: MetadataImage) -> None:
+        """Raises RuntimeError: a node in a cluster cannot go back without the others."""
+        raise RuntimeError("the metadata of a cluster do not go back with one of its nodes")
+
     async def join(self, joining: Joining) -> None:
         """See `NodeMetadata.join`. Raises RegistrationError, NoControllerError, MetadataLogError."""
         new = joining.registration

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from broker.cluster.publisher import MetadataPublisher
     from controller.brokers import Registration
     from controller.quorum.metadata_log import MetadataLog
+    from metadata.image import MetadataImage
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,9 @@ class NodeMetadata(Protocol):
 
     def folder_state(self, partition: TopicPartition, topic_id: UUID | None, closed_in: int) -> FolderState:
         """Whether a folder of that partition and topic id, if it has one, is a topic's."""
+
+    def rise_above(self, former: MetadataImage) -> None:
+        """Let what `join` writes lie above what clients know of an image that was replaced by an older one."""
 
     async def join(self, joining: Joining) -> None:
         """Register this run of the node; from here on the image knows it."""

@@ -23,7 +23,7 @@ from broker.cluster.controller_port import Controller, OwnController
 from broker.cluster.node_metadata import Joining
 from broker.cluster.publisher import MetadataPublisher
 from broker.peers.errors import PeerUnreachableError
-from controller import alter_partition, assign_replicas, brokers, producer_ids
+from controller import alter_partition, assign_replicas, brokers, producer_ids, restoring
 from controller.brokers import Registration
 from controller.decision import Decision, Surroundings
 from controller.local import LocalController
@@ -84,6 +84,7 @@ class StandaloneMetadata:
         self._read = read
         self._registration: Registration | None = None
         self._min_isr = 1
+        self._former: MetadataImage | None = None
         self._snapshotting: asyncio.Task[None] | None = None
         cache.image = _after(read.image, read.imported)
 
@@ -143,6 +144,13 @@ class StandaloneMetadata:
         topic = self.cache.topic(partition.topic)
         hosted = topic is not None and partition.partition in topic.partitions and topic_id in (topic.id, None)
         return FolderState.HOSTED if hosted else FolderState.STRAY
+
+    def rise_above(self, former: MetadataImage) -> None:
+        """Let leader epochs and producer ids go on from those of `former`, which clients know; call it before `lead`.
+
+        For a node whose folders got the contents of an earlier time.
+        """
+        self._former = former
 
     async def lead(self, registration: Registration, min_insync_replicas: int) -> None:
         """Register and elect this node's broker. Raises MetadataLogError if the log cannot be written."""
@@ -238,6 +246,7 @@ class StandaloneMetadata:
         return (
             lambda image: Decision([] if image.features else first, None),
             lambda image: brokers.bootstrap(image, self._min_isr),
+            lambda image: restoring.rise_above(image, self._former),
             lambda image: brokers.resign(image, schema, registration.broker_id),
             lambda image: brokers.register(image, registration, self.controller.next_offset),
             lambda image: brokers.elect(image, schema, registration),

@@ -15,6 +15,7 @@ from aiohttp import web
 from broker.control import openapi
 from broker.control.endpoint import ControlError, Endpoint
 from broker.control.endpoints import ENDPOINTS
+from broker.control.faults import faults_of
 from broker.node import Node
 from protocol.errors import KafkaError
 
@@ -28,6 +29,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 def make_app(node: Node, token: str | None, endpoints: Iterable[Endpoint] = ENDPOINTS) -> web.Application:
     """The app under `/control/`. With a token, each request must have it: `Authorization: Bearer TOKEN`."""
+    node.faults = node.faults or faults_of(node)
     app = web.Application(client_max_size=LARGEST_BODY_BYTES, middlewares=[_guard(token)])
     endpoints = tuple(endpoints)
     for endpoint in endpoints:
@@ -66,6 +68,11 @@ def _handler(node: Node, endpoint: Endpoint) -> Handler:
             return _error(error)
         except KafkaError as error:
             return _error(ControlError(f"{error.code.name.upper()}: {error}", status=409))
+        except OSError as error:
+            return _error(ControlError(str(error), status=500))
+        except Exception as error:
+            logger.exception("unexpected error in the control interface", path=request.path)
+            return _error(ControlError(f"unexpected error, see the broker's log: {error!r}", status=500))
         return web.json_response(answer if answer is not None else {})
 
     return handle

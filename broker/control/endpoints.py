@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
-from broker.control import groups, journal, status, transactions
+from broker.control import (
+    clock,
+    exactly_once,
+    explain,
+    faults,
+    groups,
+    journal,
+    record_reads,
+    record_writes,
+    report,
+    reset,
+    snapshots,
+    status,
+    topics,
+    transactions,
+)
 from broker.control.endpoint import Endpoint
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *status.ENDPOINTS,
+    *reset.ENDPOINTS,
+    *clock.ENDPOINTS,
+    *faults.ENDPOINTS,
     *groups.ENDPOINTS,
     *transactions.ENDPOINTS,
     *journal.ENDPOINTS,
+    *explain.ENDPOINTS,
+    *report.ENDPOINTS,
+    *topics.ENDPOINTS,
+    *record_writes.ENDPOINTS,
+    *record_reads.ENDPOINTS,
+    *exactly_once.ENDPOINTS,
+    *snapshots.ENDPOINTS,
 )

@@ -88,11 +88,13 @@ async def _wait(node: Node, values: Values) -> dict[str, Any]:
 
 async def _look(node: Node, group_id: str, changes: Changes) -> Seen:
     """See the group. It is enough to listen to the coordinator: without a commit, no lag gets smaller."""
-    changes.follow("groups", node.coordinators.groups.runtime.listen)
-    try:
-        return await _see(node, group_id)
-    except CoordinatorLoadInProgress:
-        return GroupView(group_id), []
+    async with node.changing:  # a snapshot that is restored brings another coordinator
+        runtime = node.coordinators.groups.runtime
+        changes.follow(runtime, runtime.listen)
+        try:
+            return await _see(node, group_id)
+        except CoordinatorLoadInProgress:
+            return GroupView(group_id), []
 
 
 # -- on demand

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import deque
 from typing import Any
 
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.faults.names import API_NAMES, expected, find_api
 from broker.journal.entries import Entry, Exchange
 from broker.journal.journal import Journal
-from broker.journal.rendering import api_name, entry_json, header_of
+from broker.journal.rendering import entry_json, header_of
 from broker.node import Node
-from protocol.api_table import API_TABLE
 
 DEFAULT_LIMIT = 100
 
-_KEYS = {api_name(api): api.key for api in API_TABLE}
 
-
-def _read(node: Node, values: Values) -> dict[str, Any]:
+def read_journal(node: Node, values: Values) -> dict[str, Any]:
+    """The entries that are wanted, and a mark of now. Raises ControlError without a journal."""
     journal = journal_of(node)
     api = values.get("api")
     key = None if api is None else _key(api)
@@ -28,13 +26,11 @@ def _read(node: Node, values: Values) -> dict[str, Any]:
     return {"mark": journal.mark(), "entries": [entry_json(entry) for entry in deque(wanted, maxlen=limit)]}
 
 
-def _key(api: str) -> int:
-    folded = api.replace("_", "").lower()
-    for name, key in _KEYS.items():
-        if name.lower() == folded:
-            return key
-    near = difflib.get_close_matches(api, _KEYS, n=3) or list(_KEYS)
-    raise ControlError(f"api = {api!r}: there is no such API; expected one like {', '.join(near)}", parameter="api")
+def _key(given: str) -> int:
+    api = find_api(given)
+    if api is None:
+        raise ControlError(f"api = {given!r}: {expected(given, API_NAMES.values())}", parameter="api")
+    return api.key
 
 
 def _is_wanted(entry: Entry, key: int | None, client_id: str | None) -> bool:
@@ -61,7 +57,7 @@ ENDPOINTS = (
         "GET",
         "/journal",
         "The last requests with their answers, connections and warnings, in order; `mark` is for `since`.",
-        _read,
+        read_journal,
         (
             Parameter("since", Kind.INTEGER, "a mark of an earlier answer: only what came after it", least=0),
             Parameter("limit", Kind.INTEGER, f"so many at most, the newest (default {DEFAULT_LIMIT})", least=0),

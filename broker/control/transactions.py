@@ -31,15 +31,16 @@ ID = Parameter("transactional_id", Kind.STRING, "the transactional id", required
 async def _list(node: Node, _values: Values) -> dict[str, Any]:
     now_ms = node.local.clock.wall_ms()
     found = await list_transactions(node.coordinators.transactions)
-    return {"transactions": [_json(one, now_ms) for one in found]}
+    return {"transactions": [transaction_json(one, now_ms) for one in found]}
 
 
 async def _get(node: Node, values: Values) -> dict[str, Any]:
     found = await read_transaction(node.coordinators.transactions, values["transactional_id"])
-    return _json(found, node.local.clock.wall_ms())
+    return transaction_json(found, node.local.clock.wall_ms())
 
 
-def _json(found: TransactionView, now_ms: int) -> dict[str, Any]:
+def transaction_json(found: TransactionView, now_ms: int) -> dict[str, Any]:
+    """The transactional id; `open_for` is seconds, None if no transaction is open."""
     return {
         "transactional_id": found.transactional_id,
         "state": found.state,
@@ -60,16 +61,17 @@ async def _wait(node: Node, values: Values) -> dict[str, Any]:
         lambda seen: f"waited {timeout_s:g} s for state {state}: {_described(seen)}",
         timeout_s,
     )
-    return _json(found, node.local.clock.wall_ms())
+    return transaction_json(found, node.local.clock.wall_ms())
 
 
 async def _look(node: Node, transactional_id: str, changes: Changes) -> TransactionView:
-    coordinator = node.coordinators.transactions
-    changes.follow("transactions", coordinator.runtime.listen)
-    try:
-        return await read_transaction(coordinator, transactional_id)
-    except CoordinatorLoadInProgress:
-        return TransactionView(transactional_id)
+    async with node.changing:  # a snapshot that is restored brings another coordinator
+        coordinator = node.coordinators.transactions
+        changes.follow(coordinator.runtime, coordinator.runtime.listen)
+        try:
+            return await read_transaction(coordinator, transactional_id)
+        except CoordinatorLoadInProgress:
+            return TransactionView(transactional_id)
 
 
 def _described(found: TransactionView) -> str:
@@ -83,6 +85,21 @@ def _described(found: TransactionView) -> str:
 # -- on demand
 
 
+async def forget(node: Node, transactional_id: str) -> None:
+    """Abort the open transaction of a transactional id, if there is one, and forget the id."""
+    found = await read_transaction(node.coordinators.transactions, transactional_id)
+    if found.is_ongoing:
+        await _abort(node, {"transactional_id": transactional_id})
+    elif found.is_prepared:
+        await _ended(node, transactional_id, DEFAULT_TIMEOUT_S)
+
+    def forget(state: TransactionCoordinatorShard) -> Outcome[bool]:
+        return state.forget(transactional_id)
+
+    if not await node.coordinators.transactions.write(transactional_id, forget):
+        raise ControlError(f"transactional id {transactional_id} is in use: it began another transaction", status=409)
+
+
 async def _abort(node: Node, values: Values) -> dict[str, Any]:
     """Fence the producer, whose open transaction is aborted for that; answer once it is."""
     name = values["transactional_id"]
@@ -92,14 +109,18 @@ async def _abort(node: Node, values: Values) -> dict[str, Any]:
             f"transactional id {name} is {found.state}: there is no open transaction to abort", status=409
         )
     await _fence_once(node, found)
-    timeout_s = values.get("timeout", DEFAULT_TIMEOUT_S)
-    ended = await wait_until(
-        partial(_look, node, name),
+    ended = await _ended(node, name, values.get("timeout", DEFAULT_TIMEOUT_S))
+    return transaction_json(ended, node.local.clock.wall_ms())
+
+
+async def _ended(node: Node, transactional_id: str, timeout_s: float) -> TransactionView:
+    """The transactional id once the markers of its transaction are written."""
+    return await wait_until(
+        partial(_look, node, transactional_id),
         lambda seen: not seen.is_prepared,
-        lambda seen: f"waited {timeout_s:g} s for the end of the aborted transaction: {_described(seen)}",
+        lambda seen: f"waited {timeout_s:g} s for the end of the transaction: {_described(seen)}",
         timeout_s,
     )
-    return _json(ended, node.local.clock.wall_ms())
 
 
 async def _fence(node: Node, values: Values) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class Changes:
         self._ends: dict[Hashable, Callable[[], None]] = {}
 
     def follow(self, source: Hashable, listen: Listen) -> None:
-        """Look again whenever the source changes; `source` is its name here."""
+        """Look again whenever the source changes, to which `listen` listens."""
         if source not in self._ends:
             self._ends[source] = listen(self._happened.set)
 

@@ -74,7 +74,7 @@ class PartitionCoordinatorLog:
                 if log.is_offline:
                     raise
                 logger.warning("coordinator waits to be loaded", partition=log.name, error=str(error))
-            await self._clock.sleep(DESCRIPTORS_RETRY_MS)
+            await self._clock.machine.sleep(DESCRIPTORS_RETRY_MS)
 
 
 def _whole_batches(data: memoryview, offset: int) -> tuple[int, int]:

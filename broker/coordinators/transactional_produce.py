@@ -209,7 +209,7 @@ class _Admission:
         Meanwhile time has passed: an append may be made only if the transaction is still open. This also holds for
         `unasked`, the appends whose transaction was open in their own log when the others were asked about.
         """
-        config, clock = self._local.config, self._local.clock
+        config, clock = self._local.config, self._local.clock.machine
         deadline_ms = clock.monotonic_ms() + config.integer("add.partitions.to.txn.retry.backoff.max.ms")
         while True:
             try:

@@ -66,7 +66,7 @@ async def _linger(ctx: RequestContext, answer: ConsumerHeartbeatAnswer) -> Answe
     Kafka gathers records for so long before it writes them, whatever they are. librdkafka relies on it here: a consumer
     that changes its subscription many times at once otherwise stops (2.15).
     """
-    await ctx.local.clock.sleep(ctx.local.config.integer("group.coordinator.append.linger.ms"))
+    await ctx.local.clock.machine.sleep(ctx.local.config.integer("group.coordinator.append.linger.ms"))
     return _response(answer)
 
 

@@ -8,6 +8,7 @@ Deviation: the new log start offsets are on disk before the answer; Kafka writes
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,9 @@ from kio.schema.delete_records.v2.response import (
 )
 from kio.schema.errors import ErrorCode
 
+from broker.replicas import records_delete
 from broker.replicas.partition import Role
-from broker.replicas.records_delete import DelayedDelete, Deletion, delete_records
+from broker.replicas.records_delete import DelayedDelete, Deletion
 from broker.request_context import RequestContext
 from metadata.topic_names import INTERNAL_TOPICS
 from protocol.durations import MILLISECOND, ZERO
@@ -29,6 +31,7 @@ from protocol.topic_partition import PartitionKey, TopicPartition, by_topic
 
 if TYPE_CHECKING:
     from broker.replicas.partition import Partition
+    from broker.replicas.replica_manager import ReplicaManager
 
 INVALID_LOW_WATERMARK = -1
 
@@ -38,25 +41,35 @@ async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRe
     wanted = {
         (topic.name, asked.partition_index): asked.offset for topic in request.topics for asked in topic.partitions
     }
+    return _response(await delete_records(ctx.replicas, wanted, request.timeout // MILLISECOND))
+
+
+async def delete_records(
+    replicas: ReplicaManager, wanted: Mapping[PartitionKey, int], timeout_ms: int = 0
+) -> dict[PartitionKey, DeleteRecordsPartitionResult]:
+    """Raise the starts of these partitions to these offsets (-1: the high watermark).
+
+    Followers have `timeout_ms` to do the same.
+    """
     results: dict[PartitionKey, DeleteRecordsPartitionResult] = {}
     moved: list[Partition] = []
     deletions: list[Deletion] = []
     for (name, index), offset in wanted.items():
         try:
-            partition = _partition(ctx, name, index)
-            deletions.append(Deletion(partition, delete_records(partition, offset)))
+            partition = _partition(replicas, name, index)
+            deletions.append(Deletion(partition, records_delete.delete_records(partition, offset)))
         except KafkaError as error:
             results[name, index] = _failed(index, error)
             continue
         moved.append(partition)
         results[name, index] = _deleted(partition)
     if moved:
-        await _make_durable(ctx, moved, results)
+        await _make_durable(replicas, moved, results)
     waiting = [one for one in deletions if not one.is_done]
     if waiting:
-        await _wait_for_followers(ctx, waiting, request.timeout // MILLISECOND)
+        await _wait_for_followers(replicas, waiting, timeout_ms)
         results |= {one.partition.key: _after_wait(one) for one in waiting}
-    return _response(results)
+    return results
 
 
 def _deleted(partition: Partition) -> DeleteRecordsPartitionResult:
@@ -65,11 +78,11 @@ def _deleted(partition: Partition) -> DeleteRecordsPartitionResult:
     )
 
 
-async def _wait_for_followers(ctx: RequestContext, deletions: list[Deletion], timeout_ms: int) -> None:
+async def _wait_for_followers(replicas: ReplicaManager, deletions: list[Deletion], timeout_ms: int) -> None:
     ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     operation = DelayedDelete(deletions, ready)
     keys = [one.partition.key for one in deletions]
-    ctx.replicas.delete_purgatory.try_complete_else_watch(operation, keys, max(timeout_ms, 0))
+    replicas.delete_purgatory.try_complete_else_watch(operation, keys, max(timeout_ms, 0))
     try:
         await ready
     finally:
@@ -83,15 +96,15 @@ def _after_wait(deletion: Deletion) -> DeleteRecordsPartitionResult:
     return _failed(partition.index, Timeout() if partition.role is Role.LEADER else NotLeaderOrFollower())
 
 
-def _partition(ctx: RequestContext, name: str, index: int) -> Partition:
-    partition = ctx.replicas.find(name, index)
+def _partition(replicas: ReplicaManager, name: str, index: int) -> Partition:
+    partition = replicas.find(name, index)
     if name in INTERNAL_TOPICS:
         raise InvalidTopic(f"Cannot delete records of internal topic {name}")
     return partition
 
 
 async def _make_durable(
-    ctx: RequestContext, moved: list[Partition], results: dict[PartitionKey, DeleteRecordsPartitionResult]
+    replicas: ReplicaManager, moved: list[Partition], results: dict[PartitionKey, DeleteRecordsPartitionResult]
 ) -> None:
     """Put the new starts on disk; partitions in a folder where that fails get the error.
 
@@ -101,15 +114,13 @@ async def _make_durable(
     by_folder: dict[str, list[Partition]] = {}
     for partition in moved:
         lies_in = _folder(partition)
-        for folder in {lies_in, ctx.replicas.logs.moving.get(TopicPartition(*partition.key), lies_in)}:
+        for folder in {lies_in, replicas.logs.moving.get(TopicPartition(*partition.key), lies_in)}:
             by_folder.setdefault(folder, []).append(partition)
 
     async def write(folder: str, partitions: list[Partition]) -> None:
-        workers = ctx.replicas.logs.services.workers.lane(f"checkpoint {folder}")
+        workers = replicas.logs.services.workers.lane(f"checkpoint {folder}")
         try:
-            await ctx.replicas.logs.write_checkpoints(
-                partial(ctx.replicas.logs.checkpoint_log_start_offsets, folder), workers
-            )
+            await replicas.logs.write_checkpoints(partial(replicas.logs.checkpoint_log_start_offsets, folder), workers)
         except OSError as error:
             for partition in partitions:
                 here = _folder(partition) == folder
@@ -118,7 +129,7 @@ async def _make_durable(
         for partition in partitions:
             if partition.log.is_offline:  # its folder failed meanwhile, and nothing was written
                 results[partition.key] = _failed(partition.index, partition.log.storage_error())
-            ctx.replicas.fetch_purgatory.check_and_complete(partition.key)
+            replicas.fetch_purgatory.check_and_complete(partition.key)
 
     await asyncio.gather(*(write(*one) for one in by_folder.items()))
 

@@ -123,6 +123,7 @@ async def _when_large_appended(
     """Append the large batches, one after the other: nothing is awaited between a check of state and the append."""
     admission = None if request.transactional_id is None else partial(_admission, ctx, request)
     await appended.append_large(admission)
+    ctx.note_appended()
     answer = _answer(ctx, request, appended)
     return await answer if isinstance(answer, Future) else answer
 

@@ -1,21 +1,18 @@
 """Entries of the journal as JSON: requests and answers with the fields of Kafka's messages, in snake case.
 
-Durations are seconds. Bytes are text, or base64 in a field whose name ends in `_base64`; records are only counted.
+Durations are seconds. Bytes are text, or base64 in a field whose name ends in `_base64`; of records only the size is
+shown.
 """
 
 from __future__ import annotations
 
-import base64
-from dataclasses import fields, is_dataclass
-from datetime import datetime, timedelta
-from enum import Enum
 from typing import Any
 
-from kio.schema.errors import ErrorCode
-
+from broker.faults.names import api_name
+from broker.faults.rendering import entity_as_json
 from broker.journal.entries import Client, ConnectionEvent, Entry, Exchange
 from protocol import messages
-from protocol.api_table import API_BY_KEY, Api
+from protocol.api_table import API_BY_KEY
 from protocol.headers import RequestHeader, parse_request_header
 from protocol.primitives import DecodeError
 from protocol.reader import entity_reader
@@ -23,12 +20,6 @@ from protocol.reader import entity_reader
 Json = dict[str, Any]
 
 SIZE_BYTES = 4
-RECORDS = "records"
-
-
-def api_name(api: Api) -> str:
-    """Kafka's name of an API: `JoinGroup` for `join_group`."""
-    return "".join(part.capitalize() for part in api.name.split("_"))
 
 
 def header_of(exchange: Exchange) -> RequestHeader | None:
@@ -65,7 +56,7 @@ def _exchange(exchange: Exchange) -> Json:
     header = header_of(exchange)
     if header is not None:
         api = API_BY_KEY[header.api_key]
-        found |= {"api": api_name(api), "version": header.api_version, "client_id": header.client_id}
+        found |= {"api": api_name(api.name), "version": header.api_version, "client_id": header.client_id}
     return found | {
         "outcome": exchange.outcome.value,
         "took": None if exchange.took_ms is None else round(exchange.took_ms / 1000, 6),
@@ -87,7 +78,7 @@ def _request(exchange: Exchange, header: RequestHeader) -> Json | None:
         entity = messages.decode_request(api, header.api_version, exchange.request[header.body :])
     except DecodeError:
         return None
-    return entity_json(entity)
+    return entity_as_json(entity)
 
 
 def _answer(exchange: Exchange, header: RequestHeader) -> Json | None:
@@ -102,50 +93,4 @@ def _answer(exchange: Exchange, header: RequestHeader) -> Json | None:
         entity, _ = entity_reader(cls, cls)(bytes(exchange.answer), start)
     except DecodeError:
         return None  # a fault of the kit may have changed it
-    return entity_json(entity)
-
-
-# -- entities
-
-
-def entity_json(entity: Any) -> Json:
-    """The fields of one of kio's entities, all the way down."""
-    found: Json = {}
-    for field in fields(entity):
-        value = getattr(entity, field.name)
-        if isinstance(value, bytes | bytearray | memoryview):
-            found |= _bytes(field.name, bytes(value))
-        else:
-            found[field.name] = _plain(value)
-    return found
-
-
-def _bytes(name: str, value: bytes) -> Json:
-    if name == RECORDS:
-        return {name: f"{len(value)} bytes"}
-    try:
-        return {name: value.decode()}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(value).decode()}
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case None | bool() | str() | float():
-            return value
-        case ErrorCode():
-            return value.name.upper()
-        case Enum():
-            return value.value
-        case int():
-            return int(value)
-        case timedelta():
-            return value.total_seconds()
-        case datetime():
-            return value.timestamp()
-        case list() | tuple():
-            return [_plain(one) for one in value]
-        case _ if is_dataclass(value):
-            return entity_json(value)
-        case _:
-            return str(value)
+    return entity_as_json(entity)

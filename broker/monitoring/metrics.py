@@ -96,6 +96,7 @@ class Reading:
     documentation: str
     labels: tuple[str, ...]
     read: Callable[[], Values]
+    permanent: bool = False
 
 
 class Metrics:
@@ -164,11 +165,27 @@ class Metrics:
         """
         self._register(Reading(Kind.GAUGE, name, documentation, tuple(labels), read))
 
-    def counter(self, name: str, documentation: str, labels: Sequence[str], read: Callable[[], Values]) -> None:
-        """As `gauge`, a count kept elsewhere. Raises ValueError also if the name does not end in `_total`."""
+    def counter(
+        self,
+        name: str,
+        documentation: str,
+        labels: Sequence[str],
+        read: Callable[[], Values],
+        *,
+        permanent: bool = False,
+    ) -> None:
+        """As `gauge`, a count kept elsewhere. Raises ValueError also if the name does not end in `_total`.
+
+        One that is `permanent` belongs to no part of a node that a restored snapshot replaces.
+        """
         if not name.endswith("_total"):
             raise ValueError(f"the name of a counter must end in _total: {name}")
-        self._register(Reading(Kind.COUNTER, name, documentation, tuple(labels), read))
+        self._register(Reading(Kind.COUNTER, name, documentation, tuple(labels), read, permanent))
+
+    def forget_parts(self) -> None:
+        """Let go of what the parts of a node registered: others take their place. What is `permanent` stays."""
+        self.readings = {name: reading for name, reading in self.readings.items() if reading.permanent}
+        self.walks.clear()
 
     def _register(self, reading: Reading) -> None:
         if reading.name in self.readings:

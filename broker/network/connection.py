@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections import deque
+from collections.abc import Callable
 from functools import partial
+from socket import SO_LINGER, SOL_SOCKET
 from typing import TYPE_CHECKING, Any, cast
 
 import structlog
@@ -28,9 +31,10 @@ logger = structlog.get_logger(__name__)
 SEND_AT_BYTES = 64 * 1024
 """Replies are gathered up to this size before they are sent."""
 
-WRITING_PAUSED, THROTTLED, TURNED_AWAY, OTHERS_TURN, NOT_ADMITTED, SENDING = 1, 2, 4, 8, 16, 32
+WRITING_PAUSED, THROTTLED, TURNED_AWAY, OTHERS_TURN, NOT_ADMITTED, SENDING, LOST = 1, 2, 4, 8, 16, 32, 64
 """Reasons why a connection handles no further request: unsent replies, a quota (KIP-219), its address connects too
-often, its turn is over, it waits for one of `max.connections`, or a reply that is read while it is sent."""
+often, its turn is over, it waits for one of `max.connections`, a reply that is read while it is sent, or a fault that
+loses its requests."""
 
 TURN_MS = 5.0
 """How long requests that came together are handled before other connections get a turn."""
@@ -41,6 +45,10 @@ MAX_OVERLAPPING = 256
 MAX_OVERLAPPING_BYTES = 32 * 1024 * 1024
 """Once waiting Produce requests hold this many bytes, no further request is handled: their records stay in memory until
 they are acknowledged."""
+
+
+NO_LINGER = struct.pack("ii", 1, 0)
+"""The value of SO_LINGER with which a closed socket resets its connection."""
 
 
 class Reply:
@@ -66,6 +74,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, server: Accepts, dispatcher: Dispatcher, listener_name: str) -> None:
         self.listener_name = listener_name
         self.principal = "User:ANONYMOUS"
+        self.client_id: str | None = None  # of its last request; noted only where faults may be set
         self.client_host = ""
         self.client_address = ""
         self.client_port = 0
@@ -118,7 +127,7 @@ class Connection(asyncio.BufferedProtocol):
         """Close without answering, perhaps later so that the client does not come back at once."""
         if delay_ms:
             self._blocked |= TURNED_AWAY
-            self._throttle_timer = self._server.wheel.add(delay_ms, self.abort)
+            self._throttle_timer = self._server.throttle_wheel.add(delay_ms, self.abort)
         else:
             self.abort()
 
@@ -341,14 +350,34 @@ class Connection(asyncio.BufferedProtocol):
 
     def throttle(self, throttle_ms: int) -> None:
         """Handle no further request for `throttle_ms` (KIP-219); what is in flight is answered."""
-        until_ms = self._monotonic_ms() + throttle_ms
+        until_ms = self._server.throttle_wheel.now_ms() + throttle_ms
         if self._transport is None or until_ms <= self._throttled_until_ms:
             return
         self._blocked |= THROTTLED
         self._throttled_until_ms = until_ms
         if self._throttle_timer is not None:
             self._throttle_timer.cancel()
-        self._throttle_timer = self._server.wheel.add(throttle_ms, partial(self._unblock, THROTTLED))
+        self._throttle_timer = self._server.throttle_wheel.add(throttle_ms, partial(self._unblock, THROTTLED))
+
+    # -- faults
+
+    def handle_no_more(self) -> None:
+        """Handle no further request, and stay open, as if the network lost them."""
+        self._blocked |= LOST
+
+    def reset(self) -> None:
+        """Drop the connection and its unsent data, so that the client sees a reset and no orderly end."""
+        if self._transport is not None:
+            sock = self._transport.get_extra_info("socket")
+            if sock is not None:
+                sock.setsockopt(SOL_SOCKET, SO_LINGER, NO_LINGER)
+            self._transport.abort()
+
+    def replace_transport(self, make: Callable[[asyncio.Transport], asyncio.Transport]) -> None:
+        """Send replies through another transport from now on."""
+        self.send_gathered()
+        if self._transport is not None:
+            self._transport = make(self._transport)
 
     # -- closing
 

@@ -122,6 +122,11 @@ class Route:
             self.loaded = True
         return self._handler
 
+    def intercept(self, instead: Callable[[Any, Any], Any] | None) -> None:
+        """Have requests handled by `instead`, None for the handler itself."""
+        handle = self.load().handle
+        self.handle = handle if instead is None else instead
+
     def _writer(self, version: int) -> Callable[[Any, int], Buffers]:
         encode = getattr(self.load(), "encode", None)
         if encode is None:
@@ -151,11 +156,11 @@ class Dispatcher:
         throttling: Throttles,
         controller_listeners: frozenset[str] = frozenset(),
     ) -> None:
-        self._new_request = new_request
         self._metrics = metrics
         self._clock = clock
         self._monotonic_ms = clock.monotonic_ms
-        self._throttling = throttling
+        self._named: Callable[[Any], None] | None = None
+        self.use(new_request, throttling)
         self._routes: dict[int, Route] = {}
         self._controller_listeners = controller_listeners
         self._controller_routes = {api.key: Route(api, metrics, of_controller=True) for api in CONTROLLER_TABLE}
@@ -167,6 +172,26 @@ class Dispatcher:
             if not _handlers().has_handler(api.name):
                 raise RuntimeError(f"the API table names {api.name}, which has no handler")
             self._routes[api.key] = Route(api, metrics)
+
+    def use(self, new_request: NewRequest, throttling: Throttles) -> None:
+        """Give requests these parts of the node from now on."""
+        self._new_request = new_request if self._named is None else self._noting(new_request, self._named)
+        self._throttling = throttling
+
+    def note_clients(self, named: Callable[[Any], None]) -> None:
+        """Note the client id of each request at its connection; `named` is called with one whose id has changed."""
+        self._named = named
+        self._new_request = self._noting(self._new_request, named)
+
+    @staticmethod
+    def _noting(new_request: NewRequest, named: Callable[[Any], None]) -> NewRequest:
+        def noting(connection: Any, key: int, version: int, correlation_id: int, client_id: str | None) -> Any:
+            if connection.client_id != client_id:
+                connection.client_id = client_id
+                named(connection)
+            return new_request(connection, key, version, correlation_id, client_id)
+
+        return noting
 
     def route(self, api_key: int) -> Route:
         """The route of an API, its handler imported."""

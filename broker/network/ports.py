@@ -54,7 +54,7 @@ class Accepts(Protocol):
     """
 
     clock: Clock
-    wheel: TimingWheel
+    throttle_wheel: TimingWheel
     outbox: Outbox
     foreign_clients: ForeignClients
     max_request_bytes: int

@@ -44,13 +44,17 @@ class ListenError(Exception):
 
 
 class Server:
-    """All listeners of a node and the connections they accepted (Kafka's `SocketServer`)."""
+    """All listeners of a node and the connections they accepted (Kafka's `SocketServer`).
+
+    `clock` and `wheel` are the machine's; `throttle_wheel` is in the time of quotas, which the test kit may move.
+    """
 
     def __init__(
         self,
         current: CurrentConfig,
         clock: Clock,
         wheel: TimingWheel,
+        throttle_wheel: TimingWheel,
         connection_rates: LimitsConnections,
         dispatcher: Dispatcher,
     ) -> None:
@@ -58,26 +62,29 @@ class Server:
         self.clock = clock
         self.max_request_bytes = config.integer("socket.request.max.bytes")
         self.outbox = Outbox(self.clock)
-        self.wheel = wheel
+        self.throttle_wheel = throttle_wheel
         self.foreign_clients = ForeignClients(self.clock.monotonic_ms)
         self.created = 0
         self.closed = 0
         self.connections: set[Connection] = set()
         self.bound: dict[str, int] = {}
+        self.door: Callable[[Connection], bool] | None = None  # lets a new connection in, or ends it
         self.on_connection: Callable[[Connection, bool], None] | None = None
         """Called with each connection that is admitted (True), and when it is lost (False)."""
         self._current = current
-        self._connection_rates = connection_rates
+        self.use(connection_rates)
         self._dispatcher = dispatcher
         self._per_ip: Counter[str] = Counter()
         self._turned_away: set[Connection] = set()
         self._waiting: dict[Connection, None] = {}  # waiting for one of `max.connections`, in order of arrival
         self._stopping = False
+        self._holding = False
         self._max_idle_ms = config.integer("connections.max.idle.ms")
         self._backlog = max(config.integer("socket.listen.backlog.size"), LEAST_BACKLOG)
         self._send_buffer = config.integer("socket.send.buffer.bytes")
         self._receive_buffer = config.integer("socket.receive.buffer.bytes")
         self._servers: list[tuple[Listener, asyncio.Server]] = []
+        self._wheel = wheel
         self._idle_timers: dict[Connection, TimerTask] = {}
 
     async def start(self, listeners: tuple[Listener, ...]) -> None:
@@ -138,7 +145,9 @@ class Server:
         """Count a new connection. At `max.connections` it has to wait; at other limits it is turned away."""
         if self._stopping:
             connection.abort()
-        elif len(self.connections) < self._most_connections:
+        elif self.door is not None and not self.door(connection):
+            logger.info("connection refused by a fault", client=connection.client_host)
+        elif len(self.connections) < self._most_connections and not self._holding:
             self._admit(connection)
         elif len(self._waiting) < self._backlog:
             self._waiting[connection] = None
@@ -160,7 +169,12 @@ class Server:
         return self._current.config.integer("max.connections")
 
     def _admit_waiting(self) -> None:
-        while self._waiting and not self._stopping and len(self.connections) < self._most_connections:
+        while (
+            self._waiting
+            and not self._stopping
+            and not self._holding
+            and len(self.connections) < self._most_connections
+        ):
             connection = next(iter(self._waiting))
             del self._waiting[connection]
             self._admit(connection)
@@ -232,7 +246,27 @@ class Server:
         self._check_idle_in(left_ms if left_ms > 0 else max(self._max_idle_ms, 1), connection)
 
     def _check_idle_in(self, delay_ms: float, connection: Connection) -> None:
-        self._idle_timers[connection] = self.wheel.add(delay_ms, lambda: self._check_idle(connection))
+        self._idle_timers[connection] = self._wheel.add(delay_ms, lambda: self._check_idle(connection))
+
+    # -- a pause
+
+    def hold(self) -> None:
+        """Read no further request, and admit nobody, until `resume`; what is in flight is answered."""
+        self._holding = True
+        for connection in self.connections:
+            connection.hold()
+
+    def use(self, connection_rates: LimitsConnections) -> None:
+        """Have these limits from now on."""
+        self._connection_rates = connection_rates
+
+    def resume(self) -> None:
+        """Go on after `hold`. No request is taken for a repetition of one that other parts of the node have handled."""
+        self._holding = False
+        for connection in tuple(self.connections):
+            connection.repeated = None
+            connection.admitted()
+        self._admit_waiting()
 
     # -- the end
 

@@ -225,9 +225,18 @@ class FetchSessionCache:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def partitions_of(self, session_id: int) -> list[Key]:
+        """The partitions of a session; none if there is no such session."""
+        session = self._sessions.get(session_id)
+        return [] if session is None else list(session.targets)
+
     @property
     def partitions(self) -> int:
         return sum(len(session.targets) for session in self._sessions.values())
+
+    def get(self, session_id: int) -> FetchSession | None:
+        """The session, for who only looks."""
+        return self._sessions.get(session_id)
 
     def context(
         self, session_id: int, epoch: int, wanted: list[Target], forgotten: list[Key], uses_topic_ids: bool

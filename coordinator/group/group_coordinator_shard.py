@@ -65,9 +65,8 @@ class GroupCoordinatorShard:
         self.groups.unloaded()
 
     def _schedule_expiry(self) -> None:
-        self._context.timers.schedule(
-            _EXPIRE, self._config.offsets_retention_check_interval_ms, lambda _: self._expire()
-        )
+        interval_ms = self._context.clock.pause_ms(self._config.offsets_retention_check_interval_ms)
+        self._context.timers.schedule(_EXPIRE, interval_ms, lambda _: self._expire())
 
     def _expire(self) -> Outcome[None]:
         self._schedule_expiry()

@@ -292,7 +292,7 @@ class CoordinatorContext(Generic[S]):
         started = self.clock.monotonic_ms()
         state = self._services.new_state(self)
         try:
-            replayed = await replay_log(self._log, self._services.rows, state, self.name, self.clock)
+            replayed = await replay_log(self._log, self._services.rows, state, self.name, self.clock.machine)
         except BaseException:
             state.unloaded()
             raise

@@ -184,7 +184,8 @@ class MarkerSender:
 
     def _try_again(self, sending: _Sending) -> None:
         delay_ms = min(FIRST_RETRY_MS << min(sending.tries - 1, 10), LONGEST_RETRY_MS)
-        self._context.timers.schedule(("markers", sending.transactional_id), delay_ms, lambda _: self._send(sending))
+        pause_ms = self._context.clock.pause_ms(delay_ms)
+        self._context.timers.schedule(("markers", sending.transactional_id), pause_ms, lambda _: self._send(sending))
 
     def _complete_if_all_written(self, sending: _Sending) -> Outcome[None] | None:
         if sending.left or self._sendings.get(sending.transactional_id) is not sending:

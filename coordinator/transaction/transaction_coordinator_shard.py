@@ -213,6 +213,15 @@ class TransactionCoordinatorShard:
             [CoordinatorRecord(TRANSACTION_LOG, key, None) for key in expired], effects=forgotten, atomic=False
         )
 
+    def forget(self, transactional_id: str) -> Outcome[bool]:
+        """Forget an id whose last transaction has ended; the answer is whether it was at rest, or unknown."""
+        metadata = self._by_id.get(transactional_id)
+        if metadata is None:
+            return Outcome(reply=True)
+        if metadata.state not in AT_REST:
+            return Outcome(reply=False)
+        return Outcome([CoordinatorRecord(TRANSACTION_LOG, transactional_id, None)], True)
+
     # -- writing
 
     def _move(
@@ -261,11 +270,11 @@ class TransactionCoordinatorShard:
         self._markers.stop()
 
     def _schedule_timeouts(self) -> None:
-        interval_ms = self._config.timeout_check_interval_ms
+        interval_ms = self.context.clock.pause_ms(self._config.timeout_check_interval_ms)
         self.context.timers.schedule(_TIMEOUTS, interval_ms, lambda _: self._abort_timed_out())
 
     def _schedule_expiry(self) -> None:
-        interval_ms = self._config.id_expiry_check_interval_ms
+        interval_ms = self.context.clock.pause_ms(self._config.id_expiry_check_interval_ms)
         self.context.timers.schedule(_EXPIRY, interval_ms, lambda _: self._expire())
 
     def _now_ms(self) -> int:

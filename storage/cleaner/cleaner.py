@@ -94,7 +94,7 @@ class Cleaning:
         """
         while self._log.flushed.offset < end_offset:
             self._log.flush()
-            await self._log.services.clock.sleep(FLUSH_POLL_MS)
+            await self._log.services.clock.machine.sleep(FLUSH_POLL_MS)
             self._check()
 
     async def _clean_group(self, group: list[LogSegment]) -> None:
@@ -153,7 +153,7 @@ class Cleaning:
                 if not is_transient(error):
                     raise
                 logger.warning("cleaning waits", partition=self._log.name, error=str(error))
-            await self._log.services.clock.sleep(DESCRIPTORS_RETRY_MS)
+            await self._log.services.clock.machine.sleep(DESCRIPTORS_RETRY_MS)
             self._check()
 
     def _check(self) -> None:

@@ -94,6 +94,11 @@ class LogCleaner:
         """The number of tasks, busy or waiting."""
         return sum(not task.done() for task in self._tasks)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a task is doing something."""
+        return len(self._resting) < self.threads
+
     def is_busy_with(self, log: UnifiedLog) -> bool:
         """Whether it is working on this log right now."""
         return log in self._in_progress
@@ -109,7 +114,8 @@ class LogCleaner:
                 logger.exception("log cleaner failed")
             if not cleaned and not self._stopping:
                 self._resting.add(task)
-                await self._services.clock.sleep(max(self._config.backoff_ms, 1))
+                clock = self._services.clock
+                await clock.sleep(clock.pause_ms(max(self._config.backoff_ms, 1)))
                 self._resting.discard(task)
 
     async def run_once(self) -> bool:
@@ -146,7 +152,7 @@ class LogCleaner:
 
     async def _each_log(self) -> AsyncIterator[tuple[TopicPartition, UnifiedLog]]:
         """The logs to compact; each still exists when it is yielded. The loop gets a turn every few milliseconds."""
-        clock = self._services.clock
+        clock = self._services.clock.machine
         until_ms = clock.monotonic_ms() + TURN_MS
         for partition, log in list(self._manager.logs.items()):
             if clock.monotonic_ms() >= until_ms:
@@ -228,7 +234,7 @@ class LogCleaner:
         config = self._config
         threads = max(config.threads, 1)
         offsets = OffsetMap(config.dedupe_buffer_size // threads, config.load_factor)
-        return offsets, Slices(self._services.clock, self._workers, config.max_bytes_per_second / threads)
+        return offsets, Slices(self._services.clock.machine, self._workers, config.max_bytes_per_second / threads)
 
     def _leave_alone(self, log: UnifiedLog, error: str) -> None:
         logger.error("cleaning failed", partition=log.name, error=error)

@@ -78,8 +78,13 @@ class LogDirs:
         now_ms: int,
         cluster_id: str | None = None,
         unknown_cluster: str | None = None,
+        held: LogDirs | None = None,
+        once_locked: Callable[[], None] = lambda: None,
     ) -> LogDirs:
         """Make, lock and check the folders; new ones get a `meta.properties`.
+
+        Locks that `held` still has are shared with it: for folders whose contents were exchanged. `once_locked` is
+        called before anything is read.
 
         Without `cluster_id` that of the folders is taken, or else a new one made; with `unknown_cluster`, which says
         what to do, that is an error. A folder with an I/O error counts as failed, unless it is the first, which holds
@@ -91,7 +96,11 @@ class LogDirs:
         try:
             each_usable(dirs, lambda log_dir: _make_folder(fs, log_dir.path), _fail)
             _require_different(fs, dirs)
-            each_usable(dirs, lambda log_dir: unlock.append(_lock(fs, log_dir.path)), _fail)
+            if held is not None and held._unlock:
+                unlock = held._unlock
+            else:
+                each_usable(dirs, lambda log_dir: unlock.append(_lock(fs, log_dir.path)), _fail)
+            once_locked()
             found = each_usable(dirs, lambda log_dir: meta_properties.read(fs, log_dir.path), _fail)
             known = {log_dir.path: properties for log_dir, properties in found}
             common = _one_cluster(known, cluster_id, node_id)

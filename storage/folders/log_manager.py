@@ -372,6 +372,12 @@ class LogManager:
             log.release_files()
         self._dirs.unlock()
 
+    def retire(self) -> None:
+        """Let go of the logs, whose folders are about to get other contents: no file of them is touched any more."""
+        self._released = True
+        for log in self.logs.values():
+            log.retire()
+
 
 @dataclass(frozen=True, slots=True)
 class _Folder:

@@ -77,7 +77,7 @@ class LogMove:
         self.target = target
         self.copied_to = 0
         self._manager = manager
-        self._clock = manager.services.clock
+        self._clock = manager.services.clock.machine
         self._workers = manager.services.workers.lane(LANE)
         self._fs: FileSystem = manager.services.fs
         self._key = TopicPartition(log.topic, log.partition)

@@ -252,7 +252,7 @@ class LogFlusher:
         elif not self._waits_for_descriptors:
             self._services.note_shortage(self._folder, error)
             self._waits_for_descriptors = self._requested = True
-            self._services.clock.call_later(DESCRIPTORS_RETRY_MS, self._retry)
+            self._services.clock.machine.call_later(DESCRIPTORS_RETRY_MS, self._retry)
 
     def _retry(self) -> None:
         self._waits_for_descriptors = False

@@ -88,7 +88,7 @@ class SegmentRemoval:
         def failed(error: Exception) -> None:
             if is_transient(error):
                 self._services.note_shortage(self._folder, error)
-                self._services.clock.call_later(DESCRIPTORS_RETRY_MS, start)
+                self._services.clock.machine.call_later(DESCRIPTORS_RETRY_MS, start)
             else:
                 self._fail(error)
 

@@ -15,7 +15,7 @@ only what follows one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -351,8 +351,12 @@ class ProducerStateManager:
         """
         if offset <= (self.snapshots.newest or 0):
             return None
-        rows = (row for producer_id in sorted(self.producers) for row in self.producers[producer_id].rows())
-        return self.snapshots.write(offset, rows)
+        return self.snapshots.write(offset, self.rows())
+
+    def rows(self) -> Iterator[SnapshotEntry]:
+        """The state as a snapshot has it."""
+        for producer_id in sorted(self.producers):
+            yield from self.producers[producer_id].rows()
 
 
 def _follows(last: int, sequence: int) -> bool:

@@ -46,6 +46,7 @@ class KeepingFileSystem:
         self.open_to_read = fs.open_to_read
         self.rename = fs.rename
         self.link = fs.link
+        self.copy_file = fs.copy_file
         self.listdir = fs.listdir
         self.mkdir = fs.mkdir
         self.rmdir = fs.rmdir

@@ -240,3 +240,17 @@ def test_a_fenced_producer_of_confluent_is_told_so(broker: Broker, name: str) ->
     producer.produce(name, b"zombie")
     with pytest.raises(Exception, match=r"(?i)fence"):
         producer.commit_transaction(LONG)
+
+
+async def test_a_wait_goes_on_when_a_snapshot_is_restored_meanwhile(name: str) -> None:
+    with sound_broker(SETTINGS) as broker:
+        await write(broker, name, 1)
+        group = broker.group(name)
+        group.reset_offsets("earliest", topic=name)
+        snapshot = broker.snapshot()
+        group.delete()
+        waiting = asyncio.create_task(group.wait_async(state="Empty", timeout=LONG))
+        await asyncio.to_thread(broker.restore, snapshot)
+        await waiting
+        assert group.committed() == {(name, 0): 0}
+        assert broker.journal() != []

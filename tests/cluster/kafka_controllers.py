@@ -37,8 +37,19 @@ def tool(main: str, *arguments: str, succeeds: bool = True) -> str:
 class KafkaControllers:
     """Nodes 3000, 3001, ... as the voters of a cluster; a context manager that starts and ends them."""
 
-    def __init__(self, folder: Path, count: int = 1, *, features: Sequence[str] = OPTIONAL_OFF) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        count: int = 1,
+        *,
+        features: Sequence[str] = OPTIONAL_OFF,
+        release: str | None = None,
+        settings: Sequence[str] = (),
+    ) -> None:
+        """`release` is that of the cluster's features, `settings` are lines for every `server.properties`."""
         self.folder = folder
+        self._settings = settings
+        self._release = () if release is None else ("--release-version", release)
         self.ids = [FIRST_ID + number for number in range(count)]
         self.ports = dict(zip(self.ids, free_ports(count), strict=True))
         self.voters = ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, port in self.ports.items())
@@ -118,10 +129,19 @@ class KafkaControllers:
             f"process.roles=controller\nnode.id={node_id}\ncontroller.quorum.voters={self.voters}\n"
             f"listeners=CONTROLLER://127.0.0.1:{self.ports[node_id]}\ncontroller.listener.names=CONTROLLER\n"
             "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n"
-            f"log.dirs={self.folder / str(node_id)}\n"
+            f"log.dirs={self.folder / str(node_id)}\n" + "\n".join(self._settings)
         )
         features = [part for feature in self._features for part in ("--feature", feature)]
-        tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties(node_id)), *features)
+        tool(
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            CLUSTER_ID,
+            "-c",
+            str(self._properties(node_id)),
+            *features,
+            *self._release,
+        )
 
     def _await(self, node_id: int) -> None:
         deadline = time.monotonic() + READY_SECONDS

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from heapq import heappop, heappush
 
-from timing.clock import Timer
+from timing.clock import Clock, Timer
 
 
 class _ManualTimer:
@@ -56,6 +56,13 @@ class ManualClock:
             await woken
         finally:
             timer.cancel()
+
+    def pause_ms(self, period_ms: float) -> float:
+        return period_ms
+
+    @property
+    def machine(self) -> Clock:
+        return self
 
     def next_deadline_ms(self) -> float | None:
         """The monotonic instant of the earliest pending call, or None."""

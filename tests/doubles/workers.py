@@ -30,6 +30,10 @@ class QueuedWorkers:
         return LoopWorkers() if name == "metadata" else self
 
     @property
+    def is_busy(self) -> bool:
+        return bool(self._queue)
+
+    @property
     def waiting(self) -> int:
         """How much is queued."""
         return len(self._queue)
@@ -61,6 +65,10 @@ class LoopWorkers:
     def lane(self, _name: str) -> Self:
         return self
 
+    @property
+    def is_busy(self) -> bool:
+        return False
+
 
 class LaneWorkers:
     """Without threads: submitted work waits in its lane until the test runs it.
@@ -83,6 +91,10 @@ class LaneWorkers:
 
     def lane(self, name: str) -> _Lane:
         return _Lane(self, name)
+
+    @property
+    def is_busy(self) -> bool:
+        return any(self._queues.values())
 
     def enqueue(self, name: str, step: Callable[[], None]) -> None:
         self._queues.setdefault(name, []).append(step)
@@ -117,6 +129,10 @@ class _Lane:
 
     def lane(self, name: str) -> _Lane:
         return self._workers.lane(f"{self._name} {name}")
+
+    @property
+    def is_busy(self) -> bool:
+        return self._workers.is_busy
 
 
 def _run(work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Self, TypeVar
 
 from tests.doubles.clock import ManualClock
-from timing.clock import Timer
+from timing.clock import Clock, Timer
 
 T = TypeVar("T")
 
@@ -47,6 +47,13 @@ class NodeClock:
         finally:
             timer.cancel()
 
+    def pause_ms(self, period_ms: float) -> float:
+        return period_ms
+
+    @property
+    def machine(self) -> Clock:
+        return self
+
 
 class NodeWorkers:
     """Work of threads, done some turns of the loop later while the node lives."""
@@ -80,3 +87,7 @@ class NodeWorkers:
 
     def lane(self, _name: str) -> Self:
         return self
+
+    @property
+    def is_busy(self) -> bool:
+        return False

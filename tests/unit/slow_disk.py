@@ -117,6 +117,10 @@ class SlowWorkers:
             self._lanes[name] = SlowWorkers(self._disk, self._threads)
         return self._lanes[name]
 
+    @property
+    def is_busy(self) -> bool:
+        return self._idle < self._threads or any(lane.is_busy for lane in self._lanes.values())
+
     def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
         loop = asyncio.get_running_loop()
 

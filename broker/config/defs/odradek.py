@@ -59,6 +59,12 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "but the name may be left out; separated by commas. The environment's KAFKA_CREATE_TOPICS sets it too.",
     ),
     ConfigDef(
+        "odradek.snapshot",
+        STRING,
+        None,
+        "The folder of a snapshot with which new, empty folders of log.dirs begin (docs/testing-with-odradek.md).",
+    ),
+    ConfigDef(
         "odradek.fetch.max.wait.ms",
         ConfigType.INT,
         INT_MAX,
@@ -72,7 +78,7 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         ConfigType.BOOLEAN,
         True,
         "Whether files are synced to the device. Without it a power failure may damage the data, a crash of the broker "
-        "does not; where `log.flush.interval.messages` or `log.flush.interval.ms` is set, they are synced anyway.",
+        "does not; where `log.flush.interval.messages` or `log.flush.interval.ms` is set, they are synced.",
     ),
     ConfigDef(
         "odradek.control",

@@ -25,6 +25,7 @@ from tests.doubles.clock import ManualClock, settle
 from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.doubles.workers import LoopWorkers, QueuedWorkers
 from tests.unit.broker.wire import answer, frame
+from timing.clock import Clock
 
 HIGH_WATER = 64 * 1024
 """From so many unsent bytes on a transport asks its protocol to stop writing, as asyncio's and uvloop's do."""
@@ -75,6 +76,16 @@ class FakeTransport(asyncio.Transport):
         assert not self.reading, "resumed twice"
         self.reading = True
         asyncio.get_running_loop().call_soon(self._deliver)
+
+    def is_reading(self) -> bool:
+        return self.reading
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self.protocol
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        assert isinstance(protocol, asyncio.BufferedProtocol)
+        self.protocol = protocol
 
     def is_closing(self) -> bool:
         return self.closing
@@ -191,13 +202,14 @@ class Rig:
         self.workers = workers or LoopWorkers()
         self.config = dict(config or {})
         self.seed = seed
+        self.node_clock: Clock = self.clock
         self.listeners: tuple[Listener, ...] = ()  # real sockets, for the tests of listening itself
         self.node: Node
 
     async def start(self) -> None:
         config = BrokerConfig.of({"node.id": "1", "log.dirs": "/data", "odradek.http.port": "-1", **self.config})
         address = Listener("PLAINTEXT", "PLAINTEXT", "broker.example", 9092)
-        seams = Seams(self.clock, self.fs, self.workers, random.Random(self.seed))
+        seams = Seams(self.node_clock, self.fs, self.workers, random.Random(self.seed))
         self.node = await start_node(config, Listeners(self.listeners, self.listeners or (address,), ()), seams)
 
     async def stop(self) -> None:

@@ -64,10 +64,12 @@ def test_it_leads_again_when_it_is_back_with_the_next_epoch() -> None:
     assert first(back).leader_epoch == first(ALONE).leader_epoch + 2
 
 
-def test_the_only_replica_leads_again_after_a_crash_too() -> None:
-    back = unfenced(crashed(ALONE, 1), 1)
+@pytest.mark.parametrize("keeps_alone", [True, False])
+def test_the_only_replica_leads_again_after_a_crash_too(keeps_alone: bool) -> None:
+    records = broker_changes.crashed(ALONE, SCHEMA, 1, keeps_alone=keeps_alone)
+    back = unfenced(image_of(*records, image=ALONE), 1)
     assert state(back) == (1, (1,), (), ())
-    assert first(back).leader_recovery_state == 0
+    assert first(back).leader_recovery_state == (not keeps_alone)
 
 
 def test_with_others_in_the_isr_the_next_replica_leads_until_too_few_are_left() -> None:

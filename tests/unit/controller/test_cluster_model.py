@@ -6,6 +6,7 @@ never fall.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -46,7 +47,8 @@ class Life(RuleBasedStateMachine):
         )
         self.target: tuple[int, ...] | None = None
 
-    def apply(self, records: Any) -> None:
+    def apply(self, records: Any, in_sync: Iterable[int] = ()) -> None:
+        """Apply the records; `in_sync` are those of which the leader says so."""
         before = first(self.image)
         self.image = image_of(*records, image=self.image)
         after = first(self.image)
@@ -54,7 +56,7 @@ class Life(RuleBasedStateMachine):
         assert after.partition_epoch >= before.partition_epoch
         if after.leader != before.leader and after.has_leader:
             assert after.leader_epoch > before.leader_epoch
-            known = {*before.isr, *before.elr}
+            known = {*before.isr, *before.elr, *in_sync}
             assert after.leader in known or (not known and (after.leader,) == before.last_known_elr)
 
     def is_up(self, broker_id: int) -> bool:
@@ -102,7 +104,7 @@ class Life(RuleBasedStateMachine):
             assert code == "ineligible_replica"
         else:
             assert code in ("none", "new_leader_elected")
-        self.apply(decision.records)
+        self.apply(decision.records, wanted)
 
     @rule(replicas=st.lists(broker_ids, min_size=1, max_size=4, unique=True))
     def reassign(self, replicas: list[int]) -> None:

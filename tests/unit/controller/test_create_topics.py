@@ -80,13 +80,15 @@ def test_replicas_of_a_partition_lie_in_different_racks() -> None:
 
 def test_a_partition_is_assigned_as_the_request_says() -> None:
     image = image_of(broker(3, fenced=True), broker(2, log_dirs=(UUID(int=1), UUID(int=2))), image=THREE)
-    decision = decided(image, wanted("new", -1, -1, {1: (1,), 0: (3, 2)}))
+    decision = decided(image, wanted("new", -1, -1, {1: (1, 3), 0: (3, 2)}))
     made = after(image, decision).topics.by_name["new"]
-    assert [found.replicas for _, found in made.in_order()] == [(3, 2), (1,)]
+    assert [found.replicas for _, found in made.in_order()] == [(3, 2), (1, 3)]
     first = made.partitions[0]
     assert (first.isr, first.leader) == ((2,), 2)  # broker 3 is fenced
     assert first.directories == (directory(3), UUID(int=1))  # broker 2 has several, and will choose
     assert decision.response.topics[0].replication_factor == 2
+    uneven = decided(image, wanted("new", -1, -1, {0: (3, 2), 1: (1,)}))
+    assert codes(uneven) == {"new": "invalid_replica_assignment"}
 
 
 def test_a_fenced_broker_gets_no_replica_unless_it_is_named_or_needed() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from broker.control.endpoint import Endpoint
 from broker.control.endpoints import ENDPOINTS
+from broker.journal.journal import Journal
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import Rig
 
@@ -37,3 +38,10 @@ def _find(method: str, path: str) -> tuple[Endpoint, dict[str, str]]:
         if all(expected == given or expected.startswith("{") for expected, given in pairs):
             return endpoint, {expected[1:-1]: given for expected, given in pairs if expected.startswith("{")}
     raise LookupError(f"no endpoint {method} {path}")
+
+
+def keep_journal(rig: Rig) -> Journal:
+    """Let the node keep a journal, as it does where there is a control interface."""
+    rig.node.journal = Journal(rig.clock)
+    rig.node.journal.begin(rig.node.dispatcher, rig.node.server)
+    return rig.node.journal

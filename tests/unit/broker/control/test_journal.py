@@ -9,21 +9,13 @@ import structlog
 from kio.schema.metadata.v1.request import MetadataRequestTopic
 
 from broker.control.endpoint import ControlError
-from broker.journal.journal import Journal
-from broker.journal.recorder import MOST_ENTRIES
+from broker.journal import recorder
 from broker.logging import WARNINGS
 from tests.doubles.clock import settle
-from tests.unit.broker.control.asking import control
+from tests.unit.broker.control.asking import control, keep_journal
 from tests.unit.broker.members import CONFIG, ClassicMember
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.wire import batch, fetch, produce, sized
-
-
-def keep_journal(rig: Rig) -> Journal:
-    """Let the node keep a journal, as it does where there is a control interface."""
-    rig.node.journal = Journal(rig.clock)
-    rig.node.journal.begin(rig.node.dispatcher, rig.node.server)
-    return rig.node.journal
 
 
 async def entries(rig: Rig, **given: Any) -> list[dict[str, Any]]:
@@ -102,15 +94,15 @@ async def test_an_unknown_api_is_refused_with_near_names() -> None:
         assert caught.value.parameter == "api"
 
 
-async def test_the_oldest_entries_go() -> None:
+async def test_the_oldest_entries_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "MOST_ENTRIES", 20)
     async with Rig(config=CONFIG) as rig:
-        await rig.create("t")
         keep_journal(rig)
         client = rig.connect()
-        for number in range(MOST_ENTRIES + 10):
+        for number in range(30):
             await client.ask("metadata", 1, topics=(MetadataRequestTopic(name=f"t{number}"),))
-        kept = await entries(rig, limit=2 * MOST_ENTRIES)
-        assert len(kept) == MOST_ENTRIES
+        kept = await entries(rig, limit=100)
+        assert len(kept) == 20
         assert kept[0]["request"]["topics"] == [{"name": "t10"}]
 
 

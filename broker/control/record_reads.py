@@ -1,0 +1,189 @@
+"""Reads records for the control interface, and waits for them: in the broker, until they are there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.control.record_json import as_json
+from broker.control.record_match import PARAMETERS, Difference, Expected, distance, shown
+from broker.control.topic_reader import Found, TopicReader
+from broker.control.topics import PARTITION, TOPIC, partitions_of, topic_of
+from broker.node import Node
+
+MOST_RECORDS = 2_000
+"""The most records of an answer."""
+
+LOOKED_AT_ONCE = 100
+"""More records than these are compared by a worker thread."""
+
+LAST_SHOWN = 5
+DEFAULT_TIMEOUT_S = 5.0
+
+COMMITTED = Parameter(
+    "committed",
+    Kind.BOOLEAN,
+    "true (the default): as a read_committed consumer, without open and aborted transactions",
+)
+FROM = Parameter("from", Kind.STRING, "the first offset: one for all partitions (12), or by partition (0:12,1:7)")
+TIMEOUT = Parameter("timeout", Kind.NUMBER, "how long to wait, in seconds", least=0)
+
+
+def reader_of(node: Node, values: Values) -> TopicReader:
+    """A reader for the parameters topic, partition, from and committed. Raises ControlError."""
+    topic = topic_of(node, values["topic"])
+    positions = {partition.index: 0 for partition in partitions_of(node, topic, values)}
+    for index, offset in _offsets(values.get("from", "0"), positions).items():
+        partition = node.replicas.get(topic.name, index)
+        end = 0 if partition is None else partition.high_watermark
+        if offset > end:
+            raise ControlError(f"from = {offset}: {topic.name}-{index} ends at {end}", parameter="from")
+        positions[index] = offset
+    return TopicReader(node, topic.name, positions, committed=values.get("committed", True))
+
+
+def _offsets(text: str, positions: dict[int, int]) -> dict[int, int]:
+    try:
+        if ":" not in text:
+            parsed = dict.fromkeys(positions, int(text))
+        else:
+            parsed = {int(index): int(offset) for index, offset in (one.split(":") for one in text.split(","))}
+    except ValueError:
+        parsed = {-1: -1}
+    if min(parsed.values(), default=0) < 0:
+        raise ControlError(
+            f"from = {text!r}: expected an offset (12), or offsets by partition (0:12,1:7)", parameter="from"
+        )
+    unknown = parsed.keys() - positions.keys()
+    if unknown:
+        raise ControlError(f"from = {text!r}: partition {min(unknown)} is not read", parameter="from")
+    return parsed
+
+
+async def _read(node: Node, values: Values) -> dict[str, Any]:
+    """Records, and where to go on. With a timeout, wait for the first."""
+    reader = reader_of(node, values)
+    limit = min(values.get("limit", MOST_RECORDS), MOST_RECORDS)
+    found: list[Found] = []
+
+    async def is_there() -> bool:
+        found.extend(await reader.read(limit - len(found)))
+        return bool(found)
+
+    await until(reader, is_there, values.get("timeout", 0))
+    return {
+        "records": [as_json(values["topic"], *one) for one in found],
+        "next": {str(index): offset for index, offset in reader.positions.items()},
+        "more": len(found) >= limit,
+    }
+
+
+@dataclass(slots=True)
+class _Search:
+    """Looks for `count` records that match, and remembers what came nearest."""
+
+    topic: str
+    expected: Expected
+    count: int
+    found: list[Found] = field(default_factory=list)
+    seen: int = 0
+    last: list[Found] = field(default_factory=list)
+    nearest: tuple[Found, list[Difference]] | None = None
+
+    def look_at(self, found: list[Found]) -> None:
+        self.seen += len(found)
+        self.last = [*self.last, *found][-LAST_SHOWN:]
+        for one in found:
+            differences = self.expected.differences(one.record)
+            if not differences:
+                self.found.append(one)
+            elif self.nearest is None or distance(differences) <= distance(self.nearest[1]):
+                self.nearest = one, differences
+
+    def failure(self, timeout: float) -> str:
+        what = f"{self.count} records" if self.expected.is_anything else f"a record with {self.expected}"
+        if self.count > 1 and not self.expected.is_anything:
+            what = f"{self.count} records with {self.expected}"
+        lines = [f"{self.topic} did not have {what} within {timeout:g} s: {len(self.found)} of {self.seen} match"]
+        if self.nearest is not None:
+            (partition, record), differences = self.nearest
+            lines.append(f"the nearest is offset {record.offset} of partition {partition}:")
+            lines += [f"  {one.field}: expected {one.expected}, is {one.actual}" for one in differences]
+        elif self.last:
+            lines.append("the last ones:")
+            lines += [
+                f"  partition {partition}, offset {record.offset}: key {shown(record.key)}, value {shown(record.value)}"
+                for partition, record in self.last
+            ]
+        return "\n".join(lines)
+
+
+async def _wait(node: Node, values: Values) -> dict[str, Any]:
+    """Wait until so many records are there, and return them."""
+    reader = reader_of(node, values)
+    timeout = values.get("timeout", DEFAULT_TIMEOUT_S)
+    search = _Search(values["topic"], Expected.of(values), values.get("count", 1))
+
+    async def are_there() -> bool:
+        while found := await reader.read(MOST_RECORDS):
+            look = partial(search.look_at, found)
+            await node.replicas.logs.services.workers.call(look) if len(found) > LOOKED_AT_ONCE else look()
+        return len(search.found) >= search.count
+
+    if not await until(reader, are_there, timeout):
+        raise ControlError(search.failure(timeout), status=408)
+    return {"records": [as_json(values["topic"], *one) for one in search.found]}
+
+
+async def until(reader: TopicReader, done: Callable[[], Awaitable[bool]], seconds: float) -> bool:
+    """Call `done` now and after every change, until it is true; False if the time is up before.
+
+    The time is that of the loop: a broker whose clock stands still for a test answers nonetheless.
+    """
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not await done():
+        left = deadline - asyncio.get_running_loop().time()
+        if left <= 0:
+            return False
+        try:
+            await asyncio.wait_for(reader.wait(), left)
+        except TimeoutError:
+            return await done()
+    return True
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/topics/{topic}/records",
+        "Read records; with a timeout, wait for the first. `next` has the offsets to go on from (as `from`).",
+        _read,
+        (
+            TOPIC,
+            PARTITION,
+            FROM,
+            COMMITTED,
+            Parameter("limit", Kind.INTEGER, f"the most records, {MOST_RECORDS} if not given", least=1),
+            TIMEOUT,
+        ),
+    ),
+    Endpoint(
+        "POST",
+        "/topics/{topic}/wait",
+        "Wait until a topic has records, or records that match; status 408, with the nearest one, if it has not.",
+        _wait,
+        (
+            TOPIC,
+            PARTITION,
+            FROM,
+            COMMITTED,
+            Parameter("count", Kind.INTEGER, "how many records, 1 if not given", least=0),
+            TIMEOUT,
+            *PARAMETERS,
+        ),
+    ),
+)

@@ -1,0 +1,185 @@
+"""Snapshots of the whole state, taken and restored while clients are connected."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from functools import partial
+from typing import Any
+
+import structlog
+
+from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.faults.power_failure import PowerFailureFiles
+from broker.node import Node
+from broker.node_start import restart_parts
+from storage.files import FileSystem
+from storage.folders.folder_removal import remove_folder
+from storage.log.unified_log import UnifiedLog
+from storage.state.capture import FolderCapture, capture, discard, files_below, finish
+from storage.state.exchange import Exchange
+from storage.state.manifest import FILE_NAME, Manifest, SnapshotError, describe, read, usable
+
+logger = structlog.get_logger(__name__)
+
+PATH = Parameter("path", Kind.STRING, "the folder of the snapshot, an absolute path where the broker runs")
+
+
+async def _take(node: Node, values: Values) -> dict[str, Any]:
+    """Take a snapshot of this moment. What follows while its files are copied is not in it."""
+    workers, fs = node.base.seams.workers, node.base.seams.fs
+    log = _own_log(node)
+    path = await workers.call(partial(_new_folder, fs, values.get("path")))
+    async with node.changing:
+        clock = node.local.clock
+        began_ms = clock.monotonic_ms()
+        try:
+            captures = capture(node.replicas.logs, log, node.metadata.broker_epoch, node.base.new_id())
+            took_ms = clock.monotonic_ms() - began_ms
+            about = partial(Manifest, node.node_id, node.cluster.id, clock.wall_ms())
+            manifest = await workers.call(partial(_write, fs, captures, path, about))
+        except BaseException:
+            await workers.call(partial(_remove_if_there, fs, path))
+            raise
+    logger.info("snapshot taken", path=path, bytes=manifest.size, held_up_ms=round(took_ms, 1))
+    return _described(path, manifest)
+
+
+def _own_log(node: Node) -> UnifiedLog:
+    """The metadata log of a node that is alone in its cluster. Raises ControlError for another."""
+    log = node.metadata.log
+    if log is None or node.cluster.controller_service is not None:
+        raise ControlError("the node is not alone in its cluster: its folders have a part of the data only", status=409)
+    return log.log
+
+
+def _new_folder(fs: FileSystem, path: str | None) -> str:
+    if path is None:
+        return tempfile.mkdtemp(prefix="odradek-snapshot-")
+    _require_absolute(path)
+    try:
+        if fs.exists(path) and (not fs.is_dir(path) or fs.listdir(path)):
+            raise ControlError(f"path = {path!r} exists already", parameter="path", status=409)
+        fs.mkdir(path)
+    except OSError as error:
+        raise ControlError(f"path = {path!r} cannot be made: {error.strerror}", parameter="path") from error
+    return path
+
+
+def _require_absolute(path: str) -> None:
+    if not os.path.isabs(path):
+        raise ControlError(f"path = {path!r}: expected an absolute path", parameter="path")
+
+
+def _write(fs: FileSystem, captures: list[FolderCapture], path: str, about: Any) -> Manifest:
+    """Finish what was captured, and make the snapshot of it; blocking."""
+    try:
+        finish(fs, captures)
+        manifest: Manifest = about([describe(fs, one) for one in captures])
+        for number, one in enumerate(captures):
+            _move(fs, one, f"{path}/{number}")
+        manifest.write(fs, path)
+        _keep_in_a_power_failure(fs, path)
+    except BaseException:
+        discard(fs, captures)
+        raise
+    return manifest
+
+
+def _move(fs: FileSystem, captured: FolderCapture, target: str) -> None:
+    """Move a folder, by copies if it is to lie on another volume."""
+    try:
+        fs.rename(captured.staging, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        for name in files_below(fs, captured.staging):
+            fs.mkdir(f"{target}/{name}".rpartition("/")[0])
+            source = f"{captured.staging}/{name}"
+            fs.copy_file(source, f"{target}/{name}", fs.size(source))
+        remove_folder(fs, captured.staging)
+
+
+async def _restore(node: Node, values: Values) -> dict[str, Any]:
+    """Go back to a snapshot. Connections stay; requests that come meanwhile wait, those that waited get an error."""
+    workers, fs, path = node.base.seams.workers, node.base.seams.fs, values["path"]
+    roots = list(node.local.config.log_dirs)
+    _own_log(node)
+    exchange = Exchange(fs, roots)
+    async with node.changing:
+        began_ms = node.local.clock.monotonic_ms()
+        manifest = await workers.call(partial(_usable, node, path, len(roots)))
+        await workers.call(partial(exchange.prepare, path, manifest))
+        try:
+            await restart_parts(node, exchange.swap, exchange.undo)
+            await node.coordinators.groups.runtime.loaded()
+            await node.coordinators.transactions.runtime.loaded()
+            await workers.call(exchange.confirm)
+            for root in roots:
+                await workers.call(partial(_keep_in_a_power_failure, fs, root))
+        finally:
+            await workers.call(exchange.discard)
+        took_ms = node.local.clock.monotonic_ms() - began_ms
+    logger.info("snapshot restored", path=path, took_ms=round(took_ms, 1))
+    return _described(path, manifest)
+
+
+def _usable(node: Node, path: str, folders: int) -> Manifest:
+    """The manifest of a snapshot that can be restored here. Blocking. Raises ControlError."""
+    _require_absolute(path)
+    cluster_id = node.local.config.optional_string("odradek.cluster.id")
+    try:
+        return usable(node.base.seams.fs, path, node.node_id, folders, cluster_id)
+    except SnapshotError as error:
+        raise ControlError(str(error), parameter="path") from error
+
+
+async def _delete(node: Node, values: Values) -> None:
+    """Remove a snapshot; nothing else is removed."""
+    fs, path = node.base.seams.fs, values["path"]
+    _require_absolute(path)
+
+    def remove() -> None:
+        try:
+            read(fs, path)
+        except SnapshotError as error:
+            raise ControlError(str(error), parameter="path", status=404) from error
+        fs.unlink(f"{path}/{FILE_NAME}")
+        remove_folder(fs, path)
+
+    await node.base.seams.workers.call(remove)
+
+
+def _keep_in_a_power_failure(fs: FileSystem, folder: str) -> None:
+    """Have a simulated power failure leave the folder as it is now."""
+    if isinstance(fs, PowerFailureFiles):
+        fs.assume_synced(folder)
+
+
+def _remove_if_there(fs: FileSystem, path: str) -> None:
+    if fs.exists(path):
+        remove_folder(fs, path)
+
+
+def _described(path: str, manifest: Manifest) -> dict[str, Any]:
+    return {"path": path, "bytes": manifest.size, "taken_ms": manifest.taken_ms, "cluster_id": manifest.cluster_id}
+
+
+ENDPOINTS = (
+    Endpoint("POST", "/snapshots", "Take a snapshot of the whole state, in a new folder.", _take, (PATH,)),
+    Endpoint(
+        "POST",
+        "/snapshots/restore",
+        "Go back to a snapshot; clients stay connected.",
+        _restore,
+        (Parameter("path", Kind.STRING, PATH.doc, required=True),),
+    ),
+    Endpoint(
+        "DELETE",
+        "/snapshots",
+        "Remove a snapshot.",
+        _delete,
+        (Parameter("path", Kind.STRING, PATH.doc, required=True),),
+    ),
+)

@@ -1,0 +1,192 @@
+"""Topics, without a client: list, create, delete, their offsets, and emptying them."""
+
+from __future__ import annotations
+
+import difflib
+from datetime import timedelta
+from typing import Any
+
+from kio.schema.create_topics.v7.request import CreateTopicsRequest
+from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
+from kio.schema.errors import ErrorCode
+
+from broker.cluster.internal_topics import BY_DEFAULT, wanted
+from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.handlers.delete_records import delete_records
+from broker.node import Node
+from broker.replicas.partition import Partition
+from broker.replicas.records_delete import TO_HIGH_WATERMARK
+from controller import create_topics, delete_topics
+from controller.decision import NoQuota
+from metadata.configs import ResourceType
+from metadata.topic_names import is_internal
+from metadata.topics import TopicImage
+
+TIMEOUT = timedelta(seconds=30)
+
+TOPIC = Parameter("topic", Kind.STRING, "the topic's name", required=True)
+PARTITION = Parameter("partition", Kind.INTEGER, "one partition's number; all of them by default", least=0)
+
+AT_FAULT = {
+    ErrorCode.invalid_topic_exception: "topic",
+    ErrorCode.invalid_partitions: "partitions",
+    ErrorCode.invalid_config: "configs",
+    ErrorCode.invalid_request: "configs",
+}
+
+
+def topic_of(node: Node, name: str) -> TopicImage:
+    """The topic. Raises ControlError if there is none."""
+    found = node.cluster.cache.topic(name)
+    if found is None:
+        existing = [topic.name for topic in node.cluster.cache.image.topics]
+        near = difflib.get_close_matches(name, existing, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ControlError(f"there is no topic {name!r}{hint}", parameter="topic", status=404)
+    return found
+
+
+def partitions_of(node: Node, topic: TopicImage, values: Values) -> list[Partition]:
+    """The topic's partitions, or the one that the request names. Raises ControlError."""
+    indexes = range(topic.partition_count)
+    if "partition" in values:
+        index = values["partition"]
+        if index not in indexes:
+            raise ControlError(
+                f"partition = {index}: expected 0 to {topic.partition_count - 1}, as {topic.name} has "
+                f"{topic.partition_count} partitions",
+                parameter="partition",
+            )
+        indexes = range(index, index + 1)
+    found = [node.replicas.get(topic.name, index) for index in indexes]
+    return [partition for partition in found if partition is not None]
+
+
+def _described(node: Node, topic: TopicImage) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "id": str(topic.id),
+        "partitions": topic.partition_count,
+        "internal": is_internal(topic.name),
+        "configs": dict(node.cluster.cache.topic_configs(topic.name)),
+    }
+
+
+def _list(node: Node, _values: Values) -> dict[str, Any]:
+    topics = sorted(node.cluster.cache.image.topics, key=lambda topic: topic.name)
+    return {"topics": [_described(node, topic) for topic in topics]}
+
+
+async def _create(node: Node, values: Values) -> dict[str, Any]:
+    """Create the topic unless it exists as it is asked for."""
+    name = values["topic"]
+    configs = _texts(values.get("configs", {}))
+    existing = node.cluster.cache.topic(name)
+    if existing is None:
+        await _create_new(node, name, values.get("partitions", BY_DEFAULT), configs)
+        return {**_described(node, topic_of(node, name)), "created": True}
+    _require_same(node, existing, values.get("partitions"), configs)
+    return {**_described(node, existing), "created": False}
+
+
+def _texts(configs: dict[str, Any]) -> dict[str, str]:
+    """Configurations as Kafka has them. Raises ControlError."""
+    texts = {}
+    for name, value in configs.items():
+        if not isinstance(value, str | int | float):
+            raise ControlError(
+                f"configs: {name} = {value!r}: expected a text, a number, true or false", parameter="configs"
+            )
+        texts[name] = str(value).lower() if isinstance(value, bool) else str(value)
+    return texts
+
+
+async def _create_new(node: Node, name: str, partitions: int, configs: dict[str, str]) -> None:
+    request = CreateTopicsRequest(topics=(wanted(name, partitions, BY_DEFAULT, configs),), timeout=TIMEOUT)
+    controller = node.controller
+    response = await controller.submit(lambda image: create_topics.decide(image, request, controller.around, NoQuota()))
+    result = response.topics[0]
+    if result.error_code not in (ErrorCode.none, ErrorCode.topic_already_exists):
+        message = f"{result.error_code.name.upper()}: {result.error_message or f'the topic {name} cannot be created'}"
+        raise ControlError(message, parameter=AT_FAULT.get(result.error_code))
+
+
+def _require_same(node: Node, topic: TopicImage, partitions: int | None, configs: dict[str, str]) -> None:
+    name = topic.name
+    if partitions is not None and partitions != topic.partition_count:
+        raise ControlError(
+            f"partitions = {partitions}: {name} exists and has {topic.partition_count}; delete it first, or ask for "
+            f"{topic.partition_count}",
+            parameter="partitions",
+            status=409,
+        )
+    present = node.cluster.cache.image.configs.of(ResourceType.TOPIC, name)
+    for key, value in configs.items():
+        if present.get(key) != value:
+            has = f"has {key} = {present[key]}" if key in present else f"does not set {key}"
+            raise ControlError(f"configs: {key} = {value}: {name} exists and {has}", parameter="configs", status=409)
+
+
+async def _delete(node: Node, values: Values) -> None:
+    topic = topic_of(node, values["topic"])
+    if not node.local.config.boolean("delete.topic.enable"):
+        raise ControlError("topics are not deleted here: delete.topic.enable is false", status=409)
+    request = DeleteTopicsRequest(topics=(DeleteTopicState(name=topic.name, topic_id=None),), timeout=TIMEOUT)
+    await node.controller.submit(lambda image: delete_topics.decide(image, request, NoQuota()))
+
+
+def _offsets(node: Node, values: Values) -> dict[str, Any]:
+    found = {}
+    for partition in partitions_of(node, topic_of(node, values["topic"]), values):
+        partition.check_leads()
+        start, stable, high_watermark, _ = partition.bounds
+        found[str(partition.index)] = {"start": start, "stable": stable, "end": high_watermark}
+    return {"partitions": found}
+
+
+async def _truncate(node: Node, values: Values) -> dict[str, Any]:
+    """Delete records as Kafka's DeleteRecords does (KIP-107): offsets go on from where they are."""
+    topic = topic_of(node, values["topic"])
+    offset = values.get("before", TO_HIGH_WATERMARK)
+    wanted = {partition.key: offset for partition in partitions_of(node, topic, values)}
+    results = await delete_records(node.replicas, wanted)
+    for (name, index), result in results.items():
+        if result.error_code is not ErrorCode.none:
+            at_fault = "before" if result.error_code is ErrorCode.offset_out_of_range else None
+            raise ControlError(f"{result.error_code.name.upper()}: {name}-{index}", parameter=at_fault, status=409)
+    return _offsets(node, {key: value for key, value in values.items() if key != "before"})
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/topics", "All topics.", _list),
+    Endpoint(
+        "POST",
+        "/topics",
+        "Create a topic, unless it exists already with these partitions and configurations.",
+        _create,
+        (
+            TOPIC,
+            Parameter("partitions", Kind.INTEGER, "how many; by default num.partitions, or what it has", least=1),
+            Parameter("configs", Kind.OBJECT, "topic configurations, as cleanup.policy"),
+        ),
+    ),
+    Endpoint("DELETE", "/topics/{topic}", "Delete a topic.", _delete, (TOPIC,)),
+    Endpoint(
+        "GET",
+        "/topics/{topic}/offsets",
+        "By partition: the first offset, the last stable offset, and the end (the high watermark).",
+        _offsets,
+        (TOPIC, PARTITION),
+    ),
+    Endpoint(
+        "POST",
+        "/topics/{topic}/truncate",
+        "Delete the records of a topic, all or those before an offset; new ones get the offsets that follow.",
+        _truncate,
+        (
+            TOPIC,
+            PARTITION,
+            Parameter("before", Kind.INTEGER, "delete the records with smaller offsets; all by default", least=0),
+        ),
+    ),
+)

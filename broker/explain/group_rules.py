@@ -1,0 +1,196 @@
+"""Rules about a group: does it exist, has it members, do they have their partitions?"""
+
+from __future__ import annotations
+
+import difflib
+
+from broker.explain.finding import Finding, Findings, Severity, counted, listed, seconds
+from broker.explain.situations import GroupSituation, who
+from broker.inspection.groups import GroupView, MemberView
+
+
+def group_does_not_exist(it: GroupSituation) -> Findings:
+    if not it.group.exists:
+        near = difflib.get_close_matches(it.group.group_id, it.groups, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        yield Finding(
+            Severity.PROBLEM,
+            "group_does_not_exist",
+            f"there is no group {it.group.group_id}: no consumer has joined with this group.id, and none has committed",
+            f"Look at the consumer's group.id and bootstrap servers.{hint} A consumer that calls assign() instead of "
+            "subscribe() makes a group only by its commits.",
+        )
+
+
+def group_is_empty(it: GroupSituation) -> Findings:
+    if it.group.state != "Empty":
+        return
+    had = f"; {counted(len(it.group.offsets), 'partition')} with committed offsets" if it.group.offsets else ""
+    waiting = ""
+    if it.group.pending:
+        waiting = f"; {counted(len(it.group.pending), 'member id')} given out with MEMBER_ID_REQUIRED and not used yet"
+    yield Finding(
+        Severity.PROBLEM,
+        "group_is_empty",
+        f"group {it.group.group_id} is Empty: it has no members{had}{waiting}",
+        "Start a consumer, and let it poll: members leave when they are closed, when their session ends, and when they "
+        "do not poll for max.poll.interval.ms.",
+    )
+
+
+def waits_for_members_to_join(it: GroupSituation) -> Findings:
+    if it.group.state != "PreparingRebalance":
+        return
+    late = [member for member in it.group.members if member.is_late]
+    for member in late:
+        yield Finding(
+            Severity.PROBLEM,
+            "waits_for_members_to_join",
+            f"group {it.group.group_id} has been rebalancing for {_since(it)} because {who(member)} has not joined "
+            f"again; nobody reads until it does, or until it is removed in {_left(it, member)} at most",
+            "A consumer joins in poll(): look at what it does instead. Or end its session: "
+            f'broker.group("{it.group.group_id}").expire("{member.member_id}").',
+        )
+    for member_id in it.group.pending:
+        yield Finding(
+            Severity.PROBLEM,
+            "waits_for_members_to_join",
+            f"group {it.group.group_id} waits for a consumer that was given the member id {member_id} and has not used "
+            "it yet",
+            "It has perhaps died in between; its session timeout ends the wait.",
+        )
+    if not late and not it.group.pending:
+        yield Finding(
+            Severity.WARNING,
+            "waits_for_members_to_join",
+            f"group {it.group.group_id} has been waiting for {_since(it)} for more members to join",
+            "Set group.initial.rebalance.delay.ms to 0 for tests.",
+        )
+
+
+def waits_for_sync(it: GroupSituation) -> Findings:
+    group = it.group
+    if group.protocol != "classic" or group.state not in ("CompletingRebalance", "Stable"):
+        return
+    for member in group.members:
+        if not member.is_late:
+            continue
+        leads = member.member_id == group.leader
+        role = ", the leader, which assigns the partitions" if leads else ""
+        effect = "nobody has partitions until then" if group.state == "CompletingRebalance" else "it has no partitions"
+        yield Finding(
+            Severity.PROBLEM,
+            "waits_for_sync",
+            f"group {group.group_id} is waiting for the SyncGroup of {who(member)}{role}, for {_since(it)}, until it "
+            f"is removed in {_left(it, member)}; {effect}",
+            "The client has got the answer to its JoinGroup, or has died meanwhile: look at its assignor, and at "
+            'broker.journal(api="JoinGroup").',
+        )
+
+
+def waits_for_revocation(it: GroupSituation) -> Findings:
+    if it.group.protocol != "consumer":
+        return
+    if it.group.state == "Assigning":
+        yield Finding(
+            Severity.WARNING,
+            "waits_for_revocation",
+            f"group {it.group.group_id} is Assigning: the next heartbeat of a member computes the new assignment",
+            "Members send heartbeats every group.consumer.heartbeat.interval.ms.",
+        )
+    if it.group.state == "Reconciling":
+        late = [member for member in it.group.members if member.is_late]
+        yield Finding(
+            Severity.WARNING,
+            "waits_for_revocation",
+            f"group {it.group.group_id} is Reconciling: it waits for {listed(map(who, late)) or 'its members'} to "
+            "give up partitions or to take the next step",
+            "A consumer gives partitions up in poll(); if it does not, it is removed after its rebalance timeout.",
+        )
+
+
+def topics_do_not_exist(it: GroupSituation) -> Findings:
+    for topic in sorted(it.group.topics - it.existing):
+        subscribers = [who(member) for member in it.group.members if topic in (member.topics or ())]
+        near = difflib.get_close_matches(topic, it.existing, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        yield Finding(
+            Severity.PROBLEM,
+            "topics_do_not_exist",
+            f"{listed(subscribers)} subscribed to topic {topic}, which does not exist",
+            f"Create it before the consumer subscribes, or wait for metadata.max.age.ms.{hint}",
+        )
+
+
+def partitions_without_owner(it: GroupSituation) -> Findings:
+    group = it.group
+    if group.state != "Stable":
+        return
+    owned = group.owners()
+    missing = [one for one in it.lags if one.topic in group.topics and (one.topic, one.partition) not in owned]
+    if missing:
+        names = listed(f"{one.topic}-{one.partition}" for one in missing)
+        yield Finding(
+            Severity.PROBLEM,
+            "partitions_without_owner",
+            f"no member of group {group.group_id} owns {names}, though the group is subscribed",
+            "Partitions that were added later are assigned at the next rebalance: "
+            f'broker.group("{group.group_id}").rebalance(). Otherwise look at the assignor.',
+        )
+
+
+def members_without_partitions(it: GroupSituation) -> Findings:
+    group = it.group
+    idle = [member for member in group.members if not member.assignment and member.topics is not None]
+    if group.state != "Stable" or not idle or group.topics - it.existing:
+        return
+    count = sum(1 for one in it.lags if one.topic in group.topics)
+    more = count < len(group.members)
+    yield Finding(
+        Severity.WARNING if more else Severity.PROBLEM,
+        "members_without_partitions",
+        f"{listed(map(who, idle))} of group {group.group_id} {'has' if len(idle) == 1 else 'have'} no partitions: "
+        f"{counted(len(group.members), 'member')} share {counted(count, 'partition')}",
+        "Give the topic as many partitions as the group has members." if more else "Look at the assignor.",
+    )
+
+
+def subscriptions_are_unknown(it: GroupSituation) -> Findings:
+    if it.group.members and it.group.protocol_type != "consumer":
+        yield Finding(
+            Severity.INFO,
+            "subscriptions_are_unknown",
+            f"group {it.group.group_id} has the protocol type {it.group.protocol_type}: the broker does not know what "
+            "its members read",
+        )
+
+
+def _since(it: GroupSituation) -> str:
+    since_ms = it.group.since_ms
+    return seconds(0 if since_ms is None else it.now_ms - since_ms)
+
+
+def _left(it: GroupSituation, member: MemberView) -> str:
+    """The time until the member is removed: the end of the phase, or of its session."""
+    waited_ms = 0 if it.group.since_ms is None else it.now_ms - it.group.since_ms
+    left_ms: float = _rebalance_timeout_ms(it.group) - waited_ms
+    if member.session_left_ms is not None:
+        left_ms = min(left_ms, member.session_left_ms)
+    return seconds(left_ms)
+
+
+def _rebalance_timeout_ms(group: GroupView) -> int:
+    return max((member.rebalance_timeout_ms for member in group.members), default=0)
+
+
+RULES = (
+    group_does_not_exist,
+    group_is_empty,
+    waits_for_members_to_join,
+    waits_for_sync,
+    waits_for_revocation,
+    topics_do_not_exist,
+    partitions_without_owner,
+    members_without_partitions,
+    subscriptions_are_unknown,
+)

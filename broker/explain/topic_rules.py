@@ -1,0 +1,102 @@
+"""Rules about a topic."""
+
+from __future__ import annotations
+
+import difflib
+
+from broker.explain.finding import Finding, Findings, Severity, counted, listed, seconds
+from broker.explain.holders import advice_for, holder_of
+from broker.explain.situations import TopicSituation
+
+
+def topic_does_not_exist(it: TopicSituation) -> Findings:
+    if it.topic not in it.existing:
+        near = difflib.get_close_matches(it.topic, it.existing, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        yield Finding(
+            Severity.PROBLEM,
+            "topic_does_not_exist",
+            f"topic {it.topic} does not exist",
+            f"A producer creates it with its first record, where auto.create.topics.enable is on.{hint}",
+        )
+
+
+def partition_is_offline(it: TopicSituation) -> Findings:
+    offline = [one.name for one in it.partitions if not one.has_leader]
+    if offline:
+        yield Finding(
+            Severity.PROBLEM,
+            "partition_is_offline",
+            f"{listed(offline)} can be neither read nor written: no leader is online",
+            "The broker's log says what happened to its folder.",
+        )
+
+
+def has_no_records(it: TopicSituation) -> Findings:
+    if it.partitions and all(one.end == 0 for one in it.partitions if one.has_leader):
+        yield Finding(
+            Severity.PROBLEM,
+            "has_no_records",
+            f"topic {it.topic} has no records: nothing was ever written to its "
+            f"{counted(len(it.partitions), 'partition')}",
+            'Look at what the producer was answered: broker.journal(api="Produce").',
+        )
+
+
+def records_were_deleted(it: TopicSituation) -> Findings:
+    cut = [one for one in it.partitions if one.start > 0]
+    if cut:
+        where = listed(
+            f"{one.name} starts at {one.start}{' and has none left' * (one.start == one.end)}" for one in cut
+        )
+        kept = "for ever" if it.retention_ms < 0 else seconds(it.retention_ms)
+        yield Finding(
+            Severity.WARNING,
+            "records_were_deleted",
+            f"records were deleted, by retention (retention.ms: {kept}) or on request: {where}",
+            "A consumer that wants earlier offsets goes where auto.offset.reset says. Records with old timestamps are "
+            "deleted by retention too.",
+        )
+
+
+def held_by_transaction(it: TopicSituation) -> Findings:
+    for one in it.partitions:
+        if one.is_held:
+            yield Finding(
+                Severity.WARNING,
+                "held_by_transaction",
+                f"the last stable offset of {one.name} is held at {one.stable} by "
+                f"{holder_of(it.holders, one, it.now_ms)}; readers of committed records do not get the "
+                f"{counted(one.end - one.stable, 'record')} behind it",
+                advice_for(it.holders, one),
+            )
+
+
+def is_read_by(it: TopicSituation) -> Findings:
+    if it.partitions and not it.readers:
+        yield Finding(
+            Severity.INFO,
+            "is_read_by",
+            f"no group subscribes to topic {it.topic} or has committed offsets in it",
+            "Look at the consumer's topic name; one that calls assign() and never commits is in no group.",
+        )
+    elif it.readers:
+        yield Finding(Severity.INFO, "is_read_by", f"topic {it.topic} is read by {listed(it.readers)}")
+
+
+def has_records(it: TopicSituation) -> Findings:
+    filled = [one for one in it.partitions if one.end > one.start]
+    if filled:
+        where = listed(f"{one.name}: {one.start} to {one.end}" for one in filled)
+        yield Finding(Severity.INFO, "has_records", f"topic {it.topic} has records ({where})")
+
+
+RULES = (
+    topic_does_not_exist,
+    partition_is_offline,
+    has_no_records,
+    records_were_deleted,
+    held_by_transaction,
+    is_read_by,
+    has_records,
+)

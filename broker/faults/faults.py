@@ -1,0 +1,79 @@
+"""The faults that are set on a node."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+from broker.faults.checks import FaultError, Given, fault_spec
+from broker.faults.connections import ConnectionFault, ConnectionFaults
+from broker.faults.fault import Fault
+from broker.faults.injection import Around, Injection
+from protocol.api_table import API_BY_NAME
+
+if TYPE_CHECKING:
+    from broker.network.dispatch import Dispatcher
+    from broker.network.server import Server
+
+__all__ = ["FaultError", "Faults", "Given"]
+
+
+class Faults:
+    """Sets faults and removes them. While an API has none, its requests go straight to its handler.
+
+    Attributes:
+        around: what faults use of the node.
+        connections: faults of connections.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, server: Server, around: Around, listeners: Collection[str]) -> None:
+        self.around = around
+        self.connections = ConnectionFaults(server, dispatcher, around.clock, around.new_id, listeners)
+        self._dispatcher = dispatcher
+        self._listeners = listeners
+        self._by_id: dict[str, Fault] = {}
+        self._injections: dict[str, Injection] = {}
+
+    def __iter__(self) -> Iterator[Fault | ConnectionFault]:
+        yield from list(self._by_id.values())
+        yield from self.connections
+
+    def set(self, given: Given) -> Fault:
+        """Set a fault of requests. Raises FaultError for one that could never match."""
+        fault = Fault(id=self.around.new_id(), spec=fault_spec(given, self._listeners))
+        self._by_id[fault.id] = fault
+        for api in fault.spec.apis:
+            self._injection(api).faults.append(fault)
+        return fault
+
+    def get(self, fault_id: str) -> Fault | ConnectionFault | None:
+        return self._by_id.get(fault_id) or self.connections.get(fault_id)
+
+    def remove(self, fault: Fault | ConnectionFault) -> None:
+        """Remove a fault; requests that it has struck already are not spared."""
+        if isinstance(fault, ConnectionFault):
+            self.connections.remove(fault)
+            return
+        self._by_id.pop(fault.id, None)
+        for api in fault.spec.apis:
+            injection = self._injections.get(api)
+            if injection is not None and fault in injection.faults:
+                injection.faults.remove(fault)
+                if not injection.faults:
+                    del self._injections[api]
+                    self._dispatcher.route(API_BY_NAME[api].key).intercept(None)
+
+    def clear(self) -> int:
+        """Remove all faults, and return how many there were."""
+        faults = list(self)
+        for fault in faults:
+            self.remove(fault)
+        return len(faults)
+
+    def _injection(self, api: str) -> Injection:
+        found = self._injections.get(api)
+        if found is None:
+            route = self._dispatcher.route(API_BY_NAME[api].key)
+            found = self._injections[api] = Injection(route, route.handle, self.around)
+            route.intercept(found.handle)
+        return found

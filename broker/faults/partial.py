@@ -1,0 +1,182 @@
+"""A request of which only some partitions fail: the rest of it, and an answer made of two.
+
+The failed part is answered by the API's own `error_response`, so its fields are those of a real failure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from broker.faults.facts import REQUEST_TOPICS, Fields, topic_name
+from protocol.produce_fetch.fetch_request import FetchPartitionResponse, FetchRequest, FetchResponse
+from protocol.produce_fetch.produce_messages import ProduceRequest
+
+if TYPE_CHECKING:
+    from broker.faults.matching import Selection
+    from broker.request_context import RequestContext
+    from protocol.produce_fetch.parts import TopicKey
+
+RESPONSE_TOPICS: dict[str, Fields] = {
+    "list_offsets": Fields("topics"),
+    "offset_commit": Fields("topics"),
+    "txn_offset_commit": Fields("topics"),
+    "delete_records": Fields("topics"),
+    "offset_for_leader_epoch": Fields("topics", "topic", number="partition"),
+    "create_topics": Fields("topics", partitions=None),
+    "delete_topics": Fields("responses", partitions=None),
+    "create_partitions": Fields("results", partitions=None),
+    "describe_topic_partitions": Fields("topics", partitions=None),
+    "describe_producers": Fields("topics"),
+    "alter_partition_reassignments": Fields("responses"),
+}
+"""Where the responses of these APIs have an error for each topic or partition."""
+
+MARKED = ("fetch", "metadata", "offset_fetch")
+"""APIs whose answer is made as always, and then gets the error in the places that are selected."""
+
+PARTIAL_APIS = frozenset((*RESPONSE_TOPICS, *MARKED, "produce"))
+
+SESSION_ERRORS = (
+    ErrorCode.fetch_session_id_not_found,
+    ErrorCode.invalid_fetch_session_epoch,
+    ErrorCode.fetch_session_topic_id_error,
+)
+"""The errors of a whole Fetch; any other is a partition's."""
+
+Keep = Callable[[str | None, int | None], bool]
+
+
+# -- requests
+
+
+def pruned(api: str, ctx: RequestContext, request: Any, keep: Keep) -> Any | None:
+    """The request with only those partitions; None if nothing is left."""
+    if api == "produce":
+        return _pruned_produce(ctx, request, keep)
+    fields = REQUEST_TOPICS[api]
+    topics = []
+    for topic in getattr(request, fields.topics) or ():
+        name = getattr(topic, fields.name)
+        if name is None and getattr(topic, "topic_id", None) is not None:
+            name = topic_name(ctx, topic.topic_id)
+        left = _pruned_topic(topic, name, fields, keep)
+        if left is not None:
+            topics.append(left)
+    return dataclasses.replace(request, **{fields.topics: tuple(topics)}) if topics else None
+
+
+def _pruned_topic(topic: Any, name: str | None, fields: Fields, keep: Keep) -> Any | None:
+    if fields.partitions is None:
+        return topic if keep(name, None) else None
+    kept = tuple(one for one in getattr(topic, fields.partitions) or () if keep(name, _index(one, fields)))
+    return dataclasses.replace(topic, **{fields.partitions: kept}) if kept else None
+
+
+def _pruned_produce(ctx: RequestContext, request: ProduceRequest, keep: Keep) -> ProduceRequest | None:
+    topics = []
+    for key, entries in request.topics:
+        name = topic_name(ctx, key)
+        kept = [entry for entry in entries if keep(name, entry[0])]
+        if kept:
+            topics.append((key, kept))
+    return dataclasses.replace(request, topics=topics) if topics else None
+
+
+# -- responses
+
+
+def merged(api: str, response: Any, failures: Any) -> Any:
+    """`response` with the topics and partitions of `failures` in place of its own, or behind them."""
+    if api == "produce":
+        return _merged_produce(response, failures)
+    fields = RESPONSE_TOPICS[api]
+    topics: dict[Any, Any] = {_key(topic, fields): topic for topic in getattr(response, fields.topics)}
+    for failed in getattr(failures, fields.topics):
+        key = _key(failed, fields)
+        known = topics.get(key)
+        if known is None or fields.partitions is None:
+            topics[key] = failed
+            continue
+        partitions = {_index(one, fields): one for one in getattr(known, fields.partitions)}
+        partitions |= {_index(one, fields): one for one in getattr(failed, fields.partitions)}
+        topics[key] = dataclasses.replace(known, **{fields.partitions: tuple(partitions.values())})
+    return dataclasses.replace(response, **{fields.topics: tuple(topics.values())})
+
+
+def _merged_produce(response: Any, failures: Any) -> Any:
+    topics = {key: {one.index: one for one in answers} for key, answers in response.topics}
+    for key, answers in failures.topics:
+        topics.setdefault(key, {}).update({one.index: one for one in answers})
+    return dataclasses.replace(response, topics=[(key, list(answers.values())) for key, answers in topics.items()])
+
+
+def marked(api: str, ctx: RequestContext, request: Any, response: Any, selection: Selection, code: ErrorCode) -> Any:
+    """The response of one of `MARKED` with the error at the selected places."""
+    if api == "fetch":
+        return _marked_fetch(ctx, request, response, selection, code)
+    if api == "metadata":
+        topics = tuple(
+            dataclasses.replace(topic, error_code=code, partitions=()) if selection.has(topic.name, None) else topic
+            for topic in response.topics
+        )
+        top = {"error_code": code} if code is ErrorCode.rebootstrap_required else {}
+        return dataclasses.replace(response, topics=topics, **top)
+    groups = getattr(response, "groups", None)
+    if groups is None:
+        return _marked_offsets(response, selection, code)
+    return dataclasses.replace(response, groups=tuple(_marked_offsets(group, selection, code) for group in groups))
+
+
+def _marked_offsets(group: Any, selection: Selection, code: ErrorCode) -> Any:
+    def marked_partition(topic: str, one: Any) -> Any:
+        if not selection.has(topic, one.partition_index):
+            return one
+        return dataclasses.replace(one, committed_offset=-1, committed_leader_epoch=-1, metadata="", error_code=code)
+
+    return dataclasses.replace(
+        group,
+        topics=tuple(
+            dataclasses.replace(topic, partitions=tuple(marked_partition(topic.name, one) for one in topic.partitions))
+            for topic in group.topics
+        ),
+    )
+
+
+def without_wait(request: FetchRequest) -> FetchRequest:
+    """A Fetch that is answered at once, as one with an error is."""
+    return dataclasses.replace(request, max_wait_ms=0)
+
+
+def _marked_fetch(
+    ctx: RequestContext, request: FetchRequest, response: FetchResponse, selection: Selection, code: ErrorCode
+) -> FetchResponse:
+    if code in SESSION_ERRORS:
+        return FetchResponse([], error_code=int(code), session_id=request.session_id)
+    if response.error_code:
+        return response
+    topics: dict[TopicKey, dict[int, FetchPartitionResponse]] = {
+        key: {one.partition_index: one for one in partitions} for key, partitions in response.topics
+    }
+    keys: Iterable[tuple[TopicKey, int]] = (
+        *((key, one.partition) for key, partitions in request.topics for one in partitions),
+        *ctx.local.fetch_sessions.partitions_of(response.session_id),
+    )
+    for key, index in keys:
+        if selection.has(topic_name(ctx, key), index):
+            failed = FetchPartitionResponse(index, int(code), aborted_transactions=())
+            topics.setdefault(key, {})[index] = failed
+    return dataclasses.replace(response, topics=[(key, list(answers.values())) for key, answers in topics.items()])
+
+
+def _key(topic: Any, fields: Fields) -> Any:
+    name = getattr(topic, fields.name)
+    return name if name is not None else topic.topic_id
+
+
+def _index(partition: Any, fields: Fields) -> int:
+    found: int = partition if fields.number is None else getattr(partition, fields.number)
+    return found

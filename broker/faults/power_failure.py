@@ -1,0 +1,264 @@
+"""A file system that knows what is on the device, so that a power failure can be simulated.
+
+How it works: each call goes on to the file system below. Of each file that this process has opened to write, the size
+is kept that it had at its last sync; what was there before counts as synced. Of each folder, the names are kept that
+were made or renamed since its last sync. `fail` takes away everything else: files are cut to their synced size, names
+that were not synced go, and renamed files get their old names back, with what they replaced. Removed files stay so.
+That is the harshest outcome that POSIX allows for files that are only appended to.
+
+Syncs happen in worker threads, hence the lock. A write costs nothing here: it is the other file system's own method.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from storage.files import File, FileSystem, write_fully
+
+Identity = tuple[int, int]
+"""Device and inode."""
+
+
+@dataclass(slots=True)
+class _Name:
+    """A name that was made, or got by a rename, since its folder was synced.
+
+    Attributes:
+        old: the name before; None if it was made.
+        replaced: the file that had the name, still open.
+    """
+
+    path: str
+    old: str | None = None
+    replaced: File | None = None
+
+    @property
+    def folder(self) -> str:
+        return _folder_of(self.path)
+
+
+class TrackedFile:
+    """An open file; its syncs and truncations are noted."""
+
+    __slots__ = ("_file", "_files", "_path", "close", "identity", "pread", "pread_nowait", "pwrite", "size")
+
+    def __init__(self, file: File, path: str, files: PowerFailureFiles) -> None:
+        self._file = file
+        self._path = path
+        self._files = files
+        self.pread = file.pread
+        self.pread_nowait = file.pread_nowait
+        self.pwrite = file.pwrite
+        self.size = file.size
+        self.identity = file.identity
+        self.close = file.close
+
+    def truncate(self, size: int) -> None:
+        self._file.truncate(size)
+        self._files.truncated(self.identity(), size)
+
+    def fdatasync(self) -> None:
+        self._files.before_sync(self._path)
+        size = self._file.size()
+        self._file.fdatasync()
+        self._files.synced(self.identity(), size)
+
+
+class PowerFailureFiles:
+    """See above.
+
+    Attributes:
+        on_sync: called with the path of a file before it is synced, in the thread that does that.
+    """
+
+    def __init__(self, fs: FileSystem) -> None:
+        self._fs = fs
+        self._synced: dict[Identity, int] = {}
+        self._names: list[_Name] = []
+        self._lock = threading.RLock()
+        self._failed = False
+        self.on_sync: Callable[[str], None] | None = None
+        self.open_to_read = fs.open_to_read
+        self.listdir = fs.listdir
+        self.exists = fs.exists
+        self.is_dir = fs.is_dir
+        self.identity = fs.identity
+        self.size = fs.size
+        self.modified_ms = fs.modified_ms
+        self.set_modified_ms = fs.set_modified_ms
+        self.space = fs.space
+        self.lock = fs.lock
+
+    # -- the failure
+
+    def fail(self, folders: list[str]) -> None:
+        """Take away all in these folders that was not synced.
+
+        Other threads that change names or sync files wait for ever from now on.
+        """
+        self._lock.acquire()
+        self._failed = True
+        for folder in folders:
+            self._cut(folder)
+        for name in reversed(self._names):
+            self._undo(name)
+        self._names.clear()
+
+    def _cut(self, path: str) -> None:
+        for name in self._fs.listdir(path):
+            below = f"{path}/{name}"
+            if self._fs.is_dir(below):
+                self._cut(below)
+                continue
+            synced = self._synced.get(self._fs.identity(below))
+            if synced is not None and self._fs.size(below) > synced:
+                file = self._fs.open(below)
+                file.truncate(synced)
+                file.close()
+
+    def _undo(self, name: _Name) -> None:
+        exists = self._fs.exists(name.path)
+        if name.old is not None and exists:
+            self._fs.rename(name.path, name.old)
+        elif exists:
+            self._remove(name.path)
+        if name.replaced is not None:
+            size = name.replaced.size()
+            synced = self._synced.get(name.replaced.identity(), size)
+            file = self._fs.open(name.path, create=True)
+            write_fully(file, name.replaced.pread(min(size, synced), 0), 0)
+            file.close()
+
+    def _remove(self, path: str) -> None:
+        if not self._fs.is_dir(path):
+            self._fs.unlink(path)
+            return
+        for name in self._fs.listdir(path):
+            self._remove(f"{path}/{name}")
+        self._fs.rmdir(path)
+
+    def assume_synced(self, folder: str) -> None:
+        """Take all that is in a folder now for synced: a power failure is never to undo it."""
+        with self._lock:
+            self._stop_if_failed()
+            self._forget(lambda name: name.path == folder or name.path.startswith(f"{folder}/"))
+            self._sync_below(folder)
+
+    def _sync_below(self, path: str) -> None:
+        for name in self._fs.listdir(path):
+            below = f"{path}/{name}"
+            if self._fs.is_dir(below):
+                self._sync_below(below)
+            else:
+                self._synced[self._fs.identity(below)] = self._fs.size(below)
+
+    # -- what is known of files
+
+    def before_sync(self, path: str) -> None:
+        if self.on_sync is not None:
+            self.on_sync(path)
+
+    def synced(self, identity: Identity, size: int) -> None:
+        """A file is on the device up to `size`."""
+        with self._lock:
+            self._stop_if_failed()
+            self._synced[identity] = max(size, self._synced.get(identity, 0))
+
+    def truncated(self, identity: Identity, size: int) -> None:
+        with self._lock:
+            self._stop_if_failed()
+            if identity in self._synced:
+                self._synced[identity] = min(size, self._synced[identity])
+
+    def _stop_if_failed(self) -> None:
+        """Only the thread that failed the power gets here after that, and it must not."""
+        assert not self._failed, "the power has failed"
+
+    # -- FileSystem
+
+    def open(self, path: str, *, create: bool = False) -> TrackedFile:
+        with self._lock:
+            self._stop_if_failed()
+            is_new = create and not self._fs.exists(path)
+            file = self._fs.open(path, create=create)
+            if is_new:
+                self._synced[file.identity()] = 0
+                self._names.append(_Name(path))
+            else:
+                self._synced.setdefault(file.identity(), file.size())
+        return TrackedFile(file, path, self)
+
+    def rename(self, old: str, new: str) -> None:
+        with self._lock:
+            self._stop_if_failed()
+            replaced = self._kept(new)
+            self._fs.rename(old, new)
+            if self._fs.is_dir(new):
+                for name in self._names:
+                    name.path = _moved(name.path, old, new)
+                    name.old = None if name.old is None else _moved(name.old, old, new)
+            self._names.append(_Name(new, old, replaced))
+
+    def _kept(self, path: str) -> File | None:
+        """The file that is to be replaced, if there is one; open, so that its content stays."""
+        if not self._fs.exists(path) or self._fs.is_dir(path):
+            return None
+        return self._fs.open_to_read(path)
+
+    def link(self, old: str, new: str) -> None:
+        with self._lock:
+            self._stop_if_failed()
+            self._fs.link(old, new)
+            self._names.append(_Name(new))
+
+    def copy_file(self, old: str, new: str, size: int) -> None:
+        with self._lock:
+            self._stop_if_failed()
+            self._fs.copy_file(old, new, size)
+            self._synced[self._fs.identity(new)] = 0
+            self._names.append(_Name(new))
+
+    def unlink(self, path: str) -> None:
+        with self._lock:
+            self._stop_if_failed()
+            self._fs.unlink(path)
+            self._forget(lambda name: name.path == path)
+
+    def mkdir(self, path: str) -> None:
+        with self._lock:
+            self._stop_if_failed()
+            missing = []
+            above = path
+            while above and not self._fs.exists(above):
+                missing.append(above)
+                above = above.rpartition("/")[0]
+            self._fs.mkdir(path)
+            self._names += [_Name(one) for one in reversed(missing)]
+
+    def rmdir(self, path: str) -> None:
+        with self._lock:
+            self._stop_if_failed()
+            self._fs.rmdir(path)
+            self._forget(lambda name: path in (name.path, name.folder))
+
+    def fsync_dir(self, path: str) -> None:
+        self._fs.fsync_dir(path)
+        with self._lock:
+            self._stop_if_failed()
+            self._forget(lambda name: name.folder == path)
+
+    def _forget(self, which: Callable[[_Name], bool]) -> None:
+        for name in self._names:
+            if which(name) and name.replaced is not None:
+                name.replaced.close()
+        self._names = [name for name in self._names if not which(name)]
+
+
+def _folder_of(path: str) -> str:
+    return path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
+
+
+def _moved(path: str, old: str, new: str) -> str:
+    return new + path[len(old) :] if path.startswith(f"{old}/") else path

@@ -1,0 +1,160 @@
+"""A decoded request as JSON values: Kafka's field names, durations in seconds, bytes as text or as base64.
+
+Timestamps of records are milliseconds since the Unix epoch, as clients have them.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+
+from broker.faults.facts import HAND_WRITTEN, topic_name
+from broker.faults.names import API_NAMES, error_name
+from protocol.records.batch import HEADER_SIZE, read_header
+from protocol.records.build import iter_records
+from protocol.records.compression import DecompressionError
+
+if TYPE_CHECKING:
+    from broker.request_context import RequestContext
+
+MOST_RECORDS = 100
+"""How many records of a partition of a Produce request are decoded."""
+
+LONGEST_BYTES = 64 * 1024
+"""How much of a value is kept."""
+
+Json = dict[str, Any]
+
+
+def as_json(api: str, ctx: RequestContext, request: Any) -> Json:
+    """The request with what its header and its connection say of it."""
+    return {
+        "api": API_NAMES[api],
+        "version": ctx.version,
+        "client_id": ctx.client_id,
+        "correlation_id": ctx.correlation_id,
+        "listener": ctx.connection.listener_name,
+        "client_host": ctx.connection.client_host,
+        "client_port": ctx.connection.client_port,
+        **_body(api, ctx, request),
+    }
+
+
+def bytes_as_json(name: str, value: bytes | None) -> Json:
+    """A field for text, or with `_base64` in its name for anything else."""
+    if value is None:
+        return {name: None}
+    value = bytes(value[:LONGEST_BYTES])
+    try:
+        return {name: value.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(value).decode()}
+
+
+def _body(api: str, ctx: RequestContext, request: Any) -> Json:
+    if api == "produce":
+        return {
+            "transactional_id": request.transactional_id,
+            "acks": request.acks,
+            "timeout": request.timeout_ms / 1000,
+            "topics": [
+                {
+                    "name": topic_name(ctx, key),
+                    "partitions": [{"index": index, **_records(records)} for index, records in entries],
+                }
+                for key, entries in request.topics
+            ],
+        }
+    if api in HAND_WRITTEN:
+        return _fetch(ctx, request)
+    return entity_as_json(ctx.raw)
+
+
+def _fetch(ctx: RequestContext, request: Any) -> Json:
+    found = entity_as_json(request)
+    found["max_wait"] = found.pop("max_wait_ms") / 1000
+    found["topics"] = [
+        {"name": topic_name(ctx, key), "partitions": [entity_as_json(one) for one in partitions]}
+        for key, partitions in request.topics
+    ]
+    found["forgotten_topics"] = [
+        {"name": topic_name(ctx, key), "partitions": list(indexes)} for key, indexes in request.forgotten_topics
+    ]
+    return found
+
+
+def _records(records: memoryview | None) -> Json:
+    if records is None:
+        return {"records": None}
+    try:
+        found = [one for one, _ in zip(_walk(records), range(MOST_RECORDS), strict=False)]
+    except (ValueError, struct.error, DecompressionError) as error:
+        return {"size": len(records), "records": [], "undecoded": str(error)}
+    return {"size": len(records), "records": found}
+
+
+def _walk(records: memoryview) -> Iterator[Json]:
+    at = 0
+    while at + HEADER_SIZE <= len(records):
+        header = read_header(records, at)
+        if header.size < HEADER_SIZE:
+            raise ValueError(f"a batch of {header.size} bytes")
+        for record in iter_records(records, header, at):
+            yield {
+                **bytes_as_json("key", record.key),
+                **bytes_as_json("value", record.value),
+                "headers": [
+                    {**bytes_as_json("key", key), **bytes_as_json("value", value)}
+                    for key, value in record.headers or ()
+                ],
+                "timestamp": record.timestamp,
+                "producer_id": header.producer_id,
+                "producer_epoch": header.producer_epoch,
+                "transactional": header.is_transactional,
+            }
+        at += header.size
+
+
+def entity_as_json(entity: Any) -> Json:
+    """The fields of a request or an answer, all the way down; of records only the size."""
+    found: Json = {}
+    for field in fields(entity):
+        if not field.name.startswith("_"):
+            found |= _field(field.name, getattr(entity, field.name))
+    return found
+
+
+def _field(name: str, value: Any) -> Json:
+    if not isinstance(value, bytes | bytearray | memoryview):
+        return {name: _plain(value)}
+    if name == "records":
+        return {name: f"{len(value)} bytes"}
+    found = bytes_as_json(name, bytes(value))
+    if not found.get(name, "").isprintable():  # binary, though it happens to be UTF-8 too
+        return {f"{name}_base64": base64.b64encode(value).decode()}
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | str | float):
+        return value
+    if isinstance(value, ErrorCode):
+        return error_name(value)
+    if isinstance(value, Enum | int):
+        return int(value.value) if isinstance(value, Enum) else int(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, datetime):
+        return value.timestamp()
+    if is_dataclass(value):
+        return entity_as_json(value)
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return str(value)

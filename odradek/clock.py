@@ -1,0 +1,120 @@
+"""The broker's time in a test's hands."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from odradek.controls import Controls
+
+UNITS = ("seconds", "minutes", "hours", "days")
+
+
+class Clock:
+    """The time of one broker. It runs with the machine's until it is moved, set or frozen.
+
+    Sessions, rebalances, transaction timeouts, the expiry of offsets and transactional ids, retention, compaction,
+    quotas and the timestamps of the log follow it. Connections do not: none is idle for a year because time moved. Nor
+    do clients: their heartbeats come in real time, so a jump of more than their session timeout expires them.
+    """
+
+    def __init__(self, controls: Controls) -> None:
+        self._controls = controls
+
+    def now(self) -> datetime:
+        """The broker's time of day, in UTC."""
+        return _time(self._controls.control.get("/clock"))
+
+    @property
+    def frozen(self) -> bool:
+        """Whether time stands still."""
+        return bool(self._controls.control.get("/clock")["frozen"])
+
+    def advance(
+        self,
+        delta: timedelta | None = None,
+        *,
+        seconds: float = 0,
+        minutes: float = 0,
+        hours: float = 0,
+        days: float = 0,
+    ) -> datetime:
+        """Move time forward by the sum of these, and return the new time once all that was due has run, in its order.
+
+        Also while time is frozen. Raises TypeError and ValueError for what is no time, or a negative one.
+        """
+        given = dict(zip(UNITS, (seconds, minutes, hours, days), strict=True))
+        for unit, value in given.items():
+            _check_number(unit, value)
+        if delta is not None:
+            if not isinstance(delta, timedelta):
+                raise TypeError(f"delta = {delta!r}: expected a timedelta, or seconds=, minutes=, hours= or days=")
+            if delta < timedelta():
+                raise ValueError(f"delta = {delta!r}: expected one that is not negative")
+            given["seconds"] += delta.total_seconds()
+        if not any(given.values()) and delta is None:
+            raise ValueError("advance: expected a timedelta, or seconds=, minutes=, hours= or days=")
+        asked = {unit: value for unit, value in given.items() if value} or {"seconds": 0}
+        return _time(self._controls.control.post("/clock/advance", **asked))
+
+    async def advance_async(self, delta: timedelta | None = None, **units: float) -> datetime:
+        """As `advance`, without stopping the event loop."""
+        return await asyncio.to_thread(self.advance, delta, **units)
+
+    def set(self, time: datetime | float) -> datetime:
+        """Set the time of day: a datetime, or seconds since 1970; return it.
+
+        Forward, time moves as by `advance`. Back, only what is written down changes: what was to happen in ten minutes
+        still does. A datetime without a time zone is in UTC.
+        """
+        if isinstance(time, datetime):
+            time = (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+        elif isinstance(time, bool) or not isinstance(time, int | float):
+            raise TypeError(f"time = {time!r}: expected a datetime, or seconds since 1970")
+        return _time(self._controls.control.post("/clock/set", epoch=time))
+
+    async def set_async(self, time: datetime | float) -> datetime:
+        """As `set`, without stopping the event loop."""
+        return await asyncio.to_thread(self.set, time)
+
+    def freeze(self) -> Frozen:
+        """Let time stand still, until `resume` or, as `with broker.clock.freeze():`, the end of the block."""
+        self._controls.control.post("/clock/freeze")
+        return Frozen(self)
+
+    def resume(self) -> None:
+        """Let time go on from where it stands."""
+        self._controls.control.post("/clock/resume")
+
+    def reset(self) -> None:
+        """Go on with the machine's time of day; what was to happen in ten minutes still does."""
+        self._controls.control.post("/clock/reset")
+
+
+class Frozen:
+    """A clock that stands still; as a context manager it goes on at the end."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def __enter__(self) -> Clock:
+        return self._clock
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._clock.resume()
+
+
+def _check_number(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} = {value!r}: expected a number")
+    if not 0 <= value < float("inf"):
+        raise ValueError(f"{name} = {value!r}: expected a number that is not negative")
+
+
+def _time(answer: dict[str, Any]) -> datetime:
+    return datetime.fromtimestamp(answer["now"], UTC)

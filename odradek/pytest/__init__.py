@@ -1,0 +1,3 @@
+"""What the pytest plugin is made of; `factories` makes fixtures of your own."""
+
+from __future__ import annotations

@@ -1,0 +1,43 @@
+"""A broker for one test, as it was before when the test is over."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from odradek.controls import Controls
+from odradek.process import Broker
+from odradek.pytest.options import Options
+from odradek.pytest.pool import pool_of
+from odradek.topic import Topic
+
+MADE = pytest.StashKey[list[Topic]]()
+
+
+@contextlib.contextmanager
+def cleaned(request: pytest.FixtureRequest, controls: Controls) -> Iterator[Controls]:
+    """Delete what the test makes: topics, groups, transactional ids; remove its faults, and reset the clock.
+
+    Of a broker that other processes of the run use only the topics are deleted that fixtures made.
+    """
+    if Options.of(request.config).shared:
+        yield controls
+        for topic in made_by(request.node):
+            topic.delete()
+        return
+    mark = controls.mark()
+    yield controls
+    if isinstance(controls, Broker) and not controls.running:
+        return  # the test failed for it, or ended it; the next one gets a new one
+    try:
+        controls.reset(mark)
+    except BaseException:
+        pool_of(request.config).note_unclean(controls)
+        raise
+
+
+def made_by(node: pytest.Item) -> list[Topic]:
+    """The topics that fixtures made for a test."""
+    return node.stash.setdefault(MADE, [])

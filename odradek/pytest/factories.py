@@ -1,0 +1,65 @@
+"""Fixtures of your own, in a conftest.py: other brokers beside the session's, and clean tests with them.
+
+from odradek.pytest import factories
+
+small_broker = factories.broker("small_broker", settings={"message.max.bytes": 1000})
+small = factories.clean("small", of="small_broker")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal
+
+import pytest
+
+from odradek.controls import Controls
+from odradek.process import Broker, require_profile
+from odradek.pytest.cleaning import cleaned
+from odradek.pytest.options import Options
+from odradek.pytest.pool import pool_of
+
+Scope = Literal["session", "package", "module", "class", "function"]
+SCOPES = ("session", "package", "module", "class", "function")
+
+
+def broker(
+    name: str, settings: Mapping[str, object] | None = None, scope: Scope = "session", *, profile: str = "test"
+) -> Any:
+    """A fixture of this name with a running `odradek.Broker`, one for each `scope`.
+
+    `settings` come on top of those of the session (`odradek_settings`, `--odradek-set`). If the broker dies, the test
+    at that time fails, and the next one gets a new one at the same address.
+    """
+    _check(name, scope)
+    require_profile(profile)
+
+    @pytest.fixture(scope=scope, name=name)
+    def fixture(request: pytest.FixtureRequest) -> Iterator[Broker]:
+        options = Options.of(request.config)
+        options.require_own(f"the fixture {name} starts a broker of its own")
+        pool = pool_of(request.config)
+        started = pool.start({**options.settings, **(settings or {})}, profile)
+        yield started
+        pool.close(started)
+
+    return fixture
+
+
+def clean(name: str, of: str) -> Callable[..., Any]:
+    """A fixture of this name: the broker of the fixture `of`, cleaned after each test as `odradek` is."""
+    _check(name, "function")
+
+    @pytest.fixture(name=name)
+    def fixture(request: pytest.FixtureRequest) -> Iterator[Controls]:
+        with cleaned(request, request.getfixturevalue(of)) as controls:
+            yield controls
+
+    return fixture
+
+
+def _check(name: str, scope: str) -> None:
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ValueError(f"name = {name!r}: expected the name of the fixture, as it is written in tests")
+    if scope not in SCOPES:
+        raise ValueError(f"scope = {scope!r}: expected one of {', '.join(SCOPES)}")

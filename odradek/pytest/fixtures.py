@@ -1,0 +1,160 @@
+"""The fixtures of the plugin."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, overload
+
+import pytest
+
+from odradek.control import ControlClient
+from odradek.controls import Controls, RemoteBroker
+from odradek.process import Broker
+from odradek.pytest.cleaning import cleaned, made_by
+from odradek.pytest.marker import Wanted, topics_of
+from odradek.pytest.options import Options
+from odradek.pytest.pool import pool_of
+from odradek.topic import Topic
+
+LONGEST_NAME = 60
+
+
+class Topics(dict[str, Topic]):
+    """The topics of the test's marker by name. Call it for more: `odradek_topics("orders", partitions=3)`."""
+
+    def __init__(self, controls: Controls, made: list[Topic]) -> None:
+        super().__init__()
+        self._controls = controls
+        self._made = made
+
+    @overload
+    def __call__(
+        self, topics: str, *, partitions: int | None = None, configs: Mapping[str, object] | None = None
+    ) -> Topic: ...
+
+    @overload
+    def __call__(
+        self,
+        topics: Mapping[str, Any] | list[str],
+        *,
+        partitions: int | None = None,
+        configs: Mapping[str, object] | None = None,
+    ) -> dict[str, Topic]: ...
+
+    def __call__(
+        self,
+        topics: str | Mapping[str, Any] | list[str],
+        *,
+        partitions: int | None = None,
+        configs: Mapping[str, object] | None = None,
+    ) -> Topic | dict[str, Topic]:
+        """Create a topic, or several ({name: partitions}, or a list of names), and return it, or them by name."""
+        shared = {"partitions": partitions, "configs": configs}
+        made = {}
+        for name, parameters in topics_of(topics, "topics").items():
+            made[name] = self._controls.topic(name, **{**shared, **parameters})
+            self._made.append(made[name])
+        self.update(made)
+        return made[topics] if isinstance(topics, str) else made
+
+
+@pytest.fixture(scope="session")
+def odradek_broker(pytestconfig: pytest.Config) -> Iterator[Broker | RemoteBroker]:
+    """One broker for the whole session: a process on a free port, or the one of `--odradek-control`."""
+    options = Options.of(pytestconfig)
+    if options.elsewhere:
+        yield _remote(options)
+        return
+    pool = pool_of(pytestconfig)
+    broker = pool.start(options.settings)
+    yield broker
+    pool.close(broker)
+
+
+@pytest.fixture(scope="session")
+def odradek_bootstrap(request: pytest.FixtureRequest) -> str:
+    """`host:port` of the session's broker, for a client's bootstrap servers."""
+    given = Options.of(request.config).bootstrap
+    if given is not None:
+        return given
+    bootstrap: str = request.getfixturevalue("odradek_broker").bootstrap_servers
+    return bootstrap
+
+
+@pytest.fixture
+def odradek(request: pytest.FixtureRequest) -> Iterator[Controls]:
+    """The session's broker for one test, which finds the topics of its marker and leaves nothing behind.
+
+    With `settings` in the marker it is another broker that has them; tests with the same settings share it.
+    """
+    wanted = Wanted.of(request.node)
+    with cleaned(request, _broker_for(request, wanted)) as controls:
+        made = made_by(request.node)
+        made += [controls.topic(name, **parameters) for name, parameters in wanted.topics.items()]
+        yield controls
+
+
+@pytest.fixture
+def odradek_topic(request: pytest.FixtureRequest, odradek: Controls) -> Topic:
+    """A topic of the test's own, with one partition, whose name begins with the test's; it is a str as well."""
+    readable = re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name).strip("-.")[:LONGEST_NAME]
+    topic = odradek.topic(f"{readable}-{uuid.uuid4().hex[:8]}", partitions=1)
+    made_by(request.node).append(topic)
+    return topic
+
+
+@pytest.fixture
+def odradek_topics(request: pytest.FixtureRequest, odradek: Controls) -> Topics:
+    """The topics of the test's marker, by name; called, it creates more, which go with the test."""
+    made = made_by(request.node)
+    topics = Topics(odradek, made)
+    topics.update({topic.name: topic for topic in made})
+    return topics
+
+
+@pytest.fixture
+def odradek_fresh_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    """A broker of the test's own, new and empty: to kill it, say. It has the session's settings and the marker's."""
+    options = Options.of(request.config)
+    options.require_own("odradek_fresh_broker starts a broker")
+    pool = pool_of(request.config)
+    broker = pool.start({**options.settings, **Wanted.of(request.node).settings})
+    yield broker
+    pool.close(broker)
+
+
+@pytest.fixture
+def odradek_client_config(odradek: Controls) -> Callable[..., dict[str, Any]]:
+    """`odradek_client_config(kind)`: the configuration of a client of the test's broker.
+
+    `kind` is "aiokafka", "confluent", "kafka-python" or "java"; what else is named is added.
+    """
+    return odradek.client_config
+
+
+def _broker_for(request: pytest.FixtureRequest, wanted: Wanted) -> Controls:
+    if not wanted.settings:
+        shared: Controls = request.getfixturevalue("odradek_broker")
+        return shared
+    options = Options.of(request.config)
+    options.require_own("the marker's settings need a broker of their own")
+    if "odradek_bootstrap" in request.fixturenames:
+        raise pytest.UsageError(
+            "odradek_bootstrap is that of the session's broker, and the marker's settings need another one: use "
+            "odradek.bootstrap_servers or odradek_client_config"
+        )
+    return pool_of(request.config).with_settings({**options.settings, **wanted.settings})
+
+
+def _remote(options: Options) -> RemoteBroker:
+    if options.control is None:
+        raise pytest.UsageError(
+            "--odradek-control URL is missing: with --odradek-bootstrap alone there is only odradek_bootstrap"
+        )
+    bootstrap = options.bootstrap
+    if bootstrap is None:
+        status = ControlClient(options.control, options.token).get("/status")
+        bootstrap = next(iter(status["listeners"].values()))
+    return RemoteBroker(bootstrap, options.control, token=options.token)

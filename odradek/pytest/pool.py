@@ -1,0 +1,78 @@
+"""The brokers of one test run: started when first needed, watched, and replaced when they die."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from odradek.process import Broker
+
+MOST_KEPT = 3
+"""So many brokers with settings of their own (`@pytest.mark.odradek(settings=...)`) are kept for other tests."""
+
+Settings = Mapping[str, object]
+
+
+class Pool:
+    """All running brokers that fixtures started. `close_all` ends them."""
+
+    def __init__(self) -> None:
+        self._brokers: list[Broker] = []
+        self._kept: dict[tuple[tuple[str, str], ...], Broker] = {}
+        self._told: set[int] = set()
+        self._unclean: set[int] = set()
+
+    def start(self, settings: Settings, profile: str = "test") -> Broker:
+        """A new broker."""
+        broker = Broker(settings, profile=profile).start()
+        self._brokers.append(broker)
+        return broker
+
+    def with_settings(self, settings: Settings) -> Broker:
+        """A broker with exactly these settings: one that an earlier test used, or a new one."""
+        key = tuple(sorted((name, str(value)) for name, value in settings.items()))
+        broker = self._kept.pop(key, None) or self.start(settings)
+        self._kept[key] = broker  # the last one used is the last one given up
+        if len(self._kept) > MOST_KEPT:
+            self.close(self._kept.pop(next(iter(self._kept))))
+        return broker
+
+    def close(self, broker: Broker) -> None:
+        """End a broker for good."""
+        self._brokers = [one for one in self._brokers if one is not broker]
+        broker.close()
+
+    def close_all(self) -> None:
+        for broker in tuple(self._brokers):
+            self.close(broker)
+
+    # -- deaths
+
+    def renew(self) -> None:
+        """Give each broker that is not running, or that could not be cleaned, a new life: empty, at its address."""
+        for broker in self._brokers:
+            if not broker.running or id(broker) in self._unclean:
+                self._told.discard(id(broker))
+                self._unclean.discard(id(broker))
+                broker.start_anew()
+
+    def note_unclean(self, broker: object) -> None:
+        """What a test left in this broker could not be removed."""
+        self._unclean.add(id(broker))
+
+    def words_of_the_dead(self) -> str:
+        """How the brokers ended that died since this was asked last, and their logs' ends; empty if none did."""
+        dead = [broker for broker in self._brokers if broker.died and id(broker) not in self._told]
+        self._told.update(map(id, dead))
+        return "\n".join(broker.last_words() for broker in dead)
+
+
+POOL = pytest.StashKey[Pool]()
+
+
+def pool_of(config: pytest.Config) -> Pool:
+    """The brokers of this test run."""
+    if POOL not in config.stash:
+        config.stash[POOL] = Pool()
+    return config.stash[POOL]

@@ -1,0 +1,163 @@
+"""Records as a test sees them, and what it may write."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Content = bytes | str | None
+"""A key, or a header's content: text is written as UTF-8."""
+
+Value = bytes | str | Mapping[str, Any] | None
+"""A record's value: a mapping is written as JSON; None is a tombstone."""
+
+HeadersGiven = Mapping[str, Content] | Iterable[tuple[str, Content]]
+Timestamp = int | datetime.datetime
+"""Milliseconds since 1970, or a time (one without a time zone is local)."""
+
+
+class Headers(tuple[tuple[str, bytes | None], ...]):
+    """A record's headers: pairs in their order, and `headers["name"]` is the last content under a name."""
+
+    __slots__ = ()
+
+    def __getitem__(self, at: Any) -> Any:
+        if not isinstance(at, str):
+            return super().__getitem__(at)
+        for name, content in reversed(self):
+            if name == at:
+                return content
+        raise KeyError(at)
+
+    def get(self, name: str, default: bytes | None = None) -> bytes | None:
+        """The last content under this name."""
+        return next((content for known, content in reversed(self) if known == name), default)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Mapping):
+            return len(self) == len(other) and dict(self) == other
+        return super().__eq__(tuple(other) if isinstance(other, list) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+
+NO_HEADERS = Headers()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record in a topic. `timestamp` is milliseconds since 1970; a value None is a tombstone."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = NO_HEADERS
+
+    @property
+    def text(self) -> str | None:
+        """The value as text. Raises UnicodeDecodeError if it is no UTF-8."""
+        return None if self.value is None else self.value.decode()
+
+    def json(self) -> Any:
+        """What the value, which is JSON, says. Raises ValueError if it is none."""
+        if self.value is None:
+            raise ValueError(f"offset {self.offset} of {self.topic}-{self.partition} is a tombstone, and no JSON")
+        return json.loads(self.value)
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> Record:
+        """A record in an answer of the control interface."""
+        return cls(
+            answer["topic"],
+            answer["partition"],
+            answer["offset"],
+            answer["timestamp"],
+            _bytes_of(answer, "key"),
+            _bytes_of(answer, "value"),
+            Headers((header["key"], _bytes_of(header, "value")) for header in answer["headers"]),
+        )
+
+
+def _bytes_of(answer: Mapping[str, Any], name: str) -> bytes | None:
+    text: str | None = answer.get(name)
+    if text is not None:
+        return text.encode()
+    encoded = answer.get(f"{name}_base64")
+    return None if encoded is None else base64.b64decode(encoded)
+
+
+def content_as_json(name: str, content: object) -> dict[str, str]:
+    """`{name: text}` or `{name_base64: ...}`; nothing for None. Raises TypeError for what is no content."""
+    if content is None:
+        return {}
+    if isinstance(content, str):
+        return {name: content}
+    if isinstance(content, bytes | bytearray | memoryview):
+        content = bytes(content)
+        try:
+            return {name: content.decode()}
+        except UnicodeDecodeError:
+            return {f"{name}_base64": base64.b64encode(content).decode()}
+    raise TypeError(f"{name} = {content!r}: expected bytes, str or None")
+
+
+def headers_as_json(headers: object) -> list[dict[str, str]]:
+    """The headers of a record to write. Raises TypeError for what is none."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    try:
+        return [{"key": _name(name), **content_as_json("value", content)} for name, content in pairs]  # type: ignore[attr-defined]
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"headers = {headers!r}: expected a dict, or pairs, of names (str) and contents (bytes, str or None)"
+        ) from error
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"{name!r} is no str")
+    return name
+
+
+def record_as_json(
+    value: object,
+    key: object = None,
+    headers: object = None,
+    partition: int | None = None,
+    timestamp: object = None,
+) -> dict[str, Any]:
+    """A record to write, for the control interface. Raises TypeError that names the wrong parameter."""
+    if isinstance(value, Mapping):
+        try:
+            value = json.dumps(dict(value), separators=(",", ":"), ensure_ascii=False)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"value = {value!r} cannot be written as JSON: {error}") from error
+    elif value is not None and not isinstance(value, bytes | bytearray | memoryview | str):
+        raise TypeError(f"value = {value!r}: expected bytes, str, a dict (written as JSON) or None (a tombstone)")
+    if partition is not None and (isinstance(partition, bool) or not isinstance(partition, int)):
+        raise TypeError(f"partition = {partition!r}: expected an int")
+    given: dict[str, Any] = {**content_as_json("value", value), **content_as_json("key", key)}
+    if headers is not None:
+        given["headers"] = headers_as_json(headers)
+    if partition is not None:
+        given["partition"] = partition
+    if timestamp is not None:
+        given["timestamp"] = _milliseconds(timestamp)
+    return given
+
+
+def _milliseconds(timestamp: object) -> int:
+    if isinstance(timestamp, datetime.datetime):
+        return round(timestamp.timestamp() * 1000)
+    if isinstance(timestamp, bool) or not isinstance(timestamp, int):
+        raise TypeError(f"timestamp = {timestamp!r}: expected milliseconds since 1970 (int), or a datetime")
+    return timestamp

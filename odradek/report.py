@@ -1,0 +1,98 @@
+"""What a broker holds and has just done, as a text for the report of a failing test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from odradek import journal
+from odradek.journal import JournalEntry
+
+MOST_LINES = 20
+"""Of topics, of groups, and of requests."""
+
+ENTRIES = 300
+"""How many entries of the journal are looked at: most are of no interest."""
+
+QUIET = frozenset({"Fetch", "Heartbeat", "ConsumerGroupHeartbeat", "ApiVersions"})
+"""Requests that say nothing if they are answered without an error and without records."""
+
+Json = Mapping[str, Any]
+
+
+def text(found: Json) -> str:
+    """The text of an answer to `/control/report`."""
+    entries = journal.read(found["journal"])
+    warnings = [entry for entry in entries if entry.kind == "warning"]
+    sections = {
+        "topics (first offset..end)": list(map(_topic, found["topics"])),
+        "groups": [line for group in found["groups"] for line in _group(group)],
+        "open transactions": list(map(_transaction, found["transactions"])),
+        "last requests": list(_requests(entries)),
+        "warnings": list(map(str, warnings)),
+    }
+    return "\n".join(line for name, lines in sections.items() for line in _section(name, lines))
+
+
+def _section(name: str, lines: Sequence[str]) -> Iterator[str]:
+    """The lines under their name; of many the last."""
+    if not lines:
+        yield f"{name}: none"
+        return
+    left_out = len(lines) - MOST_LINES
+    yield f"{name}:" if left_out <= 0 else f"{name} (the last {MOST_LINES} of {len(lines)} lines):"
+    yield from (f"  {line}" for line in lines[-MOST_LINES:])
+
+
+def _topic(topic: Json) -> str:
+    return f"{topic['topic']}: " + ", ".join(
+        f"{one['partition']}: {one['start']}..{one['end']}"
+        + (f" (held at {one['stable']})" if one["stable"] != one["end"] else "")
+        for one in topic["partitions"]
+    )
+
+
+def _group(group: Json) -> Iterator[str]:
+    lag = group["lag"]
+    behind = ", ".join(
+        f"{one['topic']}-{one['partition']}: {one['lag']}"
+        + (" never committed" if one["committed"] is None else f" from {one['committed']}")
+        for one in lag["partitions"]
+        if one["lag"]
+    )
+    yield f"{group['group']}: {group['state']}, lag {lag['total']}" + (f" ({behind})" if behind else "")
+    for member in group["members"]:
+        parts = [f"{topic}-{index}" for topic, indexes in member["assignment"].items() for index in indexes]
+        waits = f", waits for the answer to its {member['waits_for']}" if member["waits_for"] else ""
+        yield f"  {member['client_id']} ({member['id']}): {', '.join(parts) or 'no partitions'}{waits}"
+
+
+def _transaction(one: Json) -> str:
+    where = ", ".join(f"{topic}-{index}" for topic, indexes in one["partitions"].items() for index in indexes)
+    return f"{one['transactional_id']}: {one['state']} for {one['open_for']:.1f} s in {where or 'no partition'}"
+
+
+def _requests(entries: Sequence[JournalEntry]) -> Iterator[str]:
+    requests = [entry for entry in entries if entry.kind in ("request", "connection closed")]
+    telling = [entry for entry in requests if not _is_quiet(entry)]
+    yield from map(str, telling)
+    if len(requests) > len(telling):
+        yield f"(and {len(requests) - len(telling)} Fetches and heartbeats without records or errors)"
+
+
+def _is_quiet(entry: JournalEntry) -> bool:
+    if entry.api not in QUIET or entry.outcome == "connection closed" or (entry.answer is None and entry.answer_bytes):
+        return False
+    return not _tells(entry.answer or {})
+
+
+def _tells(value: Any) -> bool:
+    """Whether there is an error or a record anywhere in an answer."""
+    if isinstance(value, Mapping):
+        return any(
+            (name.endswith("error_code") and one not in ("NONE", None))
+            or (name == "records" and one not in (None, "0 bytes"))
+            or _tells(one)
+            for name, one in value.items()
+        )
+    return isinstance(value, list) and any(map(_tells, value))

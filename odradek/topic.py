@@ -1,0 +1,313 @@
+"""A topic in a test's hands: write, read, wait for and expect records, without a client."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self
+
+from odradek.control import ControlClient, WaitTimeoutError, segment
+from odradek.record import (
+    Content,
+    HeadersGiven,
+    Record,
+    Timestamp,
+    Value,
+    content_as_json,
+    headers_as_json,
+    record_as_json,
+)
+
+FIELDS = ("value", "key", "headers", "partition", "timestamp")
+LAST_SHOWN = 5
+DEFAULT_TIMEOUT = 5.0
+
+From = int | Mapping[int, int]
+"""The first offset to read: the same for all partitions, or by partition."""
+
+
+class Topic(str):
+    """A topic of a broker; `Broker.topic` makes it. It is a str too, its name, and clients take it as that."""
+
+    def __new__(cls, control: Callable[[], ControlClient], name: str, partitions: int) -> Self:
+        return super().__new__(cls, name)
+
+    def __init__(self, control: Callable[[], ControlClient], name: str, partitions: int) -> None:
+        """`control` gives the client of the broker's control interface, which changes with a restart."""
+        self._control = control
+        self.name = name
+        self.partitions = partitions
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"Topic({self.name!r}, partitions={self.partitions})"
+
+    # -- writing
+
+    def produce(
+        self,
+        value: Value,
+        *,
+        key: Content = None,
+        headers: HeadersGiven | None = None,
+        partition: int | None = None,
+        timestamp: Timestamp | None = None,
+    ) -> Record:
+        """Write a record as a producer with acks=all, and return it with its partition and offset.
+
+        A `dict` becomes JSON, a `str` UTF-8. Without `partition` the key decides, as with Java's producer; without a
+        key the shortest partition gets the record. `timestamp` is milliseconds since 1970 or a datetime, now if None.
+        """
+        return self._produce([record_as_json(value, key, headers, partition, timestamp)])[0]
+
+    def produce_many(
+        self,
+        records: Iterable[Value | tuple[Content, Value] | Record],
+        *,
+        headers: HeadersGiven | None = None,
+        partition: int | None = None,
+        timestamp: Timestamp | None = None,
+    ) -> list[Record]:
+        """Write several records in their order, and return them.
+
+        Each is a value, a pair (key, value), a `Record`, or a dict of `produce`'s parameters (`{"value": ..., "key":
+        ...}`). `headers`, `partition` and `timestamp` are for those that have none of their own.
+        """
+        if isinstance(records, str | bytes | Mapping):
+            raise TypeError(f"records = {records!r}: expected several values; produce() writes one")
+        shared = {"headers": headers, "partition": partition, "timestamp": timestamp}
+        given = [record_as_json(**{**shared, **_fields(one, at)}) for at, one in enumerate(records)]
+        return self._produce(given) if given else []
+
+    def _produce(self, records: list[dict[str, Any]]) -> list[Record]:
+        answer = self._control().post(f"{self._path}/records", records=records)
+        return [Record.of(record) for record in answer["records"]]
+
+    # -- reading
+
+    def records(
+        self, committed: bool = True, *, partition: int | None = None, from_: From | None = None
+    ) -> list[Record]:
+        """The records that are there now, by partition and offset.
+
+        With `committed` as a read_committed consumer gets them: without those of open and aborted transactions.
+        """
+        found: list[Record] = []
+        while True:
+            read, from_, more = self._read(committed, partition, from_, 0)
+            found += read
+            if not more:
+                return sorted(found, key=lambda record: (record.partition, record.offset))
+
+    def wait(
+        self,
+        count: int = 1,
+        where: Callable[[Record], object] | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        *,
+        committed: bool = True,
+        partition: int | None = None,
+        from_: From | None = None,
+    ) -> list[Record]:
+        """Wait until the topic has at least `count` records for which `where(record)` is true, and return them.
+
+        Records that are there already count, from the start of the topic or `from_`. `timeout` is seconds; then
+        WaitTimeoutError is raised.
+        """
+        if where is not None:
+            return self._wait_where(count, where, timeout, committed, partition, from_)
+        answer = self._control().post(
+            f"{self._path}/wait",
+            count=count,
+            timeout=timeout,
+            committed=committed,
+            partition=partition,
+            **_from_parameter(from_),
+        )
+        return [Record.of(record) for record in answer["records"]]
+
+    async def wait_async(
+        self,
+        count: int = 1,
+        where: Callable[[Record], object] | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        *,
+        committed: bool = True,
+        partition: int | None = None,
+        from_: From | None = None,
+    ) -> list[Record]:
+        """The same as `wait`, without stopping the event loop; `where` is called in a thread."""
+        return await asyncio.to_thread(
+            self.wait, count, where, timeout, committed=committed, partition=partition, from_=from_
+        )
+
+    def expect(
+        self,
+        value: Value | object = ...,
+        *,
+        key: Content | object = ...,
+        headers: HeadersGiven | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        committed: bool = True,
+        partition: int | None = None,
+        from_: From | None = None,
+    ) -> Record:
+        """Wait for a record like this, and return it. Otherwise WaitTimeoutError shows the nearest, field by field.
+
+        A `dict` is what a JSON value has at least; `bytes` and `str` are the whole value, None is a tombstone. What is
+        not given may be anything. `headers` are those that have to be there.
+        """
+        answer = self._control().post(
+            f"{self._path}/wait",
+            **_expected_value(value),
+            **({} if key is ... else _expected_key(key)),
+            headers=None if headers is None else {one.pop("key"): one for one in headers_as_json(headers)},
+            timeout=timeout,
+            committed=committed,
+            partition=partition,
+            **_from_parameter(from_),
+        )
+        return Record.of(answer["records"][0])
+
+    async def expect_async(
+        self,
+        value: Value | object = ...,
+        *,
+        key: Content | object = ...,
+        headers: HeadersGiven | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        committed: bool = True,
+        partition: int | None = None,
+        from_: From | None = None,
+    ) -> Record:
+        """The same as `expect`, without stopping the event loop."""
+        return await asyncio.to_thread(
+            self.expect,
+            value,
+            key=key,
+            headers=headers,
+            timeout=timeout,
+            committed=committed,
+            partition=partition,
+            from_=from_,
+        )
+
+    # -- offsets, and the end
+
+    def end_offsets(self, committed: bool = False) -> dict[int, int]:
+        """By partition: the offset after the last record; with `committed`, the last stable offset."""
+        return self._offsets("stable" if committed else "end")
+
+    def start_offsets(self) -> dict[int, int]:
+        """By partition: the first offset that can be read."""
+        return self._offsets("start")
+
+    def _offsets(self, which: str) -> dict[int, int]:
+        partitions = self._control().get(f"{self._path}/offsets")["partitions"]
+        return {int(index): offsets[which] for index, offsets in partitions.items()}
+
+    def truncate(self, *, partition: int | None = None, before: int | None = None) -> None:
+        """Delete all records, or those before an offset; new ones get the offsets that follow (KIP-107)."""
+        self._control().post(f"{self._path}/truncate", partition=partition, before=before)
+
+    def delete(self) -> None:
+        """Delete the topic."""
+        self._control().delete(self._path)
+
+    # --
+
+    @property
+    def _path(self) -> str:
+        return f"/topics/{segment(self.name)}"
+
+    def _read(
+        self, committed: bool, partition: int | None, from_: From | None, timeout: float
+    ) -> tuple[list[Record], dict[int, int], bool]:
+        """Records, where to go on, and whether there is more already."""
+        answer = self._control().get(
+            f"{self._path}/records",
+            committed=committed,
+            partition=partition,
+            timeout=timeout,
+            **_from_parameter(from_),
+        )
+        positions = {int(index): offset for index, offset in answer["next"].items()}
+        return [Record.of(record) for record in answer["records"]], positions, answer["more"]
+
+    def _wait_where(
+        self,
+        count: int,
+        where: Callable[[Record], object],
+        timeout: float,
+        committed: bool,
+        partition: int | None,
+        from_: From | None,
+    ) -> list[Record]:
+        deadline = time.monotonic() + timeout
+        found: list[Record] = []
+        last: list[Record] = []
+        seen = 0
+        while True:
+            left = deadline - time.monotonic()
+            records, from_, _ = self._read(committed, partition, from_, max(left, 0.0))
+            found += [record for record in records if where(record)]
+            seen += len(records)
+            last = [*last, *records][-LAST_SHOWN:]
+            if len(found) >= count:
+                return found
+            if left <= 0 and not records:
+                shown = "".join(f"\n  {record}" for record in last)
+                raise WaitTimeoutError(
+                    f"{self.name} did not have {count} records for which `where` is true within {timeout:g} s: "
+                    f"{len(found)} of {seen} match" + (f"; the last ones:{shown}" if last else "")
+                )
+
+
+def _fields(given: object, at: int) -> dict[str, Any]:
+    """The parameters of `record_as_json` for an item of `produce_many`."""
+    if isinstance(given, Record):
+        return {"value": given.value, "key": given.key, "headers": given.headers, "timestamp": given.timestamp}
+    if isinstance(given, tuple):
+        if len(given) != 2:
+            raise TypeError(f"records[{at}] = {given!r}: expected a pair (key, value)")
+        return {"key": given[0], "value": given[1]}
+    if isinstance(given, Mapping):
+        unknown = set(given) - set(FIELDS)
+        if unknown or "value" not in given:
+            raise TypeError(
+                f"records[{at}] = {given!r}: expected a dict with value, and perhaps key, headers, partition, "
+                'timestamp; a value that is to be JSON is {"value": {...}}'
+            )
+        return dict(given)
+    return {"value": given}
+
+
+def _from_parameter(from_: object) -> dict[str, str]:
+    if from_ is None:
+        return {}
+    if isinstance(from_, Mapping):
+        return {"from": ",".join(f"{index}:{offset}" for index, offset in from_.items())} if from_ else {}
+    if isinstance(from_, bool) or not isinstance(from_, int):
+        raise TypeError(f"from_ = {from_!r}: expected an offset (int), or a dict of partition to offset")
+    return {"from": str(from_)}
+
+
+def _expected_value(value: object) -> dict[str, Any]:
+    if value is ...:
+        return {}
+    if value is None:
+        return {"tombstone": True}
+    if isinstance(value, Mapping):
+        return {"json": dict(value)}
+    if not isinstance(value, bytes | bytearray | memoryview | str):
+        raise TypeError(f"value = {value!r}: expected a dict (a part of the JSON), bytes, str or None (a tombstone)")
+    return dict(content_as_json("value", value))
+
+
+def _expected_key(key: object) -> dict[str, str]:
+    if key is None:
+        raise TypeError("key = None: expected bytes or str; leave it out for any key")
+    return content_as_json("key", key)

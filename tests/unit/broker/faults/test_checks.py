@@ -1,0 +1,99 @@
+"""A fault that could never match is refused, with the name of the parameter and what is accepted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.faults.checks import FaultError, fault_spec
+from broker.faults.facts import GROUP_APIS, PARTITION_APIS, REQUEST_TOPICS, TOPIC_APIS, TRANSACTIONAL_ID_APIS, Fields
+from broker.faults.partial import RESPONSE_TOPICS
+from protocol.api_table import API_BY_NAME
+from protocol.messages import newest_request, newest_response
+from protocol.schema import EntityClass, field_plans
+
+LISTENERS = ["PLAINTEXT", "INTERNAL"]
+
+
+@pytest.mark.parametrize(
+    ("given", "parameter", "message"),
+    [
+        ({"api": "Prodoce", "observe": True}, "api", "api = 'Prodoce' is no API of this broker: did you mean Produce"),
+        ({"api": 4711, "observe": True}, "api", "expected one of Produce, Fetch, ListOffsets"),
+        ({"api": "Produce", "error": "NOT_LEADER"}, "error", "did you mean NOT_LEADER_OR_FOLLOWER"),
+        ({"api": "Produce", "error": 9999}, "error", "error = 9999 is no error of Kafka's"),
+        ({"api": "Produce", "error": "NONE"}, "error", "is no error"),
+        (
+            {"api": "Heartbeat", "topic": "t", "observe": True},
+            "topic",
+            "Heartbeat requests have none, so the fault would",
+        ),
+        ({"api": "Metadata", "partition": 0, "observe": True}, "partition", "expected with one of Produce, Fetch"),
+        ({"api": "Produce", "group": "g", "observe": True}, "group", "expected with one of OffsetCommit, OffsetFetch"),
+        (
+            {"api": "Fetch", "transactional_id": "x", "observe": True},
+            "transactional_id",
+            "expected with one of Produce",
+        ),
+        ({"api": "Produce", "version": 2, "observe": True}, "version", "version = 2: Produce is served in 3 to 13"),
+        ({"version": 2, "observe": True}, "version", "expected with an api"),
+        ({"api": "Fetch", "phase": "after_append", "delay": 1}, "phase", "expected one of before, before_reply"),
+        ({"api": "Produce", "phase": "after_append", "drop": "request"}, "phase", "expected before"),
+        ({"api": "Produce", "listener": "X", "observe": True}, "listener", "expected one of INTERNAL, PLAINTEXT"),
+        ({"api": "Produce", "topic": "a b", "observe": True}, "topic", "topic = 'a b'"),
+        ({"api": "Produce"}, "error", "expected one of error, delay, drop, disconnect, observe, then"),
+        ({"api": "Produce", "disconnect": False}, "error", "the fault does nothing"),
+        ({"api": "Produce", "error": 6, "drop": "reply"}, "drop", "and error is set"),
+        ({"api": "Produce", "drop": "reply", "disconnect": True}, "disconnect", "and drop is set"),
+        ({"api": "Produce", "error": 6, "observe": True}, "observe", "expected alone"),
+        (
+            {"topic": "t", "group": "g", "transactional_id": "x", "partition": 0, "phase": "after_fsync", "delay": 1},
+            "",
+            "",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(given: dict[str, Any], parameter: str, message: str) -> None:
+    if not parameter:
+        assert fault_spec(given, LISTENERS).apis == ("txn_offset_commit",)
+        return
+    with pytest.raises(FaultError) as caught:
+        fault_spec(given, LISTENERS)
+    assert caught.value.parameter == parameter
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["Produce", "produce", "PRODUCE", 0, "0"])
+def test_an_api_has_a_name_and_a_number(name: str | int) -> None:
+    assert fault_spec({"api": name, "observe": True}, LISTENERS).apis == ("produce",)
+
+
+@pytest.mark.parametrize("error", ["NOT_LEADER_OR_FOLLOWER", "not_leader_or_follower", 6, "6"])
+def test_an_error_has_a_name_and_a_number(error: str | int) -> None:
+    assert fault_spec({"api": "end-txn", "error": error}, LISTENERS).error == 6
+
+
+def test_the_tables_name_apis_and_fields_that_there_are() -> None:
+    for api in TOPIC_APIS | PARTITION_APIS | GROUP_APIS | TRANSACTIONAL_ID_APIS:
+        assert api in API_BY_NAME
+    for api, fields in REQUEST_TOPICS.items():
+        request = newest_request(API_BY_NAME[api])
+        assert _has(request, fields) or any(_has(one.entity, fields) for one in field_plans(request) if one.entity)
+    for api, fields in RESPONSE_TOPICS.items():
+        assert _has(newest_response(API_BY_NAME[api]), fields), api
+
+
+def _has(cls: EntityClass, fields: Fields) -> bool:
+    def of(cls: EntityClass, name: str) -> Any:
+        return next((plan for plan in field_plans(cls) if plan.name == name), None)
+
+    topics = of(cls, fields.topics)
+    if topics is None or topics.entity is None or of(topics.entity, fields.name) is None:
+        return False
+    if fields.partitions is None:
+        return True
+    partitions = of(topics.entity, fields.partitions)
+    if partitions is None or fields.number is None:
+        return partitions is not None
+    return of(partitions.entity, fields.number) is not None

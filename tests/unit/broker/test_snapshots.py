@@ -1,0 +1,131 @@
+"""Snapshots of a whole node in memory: one moment comes back, and a restore that fails changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from broker.control.endpoint import ControlError, Endpoint
+from broker.control.endpoints import ENDPOINTS
+from tests.doubles.clock import settle
+from tests.doubles.files import Fault
+from tests.unit.broker.rig import Client, Rig
+
+BY_PATH = {(one.method, one.path): one for one in ENDPOINTS}
+
+
+async def call(rig: Rig, method: str, path: str, /, **values: Any) -> Any:
+    endpoint: Endpoint = BY_PATH[method, path]
+    answer = asyncio.ensure_future(endpoint.answer(rig.node, values))
+    while not answer.done():
+        await rig.clock.run(10)
+    return await answer
+
+
+async def produce(rig: Rig, topic: str, *values: str) -> None:
+    records = [{"value": value} for value in values]
+    await call(rig, "POST", "/topics/{topic}/records", topic=topic, records=records)
+
+
+async def texts(rig: Rig, topic: str) -> list[str]:
+    answer = await call(rig, "GET", "/topics/{topic}/records", topic=topic)
+    return [record["value"] for record in answer["records"]]
+
+
+def epoch(rig: Rig, topic: str) -> int:
+    found = rig.node.cluster.cache.topic(topic)
+    assert found is not None
+    return found.partitions[0].leader_epoch
+
+
+async def test_the_records_of_one_moment_come_back_and_epochs_and_producer_ids_do_not() -> None:
+    async with Rig() as rig:
+        await rig.create("t")
+        await produce(rig, "t", "a", "b")
+        await call(rig, "POST", "/snapshots", path="/s")
+        await produce(rig, "t", "c")
+        first_id = (await rig.node.metadata.allocate_producer_ids())[0]
+        for _ in range(3):
+            before = epoch(rig, "t")
+            await call(rig, "POST", "/snapshots/restore", path="/s")
+            assert await texts(rig, "t") == ["a", "b"]
+            assert epoch(rig, "t") > before
+            assert (await rig.node.metadata.allocate_producer_ids())[0] > first_id
+            await produce(rig, "t", "d")
+        assert rig.node.state.not_ready is None
+
+
+async def test_requests_wait_while_a_snapshot_is_restored() -> None:
+    async with Rig() as rig:
+        await rig.create("t")
+        await call(rig, "POST", "/snapshots", path="/s")
+        client = rig.connect()
+        client.send("list_groups", 4, states_filter=())
+        await settle()
+        assert len(client.replies()) == 1
+        late: list[Client] = []
+
+        def in_the_middle(operation: str, path: str) -> None:
+            if operation == "rename" and not late:
+                assert rig.node.state.not_ready == "restoring a snapshot"
+                late.append(rig.connect())
+                for one in (client, *late):
+                    one.send("list_groups", 4, states_filter=())
+                    assert one.replies() == []
+
+        rig.fs.hook = in_the_middle
+        await call(rig, "POST", "/snapshots/restore", path="/s")
+        await settle()
+        assert [len(one.replies()) for one in (client, *late)] == [1, 1]
+        assert not client.transport.lost
+
+
+@pytest.mark.parametrize(
+    ("operation", "path"), [("copy", "/s/"), ("rename", "/data"), ("open", "/data"), ("listdir", "/data")]
+)
+async def test_a_restore_that_fails_leaves_what_was_there(operation: str, path: str) -> None:
+    async with Rig() as rig:
+        await rig.create("t")
+        await produce(rig, "t", "a")
+        await call(rig, "POST", "/snapshots", path="/s")
+        await produce(rig, "t", "b")
+        await rig.create("u")
+        failures = 0
+        for number in range(1, 12):
+            rig.fs.inject(Fault(operation, number, path_part=path))
+            try:
+                await call(rig, "POST", "/snapshots/restore", path="/s")
+            except OSError:
+                failures += 1
+            else:
+                break
+            finally:
+                rig.fs._faults.clear()
+            assert await texts(rig, "t") == ["a", "b"]
+            assert rig.node.cluster.cache.topic("u") is not None
+            assert rig.node.state.not_ready is None
+        assert failures
+
+
+async def test_a_snapshot_that_fails_leaves_nothing_and_disturbs_nobody() -> None:
+    async with Rig() as rig:
+        await rig.create("t")
+        await produce(rig, "t", "a")
+        for operation in ("link", "copy", "open", "rename"):
+            rig.fs.inject(Fault(operation, 2, path_part="/data"))
+            with pytest.raises(OSError, match="injected"):
+                await call(rig, "POST", "/snapshots", path="/s")
+            rig.fs._faults.clear()
+            assert not rig.fs.exists("/s")
+            assert not [name for name in rig.fs.listdir("/data") if name.endswith("-delete")]
+            await produce(rig, "t", "b")
+
+
+async def test_a_relative_path_is_refused() -> None:
+    async with Rig() as rig:
+        for method, path in (("POST", "/snapshots"), ("POST", "/snapshots/restore"), ("DELETE", "/snapshots")):
+            with pytest.raises(ControlError, match="expected an absolute path") as caught:
+                await call(rig, method, path, path="s")
+            assert caught.value.parameter == "path"
