@@ -95,7 +95,7 @@ class SimulatedNode:
         self._publishing: asyncio.Task[None] | None = None
         self._hosts = False
         self.is_up = True
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # a set's order is another in each process
         shortages = Shortages(clock.monotonic_ms)
         services = LogServices(self.fs, clock, NodeWorkers(self._rng, life), self._rng, shortages)
         dirs = LogDirs.open(self.fs, FOLDERS, node_id=self.id, new_id=self._new_id, now_ms=0)
@@ -203,8 +203,8 @@ class SimulatedNode:
     def run(self, work: Awaitable[Any]) -> asyncio.Task[Any]:
         """Do something that ends with this life."""
         task: asyncio.Task[Any] = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         return task
 
     # -- other nodes
