@@ -21,48 +21,31 @@ from tests.simulation.invariants import Invariants, records
 from tests.simulation.network import Network
 from tests.simulation.node import FOLDERS, SimulatedNode
 from tests.simulation.producers import ALL_REPLICAS, IdempotentProducer, produce
+from tests.simulation.shape import draw
 
-NODES = (1, 2, 3, 4)
-REPLICAS = 3
-PARTITIONS = 2
-MIN_ISR = 2
 SESSION_MS = 1_500
 REST_MS = 3_000
+PATIENT_TURNS = 100
 CONTROLLER = 0
 """The controller's place in the network."""
-
-EVENTS = {
-    "produce": 25.0,
-    "flush": 4.0,
-    "checkpoint": 2.0,
-    "kill": 1.2,
-    "power": 1.2,
-    "cut": 1.0,
-    "isolate": 0.7,
-    "heal": 1.5,
-    "elect": 2.0,
-    "delete": 0.5,
-    "reassign": 1.0,
-    "move": 0.7,
-    "retain": 1.0,
-}
-"""What may happen at a step, and how often."""
 
 
 class SimulatedCluster:
     """See above. `history` tells what was done, for a seed that fails."""
 
-    def __init__(self, seed: int, **configs: str) -> None:
+    def __init__(self, seed: int, *, unclean: bool = False) -> None:
         self.rng = rng = random.Random(seed)
+        self.shape = draw(rng, unclean=unclean)
         self.clock = ManualClock()
         self.network = Network(self.clock, rng)
-        self.controller = Controller(rng, self._publish)
-        self.nodes = {one: SimulatedNode(one, self.clock, self.network, lambda: self.controller, rng) for one in NODES}
+        self.controller = Controller(rng, self._publish, elr=self.shape.elr)
+        self.nodes = {
+            one: SimulatedNode(one, self.clock, self.network, lambda: self.controller, rng) for one in self.shape.nodes
+        }
         for node in self.nodes.values():
             node.version_limit = rng.choice([15, 17, 18])
-        self.invariants = Invariants(self.nodes, self.controller)
-        self.history: list[str] = []
-        self._configs = {"min_insync_replicas": str(MIN_ISR), **configs}
+        self.invariants = Invariants(self.nodes, self.controller, may_lose=unclean)
+        self.history: list[str] = [repr(self.shape)]
         self._produced = 0
         self._changing: set[asyncio.Task[None]] = set()
 
@@ -79,10 +62,11 @@ class SimulatedCluster:
         await self._begin()
         producers = [
             IdempotentProducer(100 + index, index, self.nodes, self.clock, self.rng, self.invariants)
-            for index in range(PARTITIONS)
+            for index in range(0 if self.shape.unclean else self.shape.partitions)  # their sequences may be lost
         ]
+        events = list(self.shape.events), list(self.shape.events.values())
         for _ in range(steps):
-            getattr(self, f"_{self.rng.choices(list(EVENTS), list(EVENTS.values()))[0]}")()
+            getattr(self, f"_{self.rng.choices(*events)[0]}")()
             await self.clock.run(self.rng.choice([1, 10, 50, 200]))
             self.invariants.check()
         await self._end(producers)
@@ -90,8 +74,10 @@ class SimulatedCluster:
     async def _begin(self) -> None:
         for node in self.nodes.values():
             await self._start(node)
-        assignments = [tuple(self.rng.sample(NODES, REPLICAS)) for _ in range(PARTITIONS)]
-        self.controller.create(assignments, **self._configs)
+        assignments = [
+            tuple(self.rng.sample(self.shape.nodes, self.shape.replicas)) for _ in range(self.shape.partitions)
+        ]
+        self.controller.create(assignments, **self.shape.configs)
         await self.clock.run(2_000)
 
     async def _end(self, producers: list[IdempotentProducer]) -> None:
@@ -100,12 +86,14 @@ class SimulatedCluster:
         self.network.heal()
         for producer in producers:
             producer.stop_soon()
-        for _ in range(400):
+        for turn in range(400):
             await self.clock.run(200)
+            if turn == PATIENT_TURNS:
+                self._cancel_all()
             if not self._changing and self._is_well() and all(producer.is_done for producer in producers):
                 break
         self.invariants.check()
-        assert self._is_well(), [(state.replicas, state.isr, state.leader) for _, state in self.controller.partitions]
+        assert self._is_well(), list(self.controller.partitions)
         await self.clock.run(REST_MS)
         self.invariants.check()
         self.invariants.check_end()
@@ -116,16 +104,24 @@ class SimulatedCluster:
             await node.crash(Unsynced.KEPT)
         await settle()
 
+    def _cancel_all(self) -> None:
+        """Cancel what is still being reassigned: a target that was changed in the middle may never be reached."""
+        for index, state in self.controller.partitions:
+            if state.adding_replicas or state.removing_replicas:
+                self.controller.reassign(index, None)
+
     def _is_well(self) -> bool:
         return all(
-            set(state.isr) == set(state.replicas) and len(state.replicas) == REPLICAS and state.leader >= 0
+            set(state.isr) == set(state.replicas)
+            and state.leader >= 0
+            and not (state.adding_replicas or state.removing_replicas)
             for _, state in self.controller.partitions
         )
 
     def _check_exactly_once(self, index: int, producer: IdempotentProducer) -> None:
         partition = self.nodes[self.controller.partition(index).leader].replicas.find(TOPIC, index)
         prefix = producer.sent[0].split(b":")[0] + b":"
-        found = [value for _, value in records(partition, 0, partition.log_end_offset) if value.startswith(prefix)]
+        found = [value for _, _, value in records(partition, 0, partition.log_end_offset) if value.startswith(prefix)]
         assert found == producer.sent[len(producer.sent) - len(found) :], (
             "what was produced is not there once, in order"
         )
@@ -143,7 +139,7 @@ class SimulatedCluster:
     def _produce(self) -> None:
         """Some records to whoever believes that it leads."""
         for _ in range(self.rng.randrange(1, 5)):
-            node, index = self.nodes[self.rng.choice(NODES)], self.rng.randrange(PARTITIONS)
+            node, index = self.nodes[self.rng.choice(self.shape.nodes)], self.rng.randrange(self.shape.partitions)
             partition = node.replicas.get(TOPIC, index) if node.is_serving else None
             if partition is not None and partition.role is Role.LEADER:
                 node.run(self._produce_to(node, index, self.rng.choice([-1, -1, 1])))
@@ -181,15 +177,21 @@ class SimulatedCluster:
                     self.note(f"records of {partition.index} below {offset} deleted on {node.id}")
 
     def _elect(self) -> None:
-        index = self.rng.randrange(PARTITIONS)
+        index = self.rng.randrange(self.shape.partitions)
         self.controller.move_leader(index)
         self.note(f"leader of {index}: {self.controller.partition(index).leader}")
 
     def _reassign(self) -> None:
-        index = self.rng.randrange(PARTITIONS)
-        target = tuple(self.rng.sample(NODES, REPLICAS))
+        index = self.rng.randrange(self.shape.partitions)
+        target = tuple(self.rng.sample(self.shape.nodes, self.shape.replicas))
         self.controller.reassign(index, target)
         self.note(f"{index} to {target}")
+
+    def _cancel(self) -> None:
+        """Cancel a reassignment, if there is one."""
+        index = self.rng.randrange(self.shape.partitions)
+        self.controller.reassign(index, None)
+        self.note(f"{index} stays")
 
     def _move(self) -> None:
         """Move a log to the other folder of its node."""
@@ -202,7 +204,7 @@ class SimulatedCluster:
     # -- crashes and cuts
 
     async def _start(self, node: SimulatedNode) -> None:
-        epoch = self.controller.register(node.id)
+        epoch = self.controller.register(node.id, node.clean_epoch)
         await node.start(self.controller.image, epoch)
         while not node.is_current or self.network.is_cut(node.id, CONTROLLER):
             await self.clock.sleep(20)
@@ -216,12 +218,35 @@ class SimulatedCluster:
     def _power(self) -> None:
         self._crash(self.rng.choice([Unsynced.LOST, Unsynced.TORN, Unsynced.ANY]))
 
-    def _crash(self, unsynced: Unsynced) -> None:
-        node = self.nodes[self.rng.choice(NODES)]
+    def _disk(self) -> None:
+        self._crash(None)
+
+    def _crash(self, unsynced: Unsynced | None) -> None:
+        """End a node, its machine too unless all is KEPT; None: with its disks."""
+        node = self.nodes[self.rng.choice(self.shape.nodes)]
         if not node.is_serving or (unsynced is not Unsynced.KEPT and not self._others_have_all_of(node)):
             return
-        self.note(f"{node.id} crashes: {unsynced.name}")
+        self.note(f"{node.id} crashes: {unsynced.name if unsynced else 'all is lost'}")
         self._later(self._crash_and_return(node, unsynced))
+
+    def _stop(self) -> None:
+        node = self.nodes[self.rng.choice(self.shape.nodes)]
+        if node.is_serving and self._others_have_all_of(node):
+            self.note(f"{node.id} shuts down")
+            self._later(self._stop_and_return(node, node.epoch))
+
+    async def _stop_and_return(self, node: SimulatedNode, epoch: int) -> None:
+        """A controlled shutdown, unless the node crashes before."""
+        self.controller.begin_shutdown(node.id)
+        while self.controller.leads(node.id) or not node.is_current:
+            await self.clock.sleep(20)
+            if node.epoch != epoch or not node.is_serving:
+                return
+        await node.stop(self.rng.choice(list(Unsynced)))
+        self.note(f"{node.id} is down")
+        self.controller.fence(node.id)
+        await self.clock.sleep(self.rng.choice([0, 100, 3_000]))
+        await self._start(node)
 
     def _others_have_all_of(self, node: SimulatedNode) -> bool:
         """Whether what the node may lose is still elsewhere: promised to survive is the loss of one of the ISR."""
@@ -230,8 +255,8 @@ class SimulatedCluster:
             for _, state in self.controller.partitions
         )
 
-    async def _crash_and_return(self, node: SimulatedNode, unsynced: Unsynced) -> None:
-        await node.crash(unsynced)
+    async def _crash_and_return(self, node: SimulatedNode, unsynced: Unsynced | None) -> None:
+        await (node.lose_disks() if unsynced is None else node.crash(unsynced))
         if unsynced is not Unsynced.KEPT:
             self.controller.fence(node.id)  # at once: a second power failure meanwhile is more than is promised
         await self.clock.sleep(SESSION_MS)
@@ -240,7 +265,7 @@ class SimulatedCluster:
         await self._start(node)
 
     def _cut(self) -> None:
-        one, other = self.rng.sample(NODES, 2)
+        one, other = self.rng.sample(self.shape.nodes, 2)
         self.note(f"cut between {one} and {other}")
         self.network.cut(one, other)
 
@@ -250,11 +275,11 @@ class SimulatedCluster:
 
     def _isolate(self) -> None:
         """Cut a node off from the others and the controller, which fences it then; it may believe that it leads."""
-        node = self.nodes[self.rng.choice(NODES)]
+        node = self.nodes[self.rng.choice(self.shape.nodes)]
         if not node.is_serving or not self._others_have_all_of(node):
             return
         self.note(f"{node.id} isolated")
-        for other in (CONTROLLER, *NODES):
+        for other in (CONTROLLER, *self.shape.nodes):
             if other != node.id:
                 self.network.cut(node.id, other)
         self._later(self._fence_and_return(node))

@@ -27,12 +27,14 @@ class Invariants:
 
     Attributes:
         acknowledged: the value at each place that a producer was told.
-        seen: the value at each place that some replica had below its high watermark.
+        seen: leader epoch and value at each place that some replica had below its high watermark.
+        may_lose: after unclean elections all this need not hold, only that the replicas are the same in the end.
     """
 
-    def __init__(self, nodes: Mapping[int, SimulatedNode], controller: Controller) -> None:
+    def __init__(self, nodes: Mapping[int, SimulatedNode], controller: Controller, *, may_lose: bool = False) -> None:
+        self.may_lose = may_lose
         self.acknowledged: dict[Place, bytes] = {}
-        self.seen: dict[Place, bytes] = {}
+        self.seen: dict[Place, tuple[int, bytes]] = {}
         self._nodes = nodes
         self._controller = controller
         self._watermarks: dict[tuple[int, int], tuple[int, Partition]] = {}
@@ -52,13 +54,18 @@ class Invariants:
     def _check_partition(self, node: SimulatedNode, partition: Partition) -> None:
         key = (node.id, partition.index)
         known, before = self._watermarks.get(key, (0, partition))
-        assert before is not partition or partition.high_watermark >= known, f"high watermark of {key} moved back"
+        assert self.may_lose or before is not partition or partition.high_watermark >= known, (
+            f"high watermark of {key} moved back"
+        )
         self._watermarks[key] = partition.high_watermark, partition
         assert partition.log_start_offset <= partition.high_watermark <= partition.log_end_offset
+        if self.may_lose:
+            return
         start = known if before is partition else 0
-        for offset, value in records(partition, start, partition.high_watermark):
-            place = (partition.index, offset)
-            assert self.seen.setdefault(place, value) == value, f"{place} changed on {node.id}"
+        for offset, epoch, value in records(partition, start, partition.high_watermark):
+            place, found = (partition.index, offset), (epoch, value)
+            seen = self.seen.setdefault(place, found)
+            assert seen == found, f"{place} is {found} on {node.id}, and was {seen}"
 
     def check_end(self) -> None:
         for index, state in self._controller.partitions:
@@ -75,13 +82,18 @@ class Invariants:
         # A power failure may take back that records were deleted, but not leader epochs that went with them.
         start = max(one.log_start_offset for one in logs)
         contents = [list(batches(one, start)) for one in logs]
-        assert all(one == contents[0] for one in contents), f"the replicas of {index} differ"
+        assert all(one == contents[0] for one in contents), f"the replicas of {index} differ: " + "; ".join(
+            str([(header.base_offset, header.last_offset, header.leader_epoch) for header in map(read_header, one)])
+            for one in contents
+        )
         first_epochs = [entry.start_offset for one in logs for entry in one.log.leader_epochs.entries[:1]]
         epochs = {epochs_from(one, max(start, *first_epochs)) for one in logs}
         assert len(epochs) == 1, f"partition {index}: {epochs}"
         producers = {producers_of(one, start) for one in logs}
         assert len(producers) == 1, f"partition {index}: {producers}"
-        held = dict(records(leader, 0, leader.log_end_offset))
+        if self.may_lose:
+            return
+        held = {offset: value for offset, _, value in records(leader, 0, leader.log_end_offset)}
         for (partition, offset), value in self.acknowledged.items():
             if partition == index and offset >= start:
                 assert held.get(offset) == value, f"acknowledged {value!r} at {index}, {offset} is {held.get(offset)!r}"
@@ -118,13 +130,13 @@ def batches(partition: Partition, start: int = 0) -> Iterator[bytes]:
                 yield bytes(batch)
 
 
-def records(partition: Partition, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """(offset, value) of the records from `start` up to `end`."""
+def records(partition: Partition, start: int, end: int) -> Iterator[tuple[int, int, bytes]]:
+    """(offset, leader epoch, value) of the records from `start` up to `end`."""
     start = max(start, partition.log_start_offset)
     for batch in batches(partition, start):
         header = read_header(batch)
         for record in iter_records(batch, header):
             if start <= record.offset < end:
-                yield record.offset, record.value or b""
+                yield record.offset, header.leader_epoch, record.value or b""
         if header.next_offset >= end:
             return

@@ -63,13 +63,13 @@ def log_config(configs: Mapping[str, str]) -> LogConfig:
 
 
 class SimulatedNode:
-    """Lives from `start` to `crash`, again and again, over one disk."""
+    """Lives from `start` to `crash` or `stop`, again and again, over one disk."""
 
     def __init__(self, node_id: int, clock: ManualClock, network: Network, controller: Any, rng: random.Random) -> None:
         self.id = node_id
         self.is_up = False
         self.is_serving = False
-        self.epoch = -1
+        self.epoch = self.clean_epoch = -1
         self.version_limit = 18
         self._clock = clock
         self._network = network
@@ -88,7 +88,7 @@ class SimulatedNode:
     async def start(self, image: MetadataImage, epoch: int) -> None:
         """Recover the logs, and host what the image says."""
         self.life = life = Life()
-        self.epoch = epoch
+        self.epoch, self.clean_epoch = epoch, -1
         self.clock = clock = NodeClock(self._clock, life)
         self.cache = MetadataCache(image)
         self._deltas: deque[tuple[list[Any], MetadataImage]] = deque()
@@ -142,8 +142,28 @@ class SimulatedNode:
 
     async def crash(self, unsynced: Unsynced) -> None:
         """The process ends; the machine too, unless everything that is unsynced is kept."""
-        self.is_up = self.is_serving = False
         self.life.is_over = True
+        await self._end()
+        self.logs.release()
+        self.fs.crash(unsynced)
+
+    async def lose_disks(self) -> None:
+        """The process ends, and will come back with nothing."""
+        await self.crash(Unsynced.KEPT)
+        self.fs = MemoryFileSystem(self._clock.wall_ms)
+
+    async def stop(self, unsynced: Unsynced) -> None:
+        """Stop in good order, as a node does once others lead what it led; then the machine may end too."""
+        await self._end()
+        await self.replicas.moves.stop()
+        await self.replicas.maintenance.stop()
+        self.life.is_over = True
+        self.logs.close(self.epoch)
+        self.clean_epoch = self.epoch
+        self.fs.crash(unsynced)
+
+    async def _end(self) -> None:
+        self.is_up = self.is_serving = False
         self._network.down(self.id)
         tasks = [*self._tasks, *([self._publishing] if self._publishing else [])]
         for task in tasks:
@@ -151,8 +171,6 @@ class SimulatedNode:
         if tasks:
             await asyncio.wait(tasks)
         await self.replicas.stop()
-        self.logs.release()
-        self.fs.crash(unsynced)
 
     # -- metadata
 

@@ -1,24 +1,38 @@
-"""Replication under crashes, cuts and elections; each seed is another history."""
+"""Replication under crashes, cuts and elections; each seed is another cluster and another history of it.
+
+`python -m tests.simulation` has many more of them.
+"""
 
 from __future__ import annotations
-
-import os
 
 import pytest
 
 from tests.simulation.cluster import SimulatedCluster
 
-SEEDS = range(int(os.environ.get("SIMULATION_FIRST_SEED", "0")), int(os.environ.get("SIMULATION_SEEDS", "12")))
-CONFIGS: list[dict[str, str]] = [{}, {"flush_messages": "1"}, {"retention_bytes": "2000"}]
-STEPS = int(os.environ.get("SIMULATION_STEPS", "150"))
+SEEDS = range(8)
+FAILED_ONCE = [15, 36, 56, 1108]
+"""What was wrong: 15, 36, 56: records that were deleted came back with a crash, the leader epochs that went with them
+did not. 1108: a replica that had been removed and came back without records was still eligible as leader.
+"""
+STEPS = 300
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-async def test_replicas_agree_and_lose_nothing(seed: int) -> None:
-    cluster = SimulatedCluster(seed, **CONFIGS[seed % len(CONFIGS)])
+async def live(seed: int, *, unclean: bool = False) -> SimulatedCluster:
+    cluster = SimulatedCluster(seed, unclean=unclean)
     try:
         await cluster.live(STEPS)
     except BaseException:
         print("\n".join(cluster.history))  # noqa: T201 - the history of a seed that fails
         raise
+    return cluster
+
+
+@pytest.mark.parametrize("seed", [*SEEDS, *FAILED_ONCE])
+async def test_replicas_agree_and_lose_nothing(seed: int) -> None:
+    cluster = await live(seed)
     assert cluster.invariants.seen
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_replicas_agree_after_unclean_elections(seed: int) -> None:
+    await live(seed, unclean=True)
