@@ -23,9 +23,6 @@ from protocol import uuids
 from protocol.metadata.brokers import Endpoint
 from storage.folders.log_dirs import UNKNOWN_EPOCH, LogDirs
 
-PLAINTEXT = 0
-"""The number of the security protocol in a registration."""
-
 NO_METADATA = (
     "there is no metadata in {}, the first folder of log.dirs. Name the folder first that has __cluster_metadata-0, "
     "or restore it; otherwise all partitions would become strays."
@@ -113,7 +110,7 @@ def cluster_access(base: Base, metadata: NodeMetadata, *, serves_others: bool) -
 
 def endpoint(listener: Listener) -> Endpoint:
     """A listener as it is registered."""
-    return Endpoint(name=listener.name, host=listener.host, port=listener.port, security_protocol=PLAINTEXT)
+    return Endpoint(name=listener.name, host=listener.host, port=listener.port, security_protocol=listener.protocol_number)
 
 
 def joining(base: Base, dirs: LogDirs, advertised: Mapping[str, Listener], controllers: Sequence[Listener]) -> Joining:

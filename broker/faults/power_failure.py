@@ -15,10 +15,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from storage.files import File, FileSystem, write_fully
-
-Identity = tuple[int, int]
-"""Device and inode."""
+from storage.files import File, FileSystem, Identity, write_fully
 
 
 @dataclass(slots=True)

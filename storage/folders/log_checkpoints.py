@@ -48,6 +48,7 @@ class LogCheckpoints:
         root: Mapping[TopicPartition, str],
         moving: Mapping[TopicPartition, str],
     ) -> None:
+        self._fs = fs
         self._dirs = dirs
         self._logs = logs
         self._root = root
@@ -106,6 +107,7 @@ class LogCheckpoints:
             ]
             return {key: offset for key, offset in known if offset is not None}
 
+        log_dir.require_unchanged(self._fs)  # nothing is written into a folder that somebody put in its place
         self._files[path, name].write(offsets)
 
 
