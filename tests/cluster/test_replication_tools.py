@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek import Broker
@@ -82,6 +83,32 @@ def test_reassignment_with_a_throttle_and_election(
     said = tool(ELECTION, *bootstrap, "--election-type", "preferred", "--all-topic-partitions")
     until(lambda: leaders(admin, TOPIC) == {0: 3, 1: 1, 2: 2}, "the preferred replicas lead")
     until_all_in_sync(admin)
+
+
+def test_a_consumer_reads_from_the_follower_in_its_rack(
+    brokers: dict[int, Broker], admin: AdminClient, topic: None
+) -> None:
+    leader = leaders(admin, TOPIC)[0]
+    follower = next(node_id for node_id in replicas_of(admin)[0] if node_id != leader)
+    read_from: set[int] = set()
+
+    def note(statistics: str) -> None:
+        partitions = json.loads(statistics)["topics"].get(TOPIC, {}).get("partitions", {})
+        read_from.update(one["broker"] for index, one in partitions.items() if index == "0")
+
+    settings = {"bootstrap.servers": bootstrap_of(brokers), "group.id": "in-a-rack", "client.rack": f"rack-{follower}"}
+    consumer = Consumer(settings | {"statistics.interval.ms": 100, "stats_cb": note})
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    try:
+        values = set()
+        while len(values) < RECORDS / 3:
+            message = consumer.poll(30)
+            assert message is not None, f"{len(values)} records were read from {read_from}"
+            assert message.error() is None
+            values.add(message.value())
+        until(lambda: consumer.poll(0.1) is None and follower in read_from, "the follower is read from")
+    finally:
+        consumer.close()
 
 
 def test_verification_of_replicas(brokers: dict[int, Broker], topic: None) -> None:
