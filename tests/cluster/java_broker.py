@@ -7,10 +7,11 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.client.kafka_node import command
+from tests.client.java_tools import JVM_OPTIONS
+from tests.client.kafka_node import command, jars
 
 READY_SECONDS = 90
 STOP_SECONDS = 60
@@ -28,7 +29,9 @@ class JavaBroker:
         settings: Mapping[str, object] | None = None,
         *,
         port: int | None = None,
+        jvm: Sequence[str] = JVM_OPTIONS,
     ) -> None:
+        """`jvm` are options that make it quick to start, unless others are given."""
         self.node_id = node_id
         self.port = port or free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
@@ -51,6 +54,7 @@ class JavaBroker:
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
         self._process: subprocess.Popen[bytes] | None = None
         self._cluster_id = cluster_id
+        self._jvm = jvm
         self._format()
 
     def _format(self) -> None:
@@ -61,7 +65,9 @@ class JavaBroker:
     def launch(self) -> None:
         """Start the process; `await_ready` says when it serves."""
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command("kafka.Kafka", str(self._properties)), stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                ["java", *self._jvm, "-cp", f"{jars()}/*", "kafka.Kafka", str(self._properties)], stdout=log, stderr=log
+            )
 
     def await_ready(self) -> None:
         """Return once the port is open: the broker is unfenced then."""

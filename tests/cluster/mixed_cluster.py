@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +13,7 @@ from typing import Protocol
 from confluent_kafka.admin import AdminClient
 
 from odradek import Broker
+from tests.client.java_tools import JVM_OPTIONS
 from tests.client.kafka_node import free_ports
 from tests.cluster.client import until
 from tests.cluster.gates import Gate
@@ -124,7 +125,12 @@ class Theirs:
 
 @contextmanager
 def mixed(
-    controllers: KafkaControllers, folder: Path, ours: int, theirs: int, settings: Mapping[str, object] | None = None
+    controllers: KafkaControllers,
+    folder: Path,
+    ours: int,
+    theirs: int,
+    settings: Mapping[str, object] | None = None,
+    jvm: Sequence[str] = JVM_OPTIONS,
 ) -> Iterator[dict[int, AnyBroker]]:
     """That many brokers of each kind, by id; those of ours come first."""
     with ExitStack() as stack:
@@ -145,7 +151,9 @@ def mixed(
                 )
                 found[node_id] = Ours(stack.enter_context(broker), gate)
             else:
-                java = JavaBroker(folder, node_id, CLUSTER_ID, controllers.voters, JAVA_SETTINGS | own, port=port)
+                java = JavaBroker(
+                    folder, node_id, CLUSTER_ID, controllers.voters, JAVA_SETTINGS | own, port=port, jvm=jvm
+                )
                 stack.callback(java.kill)
                 java.start()
                 found[node_id] = Theirs(java, gate)

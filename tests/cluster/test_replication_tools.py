@@ -100,7 +100,7 @@ def test_a_consumer_reads_from_the_follower_in_its_rack(
     consumer = Consumer(settings | {"statistics.interval.ms": 100, "stats_cb": note})
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
     try:
-        values = set()
+        values: set[bytes | None] = set()
         while len(values) < RECORDS / 3:
             message = consumer.poll(30)
             assert message is not None, f"{len(values)} records were read from {read_from}"
