@@ -100,6 +100,7 @@ class Route:
         self._handler: Any
         self.counters: RequestCounters
         self.handle: Callable[[Request, Any], Any]
+        self._instead: Callable[[Any, Any], Any] | None = None
         self.decode: Callable[[int, memoryview, int], Any] | None
         self.read = ByVersion(partial(messages.request_reader, api.key))
         self.write = ByVersion(self._writer)
@@ -113,7 +114,7 @@ class Route:
             find = handlers.controller_handler_of if self._of_controller else handlers.handler_of
             handler = find(self.api.name)
             self.counters = self._metrics.requests[self.api.name]
-            self.handle = handler.handle
+            self.handle = handler.handle if self._instead is None else self._instead
             self.decode = getattr(handler, "decode", None)
             self.prepare = getattr(handler, "prepare", None)
             self.only_reads = getattr(handler, "ONLY_READS", False)
@@ -123,9 +124,10 @@ class Route:
         return self._handler
 
     def intercept(self, instead: Callable[[Any, Any], Any] | None) -> None:
-        """Have requests handled by `instead`, None for the handler itself."""
-        handle = self.load().handle
-        self.handle = handle if instead is None else instead
+        """Have requests handled by `instead`, None for the handler itself, which is still imported when first used."""
+        self._instead = instead
+        if self.loaded:
+            self.handle = self._handler.handle if instead is None else instead
 
     def _writer(self, version: int) -> Callable[[Any, int], Buffers]:
         encode = getattr(self.load(), "encode", None)
@@ -194,10 +196,8 @@ class Dispatcher:
         return noting
 
     def route(self, api_key: int) -> Route:
-        """The route of an API, its handler imported."""
-        route = self._routes[api_key]
-        route.load()
-        return route
+        """The route of an API."""
+        return self._routes[api_key]
 
     def _dispatch(self, connection: Client, frame: memoryview) -> Buffers | Pending | None:
         """Handle one request. Returns the reply frame, a reply to come, or None if none is sent (acks=0).

@@ -134,8 +134,8 @@ func (b *broker) fault(t *testing.T, path string, body values) (id string, remov
 	return id, remove
 }
 
-// awaitHits waits until a fault has struck.
-func (b *broker) awaitHits(t *testing.T, id string, hits int) {
+// awaitHit waits until a fault has struck.
+func (b *broker) awaitHit(t *testing.T, id string) {
 	t.Helper()
-	b.post(t, "/faults/"+id+"/wait", values{"hits": hits, "timeout": seconds})
+	b.post(t, "/faults/"+id+"/wait", values{"timeout": seconds})
 }

@@ -37,7 +37,7 @@ def run(name: str, *command: str, **variables: str) -> tuple[int, str]:
 
 def passed(output: str, pattern: str) -> int:
     """How many tests passed: the first group of `pattern`."""
-    found = re.search(pattern, output)
+    found = re.search(pattern, output, re.MULTILINE)
     assert found, output
     return int(found[1])
 
@@ -71,6 +71,17 @@ def test_go(go: str) -> None:
     status, output = run("franz_go", go, "test", "-count=1", "-v", "./...", ODRADEK=COMMAND)
     assert status == 0, output
     assert output.count("--- PASS") == 5
+
+
+def test_spring_boot() -> None:
+    maven = shutil.which("mvn")
+    if maven is None or shutil.which("javac") is None:
+        pytest.skip("Maven and a JDK are not installed (tests/client/install-tools.sh)")
+    status, output = run("spring_boot", maven, "-B", "test", ODRADEK=COMMAND)
+    if re.search("Non-resolvable|Could not (resolve dependencies|transfer artifact|find artifact)", output):
+        pytest.skip(f"what examples/spring_boot needs cannot be fetched: {output[-500:]}")
+    assert status == 0, output
+    assert passed(output, r"Tests run: (\d+), Failures: 0, Errors: 0, Skipped: 0$") == 5
 
 
 def test_go_with_a_container(go: str, tmp_path: Path) -> None:
