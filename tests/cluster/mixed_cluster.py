@@ -164,15 +164,15 @@ def bootstrap(brokers: dict[int, AnyBroker]) -> str:
     return ",".join(broker.address for broker in brokers.values())
 
 
-def in_sync(admin: AdminClient, topic: str) -> dict[int, list[int]]:
-    """The in-sync replicas of each partition."""
-    partitions = admin.list_topics(topic, timeout=30).topics[topic].partitions
-    return {index: sorted(one.isrs) for index, one in partitions.items()}
+def out_of_sync(admin: AdminClient, replicas: int) -> list[str]:
+    """The partitions, of all topics, that have fewer in-sync replicas, or no leader."""
+    return [
+        f"{name}-{index}"
+        for name, topic in admin.list_topics(timeout=30).topics.items()
+        for index, one in topic.partitions.items()
+        if len(one.isrs) < replicas or one.leader < 0
+    ]
 
 
-def until_in_sync(admin: AdminClient, topic: str, replicas: int, seconds: float = 120) -> None:
-    until(
-        lambda: all(len(isr) == replicas for isr in in_sync(admin, topic).values()),
-        f"all replicas of {topic} are in sync",
-        seconds=seconds,
-    )
+def until_in_sync(admin: AdminClient, replicas: int, seconds: float = 180) -> None:
+    until(lambda: not out_of_sync(admin, replicas), "all replicas are in sync", seconds=seconds)
