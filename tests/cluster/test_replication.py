@@ -66,8 +66,10 @@ def test_replicas_stay_equal_and_lose_nothing(
         loads = [Load(servers, PLAIN, PARTITIONS, f"load{n}") for n in range(2)]
         transactions = [TransactionalLoad(servers, TRANSACTIONAL, PARTITIONS, f"transactions{n}") for n in range(2)]
         with ExitStack() as loading:
-            for load in (*loads, *transactions):
+            for load in loads:
                 loading.enter_context(load)
+            for one in transactions:
+                loading.enter_context(one)
             try:
                 for event in events_of(torture, is_long):
                     torture.happen(event)

@@ -158,6 +158,6 @@ def check_transactions(folders: Sequence[Path], topic: str, partitions: int, loa
     assert all(one == by_partition[0] for one in by_partition), "a transaction is in some partitions only"
     for load in loads:
         found = set(by_partition[0].get(load.name, []))
-        for number, was_committed in enumerate(load.ended):
-            assert was_committed is None or was_committed == (number in found), f"{load.name} {number}"
+        for at, was_committed in enumerate(load.ended):
+            assert was_committed is None or was_committed == (at in found), f"{load.name} {at}"
     return sum(len(set(one)) for one in by_partition[0].values())
