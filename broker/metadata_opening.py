@@ -76,7 +76,7 @@ async def _follow(base: Base, dirs: LogDirs, around: Surroundings, undo: AsyncEx
         [uuids.from_text(each.directory_id) for each in dirs.dirs if each.directory_id],
         lambda: [uuids.from_text(each.directory_id) for each in dirs.dirs if each.failed and each.directory_id],
     )
-    network = PeerNetwork(seams.clock.machine, seams.random, seams.connect)
+    network = PeerNetwork(seams.clock.machine, seams.random, base.state.cuts.connect)
     metadata = FollowedMetadata(
         base.log_services, dirs.dirs[0].path, who, base.current.config, MetadataCache(), around, network
     )
@@ -93,7 +93,7 @@ def cluster_access(base: Base, metadata: NodeMetadata, *, serves_others: bool) -
     if not serves_others and not base.current.config.is_in_cluster:
         return ALONE
     current, cache, seams = base.current, metadata.cache, base.seams
-    network = PeerNetwork(seams.clock.machine, seams.random, seams.connect)
+    network = PeerNetwork(seams.clock.machine, seams.random, base.state.cuts.connect)
     listener = inter_broker_listener(current.config)
 
     def connect(node_id: int) -> PeerClient | None:

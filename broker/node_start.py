@@ -147,7 +147,7 @@ def _base(config: BrokerConfig, seams: Seams) -> Base:
         wheel,
         wheel if clock.machine is clock else TimingWheel(clock.machine),
         LogServices(seams.fs, clock, seams.workers, seams.random, shortages),
-        NodeState(),
+        NodeState(seams.connect),
     )
 
 

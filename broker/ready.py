@@ -21,7 +21,8 @@ class Ready:
     """Writes one JSON line to a descriptor, to a file, or to both.
 
     The line has `listeners` (the advertised host:port by listener), `bound` (as the setting `listeners`, with the ports
-    that were opened), `http` (the port, null if it is off), `http_host`, `control` (the address of the control
+    that were opened), `controllers` (the host:port by which other nodes reach this one as their controller), `cluster`
+    (the cluster's id), `http` (the port, null if it is off), `http_host`, `control` (the address of the control
     interface, null if it is off) and `pid`.
     """
 
@@ -60,6 +61,8 @@ def _line(node: Node, http_port: int | None, control_url: str | None) -> dict[st
         "ready": True,
         "listeners": listeners,
         "bound": node.bound.listeners,
+        "controllers": [f"{address.host}:{address.port}" for address in node.bound.controllers],
+        "cluster": node.cluster.id,
         "http": http_port,
         "http_host": node.local.config.string("odradek.http.host"),
         "control": control_url,

@@ -18,6 +18,7 @@ Who was heard of when, and what it knows, is in no log: a controller that starts
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -94,6 +95,13 @@ class BrokerSessions:
     def forget(self, broker_id: int) -> None:
         """The broker is not registered any more."""
         self._sessions.pop(broker_id, None)
+
+    def end(self, broker_id: int) -> bool:
+        """Let the session be over now; whether there is one."""
+        session = self._sessions.get(broker_id)
+        if session is not None:
+            session.contact_ms = -math.inf
+        return session is not None
 
     def is_alive(self, broker_id: int) -> bool:
         """Whether the broker's session is not over."""
