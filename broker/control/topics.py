@@ -21,6 +21,7 @@ from controller.decision import NoQuota
 from metadata.configs import ResourceType
 from metadata.topic_names import is_internal
 from metadata.topics import TopicImage
+from protocol.durations import MILLISECOND
 
 TIMEOUT = timedelta(seconds=30)
 LOOK_MS = 5
@@ -154,7 +155,7 @@ async def _truncate(node: Node, values: Values) -> dict[str, Any]:
     topic = topic_of(node, values["topic"])
     offset = values.get("before", TO_HIGH_WATERMARK)
     wanted = {partition.key: offset for partition in partitions_of(node, topic, values)}
-    results = await delete_records(node.replicas, wanted)
+    results = await delete_records(node.replicas, wanted, TIMEOUT // MILLISECOND)
     for (name, index), result in results.items():
         if result.error_code is not ErrorCode.none:
             at_fault = "before" if result.error_code is ErrorCode.offset_out_of_range else None

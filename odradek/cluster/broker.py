@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import signal
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex
 
 from odradek.cluster.network import Network
 from odradek.process import Broker
@@ -57,6 +58,9 @@ class ClusterBroker(Broker):
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, int) and other == self.index)
+
+    def __lt__(self, other: SupportsIndex) -> bool:
+        return self.index < operator.index(other)
 
     def __hash__(self) -> int:
         return hash(self.index)

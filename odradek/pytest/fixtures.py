@@ -9,6 +9,7 @@ from typing import Any, overload
 
 import pytest
 
+from odradek.cluster.cluster import Cluster
 from odradek.control import ControlClient
 from odradek.controls import Controls, RemoteBroker
 from odradek.process import Broker
@@ -123,6 +124,21 @@ def odradek_fresh_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
     broker = pool.start({**options.settings, **Wanted.of(request.node).settings})
     yield broker
     pool.close(broker)
+
+
+@pytest.fixture
+def odradek_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Three brokers as one cluster, with the topics of the test's marker; tests after each other share it.
+
+    A cluster in which a test ended a broker, or isolated one and did not heal it, is replaced by a new one.
+    """
+    options = Options.of(request.config)
+    options.require_own("odradek_cluster starts brokers")
+    wanted = Wanted.of(request.node)
+    cluster = pool_of(request.config).cluster({**options.settings, **wanted.settings})
+    with cleaned(request, cluster):
+        made_by(request.node).extend(cluster.topic(name, **given) for name, given in wanted.topics.items())
+        yield cluster
 
 
 @pytest.fixture
