@@ -71,8 +71,8 @@ class ControllerService:
         self._session_timeout_ms = session_timeout_ms
 
     def begin(self) -> None:
-        """Give every broker that is registered a new session: nobody knows when the last one was heard of."""
-        for broker in self._controller.image.cluster.brokers.values():
+        """Give every broker that is not fenced a new session: nobody knows when it was last heard of."""
+        for broker in self._controller.image.cluster.alive():
             self.sessions.begin(broker.id, broker.epoch)
 
     def start(self, periodic: Every, config: BrokerConfig) -> None:

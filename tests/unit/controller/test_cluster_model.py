@@ -47,8 +47,8 @@ class Life(RuleBasedStateMachine):
         )
         self.target: tuple[int, ...] | None = None
 
-    def apply(self, records: Any, in_sync: Iterable[int] = ()) -> None:
-        """Apply the records; `in_sync` are those of which the leader says so."""
+    def apply(self, records: Any, in_sync: Iterable[int] = (), crashed: Iterable[int] = ()) -> None:
+        """Apply the records; `in_sync` are those of which the leader says so, `crashed` may have lost records."""
         before = first(self.image)
         self.image = image_of(*records, image=self.image)
         after = first(self.image)
@@ -56,7 +56,7 @@ class Life(RuleBasedStateMachine):
         assert after.partition_epoch >= before.partition_epoch
         if after.leader != before.leader and after.has_leader:
             assert after.leader_epoch > before.leader_epoch
-            known = {*before.isr, *before.elr, *in_sync}
+            known = {*before.isr, *before.elr, *in_sync} - {*crashed}
             assert after.leader in known or (not known and (after.leader,) == before.last_known_elr)
 
     def is_up(self, broker_id: int) -> bool:
@@ -77,7 +77,7 @@ class Life(RuleBasedStateMachine):
         if self.is_up(broker_id):
             return
         end = broker_changes.leave if is_clean else broker_changes.crashed
-        self.apply(list(end(self.image, SCHEMA, broker_id)))
+        self.apply(list(end(self.image, SCHEMA, broker_id)), crashed=() if is_clean else {broker_id})
         self.apply([broker(broker_id, fenced=True)])
         self.apply(broker_changes.unfence(self.image, SCHEMA, broker_id))
 
