@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import structlog
@@ -35,7 +36,11 @@ class Ready:
 
     def tell(self, node: Node, http_port: int | None, control_url: str | None = None) -> None:
         """Write the line; a failure is only logged."""
-        line = json.dumps(_line(node, http_port, control_url)) + "\n"
+        self.write(_line(node, http_port, control_url))
+
+    def write(self, values: Mapping[str, object]) -> None:
+        """Write a line with these values; a failure is only logged."""
+        line = json.dumps(values) + "\n"
         if self._descriptor is not None:
             try:
                 with os.fdopen(self._descriptor, "w", closefd=self._descriptor > STDERR) as stream:

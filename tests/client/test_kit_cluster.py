@@ -31,9 +31,9 @@ def cluster() -> Iterator[Cluster]:
 def test_leaders_replicas_and_brokers_are_known_by_number(cluster: Cluster) -> None:
     cluster.topic("known", partitions=3)
     found = [cluster.leader("known", index) for index in range(3)]
-    assert sorted(found) == NODES
-    assert [isinstance(one, ClusterBroker) for one in found] == [True] * 3
+    assert sorted(one.index for one in found if one is not None) == NODES
     for index, leader in enumerate(found):
+        assert isinstance(leader, ClusterBroker)
         assert leader is cluster.brokers[leader]
         assert cluster.replicas("known", index)[0] == leader
         assert sorted(cluster.in_sync("known", index)) == NODES
@@ -68,7 +68,7 @@ def test_wrong_arguments_are_named(cluster: Cluster) -> None:
         cluster.wait_for_leader("named", 0, other_than=9)
     with pytest.raises(ControlError, match="partition = 9"):
         cluster.topic("named").records(partition=9)
-    with pytest.raises(ControlError, match="no snapshot|not alone"):
+    with pytest.raises(ControlError, match="not alone in its cluster"):
         cluster.snapshot()
     with pytest.raises(RuntimeError, match="running already"):
         cluster.start()
@@ -85,7 +85,7 @@ def test_what_the_cluster_sets_itself_is_refused() -> None:
     for name in ("node.id", "listeners", "log.dirs", "controller.quorum.voters", "odradek.cluster.id"):
         with pytest.raises(ValueError, match=f"settings: {name} is set by the cluster itself"):
             Cluster(settings={name: 1})
-    with pytest.raises(ValueError, match="racks = .*: expected one for each of 3 brokers"):
+    with pytest.raises(ValueError, match=r"racks = .*: expected one for each of 3 brokers"):
         Cluster(racks=["a", "b"])
     with pytest.raises(ValueError, match="profile = 'fast'"):
         Cluster(profile="fast")
@@ -109,7 +109,7 @@ def test_records_of_partitions_with_different_leaders(cluster: Cluster) -> None:
     written = topic.produce_many([(f"key-{number}", f"value-{number}") for number in range(30)])
     assert {record.partition for record in written} == {0, 1, 2}
     assert [record.value for record in written] == [f"value-{number}".encode() for number in range(30)]
-    assert sorted(topic.records(), key=lambda record: record.value) == sorted(written, key=lambda record: record.value)
+    assert sorted(topic.records(), key=repr) == sorted(written, key=repr)
     topic.produce(b"to one", partition=2)
     assert topic.expect("to one").partition == 2
     assert topic.expect("value-7", key="key-7", timeout=1) in written
