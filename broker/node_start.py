@@ -13,13 +13,13 @@ from uuid import UUID
 
 from broker import process
 from broker.cluster.auto_create import AutoTopicCreation
+from broker.cluster.broker_clients import BrokerClients
 from broker.cluster.controller_service import ControllerService
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.node_metadata import NodeMetadata
 from broker.cluster.producer_ids import ProducerIds
 from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
-from broker.config.current import CurrentConfig
 from broker.config.listeners import Listeners
 from broker.config.start_topics import parse_start_topics
 from broker.config.topic_config import log_config
@@ -27,14 +27,20 @@ from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.hosted import Host
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
-from broker.metadata_opening import NO_CLUSTER_ID, cluster_access, endpoint, joining, open_metadata
+from broker.metadata_opening import (
+    NO_CLUSTER_ID,
+    clients_for_transactions,
+    cluster_access,
+    endpoint,
+    joining,
+    open_metadata,
+)
 from broker.monitoring.client_telemetry import ClientTelemetry
-from broker.monitoring.metrics import Metrics
 from broker.network.dispatch import Dispatcher
 from broker.network.request import NewRequest
 from broker.network.server import Server
 from broker.node import Bound, Node, Parts, close_logs
-from broker.node_state import Base, NodeState, Seams
+from broker.node_state import Base, Seams, new_base
 from broker.quotas.connection_rates import ConnectionRates
 from broker.quotas.throttling import Throttling, windows_of
 from broker.replicas.fetch_session import FetchSessionCache
@@ -46,11 +52,8 @@ from metadata.image import MetadataImage
 from storage.folders import meta_properties
 from storage.folders.log_dirs import LogDirError, LogDirs
 from storage.folders.log_manager import LogManager
-from storage.log.log_services import LogServices
-from storage.shortages import Shortages
 from storage.state.exchange import Exchange
 from storage.state.manifest import SnapshotError, usable
-from timing.wheel import TimingWheel
 
 if TYPE_CHECKING:
     from broker.monitoring.http import HttpServer
@@ -59,19 +62,28 @@ if TYPE_CHECKING:
 async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -> Node:
     """Recover the data and open the listeners. A failure leaves nothing open, and the data as after a stop.
 
-    Raises LogDirError if a data folder cannot be used, MetadataLogError if the metadata log cannot be, and ListenError
-    if a listener, or the port for metrics and health, cannot be bound.
+    Raises LogDirError if a data folder cannot be used, MetadataLogError if the metadata log cannot be, SecurityError if
+    keys or users of a listener cannot be, and ListenError if a listener, or the port for metrics and health, cannot be
+    bound.
     """
     async with AsyncExitStack() as undo:
-        base = _base(config, seams)
+        base = new_base(config, seams)
         dirs = _lock_folders(base, undo)
         http = await _bind_http(base, undo)
         opened = await _open_parts(base, dirs, undo, serves_others=bool(listeners.controllers))
         machine = seams.clock.machine
         names = frozenset(listener.name for listener in listeners.controllers)
         dispatcher = Dispatcher(opened.new_request, base.metrics, machine, opened.limits.throttling, names)
+        await base.security.open(listeners.bound, [*(one.host for one in listeners.advertised), socket.gethostname()])
         server = Server(
-            base.current, machine, base.request_wheel, base.wheel, opened.limits.connection_rates, dispatcher
+            base.current,
+            machine,
+            base.request_wheel,
+            base.wheel,
+            opened.limits.connection_rates,
+            dispatcher,
+            base.security.listeners,
+            seams.workers.lane("TLS handshakes"),
         )
         bound = await _bind(server, listeners, undo)
         parts = await _start_parts(base, opened, dispatcher, bound, undo)
@@ -115,7 +127,7 @@ async def _restart(node: Node, former: MetadataImage) -> None:
     base = node.base
     async with AsyncExitStack() as undo:
         dirs = _lock_folders(base, undo, node.parts.dirs)
-        opened = await _open_parts(base, dirs, undo, serves_others=False)
+        opened = await _open_parts(base, dirs, undo, serves_others=bool(node.bound.controllers))
         opened.metadata.rise_above(former)
         parts = await _start_parts(base, opened, node.dispatcher, node.bound, undo)
         node.take(parts)
@@ -133,22 +145,6 @@ async def _serve_metadata(node: Node) -> None:
     topics = parse_start_topics(node.base.current.config.string("odradek.create.topics"))
     await node.cluster.auto_topics.create_at_start(topics)
     node.register_metrics()
-
-
-def _base(config: BrokerConfig, seams: Seams) -> Base:
-    clock = seams.clock
-    wheel = TimingWheel(clock)
-    shortages = Shortages(clock.machine.monotonic_ms)
-    return Base(
-        config.node_id,
-        seams,
-        CurrentConfig(config),
-        Metrics(),
-        wheel,
-        wheel if clock.machine is clock else TimingWheel(clock.machine),
-        LogServices(seams.fs, clock, seams.workers, seams.random, shortages),
-        NodeState(seams.connect),
-    )
 
 
 def _lock_folders(base: Base, undo: AsyncExitStack, held: LogDirs | None = None) -> LogDirs:
@@ -229,7 +225,8 @@ async def _open_parts(base: Base, dirs: LogDirs, undo: AsyncExitStack, *, serves
     limits = _open_limits(base, metadata.cache)
     replicas = await _open_replicas(base, dirs, metadata, undo, serves_others=serves_others)
     service = _controller_service(base, dirs, metadata) if serves_others else None
-    services = _services(base, dirs, metadata, replicas, limits, service)
+    brokers = clients_for_transactions(base, metadata.cache)
+    services = _services(base, dirs, metadata, replicas, limits, service, brokers)
     new_request = partial(
         RequestContext,
         services.cluster,
@@ -317,7 +314,7 @@ def _controller_service(base: Base, dirs: LogDirs, metadata: NodeMetadata) -> Co
 
 def _begin_service(service: ControllerService, dispatcher: Dispatcher, bound: Bound) -> None:
     """The node leads: other nodes may be served as soon as its listeners are."""
-    service.answer = dispatcher.answer
+    service.answer = dispatcher.answer_enveloped
     service.endpoint = endpoint(bound.controllers[0])
     service.begin()
 
@@ -329,10 +326,12 @@ def _services(
     replicas: ReplicaManager,
     limits: _Limits,
     service: ControllerService | None,
+    brokers: BrokerClients,
 ) -> Services:
     current, cache, seams = base.current, metadata.cache, base.seams
+    base.credentials.use(cache)
     auto_topics = AutoTopicCreation(current, cache, metadata.port)
-    host = Host(current, cache, auto_topics, seams.random, seams.clock, base.wheel, replicas)
+    host = Host(base.node_id, current, cache, auto_topics, seams.random, seams.clock, base.wheel, replicas, brokers)
     groups = GroupCoordinator(host)
     producer_ids = ProducerIds(metadata.allocate_producer_ids)
     transactions = TransactionCoordinator(host, groups.runtime, producer_ids)
@@ -347,6 +346,7 @@ def _services(
         limits.throttling,
         FetchSessionCache(slots, seams.clock.machine.monotonic_ms, seams.random),
         ClientTelemetry(cache, base.metrics, seams.clock.machine, config.integer("telemetry.max.bytes")),
+        base.security,
     )
     return Services(
         Cluster(dirs.cluster_id, cache, metadata.log, auto_topics, service),

@@ -105,7 +105,7 @@ def _cancel(rules: ReplicaRules, topic: TopicImage, change: PartitionChange) -> 
     """Return to the replicas from before. Raises NoReassignmentInProgress, InvalidReplicaAssignment."""
     partition = change.partition
     if not is_in_progress(partition):
-        raise NoReassignmentInProgress(NoReassignmentInProgress.default_message)
+        raise NoReassignmentInProgress
     replicas = tuple(node_id for node_id in partition.replicas if node_id not in partition.adding_replicas)
     isr = tuple(node_id for node_id in partition.isr if node_id not in partition.adding_replicas)
     is_unclean_allowed = rules.may_elect_uncleanly(topic.name)

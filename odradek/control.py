@@ -81,7 +81,7 @@ class ControlClient(Control):
     def send(self, method: str, path: str, values: Mapping[str, Any]) -> Any:
         timeout = ANSWER_TIMEOUT_S + float(values.get("timeout") or 0)
         given = {key: value for key, value in values.items() if value is not None}
-        text = json.dumps(given) if method == "POST" else None
+        text = _as_json(given) if method == "POST" else None
         if given and text is None:
             path += "?" + urllib.parse.urlencode({key: _as_text(value) for key, value in given.items()})
         try:
@@ -130,6 +130,17 @@ class ControlClient(Control):
 def segment(name: str) -> str:
     """A name as one segment of a path."""
     return urllib.parse.quote(name, safe="")
+
+
+def _as_json(body: Mapping[str, Any]) -> str:
+    """Raises TypeError or ValueError that names the parameter which is nothing for JSON."""
+    found = []
+    for key, value in body.items():
+        try:
+            found.append(f"{json.dumps(key)}: {json.dumps(value)}")
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{key} = {value!r}: {error}") from None
+    return f"{{{', '.join(found)}}}"
 
 
 def _as_text(value: Any) -> str:

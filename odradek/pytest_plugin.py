@@ -15,8 +15,10 @@ from odradek.pytest.fixtures import (
     odradek_client_config,
     odradek_cluster,
     odradek_fresh_broker,
+    odradek_secure_broker,
     odradek_topic,
     odradek_topics,
+    odradek_users,
 )
 from odradek.pytest.options import Options
 from odradek.pytest.pool import POOL
@@ -28,8 +30,10 @@ __all__ = [
     "odradek_client_config",
     "odradek_cluster",
     "odradek_fresh_broker",
+    "odradek_secure_broker",
     "odradek_topic",
     "odradek_topics",
+    "odradek_users",
 ]
 
 pytest_plugins = ["odradek.pytest.report"]

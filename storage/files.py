@@ -19,6 +19,9 @@ _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _NO_NOWAIT_SUPPORT = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+Identity = tuple[int, int]
+"""Device and inode."""
+
 _OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 _DEVICE_FAILURES = frozenset(
     {errno.EIO, errno.EROFS, errno.ENXIO, errno.ENODEV, errno.ESTALE, errno.ENOTCONN, errno.EACCES, errno.EPERM}
@@ -79,7 +82,7 @@ class File(Protocol):
 
     def size(self) -> int: ...
 
-    def identity(self) -> tuple[int, int]:
+    def identity(self) -> Identity:
         """Device and inode of the open file, whatever has become of its name."""
 
     def close(self) -> None: ...
@@ -117,7 +120,7 @@ class FileSystem(Protocol):
     def is_dir(self, path: str) -> bool:
         """As `exists`."""
 
-    def identity(self, path: str) -> tuple[int, int]:
+    def identity(self, path: str) -> Identity:
         """Device and inode of the file or folder of that name."""
 
     def size(self, path: str) -> int:
@@ -132,7 +135,7 @@ class FileSystem(Protocol):
     def fsync_dir(self, path: str) -> None:
         """Make creations, renames and removals of names in this folder survive a power failure."""
 
-    def space(self, path: str) -> tuple[int, int]:
+    def space(self, path: str) -> Identity:
         """(total, usable) bytes of the volume that holds the path."""
 
     def lock(self, path: str) -> Callable[[], None] | None:
@@ -188,7 +191,7 @@ class OsFile:
     def size(self) -> int:
         return os.fstat(self._fd).st_size
 
-    def identity(self) -> tuple[int, int]:
+    def identity(self) -> Identity:
         return _identity(os.fstat(self._fd))
 
     def close(self) -> None:
@@ -247,7 +250,7 @@ class OsFileSystem:
         mode = _mode_of(path)
         return mode is not None and stat.S_ISDIR(mode)
 
-    def identity(self, path: str) -> tuple[int, int]:
+    def identity(self, path: str) -> Identity:
         return _identity(os.stat(path))
 
     def size(self, path: str) -> int:
@@ -266,7 +269,7 @@ class OsFileSystem:
         finally:
             os.close(fd)
 
-    def space(self, path: str) -> tuple[int, int]:
+    def space(self, path: str) -> Identity:
         volume = os.statvfs(path)
         return volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
 
@@ -299,7 +302,7 @@ def _copy_some(source: int, target: int, most: int) -> int:
     return len(data)
 
 
-def _identity(status: os.stat_result) -> tuple[int, int]:
+def _identity(status: os.stat_result) -> Identity:
     return status.st_dev, status.st_ino
 
 

@@ -17,11 +17,24 @@ from protocol.schema import Entity
 R = TypeVar("R")
 
 
+class ClientPrincipal(Protocol):
+    """Who a client is (`broker.network.principal.Principal`)."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def token_authenticated(self) -> bool: ...
+
+
 class Sender(Protocol):
     """The connection that a request came on."""
 
-    principal: str
     client_host: str
+
+    @property
+    def principal(self) -> ClientPrincipal: ...
 
 
 class Asked(Protocol):

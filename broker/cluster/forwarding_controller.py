@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from kio.schema.errors import ErrorCode
 
 from broker.cluster.controller_channel import ControllerChannel
-from broker.cluster.controller_port import Asked
+from broker.cluster.controller_port import Asked, ClientPrincipal
 from broker.peers.call import Call, entity_call
 from broker.peers.errors import PeerError, PeerVersionError
 from controller.decision import Decision, Surroundings
@@ -109,15 +109,16 @@ def _embedded(asked: Asked, request: Entity | None) -> Call[Any]:
     return Call(key, version, version, lambda _: bool(cls.__flexible__), encode, decode)
 
 
-def _principal(principal: str) -> bytes:
+def _principal(principal: ClientPrincipal) -> bytes:
     """Kafka's DefaultKafkaPrincipalBuilder.serialize."""
     from kio.schema.default_principal_data.v0 import DefaultPrincipalData
 
     from protocol.writer import entity_writer
 
-    kind, _, name = principal.partition(":")
     out = bytearray(_PRINCIPAL_VERSION)
-    data = DefaultPrincipalData(type_=kind, name=name, token_authenticated=False)
+    data = DefaultPrincipalData(
+        type_=principal.type, name=principal.name, token_authenticated=principal.token_authenticated
+    )
     entity_writer(DefaultPrincipalData, DefaultPrincipalData)(out, data)
     return bytes(out)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError, split_list
-from broker.config.listeners import SERVED_PROTOCOLS, Listeners, protocol_map
+from broker.config.listeners import SERVED_TO_NODES, Listeners, protocol_map
 
 _VOTERS = "controller.quorum.voters"
 _BOOTSTRAP = "controller.quorum.bootstrap.servers"
@@ -85,9 +85,9 @@ def _listener_rules(config: BrokerConfig) -> Iterator[str]:
         if name not in protocols:
             yield f"{LISTENER_NAMES} = {name}: expected it to have a protocol in listener.security.protocol.map"
     protocol = protocols.get(names[0])
-    if protocol is not None and protocol not in SERVED_PROTOCOLS:
+    if protocol is not None and protocol not in SERVED_TO_NODES:
         yield (
-            f"{LISTENER_NAMES} = {names[0]}: expected protocol {' or '.join(SERVED_PROTOCOLS)}; "
+            f"{LISTENER_NAMES} = {names[0]}: expected protocol {' or '.join(SERVED_TO_NODES)}; "
             f"{protocol} is not spoken to controllers"
         )
     if "inter.broker.listener.name" in config.given and "security.inter.broker.protocol" in config.given:
@@ -104,10 +104,15 @@ def broken_listener_rules(config: BrokerConfig, listeners: Listeners) -> Iterato
             f"{listener.name} is one"
         )
     name = inter_broker_listener(config)
-    advertised = [listener.name for listener in listeners.advertised]
+    advertised = {listener.name: listener for listener in listeners.advertised}
     if name not in advertised:
         shown = ", ".join(advertised)
         yield f"inter.broker.listener.name = {name!r}: expected one of the advertised listeners, {shown}"
+    elif advertised[name].protocol not in SERVED_TO_NODES:
+        yield (
+            f"inter.broker.listener.name = {name!r}: expected protocol {' or '.join(SERVED_TO_NODES)}; "
+            f"{advertised[name].protocol} is not spoken between brokers"
+        )
 
 
 def inter_broker_listener(config: BrokerConfig) -> str:

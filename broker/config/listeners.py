@@ -11,7 +11,8 @@ from broker.config.definition import parse_integer
 
 _ENDPOINT = r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SERVED_PROTOCOLS = ("PLAINTEXT",)
+SERVED_TO_NODES = ("PLAINTEXT",)
+"""The protocols that nodes speak to controllers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,19 @@ class Listener:
     protocol: str
     host: str
     port: int
+
+    @property
+    def protocol_number(self) -> int:
+        """The security protocol as a broker's registration has it."""
+        return _PROTOCOLS.index(self.protocol)
+
+    @property
+    def uses_tls(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+    @property
+    def uses_sasl(self) -> bool:
+        return self.protocol.startswith("SASL_")
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -68,7 +82,7 @@ def _reachable(listener: Listener, ports: Mapping[str, int], host_name: str) -> 
 
 
 def parse_listeners(config: BrokerConfig) -> Listeners:
-    """Raises ConfigurationError, naming the key, for what Kafka refuses and for an unsupported protocol."""
+    """Raises ConfigurationError, naming the key, for what Kafka refuses."""
     protocols = protocol_map(config)
     controllers = _names(config.optional_string("controller.listener.names"))
     every = _parse("listeners", config.string("listeners"), protocols)
@@ -83,11 +97,11 @@ def parse_listeners(config: BrokerConfig) -> Listeners:
         _require_distinct_names("advertised.listeners", text, named)
         advertised = tuple(listener for listener in named if listener.name not in controllers)
         advertised_controllers = tuple(listener for listener in named if listener.name in controllers)
-    _require_served(bound, config)
+    _require_bound(bound, config)
     _require_advertisable(bound, advertised)
     of_controllers = tuple(listener for listener in every if listener.name in controllers)
     serves = "controller" in config.list_("process.roles")
-    served = tuple(listener for listener in of_controllers if serves and listener.protocol in SERVED_PROTOCOLS)
+    served = tuple(listener for listener in of_controllers if serves and listener.protocol in SERVED_TO_NODES)
     left_out = tuple(listener for listener in of_controllers if listener not in served)
     return Listeners(bound, advertised, left_out, served, advertised_controllers)
 
@@ -165,18 +179,10 @@ def _ip_version(host: str) -> int:
         return 0
 
 
-def _require_served(bound: tuple[Listener, ...], config: BrokerConfig) -> None:
+def _require_bound(bound: tuple[Listener, ...], config: BrokerConfig) -> None:
     text = config.string("listeners")
     if not bound:
         raise ConfigurationError([f"listeners = {text!r}: expected one that is not in controller.listener.names"])
-    problems = [
-        f"listeners = {text!r}: expected protocol {' or '.join(SERVED_PROTOCOLS)} for {listener.name}; "
-        f"{listener.protocol} is not served"
-        for listener in bound
-        if listener.protocol not in SERVED_PROTOCOLS
-    ]
-    if problems:
-        raise ConfigurationError(problems)
 
 
 def _require_advertisable(bound: tuple[Listener, ...], advertised: tuple[Listener, ...]) -> None:

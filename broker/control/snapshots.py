@@ -49,7 +49,7 @@ async def _take(node: Node, values: Values) -> dict[str, Any]:
 def _own_log(node: Node) -> UnifiedLog:
     """The metadata log of a node that is alone in its cluster. Raises ControlError for another."""
     log = node.metadata.log
-    if log is None or node.cluster.controller_service is not None:
+    if log is None or len(node.cluster.cache.image.cluster.brokers) > 1:
         raise ControlError("the node is not alone in its cluster: its folders have a part of the data only", status=409)
     return log.log
 

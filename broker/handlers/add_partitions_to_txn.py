@@ -111,12 +111,12 @@ def _partitions(topics: Sequence[Any]) -> tuple[PartitionKey, ...]:
 
 def _refused(ctx: RequestContext, wanted: Wanted) -> Codes | None:
     """The answer if a partition is unknown, or a client names one of an internal topic: then nothing is added."""
-    known = ctx.replicas
+    topics = ctx.image.topics
     refused: Codes = {}
     for partition in wanted.partitions:
         if ctx.version < FIRST_VERSION_BETWEEN_BROKERS and is_internal(partition[0]):
             refused[partition] = ErrorCode.topic_authorization_failed
-        elif known.get(*partition) is None:
+        elif (known := topics.get(partition[0])) is None or partition[1] not in known.partitions:
             refused[partition] = ErrorCode.unknown_topic_or_partition
     if refused:
         return wanted.all(ErrorCode.operation_not_attempted) | refused

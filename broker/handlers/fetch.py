@@ -57,6 +57,7 @@ WHO_LEADS = (NotLeaderOrFollower, FencedLeaderEpoch)
 """Errors that come with the leader, its epoch, and where it is."""
 UNEXPECTED = (UnknownServerError, CorruptMessage)
 """Errors that count as failures of this broker in its metrics."""
+OLD_CONSUMER, CONSUMER = Reader(), Reader(only_leader=False)
 
 
 def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
@@ -112,11 +113,13 @@ def _targets(ctx: RequestContext, key: TopicKey, partitions: list[FetchPartition
 
 
 def _reader(ctx: RequestContext, request: FetchRequest) -> Reader:
-    if request.replica_id >= 0 or ctx.version < FIRST_VERSION_WITH_RACKS:
+    if request.replica_id >= 0:
         return Reader(request.replica_id, request.replica_epoch)
-    is_near_some = bool(request.rack_id) and ctx.replicas.is_rack_aware
-    place = ConsumerPlace(request.rack_id, ctx.connection.listener_name) if is_near_some else None
-    return Reader(request.replica_id, request.replica_epoch, only_leader=False, place=place)
+    if ctx.version < FIRST_VERSION_WITH_RACKS:
+        return OLD_CONSUMER
+    if not request.rack_id or not ctx.replicas.is_rack_aware:
+        return CONSUMER
+    return Reader(only_leader=False, place=ConsumerPlace(request.rack_id, ctx.connection.listener_name))
 
 
 def _tells_divergence(one: tuple[Target, FetchPartitionResponse]) -> bool:
@@ -131,6 +134,8 @@ class Fetch(RecordsRead):
         self._request = request
         self._context = context
         max_bytes = min(request.max_bytes, ctx.local.config.integer("fetch.max.bytes"))
+        # Whether a quota of clients may hold the request back; none applies to replicas.
+        self._limited = ctx.local.throttling.enabled and request.replica_id < 0
         if self._limited:
             max_bytes = min(max_bytes, ctx.local.throttling.most_to_fetch(ctx))
         super().__init__(
@@ -143,7 +148,6 @@ class Fetch(RecordsRead):
             max_bytes,
         )
         self._unknown: Results = []
-        self._elsewhere = False
         self._find_partitions()
 
     def _find_partitions(self) -> None:
@@ -159,22 +163,10 @@ class Fetch(RecordsRead):
                 self._refuse(target, result, error)
                 result.aborted_transactions = ()
                 self._unknown.append((target, result))
-                self._elsewhere |= isinstance(error, NotLeaderOrFollower)
+                if isinstance(error, NotLeaderOrFollower):
+                    self.wait_at_most(0)
         if self._request.replica_id < 0:  # Kafka picks out unknown topic ids before it looks for the rest
             self._unknown.sort(key=lambda one: one[1].error_code != ErrorCode.unknown_topic_id)
-
-    @property
-    def _limited(self) -> bool:
-        """Whether a quota of clients may hold the request back; none applies to replicas."""
-        return self._ctx.local.throttling.enabled and self._request.replica_id < 0
-
-    @property
-    def is_enough(self) -> bool:
-        return self._elsewhere or super().is_enough
-
-    @property
-    def _is_of_throttled_follower(self) -> bool:
-        return self._request.replica_id >= 0 and self._ctx.replicas.leader_quota.is_active
 
     async def finish(self, plan: ReadPlan | None) -> FetchResponse:
         """Read on from `plan`, wait up to `max_wait_ms` for `min_bytes` (Kafka's `DelayedFetch`), and answer."""
@@ -237,19 +229,20 @@ class Fetch(RecordsRead):
         if self.failed and self._ctx.version < FIRST_FLEXIBLE_VERSION and any(map(_tells_divergence, results)):
             raise UnsupportedVersion  # a session that a newer version began: older ones have no field for it
         metrics = self._ctx.local.metrics
+        is_consumer = self._request.replica_id < 0
+        throttle = None if is_consumer else self._ctx.replicas.leader_quota
         topics: list[tuple[TopicKey, list[FetchPartitionResponse]]] = []
         for target, result in results:
             key = target.key[0]
             if not topics or (topics[-1][0] is not key and topics[-1][0] != key):
                 topics.append((key, []))
             topics[-1][1].append(result)
-            if self._is_of_throttled_follower and target.topic is not None:
-                self._ctx.replicas.leader_quota.record(target.topic, result.partition_index, len(result.records or b""))
+            if throttle is not None and throttle.is_active and target.topic is not None:
+                throttle.record(target.topic, result.partition_index, len(result.records or b""))
             if target.topic is not None and (result.error_code == 0 or target.topic in metrics.topics):
                 metrics.fetched(target.topic, len(result.records or b""))
         response = FetchResponse(topics, error_code=int(error_code), session_id=session_id)
-        is_consumer = self._request.replica_id < 0
-        if is_consumer and (self.failed or self._elsewhere):
+        if is_consumer and (self.failed or self._unknown):
             leaders = [one.current_leader for _, one in results]
             response.node_endpoints = endpoints_of(self._ctx.image, leaders, self._ctx.connection.listener_name)
         return response

@@ -175,7 +175,7 @@ class Partition:
         """The largest epoch up to `leader_epoch`, and where it ends; (-1, -1) if none is known (KIP-101)."""
         return self.log.end_offset_for_epoch(leader_epoch)
 
-    def check_leader_epoch(self, current_leader_epoch: int, *, only_leader: bool = True) -> None:
+    def check_leader_epoch(self, current_leader_epoch: int, only_leader: bool = True) -> None:
         """Check the leader epoch that a client names, if it names one (KIP-320), and that this node leads.
 
         Without `only_leader` a follower will do. Raises FencedLeaderEpoch if the client's epoch is older,

@@ -47,10 +47,6 @@ class Reader(NamedTuple):
     only_leader: bool = True
     place: ConsumerPlace | None = None
 
-    @property
-    def is_follower(self) -> bool:
-        return self.replica_id >= 0
-
 
 class RecordsRead(ABC):
     """Reads partitions in the order of the request, and waits for more if there is too little.
@@ -66,12 +62,15 @@ class RecordsRead(ABC):
 
     __slots__ = (
         "_committed",
+        "_is_follower",
         "_isolation",
         "_left",
         "_max_bytes",
         "_max_wait_ms",
         "_min_bytes",
         "_noted",
+        "_only_leader",
+        "_place",
         "_read_bytes",
         "_reader",
         "_reading",
@@ -92,8 +91,10 @@ class RecordsRead(ABC):
     ) -> None:
         self._replicas = replicas
         self._reader = reader
-        self._committed = isolation_level == READ_COMMITTED and not reader.is_follower
-        self._isolation = LOG_END if reader.is_follower else TXN_COMMITTED if self._committed else HIGH_WATERMARK
+        replica_id, _, self._only_leader, self._place = reader
+        self._is_follower = is_follower = replica_id >= 0
+        self._committed = isolation_level == READ_COMMITTED and not is_follower
+        self._isolation = LOG_END if is_follower else TXN_COMMITTED if self._committed else HIGH_WATERMARK
         self._noted = False
         self._max_wait_ms = max_wait_ms
         self._min_bytes = min_bytes
@@ -179,23 +180,23 @@ class RecordsRead(ABC):
         """Begin the partition's result; return its read, or None if there is nothing new, as in most of many."""
         target, partition, result = one.target, one.partition, one.result
         result.records, result.aborted_transactions, one.idle_at = b"", None, None
-        result.preferred_read_replica = -1
         key = target.key[0]
         if key is not partition.topic_id and not isinstance(key, str) and key != partition.topic_id:
             raise InconsistentTopicId
         one.leader_epoch = partition.leader_epoch
-        partition.check_leader_epoch(target.current_leader_epoch, only_leader=self._reader.only_leader)
-        if self._reader.is_follower:
+        partition.check_leader_epoch(target.current_leader_epoch, self._only_leader)
+        is_follower = self._is_follower
+        if is_follower:
             _check_assigned(self._reader.replica_id, target, partition)
         diverges = target.last_fetched_epoch >= 0 and self._diverges(target, partition, result)
-        if self._reader.is_follower and not self._noted and not diverges:
+        if is_follower and not self._noted and not diverges:
             self._note_follower(target, partition)
         bounds = partition.bounds
         start, result.last_stable_offset, result.high_watermark, _ = bounds
         result.log_start_offset = start
-        if diverges or (self._reader.place is not None and self._is_elsewhere(one, self._reader.place)):
+        if diverges or (self._place is not None and self._is_elsewhere(one, self._place)):
             return None
-        if self._reader.is_follower and self._is_held_back(one):
+        if is_follower and self._is_held_back(one):
             return None
         if self._committed:
             result.aborted_transactions = ()
@@ -214,6 +215,7 @@ class RecordsRead(ABC):
     def _is_elsewhere(self, one: PartitionFetch, place: ConsumerPlace) -> bool:
         """Whether the consumer is to read from another replica, which its answer names then."""
         replicas = one.partition.replicas
+        one.result.preferred_read_replica = -1
         if replicas is None:
             return False
         preferred = self._replicas.preferred_replica(replicas, one.target.fetch_offset, place)

@@ -22,8 +22,8 @@ from odradek.cluster.settings import CONTROLLER, require_free, settings_of
 from odradek.cluster.starting import ReservedPort, start_together
 from odradek.control import ControlError, WaitTimeoutError
 from odradek.controls import Controls
-from odradek.process import require_profile
 from odradek.record import Record
+from odradek.start_settings import require_profile
 from odradek.topic import DEFAULT_TIMEOUT, Topic
 
 MOST_BROKERS = 16

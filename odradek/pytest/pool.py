@@ -9,6 +9,7 @@ import pytest
 
 from odradek.cluster.cluster import Cluster
 from odradek.process import Broker
+from odradek.security import Users
 
 MOST_KEPT = 3
 """So many brokers with settings of their own (`@pytest.mark.odradek(settings=...)`) are kept for other tests."""
@@ -26,9 +27,11 @@ class Pool:
         self._unclean: set[int] = set()
         self._cluster: tuple[dict[str, str], Cluster] | None = None
 
-    def start(self, settings: Settings, profile: str = "test") -> Broker:
+    def start(
+        self, settings: Settings, profile: str = "test", security: str | None = None, users: Users | None = None
+    ) -> Broker:
         """A new broker."""
-        broker = Broker(settings, profile=profile).start()
+        broker = Broker(settings, profile=profile, security=security, users=users).start()
         self._brokers.append(broker)
         return broker
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from protocol.topic_partition import TopicPartition
 from storage.files import FileSystem, write_fully
-from storage.folders.log_dirs import LOCK_FILE, LogDir
+from storage.folders.log_dirs import LogDir
 from storage.log.unified_log import UnifiedLog
 
 IDLE_LOGS_AT_ONCE = 200
@@ -30,23 +30,13 @@ class FolderWatch:
     def __init__(self, fs: FileSystem, log_dir: LogDir) -> None:
         self.log_dir = log_dir
         self._fs = fs
-        self._identity = self._current_identity()
         self._ends: dict[TopicPartition, int] = {}
         self._suspects: set[str] = set()
         self._next_idle = 0
 
-    def _current_identity(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        path = self.log_dir.path
-        return self._fs.identity(path), self._fs.identity(f"{path}/{LOCK_FILE}")
-
     def check_folder(self) -> None:
         """Raises OSError, a device failure, if the folder or its lock file is gone or is another."""
-        try:
-            same = self._current_identity() == self._identity
-        except FileNotFoundError as error:
-            raise OSError(errno.ENODEV, f"{error.filename} is gone, though the broker is using it") from error
-        if not same:
-            raise OSError(errno.ENODEV, f"{self.log_dir.path} is not the folder that the broker opened")
+        self.log_dir.require_unchanged(self._fs)
 
     def check_logs(
         self, logs: Mapping[TopicPartition, UnifiedLog], others: Iterable[UnifiedLog] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import structlog
 
@@ -53,7 +54,9 @@ class LogCheckpoints:
         self._root = root
         self._moving = moving
         self._files = {
-            (log_dir.path, name): OffsetCheckpoint(fs, log_dir.path, name) for log_dir in dirs.dirs for name in _OFFSETS
+            (log_dir.path, name): OffsetCheckpoint(fs, log_dir.path, name, partial(log_dir.require_unchanged, fs))
+            for log_dir in dirs.dirs
+            for name in _OFFSETS
         }
 
     def read(self, log_dir: LogDir, name: str) -> dict[TopicPartition, int]:

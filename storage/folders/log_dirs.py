@@ -12,7 +12,7 @@ from uuid import UUID
 import structlog
 
 from protocol import uuids
-from storage.files import FileSystem, read_file, write_file_atomically
+from storage.files import FileSystem, Identity, read_file, write_file_atomically
 from storage.folders import log_names, meta_properties
 from storage.folders.meta_properties import MetaProperties, MetaPropertiesError
 
@@ -40,6 +40,7 @@ class LogDir:
         clean: the last process that used it stopped cleanly.
         closed_in: the broker epoch of that process.
         failed: its device returned an error.
+        identity: of the folder and of its lock file, as they were opened.
     """
 
     path: str
@@ -47,6 +48,16 @@ class LogDir:
     clean: bool
     closed_in: int = UNKNOWN_EPOCH
     failed: bool = False
+    identity: tuple[Identity, Identity] | None = None
+
+    def require_unchanged(self, fs: FileSystem) -> None:
+        """Raises OSError, a device failure, if the folder or its lock file is gone or is another than was opened."""
+        try:
+            same = _identity(fs, self.path) == self.identity
+        except FileNotFoundError as error:
+            raise OSError(errno.ENODEV, f"{error.filename} is gone, though the broker is using it") from error
+        if not same:
+            raise OSError(errno.ENODEV, f"{self.path} is not the folder that the broker opened")
 
 
 class LogDirs:
@@ -144,6 +155,7 @@ class LogDirs:
         for log_dir in self.dirs:
             if log_dir.failed or log_dir.path in spoiled:
                 continue
+            log_dir.require_unchanged(self._fs)
             write_file_atomically(self._fs, f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}", content)
 
     def unlock(self) -> None:
@@ -169,6 +181,10 @@ def each_usable(
                 raise
             fail(log_dir, error)
     return results
+
+
+def _identity(fs: FileSystem, path: str) -> tuple[Identity, Identity]:
+    return fs.identity(path), fs.identity(f"{path}/{LOCK_FILE}")
 
 
 def _fail(log_dir: LogDir, error: OSError) -> None:
@@ -228,6 +244,7 @@ def _one_cluster(found: Mapping[str, MetaProperties | None], cluster_id: str | N
 def _prepare(fs: FileSystem, log_dir: LogDir, known: MetaProperties | None, new: MetaProperties, now_ms: int) -> None:
     """Note what is known of the folder; one that has no `meta.properties`, or one without an id, gets a new one."""
     path = log_dir.path
+    log_dir.identity = _identity(fs, path)
     if known is None or known.directory_id is None:
         meta_properties.write(fs, path, new, now_ms)
         logger.info("log directory formatted", path=path, cluster_id=new.cluster_id, directory_id=new.directory_id)

@@ -484,3 +484,38 @@ def test_faults_are_removed_and_a_crash_that_was_asked_for_is_no_failure(pyteste
         """,
     )
     result.assert_outcomes(passed=3)
+
+
+def test_secure_broker_and_factories_with_security(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+        from odradek.pytest import factories
+
+        own = factories.broker("own", security="SASL_PLAINTEXT", users={"me": "pw"})
+
+        @pytest.fixture(scope="session")
+        def odradek_users():
+            return {"app": "app-secret", "other": "secret"}
+        """
+    )
+    result = run(
+        pytester,
+        """
+        import pytest
+        from confluent_kafka import Producer
+
+        def send(config):
+            producer = Producer(config)
+            producer.produce("t", b"v")
+            assert producer.flush(10) == 0
+
+        @pytest.mark.parametrize("user", ["app", "other"])
+        def test_secure(odradek_secure_broker, user):
+            send(odradek_secure_broker.client_config("confluent", user=user))
+
+        def test_own(own):
+            send(own.client_config("confluent"))
+        """,
+    )
+    result.assert_outcomes(passed=3)

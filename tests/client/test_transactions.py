@@ -137,7 +137,7 @@ def test_kafka_transactions_lists_finds_and_aborts(unverified: str, topic: str) 
 
 
 def test_kafkas_own_tool_decodes_the_transaction_log(own_cluster: None, java_tool: None, topic: str) -> None:
-    with Broker() as broker:
+    with Broker(profile="kafka") as broker:
         bootstrap = broker.bootstrap_servers
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(transactional.SECONDS)

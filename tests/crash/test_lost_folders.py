@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,10 +16,10 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek import Broker
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("own_cluster")
 
-PATIENCE_SECONDS = 20.0
 WITH_HTTP = {"odradek.http.port": "0"}
 
 
@@ -36,13 +35,6 @@ def produce(broker: Broker, topic: str, timeout_ms: int = 5_000, size: int = 100
 def create(broker: Broker, topic: str, partitions: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def health(broker: Broker) -> str:
@@ -188,6 +180,7 @@ FEW_DESCRIPTORS = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
 from odradek import Broker
+from tests.waiting import wait_until
 
 with Broker({"odradek.http.port": "0"}) as broker:
     print(broker.bootstrap_servers, broker.http_port, broker.log_path, flush=True)

@@ -9,9 +9,8 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,10 +21,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from odradek import Broker, BrokerStartError
 from tests.client.raw import RawConnection, fetch
 from tests.crash.reading import read_partition
+from tests.waiting import PATIENCE_SECONDS, wait_until
 
 pytestmark = pytest.mark.usefixtures("own_cluster")
-
-PATIENCE_SECONDS = 20.0
 
 
 def fill(broker: Broker, topic: str, count: int) -> None:
@@ -33,13 +31,6 @@ def fill(broker: Broker, topic: str, count: int) -> None:
     for number in range(count):
         producer.produce(topic, str(number).encode(), partition=0)
     assert producer.flush(30) == 0
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def gone(pid: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.config.definition import ConfigDef, ConfigType, at_least, one_of
-from broker.config.defs.common import INT_MAX
+from broker.config.defs.common import INT_MAX, SECOND_MS
 from broker.config.profiles import PROFILES
 
 STRING = ConfigType.STRING
@@ -57,6 +57,44 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "",
         "Topics that are made at the start if they do not exist: name:partitions:replicas:cleanup.policy, of which all "
         "but the name may be left out; separated by commas. The environment's KAFKA_CREATE_TOPICS sets it too.",
+    ),
+    ConfigDef(
+        "odradek.users.file",
+        STRING,
+        None,
+        "File with the users of PLAIN and SCRAM, a line `name:password` each, besides those of JAAS lines and of the "
+        "metadata; read again when it changes. `sasl.enabled.mechanisms` then is PLAIN, SCRAM-SHA-256 and "
+        "SCRAM-SHA-512 by default. Only the broker's own account should be able to read it.",
+    ),
+    ConfigDef(
+        "odradek.tls.folder",
+        STRING,
+        None,
+        "For tests and trials: the folder in which the broker makes itself an authority and a certificate, which are "
+        "used where no keystore or truststore is set. Clients trust its `ca.pem`.",
+    ),
+    ConfigDef(
+        "odradek.tls.clients",
+        ConfigType.LIST,
+        (),
+        "Names for each of which `client-NAME.pem`, a key and a certificate, is made in `odradek.tls.folder`.",
+    ),
+    ConfigDef(
+        "odradek.authentication.timeout.ms",
+        ConfigType.LONG,
+        30 * SECOND_MS,
+        "Time in which a connection must finish its TLS handshake and authenticate.",
+        at_least(1),
+        "ms",
+    ),
+    ConfigDef(
+        "odradek.max.unauthenticated.connections",
+        ConfigType.INT,
+        1000,
+        "Connections at one time that have not finished their TLS handshake or not authenticated; with one more, the "
+        "oldest of them is closed.",
+        at_least(1),
+        "connections",
     ),
     ConfigDef(
         "odradek.snapshot",

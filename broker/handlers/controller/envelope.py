@@ -15,6 +15,7 @@ from kio.schema.envelope.v0 import EnvelopeRequest, EnvelopeResponse
 from kio.schema.errors import ErrorCode
 
 from broker.handlers.controller.service import service_of
+from broker.network.principal import Principal
 from broker.network.request import CloseConnectionError, Peer
 from broker.request_context import RequestContext
 from protocol import headers
@@ -32,7 +33,7 @@ class ForwardedClient:
     """The client of a request in an envelope, as handlers see it."""
 
     listener_name: str
-    principal: Any
+    principal: Principal
     client_host: str
     client_address: str
     client_port: int = 0
@@ -80,7 +81,7 @@ def _host(address: bytes) -> str:
         raise InvalidRequest(f"A client's address has 4 or 16 bytes, not {len(address)}.") from error
 
 
-def _principal(data: bytes | None) -> str:
+def _principal(data: bytes | None) -> Principal:
     """The client's principal (Kafka's `DefaultKafkaPrincipalBuilder`)."""
     if data is None or len(data) < INT16.size or INT16.unpack_from(data)[0] != 0:
         raise PrincipalDeserialization
@@ -88,4 +89,4 @@ def _principal(data: bytes | None) -> str:
         principal, _ = entity_reader(DefaultPrincipalData, DefaultPrincipalData)(data, INT16.size)
     except DecodeError as error:
         raise PrincipalDeserialization from error
-    return f"{principal.type_}:{principal.name}"
+    return Principal(principal.type_, principal.name, principal.token_authenticated)

@@ -240,7 +240,7 @@ async def test_alter_replica_log_dirs() -> None:
     assert await ask("/nowhere") == "log_dir_not_found"
     assert await ask("/nowhere", "no") == "log_dir_not_found"
     assert await ask("/data", "no") == "unknown_topic_or_partition"
-    assert await ask("/data", "t", 1) == "unknown_topic_or_partition"
+    assert await ask("/data", "t", 1) == "not_leader_or_follower"  # it exists, and is to come here
     assert await ask("/other") == "none"
     assert rig.node.replicas.moves.asked == ["/data", "/other"]
     assert await ask("/broken") == "kafka_storage_error"

@@ -56,7 +56,7 @@ class Life(RuleBasedStateMachine):
         assert after.partition_epoch >= before.partition_epoch
         if after.leader != before.leader and after.has_leader:
             assert after.leader_epoch > before.leader_epoch
-            known = {*before.isr, *before.elr, *in_sync} - {*crashed}
+            known = {*before.isr, *before.elr, *in_sync}.difference(crashed)
             assert after.leader in known or (not known and (after.leader,) == before.last_known_elr)
 
     def is_up(self, broker_id: int) -> bool:
@@ -76,8 +76,10 @@ class Life(RuleBasedStateMachine):
     def comes_back(self, broker_id: int, is_clean: bool) -> None:
         if self.is_up(broker_id):
             return
-        end = broker_changes.leave if is_clean else broker_changes.crashed
-        self.apply(list(end(self.image, SCHEMA, broker_id)), crashed=() if is_clean else {broker_id})
+        if is_clean:
+            self.apply(broker_changes.leave(self.image, SCHEMA, broker_id))
+        else:
+            self.apply(broker_changes.crashed(self.image, SCHEMA, broker_id), crashed=[broker_id])
         self.apply([broker(broker_id, fenced=True)])
         self.apply(broker_changes.unfence(self.image, SCHEMA, broker_id))
 

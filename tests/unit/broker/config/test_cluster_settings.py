@@ -92,6 +92,11 @@ def test_internal_topics_have_kafkas_replicas_in_a_cluster() -> None:
             "expected it not to be set together with inter.broker.listener.name",
         ),
         (
+            "listeners=PLAINTEXT://127.0.0.1:9092",
+            "listeners=SASL_SSL://127.0.0.1:9092\nsecurity.inter.broker.protocol=SASL_SSL",
+            "inter.broker.listener.name = 'SASL_SSL': expected protocol PLAINTEXT; SASL_SSL is not spoken between",
+        ),
+        (
             "node.id=4",
             "node.id=4\nbroker.heartbeat.interval.ms=5000",
             "broker.heartbeat.interval.ms = 5000: expected at most half of broker.session.timeout.ms, 9000",

@@ -9,6 +9,7 @@ import pytest
 from protocol.topic_partition import TopicPartition
 from storage.files import is_device_failure
 from storage.folders.folder_watch import IDLE_LOGS_AT_ONCE, PROBE, FolderWatch
+from storage.folders.log_checkpoints import CheckpointError
 from storage.folders.log_dirs import LOCK_FILE
 from tests.doubles.files import Fault
 from tests.unit.storage.support import Rig, append
@@ -99,3 +100,13 @@ def test_room_is_probed_with_a_file_that_does_not_stay() -> None:
         assert not watch.has_room()
     assert watch.has_room()
     assert PROBE not in rig.fs.listdir(rig.root)
+
+
+def test_no_checkpoint_is_written_into_a_folder_put_in_place_of_the_opened_one() -> None:
+    rig = Rig()
+    append(rig.log())
+    rig.fs.rename(rig.root, "/elsewhere")
+    rig.fs.mkdir(rig.root)
+    with pytest.raises(CheckpointError, match="is gone"):
+        rig.manager.checkpoint_recovery_points()
+    assert rig.fs.listdir(rig.root) == []
