@@ -10,7 +10,7 @@ DATA ?= data
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit conformance client crash churn torture simulate soak crashpoints external lint types bench image lock clean tools pipeline demo
+.PHONY: help run test unit conformance client crash churn torture simulate soak crashpoints external examples lint types bench image lock clean tools pipeline demo
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -44,7 +44,7 @@ demo: $(VENV)/.dev $(VENV)/.pipeline ## a year of flights through a broker and S
 	@$(BIN)/python -m examples.flights $(ARGS)
 
 torture: $(VENV)/.dev build/spark-jars.stamp ## exactly once through many kills of workers and broker; takes minutes
-	$(PYTEST) --torture -o timeout=1800 $(ARGS) tests/client/test_exactly_once.py tests/crash/test_kill_9_sweep.py tests/pipeline/test_replay_harm.py tests/pipeline/test_lake_kills.py
+	$(PYTEST) --torture -o timeout=1800 $(ARGS) tests/client/test_exactly_once.py tests/crash/test_kill_9_sweep.py tests/pipeline/test_replay_harm.py tests/pipeline/test_lake_kills.py tests/cluster/test_coordinators.py
 
 simulate: $(VENV)/.dev ## lives of simulated clusters under crashes and cuts, for an hour (ARGS="--minutes 600 --first 5000")
 	$(BIN)/python -m tests.simulation --minutes 60 $(ARGS)
@@ -54,6 +54,9 @@ soak: $(VENV)/.dev ## half an hour of mixed load; memory and descriptors are giv
 
 crashpoints: $(VENV)/.dev ## a power failure before every single operation of a run; takes minutes
 	ODRADEK_CRASH_POINTS=1 $(PYTEST) $(ARGS) tests/unit/storage/test_crash_points.py
+
+examples: $(VENV)/.dev tools ## the examples' own tests, in Python, Go and Java
+	$(PYTEST) $(ARGS) tests/client/test_examples.py
 
 external: $(VENV)/.dev ## aiokafka's own integration tests, from a checkout of aio-libs/aiokafka: AIOKAFKA=path
 	$(BIN)/python -m tools.external.aiokafka_suite $(AIOKAFKA) $(ARGS)
