@@ -12,6 +12,7 @@ from odradek.controls import RemoteBroker
 from odradek.explanation import Explanation, Finding
 from odradek.faults import Crash, Fault
 from odradek.groups import Group, Lag, Member
+from odradek.history import History, HistoryError
 from odradek.journal import Journal, JournalEntry
 from odradek.process import Broker, BrokerStartError
 from odradek.record import Record
@@ -34,6 +35,8 @@ __all__ = [
     "Fault",
     "Finding",
     "Group",
+    "History",
+    "HistoryError",
     "Journal",
     "JournalEntry",
     "Lag",

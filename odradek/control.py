@@ -89,7 +89,7 @@ class ControlClient(Control):
         except (OSError, http.client.HTTPException) as error:
             raise ControlUnavailableError(
                 f"the control interface at {self.url} does not answer: {error or type(error).__name__}", status=503
-            ) from error
+            ) from None
         found = json.loads(answer)
         if status == WAITED_IN_VAIN:
             raise WaitTimeoutError(found["error"])
