@@ -10,11 +10,11 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from odradek import Broker
 from tests.client import java_tools
 from tests.messages import value_of
 
@@ -38,11 +38,21 @@ def missing(client: str) -> str | None:
     return java_tools.missing() if client == "java" else None
 
 
+class Servers(Protocol):
+    """A broker, or several of a cluster, one of which is killed and comes back."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+    def kill(self) -> None: ...
+    def restart(self) -> object: ...
+
+
 class Workshop:
     """Workers of one kind over two topics. One that ends by itself is replaced; all are killed at the end."""
 
-    def __init__(self, broker: Broker, client: str, name: str) -> None:
+    def __init__(self, broker: Servers, client: str, name: str, replicas: int = 1) -> None:
         self.broker = broker
+        self._replicas = replicas
         self.source, self.sink, self.group = f"{name}-source", f"{name}-sink", f"{name}-group"
         self._client = client
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the end of the process
@@ -53,7 +63,7 @@ class Workshop:
 
     def __enter__(self) -> Workshop:
         admin = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers})
-        topics = [NewTopic(topic, PARTITIONS, 1) for topic in (self.source, self.sink)]
+        topics = [NewTopic(topic, PARTITIONS, self._replicas) for topic in (self.source, self.sink)]
         for made in admin.create_topics(topics).values():
             made.result(SECONDS)
         return self
