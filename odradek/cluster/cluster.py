@@ -177,15 +177,15 @@ class Cluster(Controls):
     def leader(self, topic: str, partition: int = 0) -> ClusterBroker | None:
         """The broker that leads a partition, as the controller has decided; None if none does."""
         found = self._partition(topic, partition)["leader"]
-        return self._brokers[found] if found >= 0 else None
+        return self._broker(found) if found >= 0 else None
 
     def replicas(self, topic: str, partition: int = 0) -> list[ClusterBroker]:
         """The brokers that have a replica, the preferred leader first."""
-        return [self._brokers[index] for index in self._partition(topic, partition)["replicas"]]
+        return [self._broker(index) for index in self._partition(topic, partition)["replicas"]]
 
     def in_sync(self, topic: str, partition: int = 0) -> list[ClusterBroker]:
         """The brokers whose replicas are in sync, as the leader has told the controller."""
-        return [self._brokers[index] for index in self._partition(topic, partition)["isr"]]
+        return [self._broker(index) for index in self._partition(topic, partition)["isr"]]
 
     def move_leader(self, topic: str, partition: int, broker: SupportsIndex) -> None:
         """Let another replica in sync lead the partition, and return once all brokers know it.
@@ -243,6 +243,13 @@ class Cluster(Controls):
     async def wait_in_sync_async(self, topic: str | None = None, timeout: float = 30.0) -> None:
         """The same as `wait_in_sync`, without stopping the event loop."""
         await asyncio.to_thread(self.wait_in_sync, topic, timeout)
+
+    def _broker(self, index: int) -> ClusterBroker:
+        if index >= len(self._brokers):
+            raise ControlError(
+                f"broker {index} has joined the cluster from elsewhere, and is none of its own", status=409
+            )
+        return self._brokers[index]
 
     def _partition(self, topic: str, partition: int) -> Asked:
         partitions = self._control.partitions(str(topic))

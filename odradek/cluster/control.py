@@ -32,6 +32,9 @@ SLICE_S = 0.5
 """A coordinator is waited at for so long; then it is looked whether the group still is where it was."""
 
 EVERYWHERE = ("clock", "crash", "disconnect", "refuse_connections", "throttle", "stall", "faults", "reset", "mark")
+ONE_BROKER = ("histories", "snapshots")
+"""What one broker has of its own requests, and of its own data if it is alone."""
+
 MOVED = ("NOT_LEADER_OR_FOLLOWER", "NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE")
 
 Json = dict[str, Any]
@@ -54,6 +57,8 @@ class ClusterControl(Control):
                 answer = self.view().control.send(method, path, values)
                 self.until_known()
                 return answer
+            case [kind, *_] if kind in ONE_BROKER:
+                raise ControlError(f"{kind}: a cluster has none; one of its brokers may have", status=409)
             case ["groups" | "transactions" as kind]:
                 return {kind: [one for each in self.running() for one in each.control.get(path)[kind]]}
             case ["groups", name, *_]:

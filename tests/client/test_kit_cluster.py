@@ -68,8 +68,10 @@ def test_wrong_arguments_are_named(cluster: Cluster) -> None:
         cluster.wait_for_leader("named", 0, other_than=9)
     with pytest.raises(ControlError, match="partition = 9"):
         cluster.topic("named").records(partition=9)
-    with pytest.raises(ControlError, match="not alone in its cluster"):
+    with pytest.raises(ControlError, match="a cluster has none"):
         cluster.snapshot()
+    with pytest.raises(ControlError, match="a cluster has none"):
+        cluster.history()
     with pytest.raises(RuntimeError, match="running already"):
         cluster.start()
     cluster.wait_in_sync(timeout=30)
