@@ -76,7 +76,7 @@ async def _follow(base: Base, dirs: LogDirs, around: Surroundings, undo: AsyncEx
         [uuids.from_text(each.directory_id) for each in dirs.dirs if each.directory_id],
         lambda: [uuids.from_text(each.directory_id) for each in dirs.dirs if each.failed and each.directory_id],
     )
-    network = PeerNetwork(seams.clock.machine, seams.random, seams.connect)
+    network = PeerNetwork(seams.clock.machine, seams.random, base.state.cuts.connect)
     metadata = FollowedMetadata(
         base.log_services, dirs.dirs[0].path, who, base.current.config, MetadataCache(), around, network
     )
@@ -107,7 +107,7 @@ def _new_client(base: Base, cache: MetadataCache, node_id: int) -> PeerClient | 
     endpoint = endpoint_of(cache.image, node_id, inter_broker_listener(config))
     if endpoint is None:
         return None
-    network = PeerNetwork(seams.clock.machine, seams.random, seams.connect)
+    network = PeerNetwork(seams.clock.machine, seams.random, base.state.cuts.connect)
     settings = PeerSettings(f"broker-{base.node_id}-fetcher", config.integer("replica.socket.timeout.ms"))
     return PeerClient(endpoint.host, endpoint.port, settings, network, ask_versions)
 
@@ -115,7 +115,7 @@ def _new_client(base: Base, cache: MetadataCache, node_id: int) -> PeerClient | 
 def clients_for_transactions(base: Base, cache: MetadataCache) -> BrokerClients:
     """How this node's transaction coordinators and leaders reach those of other brokers."""
     seams = base.seams
-    network = PeerNetwork(seams.clock.machine, seams.random, seams.connect)
+    network = PeerNetwork(seams.clock.machine, seams.random, base.state.cuts.connect)
     clients = PeerClients(PeerSettings(f"broker-{base.node_id}-transactions"), network, ask_versions)
     return BrokerClients(cache, inter_broker_listener(base.current.config), clients)
 

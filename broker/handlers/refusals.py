@@ -2,7 +2,7 @@
 
 No listener speaks SASL, and delegation tokens need one that does (KIP-43, KIP-48, KIP-152). There is no authorizer, so
 there are no ACLs (KIP-140). There are no share groups: `share.version` is 0, and no coordinator has the state of one
-(KIP-932). The voters of the metadata do not change, since `kraft.version` is 0 (KIP-853), and the only broker stays.
+(KIP-932). The voters of the metadata do not change, since `kraft.version` is 0 (KIP-853).
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from broker.network.request import CloseConnectionError
 from broker.request_context import RequestContext
 from protocol.api_table import API_BY_KEY
 from protocol.errors import (
-    BrokerIdNotRegistered,
     IllegalSaslState,
     InconsistentClusterId,
     InvalidRequest,
@@ -164,12 +163,6 @@ def _check_leaving_voter(ctx: RequestContext, request: Any) -> None:
     _refuse_voters("removing")
 
 
-def _check_broker(ctx: RequestContext, request: Any) -> None:
-    """Raises InvalidRequest for this broker. Deviation: Kafka unregisters even one that runs, and the only one."""
-    if request.broker_id in ctx.image.cluster.brokers:
-        raise InvalidRequest(f"Broker {request.broker_id} is the only one, and runs.")
-
-
 _no_authorizer = partial(SecurityDisabled, "No authorizer is configured.")
 
 REFUSALS: Mapping[str, Refusal] = MappingProxyType(
@@ -213,9 +206,6 @@ REFUSALS: Mapping[str, Refusal] = MappingProxyType(
         "read_share_group_state_summary": Refusal(NotCoordinator, _for_each_partition),
         "add_raft_voter": Refusal(UnsupportedVersion, check=_check_new_voter, is_change=True),
         "remove_raft_voter": Refusal(UnsupportedVersion, check=_check_leaving_voter, is_change=True),
-        "unregister_broker": Refusal(
-            partial(BrokerIdNotRegistered, "No broker of that id is registered."), check=_check_broker, is_change=True
-        ),
     }
 )
 

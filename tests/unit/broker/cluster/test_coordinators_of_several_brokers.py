@@ -9,7 +9,7 @@ import pytest
 from kio.schema.offset_fetch.v8.request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 
-from tests.unit.broker.cluster_rig import ClusterRig
+from tests.unit.broker.cluster_rig import CONTROLLER, ClusterRig
 from tests.unit.broker.rig import Client
 from tests.unit.broker.wire import batch, produce
 
@@ -19,11 +19,20 @@ CONFIG = {"transaction.state.log.num.partitions": "6", "offsets.topic.num.partit
 GROUP, TRANSACTION = 0, 1
 
 
+def internal_topics(replicas: int) -> dict[str, str]:
+    factor = str(replicas)
+    return {
+        "offsets.topic.replication.factor": factor,
+        "transaction.state.log.replication.factor": factor,
+        "transaction.state.log.min.isr": "2" if replicas > 2 else "1",
+    }
+
+
 class Cluster(ClusterRig):
     """Three nodes with a topic `t`, two partitions of which each node leads."""
 
-    def __init__(self) -> None:
-        super().__init__(brokers=2, config=CONFIG)
+    def __init__(self, replicas: int = 1) -> None:
+        super().__init__(brokers=2, config=CONFIG | internal_topics(replicas))
 
     async def __aenter__(self) -> Cluster:
         await super().__aenter__()
@@ -198,3 +207,65 @@ async def test_what_another_broker_coordinates_is_refused_with_not_coordinator()
         fields = {"transactional_id": name, "transaction_timeout": MINUTE, "producer_id": -1, "producer_epoch": -1}
         answer = await cluster.ask(cluster.client(2), "init_producer_id", 4, **fields)
         assert answer.error_code.name == "not_coordinator"
+
+
+async def test_what_a_coordinator_knew_is_known_by_the_one_that_is_elected_after_it() -> None:
+    async with Cluster(replicas=3) as cluster:
+        group, name = await cluster.named(GROUP, 3), await cluster.named(TRANSACTION, 3)
+        producer = Producer(cluster, name, 3)
+        await producer.init()
+        assert await producer.commit_offset(group, 3, 7) == "none"
+        await producer.end(commit=True)
+        await cluster.clock.run(500)
+        here = next(index for index in range(ALL_PARTITIONS) if cluster.leader(index) == CONTROLLER)
+        assert await producer.send(here, b"v") == "none"
+        await cluster.kill(3)
+        await cluster.clock.run(20_000)
+        elected = await cluster.coordinator(TRANSACTION, name)
+        assert elected != 3
+        producer.coordinator = cluster.client(elected)
+        await producer.end(commit=True)
+        assert await offset_of(cluster, await cluster.coordinator(GROUP, group), group) == 7
+        await cluster.clock.run(500)
+        partition = cluster.nodes[CONTROLLER].node.replicas.find("t", here)
+        assert partition.last_stable_offset == partition.log_end_offset > 1
+
+
+async def test_a_coordinator_whose_leadership_moves_away_serves_nobody_there_any_more() -> None:
+    async with Cluster(replicas=3) as cluster:
+        group = await cluster.named(GROUP, 2)
+        index = cluster.nodes[2].node.coordinators.groups.partition_for(group)
+        assert index in cluster.nodes[2].node.coordinators.groups.runtime
+        service = cluster.nodes[CONTROLLER].node.cluster.controller_service
+        assert service is not None
+        await cluster.during(service.move_leader("__consumer_offsets", index, 3))
+        await cluster.clock.run(1_000)
+        assert index not in cluster.nodes[2].node.coordinators.groups.runtime
+        assert index in cluster.nodes[3].node.coordinators.groups.runtime
+        assert await cluster.coordinator(GROUP, group) == 3
+        answer = await cluster.ask(cluster.client(2), "heartbeat", 4, group_id=group, generation_id=1, member_id="m")
+        assert answer.error_code.name == "not_coordinator"
+
+
+async def test_a_coordinator_epoch_is_the_leader_epoch_of_its_partition() -> None:
+    """Markers carry it: a leader refuses those of an earlier coordinator."""
+    async with Cluster(replicas=3) as cluster:
+        name = await cluster.named(TRANSACTION, 2)
+        producer = Producer(cluster, name, 2)
+        await producer.init()
+        away = next(index for index in range(ALL_PARTITIONS) if cluster.leader(index) == 3)
+        index = cluster.nodes[2].node.coordinators.transactions.partition_for(name)
+        for to, number in ((3, 1), (2, 2)):
+            assert await producer.send(away, b"v") == "none"
+            await producer.end(commit=True)
+            await cluster.clock.run(500)
+            entry = cluster.nodes[3].node.replicas.find("t", away).log.producers.producers[producer.producer_id]
+            image = cluster.nodes[CONTROLLER].node.cluster.cache.image.topics
+            topic = image.get("__transaction_state")
+            assert topic is not None
+            assert entry.coordinator_epoch == topic.partitions[index].leader_epoch >= number - 1
+            service = cluster.nodes[CONTROLLER].node.cluster.controller_service
+            assert service is not None
+            await cluster.during(service.move_leader("__transaction_state", index, to))
+            await cluster.clock.run(1_000)
+            producer.coordinator = cluster.client(to)
