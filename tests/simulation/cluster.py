@@ -100,6 +100,8 @@ class SimulatedCluster:
                 break
         self.invariants.check()
         assert self._is_well(), list(self.controller.partitions)
+        for producer in producers:
+            assert producer.is_done, f"{producer.id} is not acknowledged {producer.sent[-3:]}: {producer.last_answer}"
         await self.clock.run(REST_MS)
         self.invariants.check()
         self.invariants.check_end()

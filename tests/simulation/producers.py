@@ -7,6 +7,8 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
+from kio.schema.errors import ErrorCode
+
 from broker.replicas.partition import Role
 from broker.replicas.records_append import RecordsAppend
 from protocol.errors import KafkaError
@@ -47,6 +49,7 @@ class IdempotentProducer:
 
     Attributes:
         sent: every value, in order; all but the last batch of them are acknowledged.
+        last_answer: to the last request.
     """
 
     def __init__(
@@ -65,6 +68,8 @@ class IdempotentProducer:
         self._rng = rng
         self._invariants = invariants
         self.sent: list[bytes] = []
+        self.last_answer: PartitionProduceResponse | None = None
+        self._epoch = self._epoch_began = 0
         self._stopping = False
         self._task = asyncio.ensure_future(self._run())
 
@@ -87,19 +92,26 @@ class IdempotentProducer:
 
     async def _send(self, *, transactional: bool = False) -> list[bytes]:
         """Return the values once they are acknowledged."""
-        sequence = len(self.sent)
-        values = [f"{self.id}:{sequence + n}".encode() for n in range(self._rng.randint(1, 3))]
+        number = len(self.sent)
+        values = [f"{self.id}:{number + n}".encode() for n in range(self._rng.randint(1, 3))]
         self.sent += values
         records = [Record(n, self._clock.wall_ms(), None, value) for n, value in enumerate(values)]
         while True:
             batch = build_batch(
-                records, producer_id=self.id, producer_epoch=0, base_sequence=sequence, transactional=transactional
+                records,
+                producer_id=self.id,
+                producer_epoch=self._epoch,
+                base_sequence=number - self._epoch_began,
+                transactional=transactional,
             )
             answer = await self._ask(lambda leader, batch=batch: self._produce_to(leader, batch))  # type: ignore[misc]
+            self.last_answer = answer
             if answer is not None and answer.error_code == 0:
                 for n, value in enumerate(values):
                     self._invariants.acknowledged[self.index, answer.base_offset + n] = value
                 return values
+            if answer is not None and answer.error_code == ErrorCode.out_of_order_sequence_number:
+                self._epoch, self._epoch_began = self._epoch + 1, number  # what it had sent before was deleted
             await self._clock.sleep(self._rng.choice([20, 200]))
 
     def _produce_to(self, leader: SimulatedNode, batch: bytearray) -> Awaitable[PartitionProduceResponse]:
@@ -149,7 +161,10 @@ class TransactionalProducer(IdempotentProducer):
             return False
         kind = ControlRecordType.COMMIT if is_committed else ControlRecordType.ABORT
         marker = build_end_marker(
-            EndTransactionMarker(kind, 0), producer_id=self.id, producer_epoch=0, timestamp=self._clock.wall_ms()
+            EndTransactionMarker(kind, 0),
+            producer_id=self.id,
+            producer_epoch=self._epoch,
+            timestamp=self._clock.wall_ms(),
         )
         try:
             info = partition.append(memoryview(marker), AppendOrigin.COORDINATOR, self._clock.wall_ms())
