@@ -141,3 +141,18 @@ async def test_after_the_end_nothing_is_sent_and_all_that_waits_fails() -> None:
     await settle()
     assert [type(one.exception()) for one in answers] == [Network] * 3
     assert brokers.requests == [["a"]]
+
+
+async def test_what_comes_in_the_moment_in_which_a_queue_is_empty_is_sent_too() -> None:
+    async def exchange(_client: PeerClient, sent: Sequence[Sent[str, str]]) -> None:
+        for one in sent:
+            one.answer.set_result(one.what)
+
+    queues: BrokerQueues[str, str] = BrokerQueues(lambda _: CLIENT, exchange)
+    for ticks in range(12):
+        first = queues.put(2, "a", "", "a")
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        second = queues.put(2, "b", "", "b")
+        await settle()
+        assert (first.done(), second.done()) == (True, True), ticks
