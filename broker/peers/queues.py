@@ -68,6 +68,10 @@ class BrokerQueues(Generic[W, R]):
             self._tasks[broker_id] = asyncio.create_task(self._send_all(broker_id), name=f"queue-{broker_id}")
         return answer
 
+    def __len__(self) -> int:
+        """How much waits to be sent."""
+        return sum(map(len, self._queues.values()))
+
     def brokers_changed(self) -> None:
         """Give up the requests to brokers that are gone."""
         for broker_id, request in self._on_their_way.items():

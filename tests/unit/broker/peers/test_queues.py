@@ -59,7 +59,9 @@ async def test_what_comes_while_a_request_is_on_its_way_goes_together_in_the_nex
     other = brokers.put("d", broker_id=3)
     await settle()
     assert brokers.requests == [["a"], ["d"]]
+    assert len(brokers.queues) == 2
     await brokers.answer()
+    assert len(brokers.queues) == 0
     assert first.result() == "A"
     assert brokers.requests == [["a"], ["d"], ["b", "c"]]
     await brokers.answer()
