@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Producer
+from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 
+from broker.peers.call import entity_call
 from odradek import BrokerStartError, Cluster, ClusterBroker, ControlError, WaitTimeoutError
+from tests.client.raw import RawConnection
 
 pytestmark = pytest.mark.usefixtures("own_cluster")
 
@@ -101,6 +105,19 @@ def test_a_cluster_that_cannot_start_says_which_broker_and_leaves_nothing() -> N
     assert time.monotonic() - began < cluster.brokers[0]._start_timeout
     assert [broker.running for broker in cluster.brokers] == [False, False]
     cluster.close()
+
+
+def test_any_broker_takes_a_client_s_request_for_a_change(cluster: Cluster) -> None:
+    """It is sent on to the controller, with a journal as without one."""
+    for broker in cluster.brokers:
+        name = f"asked-of-{broker.index}"
+        topic = CreatableTopic(name=name, num_partitions=1, replication_factor=3, assignments=(), configs=())
+        call = entity_call(CreateTopicsRequest(topics=(topic,), timeout=timedelta(seconds=30)))
+        with RawConnection(broker.bootstrap_servers) as connection:
+            connection.send(bytes(call.frame(call.highest, 1, b"admin")))
+            answer = call.read(connection.read_frame(), call.highest)
+        assert answer.topics[0].error_code.name == "none"
+        assert cluster.topic(name).partitions == 1
 
 
 # -- the kit

@@ -170,18 +170,18 @@ def bootstrap(brokers: dict[int, AnyBroker]) -> str:
     return ",".join(broker.address for broker in brokers.values())
 
 
-def out_of_sync(admin: AdminClient, replicas: int) -> list[str]:
-    """The partitions, of all topics, that have fewer in-sync replicas, or no leader."""
+def out_of_sync(admin: AdminClient, replicas: int, only: str | None = None) -> list[str]:
+    """The partitions, of all topics or one, that have fewer in-sync replicas, or no leader."""
     return [
         f"{name}-{index}: replicas {one.replicas}, in sync {one.isrs}, leader {one.leader}"
-        for name, topic in admin.list_topics(timeout=30).topics.items()
+        for name, topic in admin.list_topics(only, timeout=30).topics.items()
         for index, one in topic.partitions.items()
         if len(one.isrs) < replicas or one.leader < 0
     ]
 
 
-def until_in_sync(admin: AdminClient, replicas: int, seconds: float = 180) -> None:
+def until_in_sync(admin: AdminClient, replicas: int, seconds: float = 180, only: str | None = None) -> None:
     deadline = time.monotonic() + seconds
-    while lacking := out_of_sync(admin, replicas):
+    while lacking := out_of_sync(admin, replicas, only):
         assert time.monotonic() < deadline, f"not in sync after {seconds} s: {lacking}"
         time.sleep(0.1)
