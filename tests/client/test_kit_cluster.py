@@ -114,7 +114,7 @@ def test_any_broker_takes_a_client_s_request_for_a_change(cluster: Cluster) -> N
         topic = CreatableTopic(name=name, num_partitions=1, replication_factor=3, assignments=(), configs=())
         call = entity_call(CreateTopicsRequest(topics=(topic,), timeout=timedelta(seconds=30)))
         with RawConnection(broker.bootstrap_servers) as connection:
-            connection.send(call.frame(call.highest, 1, b"admin"))
+            connection.send(bytes(call.frame(call.highest, 1, b"admin")))
             answer = call.read(connection.read_frame(), call.highest)
         assert answer.topics[0].error_code.name == "none"
         assert cluster.topic(name).partitions == 1
