@@ -78,6 +78,18 @@ class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
         host = self._host
         longest_ms = self._config.max_timeout_ms
         register_transaction_metrics(metrics, self.metrics, self.metadata, host.replicas, host.clock, longest_ms)
+        metrics.gauge(
+            "odradek_transaction_markers_waiting",
+            "Markers that wait to be sent to other brokers.",
+            (),
+            lambda: len(self._routed_markers.queues),
+        )
+        metrics.gauge(
+            "odradek_transaction_verifications_waiting",
+            "Questions about transactions that wait to be sent to other brokers' coordinators.",
+            (),
+            lambda: len(self._elsewhere.queues),
+        )
 
     def _new_state(self, context: CoordinatorContext[TransactionCoordinatorShard]) -> TransactionCoordinatorShard:
         partition = self._host.replicas.get(TRANSACTION_STATE_TOPIC_NAME, context.partition)

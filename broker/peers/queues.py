@@ -65,9 +65,12 @@ class BrokerQueues(Generic[W, R]):
             return answer
         self._queues.setdefault(broker_id, deque()).append(Sent(key, alike, what, answer))
         if broker_id not in self._tasks:
-            task = self._tasks[broker_id] = asyncio.create_task(self._send_all(broker_id), name=f"queue-{broker_id}")
-            task.add_done_callback(lambda _: self._tasks.pop(broker_id))
+            self._tasks[broker_id] = asyncio.create_task(self._send_all(broker_id), name=f"queue-{broker_id}")
         return answer
+
+    def __len__(self) -> int:
+        """How much waits to be sent."""
+        return sum(map(len, self._queues.values()))
 
     def brokers_changed(self) -> None:
         """Give up the requests to brokers that are gone."""
@@ -92,7 +95,7 @@ class BrokerQueues(Generic[W, R]):
             await asyncio.wait([request])
             del self._on_their_way[broker_id]
             _fail(sent)  # whatever has no answer
-        del self._queues[broker_id]
+        del self._queues[broker_id], self._tasks[broker_id]  # at once: what comes next needs a new task
 
     async def _send(self, broker_id: int, sent: Sequence[Sent[W, R]]) -> None:
         try:

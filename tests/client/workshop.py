@@ -12,7 +12,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.client import java_tools
@@ -125,10 +132,7 @@ class Workshop:
         consumer = Consumer({"bootstrap.servers": self.broker.bootstrap_servers, "group.id": "unused"})
         deadline = time.monotonic() + seconds
         try:
-            while not any(
-                consumer.get_watermark_offsets(TopicPartition(self.sink, index), SECONDS)[1]
-                for index in range(PARTITIONS)
-            ):
+            while not any(_end_of(consumer, TopicPartition(self.sink, index)) for index in range(PARTITIONS)):
                 assert time.monotonic() < deadline, f"nothing done\n{self.complaints()}"
                 time.sleep(0.05)
         finally:
@@ -176,6 +180,14 @@ class Workshop:
             wanted = [ConsumerGroupTopicPartitions(self.group)]
             offsets = admin.list_consumer_group_offsets(wanted)[self.group].result(SECONDS).topic_partitions
             committed = sum(one.offset for one in offsets)
+
+
+def _end_of(consumer: Consumer, partition: TopicPartition) -> int:
+    """The end of a partition; 0 while its leader is not known."""
+    try:
+        return int(consumer.get_watermark_offsets(partition, SECONDS)[1])
+    except KafkaException:
+        return 0
 
 
 def work_through_harm(shop: Workshop, count: int, deeds: Sequence[str], seed: int, seconds: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,7 +16,6 @@ from confluent_kafka.admin import AdminClient
 from odradek import Broker
 from tests.client.java_tools import JVM_OPTIONS
 from tests.client.kafka_node import free_ports
-from tests.cluster.client import until
 from tests.cluster.gates import Gate
 from tests.cluster.java_broker import JavaBroker
 from tests.cluster.kafka_controllers import CLUSTER_ID, KafkaControllers
@@ -123,6 +123,11 @@ class Theirs:
         self.broker.lose_disks()
 
 
+def keep_log(broker: Broker, path: Path) -> None:
+    """Copy the log, which goes away with the broker, for whoever looks at a test that has failed."""
+    path.write_text(broker.log())
+
+
 @contextmanager
 def mixed(
     controllers: KafkaControllers,
@@ -150,6 +155,7 @@ def mixed(
                     controllers.broker_settings(node_id) | own, profile="kafka", start_timeout=90, stop_timeout=60
                 )
                 found[node_id] = Ours(stack.enter_context(broker), gate)
+                stack.callback(keep_log, broker, folder / f"odradek-{node_id}.log")
             else:
                 java = JavaBroker(
                     folder, node_id, CLUSTER_ID, controllers.voters, JAVA_SETTINGS | own, port=port, jvm=jvm
@@ -164,15 +170,18 @@ def bootstrap(brokers: dict[int, AnyBroker]) -> str:
     return ",".join(broker.address for broker in brokers.values())
 
 
-def in_sync(admin: AdminClient, topic: str) -> dict[int, list[int]]:
-    """The in-sync replicas of each partition."""
-    partitions = admin.list_topics(topic, timeout=30).topics[topic].partitions
-    return {index: sorted(one.isrs) for index, one in partitions.items()}
+def out_of_sync(admin: AdminClient, replicas: int, only: str | None = None) -> list[str]:
+    """The partitions, of all topics or one, that have fewer in-sync replicas, or no leader."""
+    return [
+        f"{name}-{index}: replicas {one.replicas}, in sync {one.isrs}, leader {one.leader}"
+        for name, topic in admin.list_topics(only, timeout=30).topics.items()
+        for index, one in topic.partitions.items()
+        if len(one.isrs) < replicas or one.leader < 0
+    ]
 
 
-def until_in_sync(admin: AdminClient, topic: str, replicas: int, seconds: float = 120) -> None:
-    until(
-        lambda: all(len(isr) == replicas for isr in in_sync(admin, topic).values()),
-        f"all replicas of {topic} are in sync",
-        seconds=seconds,
-    )
+def until_in_sync(admin: AdminClient, replicas: int, seconds: float = 180, only: str | None = None) -> None:
+    deadline = time.monotonic() + seconds
+    while lacking := out_of_sync(admin, replicas, only):
+        assert time.monotonic() < deadline, f"not in sync after {seconds} s: {lacking}"
+        time.sleep(0.1)

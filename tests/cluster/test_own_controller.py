@@ -41,7 +41,7 @@ class Mixed:
     def create(self, name: str, partitions: int = PARTITIONS) -> None:
         made = self.admin.create_topics([NewTopic(name, partitions, 3, config={"min.insync.replicas": "2"})])
         made[name].result(30)
-        until_in_sync(self.admin, name, 3)
+        until_in_sync(self.admin, 3, only=name)
 
     def leaders(self, name: str) -> dict[int, int]:
         found = self.admin.list_topics(name, timeout=30).topics[name].partitions
@@ -77,15 +77,15 @@ def test_java_brokers_are_killed_fenced_elected_and_lose_nothing(mixed: Mixed, t
             broker.kill()
             until(lambda gone=number: gone not in mixed.leaders("replicated").values(), "others lead")  # type: ignore[misc]
             broker.start()
-            until_in_sync(mixed.admin, "replicated", 3)
+            until_in_sync(mixed.admin, 3, only="replicated")
         java = mixed.java[JAVA_IDS[0]]
         assert java.stop() in (0, 143)  # in good order: its leaders have moved before
         assert JAVA_IDS[0] not in mixed.leaders("replicated").values()
         java.start()
-        until_in_sync(mixed.admin, "replicated", 3)
+        until_in_sync(mixed.admin, 3, only="replicated")
     assert load.failed == []
     assert load.acknowledged
-    until_in_sync(mixed.admin, "replicated", 3)
+    until_in_sync(mixed.admin, 3, only="replicated")
     folders = [mixed.cluster.controller.data_dir, *(broker.data for broker in mixed.java.values())]
     until(lambda: _are_equal(folders, load), "the replicas are equal")
     assert check_replicas(folders, "replicated", PARTITIONS, [load]) >= len(load.acknowledged)
@@ -113,7 +113,7 @@ def test_kafkas_tools_reassign_elect_and_describe(mixed: Mixed, tmp_path: Path) 
         "the reassignment is over",
     )
     assert "Replicas: 6,0" in mixed.tool("TopicCommand", "--describe", "--topic", "assigned")
-    until_in_sync(mixed.admin, "assigned", 2)
+    until_in_sync(mixed.admin, 2, only="assigned")
     elected = tmp_path / "elect.json"
     elected.write_text(json.dumps({"partitions": [{"topic": "assigned", "partition": 0}]}))
     mixed.cluster.move_leader("assigned", 0, 0)

@@ -12,14 +12,18 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.cluster.client import until
 from tests.cluster.kafka_controllers import KafkaControllers
 from tests.cluster.load import Load, check_replicas, complaints
 from tests.cluster.mixed_cluster import Ours, bootstrap, mixed, until_in_sync
 from tests.cluster.reader import Reader
 from tests.cluster.torture import BROKERS, CONTROLLERS, EVENTS, Torture
+from tests.cluster.transactional_load import TransactionalLoad, check_transactions
 
+PLAIN, TRANSACTIONAL = "plain", "transactional"
 PARTITIONS = 3
 REPLICAS = 3
 SHORT = ("kill", "cut", "elect")
@@ -50,29 +54,52 @@ def test_replicas_stay_equal_and_lose_nothing(
     with ExitStack() as stack:
         controllers = stack.enter_context(KafkaControllers(tmp_path, 3 if is_long else 1, settings=CONTROLLERS))
         brokers = stack.enter_context(mixed(controllers, tmp_path, ours, theirs, BROKERS))
-        admin = AdminClient({"bootstrap.servers": bootstrap(brokers)})
-        topic = f"replicated-{ours}-{theirs}"
-        admin.create_topics([NewTopic(topic, PARTITIONS, REPLICAS, config=TOPIC_SETTINGS)])[topic].result(30)
-        until_in_sync(admin, topic, REPLICAS)
-        torture = Torture(SEED, brokers, controllers, topic, PARTITIONS, lambda: until_in_sync(admin, topic, REPLICAS))
-        reader = stack.enter_context(Reader(bootstrap(brokers), topic, PARTITIONS))
+        servers = bootstrap(brokers)
+        admin = AdminClient({"bootstrap.servers": servers})
+        for topic in (PLAIN, TRANSACTIONAL):
+            admin.create_topics([NewTopic(topic, PARTITIONS, REPLICAS, config=TOPIC_SETTINGS)])[topic].result(30)
+        until_in_sync(admin, REPLICAS)
+        torture = Torture(
+            SEED, brokers, controllers, (PLAIN, TRANSACTIONAL), PARTITIONS, lambda: until_in_sync(admin, REPLICAS)
+        )
+        reader = stack.enter_context(Reader(servers, PLAIN, PARTITIONS))
+        loads = [Load(servers, PLAIN, PARTITIONS, f"load{n}") for n in range(2)]
+        transactions = [TransactionalLoad(servers, TRANSACTIONAL, PARTITIONS, f"transactions{n}") for n in range(2)]
         with ExitStack() as loading:
-            loads = [loading.enter_context(Load(bootstrap(brokers), topic, PARTITIONS, f"load{n}")) for n in range(2)]
+            for load in loads:
+                loading.enter_context(load)
+            for one in transactions:
+                loading.enter_context(one)
             try:
                 for event in events_of(torture, is_long):
                     torture.happen(event)
             finally:
-                print("\n".join(torture.history))  # noqa: T201 - of a test that fails
+                print("\n".join(torture.history), *(one.failures for one in transactions), sep="\n")  # noqa: T201
         assert not any(load.failed for load in loads), loads[0].failed[:3] + loads[1].failed[:3]
-        until_in_sync(admin, topic, REPLICAS)
+        until_in_sync(admin, REPLICAS)
+        until(lambda: no_transaction_is_open(servers), "all transactions have ended", seconds=120)
         time.sleep(1)
         assert not reader.errors, reader.errors[:3]
         for broker in brokers.values():
             broker.end()
         folders = [broker.folder for broker in brokers.values()]
         acknowledged = sum(len(load.acknowledged) for load in loads)
-        assert check_replicas(folders, topic, PARTITIONS, [*loads, reader]) >= acknowledged > 0
+        assert check_replicas(folders, PLAIN, PARTITIONS, [*loads, reader]) >= acknowledged > 0
         assert len(reader.seen) > 0
+        assert check_transactions(folders, TRANSACTIONAL, PARTITIONS, transactions) > 0
         for broker in brokers.values():
             if isinstance(broker, Ours):
                 assert complaints(broker.folder) == []
+
+
+def no_transaction_is_open(servers: str) -> bool:
+    """Whether a producer that reads all, and one that reads only what is committed, come to the same end."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "nobody", "isolation.level": "read_committed"})
+    plain = Consumer({"bootstrap.servers": servers, "group.id": "nobody", "isolation.level": "read_uncommitted"})
+    try:
+        places = [TopicPartition(TRANSACTIONAL, index) for index in range(PARTITIONS)]
+        ends = [[one.get_watermark_offsets(place, 30)[1] for place in places] for one in (consumer, plain)]
+    finally:
+        consumer.close()
+        plain.close()
+    return ends[0] == ends[1]

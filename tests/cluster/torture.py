@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -26,8 +26,13 @@ BROKERS = {
     "broker.session.timeout.ms": SESSION_SECONDS * 1000,
     "replica.lag.time.max.ms": 3000,
     "controlled.shutdown.enable": "true",
+    "offsets.topic.replication.factor": 3,
+    "offsets.topic.num.partitions": 6,
+    "transaction.state.log.replication.factor": 3,
+    "transaction.state.log.min.isr": 2,
+    "transaction.state.log.num.partitions": 6,
 }
-"""Settings with which failures are noticed soon."""
+"""Settings with which failures are noticed soon, and nothing depends on one broker."""
 
 EVENTS = ("kill", "freeze", "cut", "disk", "controller", "reassign", "elect", "roll")
 REQUEST_MS = 30_000
@@ -42,7 +47,7 @@ class Torture:
         seed: int,
         brokers: Mapping[int, AnyBroker],
         controllers: KafkaControllers,
-        topic: str,
+        topics: Sequence[str],
         partitions: int,
         until_in_sync: Callable[[], None],
     ) -> None:
@@ -50,7 +55,7 @@ class Torture:
         self.history: list[str] = []
         self._brokers = brokers
         self._controllers = controllers
-        self._topic = topic
+        self._topics = topics
         self._partitions = partitions
         self._until_in_sync = until_in_sync
         self._began = time.monotonic()
@@ -121,17 +126,16 @@ class Torture:
         self._reassign_to([self.rng.sample(everyone, len(everyone)) for _ in range(self._partitions)])
 
     def _reassign_to(self, replicas: list[list[int]]) -> None:
-        wanted = ReassignableTopic(
-            name=self._topic,
-            partitions=tuple(
-                ReassignablePartition(partition_index=index, replicas=tuple(one)) for index, one in enumerate(replicas)
-            ),
+        partitions = tuple(
+            ReassignablePartition(partition_index=index, replicas=tuple(one)) for index, one in enumerate(replicas)
         )
+        wanted = tuple(ReassignableTopic(name=topic, partitions=partitions) for topic in self._topics)
         request = AlterPartitionReassignmentsRequest(
-            timeout=timedelta(milliseconds=REQUEST_MS), allow_replication_factor_change=True, topics=(wanted,)
+            timeout=timedelta(milliseconds=REQUEST_MS), allow_replication_factor_change=True, topics=wanted
         )
-        for partition in self._ask(request).responses[0].partitions:
-            assert partition.error_code.name == "none", partition
+        for topic in self._ask(request).responses:
+            for partition in topic.partitions:
+                assert partition.error_code.name == "none", partition
 
     def _elect(self) -> None:
         """Let the preferred leaders lead, others than before."""

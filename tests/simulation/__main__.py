@@ -15,6 +15,18 @@ import traceback
 import structlog
 
 from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.whole_cluster import WholeCluster
+
+LIMIT_SECONDS = 600
+"""Of one life."""
+
+
+async def live(cluster: SimulatedCluster | WholeCluster, steps: int) -> None:
+    if isinstance(cluster, SimulatedCluster):
+        await cluster.live(steps)
+        return
+    async with cluster:
+        await cluster.live(steps)
 
 
 def main() -> int:
@@ -25,6 +37,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=300, help="of each life")
     parser.add_argument("--unclean", action="store_true", help="unclean elections are allowed: records may be lost")
     parser.add_argument("--log", action="store_true", help="print what the nodes log")
+    parser.add_argument("--whole", action="store_true", help="whole nodes, with coordinators: 60 steps are many")
     asked = parser.parse_args()
     if not asked.log:
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
@@ -32,9 +45,9 @@ def main() -> int:
     failed: list[int] = []
     seed = asked.first
     while seed < asked.first + asked.seeds and time.monotonic() < deadline:
-        cluster = SimulatedCluster(seed, unclean=asked.unclean)
+        cluster = WholeCluster(seed) if asked.whole else SimulatedCluster(seed, unclean=asked.unclean)
         try:
-            asyncio.run(asyncio.wait_for(cluster.live(asked.steps), 300))
+            asyncio.run(asyncio.wait_for(live(cluster, asked.steps), LIMIT_SECONDS))
         except Exception:  # noqa: BLE001 - it is printed, and the next seed may be fine
             failed.append(seed)
             print(f"seed {seed}:", *cluster.history, traceback.format_exc(), sep="\n", flush=True)  # noqa: T201

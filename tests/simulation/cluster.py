@@ -17,13 +17,16 @@ from protocol.records.build import Record, build_batch
 from tests.doubles.clock import ManualClock, settle
 from tests.doubles.files import Unsynced
 from tests.simulation.controller import TOPIC, Controller
-from tests.simulation.invariants import Invariants, records
+from tests.simulation.invariants import Invariants, committed_by, records
 from tests.simulation.network import Network
 from tests.simulation.node import FOLDERS, SimulatedNode
-from tests.simulation.producers import ALL_REPLICAS, IdempotentProducer, produce
+from tests.simulation.producers import ALL_REPLICAS, IdempotentProducer, TransactionalProducer, produce
 from tests.simulation.shape import draw
 
 SESSION_MS = 1_500
+IDEMPOTENT, TRANSACTIONAL = (IdempotentProducer, 100), (TransactionalProducer, 200)
+"""The producers of each partition, and the id of the first."""
+
 REST_MS = 3_000
 PATIENT_TURNS = 100
 CONTROLLER = 0
@@ -33,7 +36,9 @@ CONTROLLER = 0
 class SimulatedCluster:
     """See above. `history` tells what was done, for a seed that fails."""
 
-    def __init__(self, seed: int, *, unclean: bool = False) -> None:
+    def __init__(self, seed: int, *, unclean: bool = False, transactions: bool = True) -> None:
+        kinds = [IDEMPOTENT, TRANSACTIONAL] if transactions else [IDEMPOTENT]
+        self._kinds = [] if unclean else kinds  # their sequences may be lost with unclean elections
         self.rng = rng = random.Random(seed)
         self.shape = draw(rng, unclean=unclean)
         self.clock = ManualClock()
@@ -61,8 +66,9 @@ class SimulatedCluster:
     async def live(self, steps: int) -> None:
         await self._begin()
         producers = [
-            IdempotentProducer(100 + index, index, self.nodes, self.clock, self.rng, self.invariants)
-            for index in range(0 if self.shape.unclean else self.shape.partitions)  # their sequences may be lost
+            kind(producer_id + index, index, self.nodes, self.clock, self.rng, self.invariants)
+            for index in range(self.shape.partitions)
+            for kind, producer_id in self._kinds
         ]
         events = list(self.shape.events), list(self.shape.events.values())
         for _ in range(steps):
@@ -97,9 +103,9 @@ class SimulatedCluster:
         await self.clock.run(REST_MS)
         self.invariants.check()
         self.invariants.check_end()
-        for index, producer in enumerate(producers):
+        for producer in producers:
             await producer.stop()
-            self._check_exactly_once(index, producer)
+            self._check_exactly_once(producer)
         for node in self.nodes.values():
             await node.crash(Unsynced.KEPT)
         await settle()
@@ -118,13 +124,16 @@ class SimulatedCluster:
             for _, state in self.controller.partitions
         )
 
-    def _check_exactly_once(self, index: int, producer: IdempotentProducer) -> None:
+    def _check_exactly_once(self, producer: IdempotentProducer) -> None:
+        """Of what was produced, all that was not deleted is there once, in order, and ended as it was said to."""
+        index = producer.index
         partition = self.nodes[self.controller.partition(index).leader].replicas.find(TOPIC, index)
-        prefix = producer.sent[0].split(b":")[0] + b":"
+        prefix = b"%d:" % producer.id
         found = [value for _, _, value in records(partition, 0, partition.log_end_offset) if value.startswith(prefix)]
-        assert found == producer.sent[len(producer.sent) - len(found) :], (
-            "what was produced is not there once, in order"
-        )
+        assert found == producer.sent[len(producer.sent) - len(found) :]
+        if isinstance(producer, TransactionalProducer):
+            committed = [value for value in committed_by(partition, producer.id) if value in set(found)]
+            assert committed == [value for value in producer.committed if value in set(found)]
 
     # -- what happens
 

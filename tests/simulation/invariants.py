@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from broker.replicas.partition import Partition, Role
 from protocol.records.batch import read_header
 from protocol.records.build import iter_records
+from protocol.records.markers import ControlRecordType, read_control_batch
 from storage.log.segment_recovery import whole_batches
+from storage.segments.txn_index import collect_aborted
 from tests.simulation.controller import TOPIC
 
 if TYPE_CHECKING:
@@ -93,10 +95,48 @@ class Invariants:
         assert len(producers) == 1, f"partition {index}: {producers}"
         if self.may_lose:
             return
+        aborted = [aborted_from(one, start) for one in logs]
+        assert all(one == aborted[0] for one in aborted), f"{index}: aborted {[one ^ aborted[0] for one in aborted]}"
+        assert all(one.last_stable_offset == one.high_watermark for one in logs), "a transaction is still open"
         held = {offset: value for offset, _, value in records(leader, 0, leader.log_end_offset)}
         for (partition, offset), value in self.acknowledged.items():
             if partition == index and offset >= start:
                 assert held.get(offset) == value, f"acknowledged {value!r} at {index}, {offset} is {held.get(offset)!r}"
+
+
+def aborted_from(partition: Partition, start: int) -> set[int]:
+    """The base offsets of the batches from `start` on that the indexes say are of aborted transactions."""
+    found = collect_aborted([one.txn_index for one in partition.log.segments], start, partition.log_end_offset)
+    return {
+        header.base_offset
+        for header in map(read_header, batches(partition, start))
+        if header.is_transactional
+        and not header.is_control
+        and any(
+            one.producer_id == header.producer_id and one.first_offset <= header.base_offset < one.last_offset
+            for one in found
+        )
+    }
+
+
+def committed_by(partition: Partition, producer_id: int) -> list[bytes]:
+    """The values of the producer's committed transactions that are still there, in order."""
+    found: list[bytes] = []
+    open_values: list[bytes] = []
+    for batch in batches(partition):
+        header = read_header(batch)
+        if header.producer_id != producer_id:
+            continue
+        if header.is_control:
+            control = read_control_batch(batch, header)
+            assert control is not None
+            assert control[0] is not None
+            found += open_values if control[0].type is ControlRecordType.COMMIT else []
+            open_values = []
+        else:
+            open_values += [record.value or b"" for record in iter_records(batch, header)]
+    assert not open_values
+    return found
 
 
 def producers_of(partition: Partition, start: int) -> tuple[object, ...]:

@@ -1,19 +1,25 @@
-"""Producers of a simulated cluster: one that sends and forgets, and one that repeats until it is acknowledged."""
+"""Producers of a simulated cluster: one that sends and forgets, and those that repeat until they are acknowledged."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
+from broker.replicas.partition import Role
 from broker.replicas.records_append import RecordsAppend
+from protocol.errors import KafkaError
 from protocol.produce_fetch.produce_messages import PartitionProduceResponse, ProduceResponse
 from protocol.records.build import Record, build_batch
+from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
+from storage.append_types import AppendOrigin
 from tests.doubles.clock import ManualClock
 from tests.simulation.controller import TOPIC
 from tests.simulation.invariants import Invariants
 from tests.simulation.node import SimulatedNode
+
+T = TypeVar("T")
 
 TIMEOUT_MS = 2_000
 ALL_REPLICAS = -1
@@ -52,8 +58,8 @@ class IdempotentProducer:
         rng: random.Random,
         invariants: Invariants,
     ) -> None:
-        self._id = producer_id
-        self._index = index
+        self.id = producer_id
+        self.index = index
         self._nodes = nodes
         self._clock = clock
         self._rng = rng
@@ -76,36 +82,82 @@ class IdempotentProducer:
 
     async def _run(self) -> None:
         while not self._stopping:
-            count = self._rng.randint(1, 3)
-            sequence = len(self.sent)
-            values = [f"{self._id}:{sequence + n}".encode() for n in range(count)]
-            self.sent += values
-            await self._until_acknowledged(values, sequence)
+            await self._send()
             await self._clock.sleep(self._rng.choice([0, 20, 300]))
 
-    async def _until_acknowledged(self, values: list[bytes], sequence: int) -> None:
+    async def _send(self, *, transactional: bool = False) -> list[bytes]:
+        """Return the values once they are acknowledged."""
+        sequence = len(self.sent)
+        values = [f"{self.id}:{sequence + n}".encode() for n in range(self._rng.randint(1, 3))]
+        self.sent += values
         records = [Record(n, self._clock.wall_ms(), None, value) for n, value in enumerate(values)]
         while True:
-            answer = await self._ask(
-                build_batch(records, producer_id=self._id, producer_epoch=0, base_sequence=sequence)
+            batch = build_batch(
+                records, producer_id=self.id, producer_epoch=0, base_sequence=sequence, transactional=transactional
             )
+            answer = await self._ask(lambda leader, batch=batch: self._produce_to(leader, batch))  # type: ignore[misc]
             if answer is not None and answer.error_code == 0:
                 for n, value in enumerate(values):
-                    self._invariants.acknowledged[self._index, answer.base_offset + n] = value
-                return
+                    self._invariants.acknowledged[self.index, answer.base_offset + n] = value
+                return values
             await self._clock.sleep(self._rng.choice([20, 200]))
 
-    async def _ask(self, batch: bytearray) -> PartitionProduceResponse | None:
+    def _produce_to(self, leader: SimulatedNode, batch: bytearray) -> Awaitable[PartitionProduceResponse]:
+        return produce(leader, self._clock.wall_ms(), self.index, batch, ALL_REPLICAS)
+
+    async def _ask(self, ask: Callable[[SimulatedNode], Awaitable[T]]) -> T | None:
         """The answer of the leader that some node believes in; None if it is not there, or goes down meanwhile."""
         told = self._rng.choice([node for node in self._nodes.values() if node.is_serving] or [None])
         topic = None if told is None else told.cache.topic(TOPIC)
-        leader = None if topic is None else self._nodes.get(topic.partitions[self._index].leader)
+        leader = None if topic is None else self._nodes.get(topic.partitions[self.index].leader)
         if leader is None or not leader.is_serving:
             return None
         await self._clock.sleep(self._rng.uniform(0, 10))
         if not leader.is_serving:
             return None
-        asking = leader.run(produce(leader, self._clock.wall_ms(), self._index, batch, ALL_REPLICAS))
+        asking = leader.run(ask(leader))
         await asyncio.wait([asking])
         lost = asking.cancelled() or self._rng.random() < 0.1
         return None if lost else asking.result()
+
+
+class TransactionalProducer(IdempotentProducer):
+    """As an idempotent one, in transactions that are committed or aborted.
+
+    Attributes:
+        committed: the values of committed transactions, in order.
+    """
+
+    committed: list[bytes]
+
+    async def _run(self) -> None:
+        self.committed = []
+        while not self._stopping:
+            values: list[bytes] = []
+            for _ in range(self._rng.randint(1, 3)):
+                values += await self._send(transactional=True)
+                await self._clock.sleep(self._rng.choice([0, 20]))
+            is_committed = self._rng.random() < 0.6
+            while not await self._ask(lambda leader, is_committed=is_committed: self._end(leader, is_committed)):  # type: ignore[misc]
+                await self._clock.sleep(self._rng.choice([20, 200]))
+            self.committed += values if is_committed else []
+
+    async def _end(self, leader: SimulatedNode, is_committed: bool) -> bool:
+        """Write the marker; whether it is committed."""
+        partition = leader.replicas.get(TOPIC, self.index)
+        if partition is None:
+            return False
+        kind = ControlRecordType.COMMIT if is_committed else ControlRecordType.ABORT
+        marker = build_end_marker(
+            EndTransactionMarker(kind, 0), producer_id=self.id, producer_epoch=0, timestamp=self._clock.wall_ms()
+        )
+        try:
+            info = partition.append(memoryview(marker), AppendOrigin.COORDINATOR, self._clock.wall_ms())
+        except KafkaError:
+            return False
+        epoch = partition.leader_epoch
+        while partition.role is Role.LEADER and partition.leader_epoch == epoch:
+            if partition.high_watermark > info.last_offset:
+                return True
+            await leader.clock.sleep(10)
+        return False

@@ -59,7 +59,9 @@ async def test_what_comes_while_a_request_is_on_its_way_goes_together_in_the_nex
     other = brokers.put("d", broker_id=3)
     await settle()
     assert brokers.requests == [["a"], ["d"]]
+    assert len(brokers.queues) == 2
     await brokers.answer()
+    assert len(brokers.queues) == 0
     assert first.result() == "A"
     assert brokers.requests == [["a"], ["d"], ["b", "c"]]
     await brokers.answer()
@@ -141,3 +143,18 @@ async def test_after_the_end_nothing_is_sent_and_all_that_waits_fails() -> None:
     await settle()
     assert [type(one.exception()) for one in answers] == [Network] * 3
     assert brokers.requests == [["a"]]
+
+
+async def test_what_comes_in_the_moment_in_which_a_queue_is_empty_is_sent_too() -> None:
+    async def exchange(_client: PeerClient, sent: Sequence[Sent[str, str]]) -> None:
+        for one in sent:
+            one.answer.set_result(one.what)
+
+    queues: BrokerQueues[str, str] = BrokerQueues(lambda _: CLIENT, exchange)
+    for ticks in range(12):
+        first = queues.put(2, "a", "", "a")
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        second = queues.put(2, "b", "", "b")
+        await settle()
+        assert (first.done(), second.done()) == (True, True), ticks
