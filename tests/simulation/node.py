@@ -270,6 +270,8 @@ class SimulatedNode:
             image=self.cache.image,
             local=local,
             connection=SimpleNamespace(listener_name="SIMULATED"),
+            permissions=None,
+            allows=lambda *_, **__: True,
         )
 
 
