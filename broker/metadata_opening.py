@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 
+from broker.cluster.broker_clients import BrokerClients
 from broker.cluster.config_schema import NodeConfigSchema
 from broker.cluster.endpoints import endpoint_of
 from broker.cluster.followed_metadata import Belonging, FollowedMetadata
@@ -15,6 +17,7 @@ from broker.config.controllers import inter_broker_listener
 from broker.config.listeners import Listener
 from broker.node_state import Base
 from broker.peers.client import PeerClient, PeerNetwork, PeerSettings
+from broker.peers.clients import PeerClients
 from broker.peers.versions import ask_versions
 from broker.replicas.cluster_access import ALONE, ClusterAccess, ReplicationSettings
 from controller.brokers import Registration
@@ -73,7 +76,7 @@ async def _follow(base: Base, dirs: LogDirs, around: Surroundings, undo: AsyncEx
         [uuids.from_text(each.directory_id) for each in dirs.dirs if each.directory_id],
         lambda: [uuids.from_text(each.directory_id) for each in dirs.dirs if each.failed and each.directory_id],
     )
-    network = PeerNetwork(seams.clock.machine, seams.random, seams.connect)
+    network = PeerNetwork(seams.clock.machine, seams.random, base.state.cuts.connect)
     metadata = FollowedMetadata(
         base.log_services, dirs.dirs[0].path, who, base.current.config, MetadataCache(), around, network
     )
@@ -89,23 +92,32 @@ def cluster_access(base: Base, metadata: NodeMetadata, *, serves_others: bool) -
     """
     if not serves_others and not base.current.config.is_in_cluster:
         return ALONE
-    current, cache, seams = base.current, metadata.cache, base.seams
-    network = PeerNetwork(seams.clock.machine, seams.random, seams.connect)
-    listener = inter_broker_listener(current.config)
-
-    def connect(node_id: int) -> PeerClient | None:
-        endpoint = endpoint_of(cache.image, node_id, listener)
-        if endpoint is None:
-            return None
-        settings = PeerSettings(f"broker-{base.node_id}-fetcher", current.config.integer("replica.socket.timeout.ms"))
-        return PeerClient(endpoint.host, endpoint.port, settings, network, ask_versions)
-
+    current = base.current
     return ClusterAccess(
         lambda: metadata.broker_epoch,
         metadata.alter_partition,
-        connect,
+        partial(_new_client, base, metadata.cache),
         lambda: ReplicationSettings.of(current.config),
     )
+
+
+def _new_client(base: Base, cache: MetadataCache, node_id: int) -> PeerClient | None:
+    """A new client of another broker, for a fetcher."""
+    config, seams = base.current.config, base.seams
+    endpoint = endpoint_of(cache.image, node_id, inter_broker_listener(config))
+    if endpoint is None:
+        return None
+    network = PeerNetwork(seams.clock.machine, seams.random, base.state.cuts.connect)
+    settings = PeerSettings(f"broker-{base.node_id}-fetcher", config.integer("replica.socket.timeout.ms"))
+    return PeerClient(endpoint.host, endpoint.port, settings, network, ask_versions)
+
+
+def clients_for_transactions(base: Base, cache: MetadataCache) -> BrokerClients:
+    """How this node's transaction coordinators and leaders reach those of other brokers."""
+    seams = base.seams
+    network = PeerNetwork(seams.clock.machine, seams.random, base.state.cuts.connect)
+    clients = PeerClients(PeerSettings(f"broker-{base.node_id}-transactions"), network, ask_versions)
+    return BrokerClients(cache, inter_broker_listener(base.current.config), clients)
 
 
 def endpoint(listener: Listener) -> Endpoint:

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from broker import process
 from broker.cluster.auto_create import AutoTopicCreation
+from broker.cluster.broker_clients import BrokerClients
 from broker.cluster.controller_service import ControllerService
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.node_metadata import NodeMetadata
@@ -27,7 +28,14 @@ from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.hosted import Host
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
-from broker.metadata_opening import NO_CLUSTER_ID, cluster_access, endpoint, joining, open_metadata
+from broker.metadata_opening import (
+    NO_CLUSTER_ID,
+    clients_for_transactions,
+    cluster_access,
+    endpoint,
+    joining,
+    open_metadata,
+)
 from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.network.dispatch import Dispatcher
 from broker.network.request import NewRequest
@@ -234,7 +242,8 @@ async def _open_parts(base: Base, dirs: LogDirs, undo: AsyncExitStack, *, serves
     limits = _open_limits(base, metadata.cache)
     replicas = await _open_replicas(base, dirs, metadata, undo, serves_others=serves_others)
     service = _controller_service(base, dirs, metadata) if serves_others else None
-    services = _services(base, dirs, metadata, replicas, limits, service)
+    brokers = clients_for_transactions(base, metadata.cache)
+    services = _services(base, dirs, metadata, replicas, limits, service, brokers)
     new_request = partial(
         RequestContext,
         services.cluster,
@@ -334,11 +343,12 @@ def _services(
     replicas: ReplicaManager,
     limits: _Limits,
     service: ControllerService | None,
+    brokers: BrokerClients,
 ) -> Services:
     current, cache, seams = base.current, metadata.cache, base.seams
     base.credentials.use(cache)
     auto_topics = AutoTopicCreation(current, cache, metadata.port)
-    host = Host(current, cache, auto_topics, seams.random, seams.clock, base.wheel, replicas)
+    host = Host(base.node_id, current, cache, auto_topics, seams.random, seams.clock, base.wheel, replicas, brokers)
     groups = GroupCoordinator(host)
     producer_ids = ProducerIds(metadata.allocate_producer_ids)
     transactions = TransactionCoordinator(host, groups.runtime, producer_ids)

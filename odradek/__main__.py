@@ -7,6 +7,7 @@ import sys
 
 USAGE = """\
 usage: odradek serve [--profile dev|test|kafka] [--config FILE] [--set KEY=VALUE]...   run a broker
+       odradek serve --brokers 3 ...                        run a cluster of brokers, a process each
        odradek serve --help                                 every option of the broker
        odradek log dump|verify|repair ...                   inspect or repair the files of a log
        odradek format --cluster-id ID ...                   format the folders of log.dirs, as kafka-storage does

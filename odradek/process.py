@@ -324,7 +324,10 @@ class Broker(Controls):
         if not line:
             why = f"was not ready within {self._start_timeout} s" if line is None else "ended before it was ready"
             raise BrokerStartError(f"the broker {why}\n{self._advice()}{self._log_end()}")
-        ready = json.loads(line)
+        self._served(json.loads(line))
+
+    def _served(self, ready: Mapping[str, Any]) -> None:
+        """It serves; `ready` is what it says of itself then."""
         self._listeners = ready["listeners"]
         self._http_port = ready["http"]
         self._control = self._control_client(ready["control"])
