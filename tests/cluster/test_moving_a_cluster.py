@@ -99,7 +99,7 @@ class Moving:
         said = tool(command, "--bootstrap-server", self.bootstrap, *file, "--execute", "--throttle", "100000000")
         assert "Successfully started" in said
         until(lambda: old not in self._holders(), f"broker {old} has no replicas", SECONDS)
-        until_in_sync(self.admin, TOPIC, self.replicas)
+        until_in_sync(self.admin, self.replicas, only=TOPIC)
         said = tool(command, "--bootstrap-server", self.bootstrap, *file, "--verify")
         assert said.count("is completed") == len(wanted), said
         self.brokers.pop(old).end()
@@ -171,7 +171,7 @@ def test_a_cluster_moves_to_odradek_and_back(tmp_path: Path, request: pytest.Fix
                 moving.work(old)
         assert load.failed == []
         assert moving.read == moving.written
-        until_in_sync(moving.admin, TOPIC, count)
+        until_in_sync(moving.admin, count, only=TOPIC)
         last = list(moving.brokers.values())
         for broker in last:
             broker.end()

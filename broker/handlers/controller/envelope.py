@@ -39,6 +39,8 @@ class ForwardedClient:
     client_port: int = 0
     client_software: tuple[str, str] = ("unknown", "unknown")
     client_id: str | None = None
+    permissions: Any = None
+    is_forwarded: bool = True
     repeated: Any = None
     last_active_ms: float = 0.0
     throttled_ms: list[int] = field(default_factory=list)
