@@ -219,8 +219,9 @@ class Cluster(Controls):
                 self._control.until_known()
                 return self._brokers[state["leader"]]
             if time.monotonic() > deadline:
+                why = "" if self.controller.running else "; the controller, broker 0, is not running: none is elected"
                 other = "" if former is None else f" other than broker {former}"
-                raise WaitTimeoutError(f"no leader{other} within {timeout:g} s: {described(state)}")
+                raise WaitTimeoutError(f"no leader{other} within {timeout:g} s: {described(state)}{why}")
             time.sleep(LOOK_S)
 
     def wait_in_sync(self, topic: str | None = None, timeout: float = 30.0) -> None:

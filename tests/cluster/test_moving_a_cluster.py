@@ -1,7 +1,7 @@
 """A cluster of Apache Kafka's brokers moves to brokers of ours, and back, broker by broker, while clients work.
 
 As docs/cluster.md says: new brokers beside the old ones, a reassignment for each broker, and the old one is stopped and
-unregistered. The long form (--torture) has three brokers of each kind, and more records.
+unregistered. It takes many JVMs, and so runs with --torture alone.
 """
 
 from __future__ import annotations
@@ -145,8 +145,10 @@ class Moving:
 
 
 @pytest.mark.timeout(1500)
-def test_a_cluster_moves_to_odradek_and_back(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    count = 3 if request.config.getoption("--torture") else 1
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_cluster_moves_to_odradek_and_back(tmp_path: Path, request: pytest.FixtureRequest, count: int) -> None:
+    if not request.config.getoption("--torture"):
+        pytest.skip("needs --torture")
     settings = [f"{name}={value}" for name, value in FEW_PARTITIONS.items()]
     with KafkaControllers(tmp_path, settings=settings) as controllers, ExitStack() as stack:
         theirs, ours = range(1, count + 1), range(FIRST_OF_OURS, FIRST_OF_OURS + count)
