@@ -328,7 +328,7 @@ def _services(
         base.metrics,
         limits.throttling,
         FetchSessionCache(slots, seams.clock.machine.monotonic_ms, seams.random),
-        ClientTelemetry(cache, base.metrics, seams.clock.machine, config.integer("telemetry.max.bytes")),
+        ClientTelemetry(cache, base.metrics, seams.clock.machine, seams.workers, config.integer("telemetry.max.bytes")),
         base.security,
     )
     return Services(
