@@ -13,7 +13,7 @@ import subprocess
 import time
 import uuid
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -154,8 +154,9 @@ class Broker(Controls):
         child = self._child
         return child is not None and child.poll() is None
 
-    def _has_ended(self) -> bool:
-        return not self.running
+    def _end_of_process(self) -> Callable[[], bool]:
+        child = self._child
+        return lambda: child is None or child.poll() is not None
 
     @property
     def died(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError
+from broker.config.controllers import broken_listener_rules
 from broker.config.cross_checks import broken_rules
 from broker.config.defs import BROKER_CONFIGS
 from broker.config.defs.not_needed import NOT_NEEDED
@@ -76,7 +77,8 @@ def _checked_listeners(config: BrokerConfig) -> Listeners:
     try:
         listeners = parse_listeners(config)
         problems += _http_on_a_listeners_port(config, listeners)
-        problems += security_problems(config, listeners.bound)
+        problems += broken_listener_rules(config, listeners)
+        problems += security_problems(config, (*listeners.bound, *listeners.controllers))
     except ConfigurationError as error:
         problems += error.problems
     if problems:
@@ -129,7 +131,7 @@ def _warnings(config: BrokerConfig, listeners: Listeners, environment: Environme
     if environment.service_links:
         shown = ", ".join(environment.service_links)
         yield f"ignored, since Kubernetes sets them for services (enableServiceLinks: false leaves them out): {shown}"
-    names = {listener.name.lower() for listener in listeners.bound}
+    names = {listener.name.lower() for listener in (*listeners.bound, *listeners.controllers, *listeners.left_out)}
     for name in config.static:
         origin = config.origins.get(name)
         if origin is None or name in BROKER_CONFIGS:

@@ -16,6 +16,7 @@ from broker.node import Node
 from broker.node_start import restart_parts
 from storage.files import FileSystem
 from storage.folders.folder_removal import remove_folder
+from storage.log.unified_log import UnifiedLog
 from storage.state.capture import FolderCapture, capture, discard, files_below, finish
 from storage.state.exchange import Exchange
 from storage.state.manifest import FILE_NAME, Manifest, SnapshotError, describe, read, usable
@@ -28,14 +29,13 @@ PATH = Parameter("path", Kind.STRING, "the folder of the snapshot, an absolute p
 async def _take(node: Node, values: Values) -> dict[str, Any]:
     """Take a snapshot of this moment. What follows while its files are copied is not in it."""
     workers, fs = node.base.seams.workers, node.base.seams.fs
+    log = _own_log(node)
     path = await workers.call(partial(_new_folder, fs, values.get("path")))
     async with node.changing:
         clock = node.local.clock
         began_ms = clock.monotonic_ms()
         try:
-            captures = capture(
-                node.replicas.logs, node.metadata.log.log, node.metadata.broker_epoch, node.base.new_id()
-            )
+            captures = capture(node.replicas.logs, log, node.metadata.broker_epoch, node.base.new_id())
             took_ms = clock.monotonic_ms() - began_ms
             about = partial(Manifest, node.node_id, node.cluster.id, clock.wall_ms())
             manifest = await workers.call(partial(_write, fs, captures, path, about))
@@ -44,6 +44,14 @@ async def _take(node: Node, values: Values) -> dict[str, Any]:
             raise
     logger.info("snapshot taken", path=path, bytes=manifest.size, held_up_ms=round(took_ms, 1))
     return _described(path, manifest)
+
+
+def _own_log(node: Node) -> UnifiedLog:
+    """The metadata log of a node that is alone in its cluster. Raises ControlError for another."""
+    log = node.metadata.log
+    if log is None or len(node.cluster.cache.image.cluster.brokers) > 1:
+        raise ControlError("the node is not alone in its cluster: its folders have a part of the data only", status=409)
+    return log.log
 
 
 def _new_folder(fs: FileSystem, path: str | None) -> str:
@@ -97,6 +105,7 @@ async def _restore(node: Node, values: Values) -> dict[str, Any]:
     """Go back to a snapshot. Connections stay; requests that come meanwhile wait, those that waited get an error."""
     workers, fs, path = node.base.seams.workers, node.base.seams.fs, values["path"]
     roots = list(node.local.config.log_dirs)
+    _own_log(node)
     exchange = Exchange(fs, roots)
     async with node.changing:
         began_ms = node.local.clock.monotonic_ms()
