@@ -73,7 +73,7 @@ def load(
 
 def _checked_listeners(config: BrokerConfig) -> Listeners:
     """Raises ConfigurationError with every wrong combination of values and every fault of the listeners at once."""
-    problems = [rule.line for rule in broken_rules(config)]
+    problems = [rule.line for rule in broken_rules(config)] + _typing_errors(config)
     try:
         listeners = parse_listeners(config)
         problems += _http_on_a_listeners_port(config, listeners)
@@ -84,6 +84,27 @@ def _checked_listeners(config: BrokerConfig) -> Listeners:
     if problems:
         raise ConfigurationError(problems)
     return listeners
+
+
+def _typing_errors(config: BrokerConfig) -> list[str]:
+    """Names that nobody knows, in a test's settings: a test with a typing error would test something else.
+
+    Elsewhere they have no effect and a warning, as in Kafka.
+    """
+    if config.string(PROFILE_SETTING) != "test":
+        return []
+    return [
+        f"{name}: expected a name of Kafka's server.properties, or one of Odradek's own{_nearest(name)}"
+        for name in config.static
+        if config.origins.get(name) == "--set" and _is_unknown(name)
+    ]
+
+
+def _is_unknown(name: str) -> bool:
+    """Whether it has no meaning, neither here nor in Kafka."""
+    if name in BROKER_CONFIGS or is_not_needed(name):
+        return False
+    return listener_of(name) is None or not has_effect(name)
 
 
 def _http_on_a_listeners_port(config: BrokerConfig, listeners: Listeners) -> list[str]:
