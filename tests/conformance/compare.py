@@ -13,7 +13,7 @@ import click
 
 from tests.conformance import transcripts
 from tests.conformance.contract import in_contract_order
-from tests.conformance.deviations import excused, without_newer_settings
+from tests.conformance.deviations import excused
 from tests.conformance.record import chosen, play
 
 
@@ -26,10 +26,7 @@ def unexpected(api: str, name: str, expected: dict[str, Any], got: dict[str, Any
         elif step not in expected:
             found[step] = [f"unexpected {str(got[step])[:300]}"]
         else:
-            wanted, found_here = (
-                in_contract_order(api, expected[step]),
-                in_contract_order(api, without_newer_settings(got[step])),
-            )
+            wanted, found_here = in_contract_order(api, expected[step]), in_contract_order(api, got[step])
             lines = transcripts.differences(wanted, found_here)
             if lines and not excused(api, name, step, wanted, found_here):
                 found[step] = lines

@@ -39,19 +39,6 @@ def _without_features(answer: Any) -> Any:
     return {k: v for k, v in answer.items() if not k.endswith("_features")} if isinstance(answer, dict) else answer
 
 
-NEWER_SETTINGS = ("max.decompressed.message.bytes",)
-
-
-def without_newer_settings(value: Any) -> Any:
-    """An answer without the configurations of Kafka 4.4 that the recorded 4.1 does not have."""
-    if isinstance(value, dict):
-        return {k: without_newer_settings(v) for k, v in value.items()}
-    if not isinstance(value, list):
-        return value
-    names = [item.get("name") if isinstance(item, dict) else item for item in value]
-    return [without_newer_settings(item) for item, name in zip(value, names, strict=True) if name not in NEWER_SETTINGS]
-
-
 DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "produce",

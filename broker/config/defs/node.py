@@ -71,6 +71,7 @@ TOPIC_DEFAULT_DEFS: tuple[ConfigDef, ...] = (
         at_least(1, LARGEST_RECORD),
         "bytes",
         CLUSTER,
+        internal=True,  # Kafka 4.4's
     ),
     ConfigDef(
         "compression.type",

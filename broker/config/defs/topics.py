@@ -149,6 +149,7 @@ TOPIC_DEFS: tuple[ConfigDef, ...] = (
         at_least(1, LARGEST_RECORD),
         "bytes",
         synonyms=_same("max.decompressed.message.bytes"),
+        internal=True,  # Kafka 4.4's: descriptions are those of 4.1 until somebody sets it
     ),
     ConfigDef(
         "index.interval.bytes",
