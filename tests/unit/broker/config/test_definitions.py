@@ -20,7 +20,7 @@ from broker.config.kafka_names import alterable, mode_of
 ROOT = Path(__file__).parents[4]
 KAFKA: dict[str, Any] = json.loads((ROOT / "tests/conformance/data/kafka_configs.json").read_text())
 OF_4_4 = ["max.decompressed.message.bytes", "INT", "2147483639", "[1,...,2147483639]", None, True, False]
-"""Not in the recorded 4.1; described only where it is set, as what is internal, so that descriptions are those of 4.1."""
+"""Not in the recorded 4.1; described only where it is set, as what is internal: descriptions are those of 4.1."""
 BROKER_ROWS = {row[0]: row for row in (*KAFKA["broker_definitions"], OF_4_4)}
 
 
