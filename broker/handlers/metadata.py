@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from immutables import Map
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.metadata.v13.response import (
@@ -22,6 +21,7 @@ from broker.cluster.endpoints import alive, alive_ids, controller_id
 from broker.request_context import RequestContext
 from broker.security import authorized_operations
 from metadata import topic_names
+from metadata.maps import Map
 from metadata.topics import PartitionRegistration, TopicImage, in_order
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnknownServerError

@@ -25,7 +25,7 @@ from tests.client import kafka_node
 from tests.conformance.authentication.conversations_mechanisms import unsigned
 from tests.conformance.authentication.settings import BOB, DAN, SCRAM_PASSWORD, SECRETS
 
-PATIENCE_S, SHORT_PATIENCE_S = 60.0, 5.0
+PATIENCE_S, SHORT_PATIENCE_S = 60.0, 3.0
 """How long a client may take to come in; and how long one may try that will be refused, as some try for ever."""
 SENT = "sent"
 

@@ -37,6 +37,7 @@ from tests.conformance.authentication.settings import (
     Certificates,
     add_scram_users,
 )
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("own_cluster")
 
@@ -83,13 +84,6 @@ def client(request: pytest.FixtureRequest) -> str:
     return name
 
 
-def await_line(broker: Broker, words: str) -> None:
-    deadline = time.monotonic() + 60
-    while words not in broker.log():
-        assert time.monotonic() < deadline, broker.log()[-2000:]
-        time.sleep(0.1)
-
-
 @pytest.mark.parametrize("mechanism", LOGINS)
 def test_who_knows_the_password_comes_in(secured: Secured, client: str, mechanism: str, topic: str) -> None:
     login = secured.with_ca(LOGINS[mechanism])
@@ -123,7 +117,7 @@ def test_a_bad_certificate_is_none(secured: Secured, client: str, name: str, top
     certificate = secured.client_certificate(name)
     login = Login("SSL", ca=secured.ca, certificate=certificate, patience_s=SHORT_PATIENCE_S)
     assert CLIENTS[client](secured.address("MUTUAL"), topic, login) != SENT
-    await_line(secured.broker, "TLS handshake failed")
+    wait_until(lambda: "TLS handshake failed" in secured.broker.log(), "the broker says nothing of it")
 
 
 def test_a_broker_whose_authority_is_unknown_is_not_talked_to(secured: Secured, client: str, topic: str) -> None:
