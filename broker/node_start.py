@@ -48,6 +48,7 @@ from storage.state.exchange import Exchange
 from storage.state.manifest import SnapshotError, usable
 
 if TYPE_CHECKING:
+    from broker.authorization.guard import Guard
     from broker.monitoring.http import HttpServer
 
 
@@ -65,11 +66,11 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         opened = await _open_parts(base, dirs, undo, serves_others=bool(listeners.controllers))
         machine = seams.clock.machine
         names = frozenset(listener.name for listener in listeners.controllers)
-        dispatcher = Dispatcher(opened.new_request, base.metrics, machine, opened.limits.throttling, names)
-        await base.security.open(
-            (*listeners.bound, *listeners.controllers),
-            [*(one.host for one in listeners.advertised), socket.gethostname()],
+        dispatcher = Dispatcher(
+            opened.new_request, base.metrics, machine, opened.limits.throttling, names, _guard(base)
         )
+        hosts = [*(listener.host for listener in listeners.advertised), socket.gethostname()]
+        await base.security.open((*listeners.bound, *listeners.controllers), hosts)
         server = Server(
             base.current,
             machine,
@@ -140,6 +141,14 @@ async def _serve_metadata(node: Node) -> None:
     topics = parse_start_topics(node.base.current.config.string("odradek.create.topics"))
     await node.cluster.auto_topics.create_at_start(topics)
     node.register_metrics()
+
+
+def _guard(base: Base) -> Guard | None:
+    if base.authorizer is None:
+        return None
+    from broker.authorization.guard import Guard
+
+    return Guard(base.authorizer)
 
 
 def _lock_folders(base: Base, undo: AsyncExitStack, held: LogDirs | None = None) -> LogDirs:
