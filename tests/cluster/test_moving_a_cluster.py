@@ -171,7 +171,7 @@ def test_a_cluster_moves_to_odradek_and_back(tmp_path: Path, request: pytest.Fix
                 moving.work(old)
         assert load.failed == []
         assert moving.read == moving.written
-        until_in_sync(moving.admin, TOPIC, count)
+        until_in_sync(moving.admin, count, only=TOPIC)
         last = list(moving.brokers.values())
         for broker in last:
             broker.end()
