@@ -99,7 +99,7 @@ class Moving:
         said = tool(command, "--bootstrap-server", self.bootstrap, *file, "--execute", "--throttle", "100000000")
         assert "Successfully started" in said
         until(lambda: old not in self._holders(), f"broker {old} has no replicas", SECONDS)
-        until_in_sync(self.admin, TOPIC, self.replicas)
+        until_in_sync(self.admin, self.replicas, only=TOPIC)
         said = tool(command, "--bootstrap-server", self.bootstrap, *file, "--verify")
         assert said.count("is completed") == len(wanted), said
         self.brokers.pop(old).end()
