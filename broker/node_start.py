@@ -21,6 +21,7 @@ from broker.cluster.producer_ids import ProducerIds
 from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listeners
+from broker.config.start_acls import parse_start_acls
 from broker.config.start_topics import parse_start_topics
 from broker.config.topic_config import log_config
 from broker.coordinators.group_coordinator import GroupCoordinator
@@ -48,6 +49,7 @@ from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
 from broker.request_context import RequestContext
 from broker.services import Cluster, Coordinators, Local, Services
+from controller.acls import decide_create
 from metadata.image import MetadataImage
 from storage.folders import meta_properties
 from storage.folders.log_dirs import LogDirError, LogDirs
@@ -147,6 +149,10 @@ async def _serve_metadata(node: Node) -> None:
     await node.metadata.enter()
     topics = parse_start_topics(node.base.current.config.string("odradek.create.topics"))
     await node.cluster.auto_topics.create_at_start(topics)
+    acls = parse_start_acls(node.base.current.config.string("odradek.create.acls"))
+    if acls:
+        new_id = node.controller.around.new_id
+        await node.controller.submit(lambda image: decide_create(image, acls, new_id))
     node.register_metrics()
 
 

@@ -31,7 +31,9 @@ def cleaned(request: pytest.FixtureRequest, controls: Controls) -> Iterator[Cont
     mark = controls.mark()
     yield controls
     if not _is_whole(controls):
-        return  # the test failed for it, or ended it; the next one gets a new one
+        if isinstance(controls, Broker):
+            pool_of(request.config).note_unclean(controls)
+        return  # the test failed for it, or ended it, or is about to; the next one gets a new one
     try:
         controls.reset(mark)
     except BaseException:
@@ -42,7 +44,7 @@ def cleaned(request: pytest.FixtureRequest, controls: Controls) -> Iterator[Cont
 def _is_whole(controls: Controls) -> bool:
     if isinstance(controls, Cluster):
         return all(broker.running for broker in controls.brokers) and not controls.isolated
-    return not isinstance(controls, Broker) or controls.running
+    return not isinstance(controls, Broker) or (controls.running and not controls.may_end)
 
 
 def made_by(node: pytest.Item) -> list[Topic]:
