@@ -97,12 +97,15 @@ def parse_listeners(config: BrokerConfig) -> Listeners:
         _require_distinct_names("advertised.listeners", text, named)
         advertised = tuple(listener for listener in named if listener.name not in controllers)
         advertised_controllers = tuple(listener for listener in named if listener.name in controllers)
-    _require_bound(bound, config)
-    _require_advertisable(bound, advertised)
+    if config.is_broker:
+        _require_bound(bound, config)
+        _require_advertisable(bound, advertised)
     of_controllers = tuple(listener for listener in every if listener.name in controllers)
     serves = "controller" in config.list_("process.roles")
     served = tuple(listener for listener in of_controllers if serves and listener.protocol in SERVED_TO_NODES)
     left_out = tuple(listener for listener in of_controllers if listener not in served)
+    if not config.is_broker:
+        _require_of_controllers(served, (*bound, *left_out, *advertised))
     return Listeners(bound, advertised, left_out, served, advertised_controllers)
 
 
@@ -183,6 +186,19 @@ def _require_bound(bound: tuple[Listener, ...], config: BrokerConfig) -> None:
     text = config.string("listeners")
     if not bound:
         raise ConfigurationError([f"listeners = {text!r}: expected one that is not in controller.listener.names"])
+
+
+def _require_of_controllers(served: tuple[Listener, ...], others: tuple[Listener, ...]) -> None:
+    """A controller alone has listeners for nodes, and no others."""
+    problems = [
+        f"listeners: expected only those of controller.listener.names, with protocol {' or '.join(SERVED_TO_NODES)}, "
+        f"since process.roles is controller alone; {other} is another"
+        for other in others
+    ]
+    if not served:
+        problems.append("listeners: expected one of controller.listener.names, since process.roles is controller alone")
+    if problems:
+        raise ConfigurationError(dict.fromkeys(problems))
 
 
 def _require_advertisable(bound: tuple[Listener, ...], advertised: tuple[Listener, ...]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-CONTROLLER = 0
-"""The broker that is the controller too."""
+CONTROLLER = 3000
+"""The node id of the controller, above that of any broker."""
 
 _LISTENER = "CONTROLLER"
 _REPLICAS = 3
@@ -43,26 +43,33 @@ def require_free(settings: Mapping[str, object]) -> None:
             raise ValueError(f"settings: {name} is set by the cluster itself, for each of its brokers")
 
 
-def settings_of(
-    index: int, count: int, cluster_id: str, controller_port: int, profile: str, rack: str | None
-) -> dict[str, Any]:
-    """What broker `index` of `count` has besides its profile."""
-    settings: dict[str, Any] = {
+def shared_settings(count: int, cluster_id: str, profile: str) -> dict[str, Any]:
+    """What the controller and all of `count` brokers have besides their profile."""
+    return {
         **(_QUICK_FAILOVER if profile == "test" else {}),
         **_replication(count),
-        "node.id": index,
         "odradek.cluster.id": cluster_id,
         "controller.listener.names": _LISTENER,
     }
-    if rack is not None:
-        settings["broker.rack"] = rack
-    if index == CONTROLLER:
-        settings["process.roles"] = "broker,controller"
-        settings["listeners"] = f"PLAINTEXT://127.0.0.1:0,{_LISTENER}://127.0.0.1:{controller_port}"
-    else:
-        settings["process.roles"] = "broker"
-        settings["controller.quorum.bootstrap.servers"] = f"127.0.0.1:{controller_port}"
-    return settings
+
+
+def broker_settings(index: int, controller_port: int, rack: str | None) -> dict[str, Any]:
+    """What broker `index` has besides those."""
+    return {
+        "node.id": index,
+        "process.roles": "broker",
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
+        **({} if rack is None else {"broker.rack": rack}),
+    }
+
+
+def controller_settings(port: int) -> dict[str, Any]:
+    """What the controller has besides those."""
+    return {
+        "node.id": CONTROLLER,
+        "process.roles": "controller",
+        "listeners": f"{_LISTENER}://127.0.0.1:{port}",
+    }
 
 
 def _replication(count: int) -> dict[str, Any]:
