@@ -6,6 +6,7 @@ import operator
 import os
 import signal
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Self, SupportsIndex
 
 from odradek.cluster.network import Network
@@ -78,6 +79,11 @@ class ClusterController(ClusterBroker):
 
     Its address is for brokers alone.
     """
+
+    @property
+    def tls_folder(self) -> Path:
+        """Where the certificates of the cluster are made, if there are any."""
+        return self._workplace / "tls"
 
     def __init__(self, network: Network, settings: Mapping[str, object], **options: Any) -> None:
         super().__init__(CONTROLLER, network, settings, **options)

@@ -21,8 +21,9 @@ from odradek.cluster.partition_state import Asked, behind, described
 from odradek.cluster.settings import CONTROLLER, broker_settings, controller_settings, require_free, shared_settings
 from odradek.cluster.starting import ReservedPort, start_together
 from odradek.control import ControlError, WaitTimeoutError
-from odradek.controls import Controls
 from odradek.record import Record
+from odradek.secured_controls import SecuredControls
+from odradek.security import Security, Users
 from odradek.start_settings import require_profile
 from odradek.topic import DEFAULT_TIMEOUT, Topic
 
@@ -31,7 +32,7 @@ CONTROLLER_FOLDER = "controller"
 LOOK_S = 0.02
 
 
-class Cluster(Controls):
+class Cluster(SecuredControls):
     """Brokers on loopback, by default three, which replicate as Kafka's do. A context manager, plain and async.
 
     The number of a broker in `brokers` is its node id. `controller` is a process of its own, the only controller: while
@@ -54,11 +55,14 @@ class Cluster(Controls):
         python: str | os.PathLike[str] | None = None,
         start_timeout: float = 60.0,
         stop_timeout: float = 30.0,
+        security: str | None = None,
+        users: Users | None = None,
     ) -> None:
         """Times are seconds. Nothing is started yet.
 
         `settings` are for all brokers, `racks` one for each. In `data_dir` each broker has a folder of its own; without
-        it the data goes with the cluster. `profile` and `python` are as for a `Broker`. Raises ValueError.
+        it the data goes with the cluster. `profile`, `python`, `security` and `users` are as for a `Broker`: all brokers
+        have the same authority and the same users. Raises ValueError.
         """
         count = _count(brokers)
         require_profile(profile)
@@ -83,12 +87,15 @@ class Cluster(Controls):
             data_dir=folder_of(data_dir, CONTROLLER_FOLDER),
             **options,
         )
+        self._security = Security.chosen(security, users, given, self._controller.tls_folder)
+        protocol = "PLAINTEXT" if self._security is None else self._security.protocol
         self._brokers = [
             ClusterBroker(
                 index,
                 self._network,
-                shared | broker_settings(index, port, racks[index] if racks else None) | given,
+                shared | broker_settings(index, port, racks[index] if racks else None, protocol) | given,
                 data_dir=folder_of(data_dir, f"broker-{index}"),
+                security=self._security,
                 **options,
             )
             for index in range(count)

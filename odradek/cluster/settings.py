@@ -9,6 +9,7 @@ CONTROLLER = 3000
 """The node id of the controller, above that of any broker."""
 
 _LISTENER = "CONTROLLER"
+_BETWEEN_BROKERS = "INTERNAL"
 _REPLICAS = 3
 """A partition has so many replicas, where there are as many brokers."""
 
@@ -26,6 +27,7 @@ OWN = (
     "controller.quorum.bootstrap.servers",
     "controller.quorum.voters",
     "inter.broker.listener.name",
+    "listener.security.protocol.map",
     "listeners",
     "log.dir",
     "log.dirs",
@@ -53,13 +55,23 @@ def shared_settings(count: int, cluster_id: str, profile: str) -> dict[str, Any]
     }
 
 
-def broker_settings(index: int, controller_port: int, rack: str | None) -> dict[str, Any]:
-    """What broker `index` has besides those."""
+def broker_settings(index: int, controller_port: int, rack: str | None, protocol: str) -> dict[str, Any]:
+    """What broker `index` has besides those; clients speak `protocol` with it."""
     return {
+        **({} if protocol == "PLAINTEXT" else _listeners(protocol)),
         "node.id": index,
         "process.roles": "broker",
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
         **({} if rack is None else {"broker.rack": rack}),
+    }
+
+
+def _listeners(protocol: str) -> dict[str, str]:
+    """One listener for clients, and one for other brokers, which speak PLAINTEXT among themselves."""
+    return {
+        "listeners": f"{protocol}://127.0.0.1:0,{_BETWEEN_BROKERS}://127.0.0.1:0",
+        "listener.security.protocol.map": (f"{protocol}:{protocol},{_BETWEEN_BROKERS}:PLAINTEXT,{_LISTENER}:PLAINTEXT"),
+        "inter.broker.listener.name": _BETWEEN_BROKERS,
     }
 
 
