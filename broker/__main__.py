@@ -132,6 +132,15 @@ def format_tool(arguments: tuple[str, ...]) -> None:
     tool.main(arguments, prog_name="odradek format")
 
 
+@main.command("user", context_settings={"ignore_unknown_options": True}, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def user_tool(arguments: tuple[str, ...]) -> None:
+    """The users of SCRAM: add, list, delete."""
+    from broker.user_tool.commands import main as tool
+
+    tool.main(arguments, prog_name="odradek user")
+
+
 @main.command("metadata", context_settings={"ignore_unknown_options": True}, add_help_option=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def metadata_tool(arguments: tuple[str, ...]) -> None:

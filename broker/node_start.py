@@ -79,7 +79,8 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         dispatcher = Dispatcher(
             opened.new_request, base.metrics, machine, opened.limits.throttling, names, _guard(base)
         )
-        await base.security.open(listeners.bound, [*(one.host for one in listeners.advertised), socket.gethostname()])
+        hosts = [*(listener.host for listener in listeners.advertised), socket.gethostname()]
+        await base.security.open((*listeners.bound, *listeners.controllers), hosts)
         server = Server(
             base.current,
             machine,
@@ -363,7 +364,7 @@ def _services(
         base.metrics,
         limits.throttling,
         FetchSessionCache(slots, seams.clock.machine.monotonic_ms, seams.random),
-        ClientTelemetry(cache, base.metrics, seams.clock.machine, config.integer("telemetry.max.bytes")),
+        ClientTelemetry(cache, base.metrics, seams.clock.machine, seams.workers, config.integer("telemetry.max.bytes")),
         base.security,
     )
     return Services(

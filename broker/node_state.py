@@ -121,16 +121,24 @@ def new_base(config: BrokerConfig, seams: Seams) -> Base:
     current = CurrentConfig(config)
     credentials = Credentials(current, seams.random, clock.wall_ms)
     sources = Sources(clock, seams.random, seams.workers.lane("security"), credentials.find)
+    security, metrics = NodeSecurity(current, sources, request_wheel), Metrics()
+    metrics.counter(
+        "odradek_authentications_total",
+        "Clients that authenticated by SASL, and those that were refused.",
+        ("listener", "mechanism", "outcome"),
+        security.counts,
+        permanent=True,
+    )
     return Base(
         config.node_id,
         seams,
         current,
-        Metrics(),
+        metrics,
         wheel,
         request_wheel,
         LogServices(seams.fs, clock, seams.workers, seams.random, shortages),
         credentials,
-        NodeSecurity(current, sources, request_wheel),
+        security,
         NodeState(seams.connect),
         _authorizer(config),
     )
