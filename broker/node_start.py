@@ -79,8 +79,7 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         dispatcher = Dispatcher(
             opened.new_request, base.metrics, machine, opened.limits.throttling, names, _guard(base)
         )
-        hosts = [*(listener.host for listener in listeners.advertised), socket.gethostname()]
-        await base.security.open((*listeners.bound, *listeners.controllers), hosts)
+        await base.security.open((*listeners.bound, *listeners.controllers), [*listeners.hosts, socket.gethostname()])
         server = Server(
             base.current,
             machine,

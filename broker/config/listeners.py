@@ -10,6 +10,7 @@ from broker.config.broker_config import BrokerConfig, ConfigurationError, named_
 from broker.config.definition import parse_integer
 
 _ENDPOINT = r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)"
+_CONTROLLERS = "controller.listener.names"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -53,6 +54,11 @@ class Listeners:
     left_out: tuple[Listener, ...]
     controllers: tuple[Listener, ...] = ()
     advertised_controllers: tuple[Listener, ...] = ()
+
+    @property
+    def hosts(self) -> list[str]:
+        """Where others reach this node."""
+        return [one.host for one in (*self.advertised, *self.controllers, *self.advertised_controllers)]
 
     def with_ports(self, ports: Mapping[str, int]) -> str:
         """The value of `listeners` for the `ports`, by name, that were really opened."""
@@ -103,7 +109,7 @@ def parse_listeners(config: BrokerConfig) -> Listeners:
     served = tuple(listener for listener in of_controllers if serves)
     left_out = tuple(listener for listener in of_controllers if listener not in served)
     if not config.is_broker:
-        _require_of_controllers(served, (*bound, *left_out, *advertised))
+        _require_of_controllers(served, (*bound, *advertised))
     return Listeners(bound, advertised, left_out, served, advertised_controllers)
 
 
@@ -189,12 +195,11 @@ def _require_bound(bound: tuple[Listener, ...], config: BrokerConfig) -> None:
 def _require_of_controllers(served: tuple[Listener, ...], others: tuple[Listener, ...]) -> None:
     """A controller alone has listeners for nodes, and no others."""
     problems = [
-        f"listeners: expected only those of controller.listener.names, with protocol {' or '.join(SERVED_TO_NODES)}, "
-        f"since process.roles is controller alone; {other} is another"
+        f"listeners: expected only those of {_CONTROLLERS}, since process.roles is controller alone; {other} is another"
         for other in others
     ]
     if not served:
-        problems.append("listeners: expected one of controller.listener.names, since process.roles is controller alone")
+        problems.append(f"listeners: expected one of {_CONTROLLERS}, since process.roles is controller alone")
     if problems:
         raise ConfigurationError(dict.fromkeys(problems))
 

@@ -61,8 +61,8 @@ class Cluster(SecuredControls):
         """Times are seconds. Nothing is started yet.
 
         `settings` are for all brokers, `racks` one for each. In `data_dir` each broker has a folder of its own; without
-        it the data goes with the cluster. `profile`, `python`, `security` and `users` are as for a `Broker`: all brokers
-        have the same authority and the same users. Raises ValueError.
+        it the data goes with the cluster. `profile`, `python`, `security` and `users` are as for a `Broker`; the
+        authority and the users are those of all brokers. Raises ValueError.
         """
         count = _count(brokers)
         require_profile(profile)

@@ -72,11 +72,6 @@ def test_a_controller_alone_needs_no_listener_for_clients() -> None:
         ("node.id=3000", "", "node.id is not set: expected a number of its own"),
         ("controller.listener.names=CONTROLLER", "", "controller.listener.names is not set"),
         (
-            "controller.listener.names=CONTROLLER",
-            "controller.listener.names=CONTROLLER\nlistener.security.protocol.map=CONTROLLER:SSL",
-            "expected protocol PLAINTEXT; SSL is not spoken to controllers",
-        ),
-        (
             "listeners=CONTROLLER://127.0.0.1:9093",
             "listeners=CONTROLLER://127.0.0.1:9093,PLAINTEXT://127.0.0.1:9092",
             "since process.roles is controller alone; PLAINTEXT://127.0.0.1:9092 is another",
