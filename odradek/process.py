@@ -43,7 +43,12 @@ class Broker(SecuredControls):
     `ODRADEK_*` and `CLUSTER_ID` variables are not passed on. Data and ports survive `stop`, `kill` and `restart`;
     `close` (the end of the `with` block) removes the temporary folder. When this process dies, the broker ends too;
     Ctrl-C reaches this process alone.
+
+    Attributes:
+        title: what messages call it.
     """
+
+    title = "the broker"
 
     def __init__(
         self,
@@ -147,7 +152,7 @@ class Broker(SecuredControls):
     def last_words(self) -> str:
         """How a broker that is not running ended, and the end of its log."""
         status = None if self._child is None else self._child.poll()
-        return f"the broker at {self.bootstrap_servers} died, {_ending(status)}; its log ends with\n{self._log_end()}"
+        return f"{self.title} at {self.bootstrap_servers} died, {_ending(status)}; its log ends with\n{self._log_end()}"
 
     @property
     def pid(self) -> int:

@@ -22,7 +22,6 @@ class ClusterBroker(Broker):
 
     Attributes:
         index: its number in `Cluster.brokers`, and its node id.
-        title: what messages call it.
     """
 
     def __init__(self, index: int, network: Network, settings: Mapping[str, object], **options: Any) -> None:

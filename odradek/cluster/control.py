@@ -52,11 +52,14 @@ class ClusterControl(Control):
         self._records = TopicRecords(self)
 
     def send(self, method: str, path: str, values: Mapping[str, Any]) -> Any:
+        """Raises ControlError."""
         match path.strip("/").split("/"):
             case [kind, *_] if kind in ALL_BROKERS:
                 return faults.spread(self.running(), method, path, values)
             case [kind, *_] if kind in ALL_NODES:
                 controllers = [self._controller] if self._controller.running else []
+                if kind == "reset":  # without the controller no topic can be deleted, which brokers would wait for
+                    self._controller.control.get("/status")
                 return faults.spread([*controllers, *self.running()], method, path, values)
             case ["topics", name, "records" | "wait" | "offsets" | "truncate" as action]:
                 return self._records.send(method, unquote(name), action, values)

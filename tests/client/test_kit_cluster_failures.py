@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from odradek import Cluster, ControlError, WaitTimeoutError
+from odradek import Cluster, ControlError, ControlUnavailableError, WaitTimeoutError
 from tests.cluster.load import Load
 
 pytest_plugins = ["pytester"]
@@ -119,6 +119,9 @@ def test_the_others_serve_on_while_the_controller_is_down(cluster: Cluster) -> N
         with pytest.raises(ControlError, match="the controller is not running: no session can be ended"):
             cluster.expire(1)
         assert not cluster.whole
+        assert cluster.controller.last_words().startswith("the controller at ")
+        with pytest.raises(ControlUnavailableError):
+            cluster.reset(cluster.mark())
         acknowledged = len(running.acknowledged)
         cluster.topic("headless").wait(count=acknowledged + 30, timeout=SECONDS)
         cluster.controller.start()
