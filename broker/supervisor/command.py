@@ -20,7 +20,7 @@ from broker.supervisor.supervisor import Supervisor
 def run(loaded: Loaded, count: int, arguments: Sequence[str], ready: Ready, parent: Parent | None) -> int:
     """Run the nodes, and return the exit status. `arguments` are those of `serve` that every node has.
 
-    The ready line has `nodes`, with the ready line of each broker.
+    The ready line has `nodes`, with the ready line of each broker, and `controller`, with the controller's.
     """
     try:
         settings = all_settings(loaded, count)
@@ -43,7 +43,11 @@ async def _run(
     if parent is not None:
         parent.watch(loop, stop)
     supervisor = Supervisor(settings, folder, arguments, stop)
-    return await supervisor.run(lambda nodes: ready.write({"ready": True, "nodes": nodes, "pid": os.getpid()}))
+    return await supervisor.run(
+        lambda controller, brokers: ready.write(
+            {"ready": True, "nodes": brokers, "controller": controller, "pid": os.getpid()}
+        )
+    )
 
 
 def shared_arguments(config_files: Sequence[str], settings: Sequence[str]) -> list[str]:

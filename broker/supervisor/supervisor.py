@@ -26,6 +26,9 @@ logger = structlog.get_logger(__name__)
 DEPENDENCIES = "ODRADEK_DEPENDENCIES"
 """See odradek/launcher.py, which takes it out of this process's environment."""
 
+Ready = dict[str, Any]
+"""What a node says of itself when it begins to serve; see `broker.ready`."""
+
 
 @dataclass(slots=True)
 class NodeProcess:
@@ -34,7 +37,7 @@ class NodeProcess:
     node_id: int
     log_path: Path
     process: asyncio.subprocess.Process
-    ready: dict[str, Any] = field(default_factory=dict)
+    ready: Ready = field(default_factory=dict)
 
     @property
     def is_running(self) -> bool:
@@ -68,14 +71,14 @@ class Supervisor:
         self._watching: list[asyncio.Task[None]] = []
         self._died = False
 
-    async def run(self, say_ready: Callable[[list[dict[str, Any]]], None]) -> int:
+    async def run(self, say_ready: Callable[[Ready, list[Ready]], None]) -> int:
         """Start the nodes, say when all serve, and return the exit status: 0 if all of them stopped cleanly.
 
-        `say_ready` is called with what the brokers say of themselves.
+        `say_ready` is called with what the controller and the brokers say of themselves.
         """
         try:
             if await self._start():
-                say_ready([broker.ready for broker in self._brokers])
+                say_ready(self.nodes[0].ready, [broker.ready for broker in self._brokers])
                 self._watching = [asyncio.ensure_future(self._watch(node)) for node in self.nodes]
                 await self._stop.wait()
         finally:
