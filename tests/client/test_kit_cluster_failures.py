@@ -78,25 +78,21 @@ def test_an_expired_session_moves_leaders_at_once_and_the_broker_comes_back(clus
             cluster.wait_in_sync(timeout=SECONDS)
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_an_isolated_leader_is_replaced_and_what_it_alone_had_was_never_acknowledged(
-    cluster: Cluster, number: int
-) -> None:
-    name = f"isolated-{number}"
-    with load(cluster, name) as running:
-        cluster.move_leader(name, 0, number)
-        cluster.isolate(number)
-        assert cluster.isolated == [cluster.brokers[number]]
-        assert cluster.wait_for_leader(name, 0, other_than=number, timeout=SECONDS) != number
-        cluster.topic(name).wait(count=len(running.acknowledged) + 30, timeout=SECONDS)
-        assert cluster.brokers[number] not in cluster.in_sync(name, 0)
-        host, port = cluster.brokers[number].bootstrap_servers.split(":")
+def test_an_isolated_leader_is_replaced_and_what_it_alone_had_was_never_acknowledged(cluster: Cluster) -> None:
+    with load(cluster, "isolated") as running:
+        cluster.move_leader("isolated", 0, 0)
+        cluster.isolate(0)
+        assert cluster.isolated == [cluster.brokers[0]]
+        assert cluster.wait_for_leader("isolated", 0, other_than=0, timeout=SECONDS) in (1, 2)
+        cluster.topic("isolated").wait(count=len(running.acknowledged) + 30, timeout=SECONDS)
+        assert cluster.brokers[0] not in cluster.in_sync("isolated", 0)
+        host, port = cluster.brokers[0].bootstrap_servers.split(":")
         with socket.create_connection((host, int(port))):
             pass  # clients reach it
-        with pytest.raises(RuntimeError, match=rf"broker {number} is isolated.*heal"):
-            cluster.brokers[number].restart()
+        with pytest.raises(RuntimeError, match=r"broker 0 is isolated.*heal"):
+            cluster.brokers[0].restart()
         cluster.heal()
-        cluster.brokers[number].start()
+        cluster.brokers[0].start()
 
 
 def test_brokers_serve_on_while_the_controller_is_isolated(cluster: Cluster) -> None:
@@ -105,8 +101,9 @@ def test_brokers_serve_on_while_the_controller_is_isolated(cluster: Cluster) -> 
         assert cluster.isolated == [cluster.controller]
         acknowledged = len(running.acknowledged)
         cluster.topic("cut").wait(count=acknowledged + 30, timeout=SECONDS)
+        cluster.brokers[0].kill()
         with pytest.raises(RuntimeError, match="the controller is isolated, so broker 0 could not join"):
-            cluster.brokers[0].restart()
+            cluster.brokers[0].start()
         cluster.heal(cluster.controller)
         cluster.brokers[0].start()
 
