@@ -14,6 +14,7 @@ MOST_BROKERS = 16
 CONTROLLER = 3000
 """The id of the controller, above that of any broker."""
 
+_ACLS = "odradek.create.acls"
 _LISTENER = "CONTROLLER"
 _PROTOCOLS = "listener.security.protocol.map"
 _REPLICAS = 3
@@ -74,6 +75,8 @@ def _broker(loaded: Loaded, number: int) -> Settings:
         "listeners": _shifted(listeners.bound, step),
         **_more_ports(config, number - 1),
     }
+    if _ACLS in config.given:  # the controller has them
+        settings[_ACLS] = ""
     if config.optional_string("advertised.listeners") is not None:
         settings["advertised.listeners"] = _shifted(listeners.advertised, step)
     return settings

@@ -8,7 +8,7 @@ import operator
 import os
 import time
 import uuid
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, SupportsIndex
@@ -18,7 +18,15 @@ from odradek.cluster.broker import ClusterBroker, ClusterController, folder_of
 from odradek.cluster.control import ClusterControl
 from odradek.cluster.network import Network
 from odradek.cluster.partition_state import Asked, behind, described
-from odradek.cluster.settings import CONTROLLER, broker_settings, controller_settings, require_free, shared_settings
+from odradek.cluster.settings import (
+    CONTROLLER,
+    broker_settings,
+    controller_settings,
+    of_brokers,
+    require_free,
+    shared_settings,
+    with_acls,
+)
 from odradek.cluster.starting import ReservedPort, start_together
 from odradek.control import ControlError, WaitTimeoutError
 from odradek.record import Record
@@ -57,17 +65,22 @@ class Cluster(SecuredControls):
         stop_timeout: float = 30.0,
         security: str | None = None,
         users: Users | None = None,
+        acls: Iterable[str] | None = None,
     ) -> None:
         """Times are seconds. Nothing is started yet.
 
         `settings` are for all brokers, `racks` one for each. In `data_dir` each broker has a folder of its own; without
-        it the data goes with the cluster. `profile`, `python`, `security` and `users` are as for a `Broker`; the
-        authority and the users are those of all brokers. Raises ValueError.
+        it the data goes with the cluster. `profile`, `python`, `security`, `users` and `acls` are as for a `Broker`;
+        the authority and the users are those of all brokers. Raises ValueError.
         """
         count = _count(brokers)
         require_profile(profile)
         given = dict(settings or {})
         require_free(given)
+        if acls is not None:
+            if not users:
+                raise ValueError("acls: expected users with them, and security='SASL_SSL' or another that knows users")
+            given = with_acls(acls, given)
         if racks is not None and (isinstance(racks, str) or len(racks) != count):
             raise ValueError(f"racks = {racks!r}: expected one for each of {count} brokers")
         self._port = ReservedPort()
@@ -93,7 +106,7 @@ class Cluster(SecuredControls):
             ClusterBroker(
                 index,
                 self._network,
-                shared | broker_settings(index, port, racks[index] if racks else None, protocol) | given,
+                shared | broker_settings(index, port, racks[index] if racks else None, protocol) | of_brokers(given),
                 data_dir=folder_of(data_dir, f"broker-{index}"),
                 security=self._security,
                 **options,

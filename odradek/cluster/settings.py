@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from odradek.security import acl_settings
 
 CONTROLLER = 3000
 """The node id of the controller, above that of any broker."""
@@ -36,6 +38,22 @@ OWN = (
     "process.roles",
 )
 """What a cluster sets itself."""
+
+
+_ACLS_AT_START = "odradek.create.acls"
+_SUPER_USERS = "super.users"
+
+
+def with_acls(acls: Iterable[str], settings: Mapping[str, object]) -> dict[str, object]:
+    """The settings of a cluster on which these ACLs count; brokers, which log in nowhere, may do everything."""
+    others = str(settings.get(_SUPER_USERS, ""))
+    every = ";".join(filter(None, ["User:ANONYMOUS", others]))
+    return {**acl_settings(acls), **settings, _SUPER_USERS: every}
+
+
+def of_brokers(settings: Mapping[str, object]) -> dict[str, object]:
+    """What brokers get of the settings for all: the first ACLs are the controller's."""
+    return {name: value for name, value in settings.items() if name != _ACLS_AT_START}
 
 
 def require_free(settings: Mapping[str, object]) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from confluent_kafka import KafkaError, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek import Cluster
 
@@ -18,12 +18,14 @@ SECONDS = 60
 USERS = {"app": "secret", "other": "also secret"}
 
 
-def write(config: dict[str, Any], topic: str, value: bytes) -> None:
+def write(config: dict[str, Any], topic: str, value: bytes) -> str | None:
+    """The name of the error, if there is one."""
     producer = Producer({**config, "enable.idempotence": True})
-    failed: list[Any] = []
-    producer.produce(topic, value, partition=0, on_delivery=lambda error, _: failed.extend([error] if error else []))
+    errors: list[KafkaError | None] = []
+    producer.produce(topic, value, partition=0, on_delivery=lambda error, _: errors.append(error))
     assert producer.flush(SECONDS) == 0
-    assert failed == []
+    (error,) = errors
+    return None if error is None else error.name()
 
 
 def assert_refused(config: dict[str, Any]) -> None:
@@ -41,7 +43,8 @@ async def test_users_log_in_at_every_broker_and_a_leader_may_die() -> None:
         topic = cluster.topic("orders", partitions=1)
         for broker, mechanism in zip(cluster.brokers, ("PLAIN", "SCRAM-SHA-512"), strict=True):
             cluster.move_leader("orders", 0, broker)
-            write(cluster.client_config("confluent", user="other", mechanism=mechanism), "orders", b"confluent")
+            config = cluster.client_config("confluent", user="other", mechanism=mechanism)
+            assert write(config, "orders", b"confluent") is None
             assert_refused({**broker.client_config("confluent"), "sasl.password": "wrong"})
         async with AIOKafkaProducer(**cluster.client_config("aiokafka"), enable_idempotence=True) as producer:
             await producer.send_and_wait("orders", b"aiokafka")
@@ -61,13 +64,36 @@ def test_a_certificate_of_the_clusters_authority_is_known_at_every_broker() -> N
         topic = cluster.topic("orders", partitions=1)
         for broker in cluster.brokers:
             cluster.move_leader("orders", 0, broker)
-            write(cluster.client_config("confluent", user="app"), "orders", b"%d" % broker.index)
+            assert write(cluster.client_config("confluent", user="app"), "orders", b"%d" % broker.index) is None
         assert [record.value for record in topic.records()] == [b"0", b"1"]
+
+
+def test_acls_count_at_every_broker_and_at_the_controller() -> None:
+    acls = ["app READ,WRITE,CREATE TOPIC orders-*"]
+    with Cluster(brokers=2, security="SASL_PLAINTEXT", users={"app": "pw"}, acls=acls) as cluster:
+        cluster.topic("payments", partitions=1)
+        cluster.topic("orders-1", partitions=1)
+        for broker in cluster.brokers:
+            for name in ("payments", "orders-1"):
+                cluster.move_leader(name, 0, broker)
+            config = broker.client_config("confluent")
+            assert write(config, "orders-1", b"%d" % broker.index) is None
+            assert write(config, "payments", b"x") == "TOPIC_AUTHORIZATION_FAILED"
+            admin = AdminClient(config)
+            allowed, refused = NewTopic(f"orders-new-{broker.index}", 1, 2), NewTopic("payments-new", 1, 2)
+            made = admin.create_topics([allowed, refused])
+            made[allowed.topic].result(SECONDS)
+            with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
+                made[refused.topic].result(SECONDS)
+        cluster.wait_in_sync(timeout=SECONDS)
+        assert [record.value for record in cluster.topics()["orders-1"].records()] == [b"0", b"1"]
 
 
 def test_wrong_parameters_are_named() -> None:
     with pytest.raises(ValueError, match="users: expected security='SASL_SSL' with them"):
         Cluster(users={"app": "pw"})
+    with pytest.raises(ValueError, match="acls: expected users with them"):
+        Cluster(acls=["app READ TOPIC x"])
     with pytest.raises(ValueError, match="security = 'TLS': expected one of"):
         Cluster(security="TLS")
     with pytest.raises(ValueError, match=r"security = 'SASL_SSL': expected users="):

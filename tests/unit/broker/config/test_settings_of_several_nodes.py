@@ -38,6 +38,15 @@ def test_each_broker_has_a_folder_in_each_folder_and_the_controller_one() -> Non
     assert of(CONTROLLER, "log.dirs=/a,/b")["log.dirs"] == "/a/controller"
 
 
+def test_the_first_acls_are_the_controllers() -> None:
+    settings = (
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "odradek.create.acls=app READ TOPIC orders",
+    )
+    assert of(2, *settings)["odradek.create.acls"] == ""
+    assert "odradek.create.acls" not in of(CONTROLLER, *settings)
+
+
 def test_ports_follow_each_other() -> None:
     settings = (
         "listeners=PLAINTEXT://:9092,OTHER://[::1]:9093",
