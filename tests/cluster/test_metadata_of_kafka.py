@@ -24,7 +24,9 @@ CLEANING_SECONDS = 60
 
 
 @pytest.mark.parametrize("release", ["3.9", "4.0", "4.1", "4.4"])
-def test_the_features_of_each_release(tmp_path: Path, release: str) -> None:
+def test_the_features_of_each_release(tmp_path: Path, release: str, request: pytest.FixtureRequest) -> None:
+    if release != "4.4" and not request.config.getoption("--torture"):
+        pytest.skip("older releases are for make torture")
     features = OPTIONAL_OFF if release == "4.4" else ()
     with (
         KafkaControllers(tmp_path, features=features, release=release) as controllers,
