@@ -3,20 +3,21 @@
 The records from the start offset to the end offset are in flight; those before are done, those after were never
 acquired. They are kept as runs of neighbours that share a state, a member and a count of deliveries.
 
-| what happens           | available             | acquired                              | acknowledged, archived | archiving |
-|------------------------|-----------------------|---------------------------------------|------------------------|-----------|
-| acquire                | acquired, count + 1   | passed over                           | passed over            | p. over   |
-| accept                 | 121                   | acknowledged                          | 121                    | 121       |
-| release                | 121                   | available; at the limit as for reject | 121                    | 121       |
-| reject                 | 121                   | archiving, or archived without queue  | 121                    | 121       |
-| gap                    | 121                   | archived                              | 121                    | 121       |
-| renew                  | 121                   | acquired with a new lock              | 121                    | 121       |
-| lock ends, member goes | -                     | as for release                        | -                      | -         |
-| limit is lowered       | as for reject         | -                                     | -                      | -         |
-| letter is written      | -                     | -                                     | -                      | archived  |
-| log start moves past   | no longer in flight   | no longer in flight                   | no longer in flight    | same      |
+| what happens           | available             | acquired                              | archiving | final |
+|------------------------|-----------------------|---------------------------------------|-----------|-------|
+| acquire                | acquired, count + 1   | -                                     | -         | -     |
+| accept                 | 121                   | acknowledged                          | 121       | 121   |
+| release                | 121                   | available; at the limit as for reject | 121       | 121   |
+| reject                 | 121                   | archiving; archived without a queue   | 121       | 121   |
+| gap                    | 121                   | archived                              | 121       | 121   |
+| renew                  | 121                   | acquired with a new lock              | 121       | 121   |
+| lock ends, member goes | -                     | as for release                        | -         | -     |
+| limit is lowered       | as for reject         | -                                     | -         | -     |
+| letter is written      | -                     | -                                     | archived  | -     |
+| log start moves past   | gone                  | gone                                  | gone      | gone  |
 
-An acknowledgement by a member that has not acquired the record is 121 (INVALID_RECORD_STATE) too. Whatever leaves
+Final are acknowledged and archived; 121 is INVALID_RECORD_STATE.
+An acknowledgement by another member than the one that acquired the record is 121 too. Whatever leaves
 `acquired` is a `Change`: it holds once it is persisted (`commit`), or is undone if that fails (`roll_back`), and its
 records take no other change meanwhile. Final records at the front move the start offset; this and the acquisitions are
 not persisted by themselves (Kafka's `SharePartition`).
