@@ -30,6 +30,7 @@ from broker.node_start import start_node  # noqa: E402
 from broker.node_state import Seams  # noqa: E402
 from broker.parent import Parent  # noqa: E402
 from broker.ready import Ready  # noqa: E402
+from broker.security.errors import SecurityError  # noqa: E402
 from broker.stopping import Stopped  # noqa: E402
 from protocol.errors import KafkaError  # noqa: E402
 from storage.files import FileSystem, OsFileSystem  # noqa: E402
@@ -183,7 +184,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         if not await process.unless_stopped(starting, stop, seams.clock.machine, START_PATIENCE_MS):
             logger.warning("stopped during startup; the next start recovers the logs again")
             _leave(1)
-    except (ListenError, LogDirError, CorruptMetadataError, KafkaError, OSError) as error:
+    except (ListenError, SecurityError, LogDirError, CorruptMetadataError, KafkaError, OSError) as error:
         logger.error("cannot start", error=str(error))
         return 1
     node = starting.result()

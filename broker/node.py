@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -23,6 +23,7 @@ from broker.periodic import Periodic
 from broker.quotas.connection_rates import ConnectionRates
 from broker.replicas.folder_checks import CHECK_MS
 from broker.replicas.replica_manager import ReplicaManager
+from broker.security.node_security import CHECK_MS as SECURITY_CHECK_MS
 from broker.services import Cluster, Coordinators, Local, Services
 from broker.stopping import Stopped, end_work
 from controller.local import LocalController
@@ -97,6 +98,7 @@ class Node:
         self.server = server
         self.bound = bound
         self.changing = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._http = http
         self._loop_lag = LoopLag(base.seams.clock.machine, base.metrics.loop_lag_s)
         self._loop_lag.start()
@@ -182,6 +184,7 @@ class Node:
         checks = self.state.folder_checks
         if checks is not None:
             self._checks.every(CHECK_MS, "check of the log directories", checks.check)
+        self._checks.every(SECURITY_CHECK_MS, "keys and users in files", self.local.security.follow_files)
         self._checks.every(RETRY_MS, "what there was no room for", self._retry)
         self.state.not_ready = None
 
@@ -202,12 +205,19 @@ class Node:
             current.config = current.config.with_dynamic(*self.cluster.cache.broker_configs(self.node_id))
             self.replicas.reconfigure()
             self.server.limits_changed()
+            self._start(self.local.security.follow_settings())
             self.replicas.maintenance.reconfigure(current.config)
 
     def _quotas_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if delta.touched("quotas"):
             self.local.throttling.follow(delta.quotas.changed)
             self.connection_rates.follow(image)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this soon; the node keeps it until it is done."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _retry(self) -> None:
         """Do what could not be done for want of room."""

@@ -18,7 +18,6 @@ from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.producer_ids import ProducerIds
 from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
-from broker.config.current import CurrentConfig
 from broker.config.listeners import Listener, Listeners
 from broker.config.start_topics import parse_start_topics
 from broker.config.topic_config import log_config
@@ -27,12 +26,11 @@ from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.hosted import Host
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.monitoring.client_telemetry import ClientTelemetry
-from broker.monitoring.metrics import Metrics
 from broker.network.dispatch import Dispatcher
 from broker.network.request import NewRequest
 from broker.network.server import Server
 from broker.node import Bound, Node, Parts, close_logs
-from broker.node_state import Base, NodeState, Seams
+from broker.node_state import Base, Seams, new_base
 from broker.quotas.connection_rates import ConnectionRates
 from broker.quotas.throttling import Throttling, windows_of
 from broker.replicas.fetch_session import FetchSessionCache
@@ -48,17 +46,11 @@ from protocol.metadata.brokers import Endpoint
 from storage.folders import meta_properties
 from storage.folders.log_dirs import LogDirError, LogDirs
 from storage.folders.log_manager import LogManager
-from storage.log.log_services import LogServices
-from storage.shortages import Shortages
 from storage.state.exchange import Exchange
 from storage.state.manifest import SnapshotError, usable
-from timing.wheel import TimingWheel
 
 if TYPE_CHECKING:
     from broker.monitoring.http import HttpServer
-
-PLAINTEXT = 0
-"""The number of the security protocol in a registration."""
 
 NO_METADATA = (
     "there is no metadata in {}, the first folder of log.dirs. Name the folder first that has __cluster_metadata-0, "
@@ -70,18 +62,27 @@ NO_METADATA = (
 async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -> Node:
     """Recover the data and open the listeners. A failure leaves nothing open, and the data as after a stop.
 
-    Raises LogDirError if a data folder cannot be used, MetadataLogError if the metadata log cannot be, and ListenError
-    if a listener, or the port for metrics and health, cannot be bound.
+    Raises LogDirError if a data folder cannot be used, MetadataLogError if the metadata log cannot be, SecurityError if
+    keys or users of a listener cannot be, and ListenError if a listener, or the port for metrics and health, cannot be
+    bound.
     """
     async with AsyncExitStack() as undo:
-        base = _base(config, seams)
+        base = new_base(config, seams)
         dirs = _lock_folders(base, undo)
         http = await _bind_http(base, undo)
         opened = await _open_parts(base, dirs, undo)
         machine = seams.clock.machine
         dispatcher = Dispatcher(opened.new_request, base.metrics, machine, opened.limits.throttling)
+        await base.security.open(listeners.bound)
         server = Server(
-            base.current, machine, base.request_wheel, base.wheel, opened.limits.connection_rates, dispatcher
+            base.current,
+            machine,
+            base.request_wheel,
+            base.wheel,
+            opened.limits.connection_rates,
+            dispatcher,
+            base.security.listeners,
+            seams.workers.lane("TLS handshakes"),
         )
         bound = await _bind(server, listeners, undo)
         parts = await _start_parts(base, opened, bound.advertised, undo)
@@ -142,22 +143,6 @@ async def _serve_metadata(node: Node) -> None:
     topics = parse_start_topics(node.base.current.config.string("odradek.create.topics"))
     await node.cluster.auto_topics.create_at_start(topics)
     node.register_metrics()
-
-
-def _base(config: BrokerConfig, seams: Seams) -> Base:
-    clock = seams.clock
-    wheel = TimingWheel(clock)
-    shortages = Shortages(clock.machine.monotonic_ms)
-    return Base(
-        config.node_id,
-        seams,
-        CurrentConfig(config),
-        Metrics(),
-        wheel,
-        wheel if clock.machine is clock else TimingWheel(clock.machine),
-        LogServices(seams.fs, clock, seams.workers, seams.random, shortages),
-        NodeState(),
-    )
 
 
 def _lock_folders(base: Base, undo: AsyncExitStack, held: LogDirs | None = None) -> LogDirs:
@@ -327,6 +312,7 @@ def _services(
     base: Base, dirs: LogDirs, metadata: StandaloneMetadata, replicas: ReplicaManager, limits: _Limits
 ) -> Services:
     current, cache, seams = base.current, metadata.cache, base.seams
+    base.credentials.use(cache)
     auto_topics = AutoTopicCreation(current, cache, metadata.controller)
     host = Host(current, cache, auto_topics, seams.random, seams.clock, base.wheel, replicas)
     groups = GroupCoordinator(host)
@@ -343,6 +329,7 @@ def _services(
         limits.throttling,
         FetchSessionCache(slots, seams.clock.machine.monotonic_ms, seams.random),
         ClientTelemetry(cache, base.metrics, seams.clock.machine, config.integer("telemetry.max.bytes")),
+        base.security,
     )
     return Services(
         Cluster(dirs.cluster_id, cache, metadata.log, auto_topics),
@@ -367,7 +354,7 @@ async def _register(base: Base, dirs: LogDirs, metadata: StandaloneMetadata, adv
             base.node_id,
             base.new_id(),
             [
-                Endpoint(name=name, host=address.host, port=address.port, security_protocol=PLAINTEXT)
+                Endpoint(name=name, host=address.host, port=address.port, security_protocol=address.protocol_number)
                 for name, address in advertised.items()
             ],
             (),

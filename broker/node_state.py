@@ -9,14 +9,19 @@ from uuid import UUID
 
 import structlog
 
+from broker.config.broker_config import BrokerConfig
 from broker.config.current import CurrentConfig
 from broker.monitoring.metrics import Metrics
 from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
+from broker.security.credentials import Credentials
+from broker.security.node_security import NodeSecurity
+from broker.security.sasl.mechanisms import Sources
 from protocol import uuids
 from storage.files import FileSystem
 from storage.folders.log_dirs import LogDir
 from storage.log.log_services import LogServices
+from storage.shortages import Shortages
 from storage.workers import Workers
 from timing.clock import Clock
 from timing.wheel import TimingWheel
@@ -86,7 +91,30 @@ class Base:
     wheel: TimingWheel
     request_wheel: TimingWheel
     log_services: LogServices
+    credentials: Credentials
+    security: NodeSecurity
     state: NodeState
 
     def new_id(self) -> UUID:
         return uuids.random_uuid(self.seams.random)
+
+
+def new_base(config: BrokerConfig, seams: Seams) -> Base:
+    clock = seams.clock
+    wheel = TimingWheel(clock)
+    request_wheel = wheel if clock.machine is clock else TimingWheel(clock.machine)
+    shortages = Shortages(clock.machine.monotonic_ms)
+    current, credentials = CurrentConfig(config), Credentials()
+    sources = Sources(clock, seams.random, seams.workers.lane("security"), credentials.find)
+    return Base(
+        config.node_id,
+        seams,
+        current,
+        Metrics(),
+        wheel,
+        request_wheel,
+        LogServices(seams.fs, clock, seams.workers, seams.random, shortages),
+        credentials,
+        NodeSecurity(current, sources, request_wheel),
+        NodeState(),
+    )

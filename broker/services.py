@@ -17,6 +17,7 @@ from broker.monitoring.metrics import Metrics
 from broker.quotas.throttling import Throttling
 from broker.replicas.fetch_session import FetchSessionCache
 from broker.replicas.replica_manager import ReplicaManager
+from broker.security.node_security import NodeSecurity
 from controller.local import LocalController
 from controller.quorum.metadata_log import MetadataLog
 from timing.clock import Clock
@@ -53,6 +54,7 @@ class Local:
     throttling: Throttling
     fetch_sessions: FetchSessionCache
     client_telemetry: ClientTelemetry
+    security: NodeSecurity
 
     @property
     def config(self) -> BrokerConfig:

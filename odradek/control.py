@@ -74,7 +74,7 @@ class ControlClient:
 
     def _send(self, method: str, path: str, body: Mapping[str, Any] | None, given: Mapping[str, Any]) -> Any:
         timeout = ANSWER_TIMEOUT_S + float(given.get("timeout") or 0)
-        text = None if body is None else json.dumps({key: value for key, value in body.items() if value is not None})
+        text = None if body is None else _as_json(body)
         try:
             status, answer = self._exchange(method, f"/control{path}", text, timeout)
         except (OSError, http.client.HTTPException) as error:
@@ -121,6 +121,19 @@ class ControlClient:
 def segment(name: str) -> str:
     """A name as one segment of a path."""
     return urllib.parse.quote(name, safe="")
+
+
+def _as_json(body: Mapping[str, Any]) -> str:
+    """Raises TypeError or ValueError that names the parameter which is nothing for JSON."""
+    found = []
+    for key, value in body.items():
+        if value is None:
+            continue
+        try:
+            found.append(f"{json.dumps(key)}: {json.dumps(value)}")
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{key} = {value!r}: {error}") from None
+    return f"{{{', '.join(found)}}}"
 
 
 def _as_text(value: Any) -> str:

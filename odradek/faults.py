@@ -54,17 +54,20 @@ class Fault:
         active: bool = self._get()["active"]
         return active
 
-    def wait(self, hits: int = 1, timeout: float = 5.0) -> Self:
-        """Wait until it has struck so often. Raises WaitTimeoutError after `timeout` seconds."""
-        self._values = self._control.post(f"/faults/{self.id}/wait", hits=hits, timeout=timeout)
+    def wait(self, n: int = 1, timeout: float = 5.0) -> Self:
+        """Wait until it has struck `n` times. Raises WaitTimeoutError after `timeout` seconds."""
+        self._values = self._control.post(f"/faults/{self.id}/wait", n=n, timeout=timeout)
         return self
 
-    async def wait_async(self, hits: int = 1, timeout: float = 5.0) -> Self:
+    async def wait_async(self, n: int = 1, timeout: float = 5.0) -> Self:
         """As `wait`, for asyncio: other tasks run meanwhile."""
-        return await asyncio.to_thread(self.wait, hits, timeout)
+        return await asyncio.to_thread(self.wait, n, timeout)
 
     def remove(self) -> None:
-        """Remove it; requests that it has struck already are not spared. Harmless if it is gone."""
+        """Remove it; requests that it has struck already are not spared, and `hits` and `requests` stay.
+
+        Harmless if it is gone.
+        """
         try:
             self._control.delete(f"/faults/{self.id}")
         except ControlError as error:
@@ -89,17 +92,27 @@ class Fault:
 
 
 class Crash(Fault):
-    """A crash that was asked for."""
+    """A fault after which the broker ends. Then it has struck, and the requests are lost that it had struck before."""
 
     def __init__(self, control: ControlClient, values: Mapping[str, Any], has_ended: Callable[[], bool]) -> None:
         super().__init__(control, values)
         self._has_ended = has_ended
 
-    def wait(self, hits: int = 1, timeout: float = 5.0) -> Self:
+    @property
+    def hits(self) -> int:
+        """1 once the broker has ended."""
+        return int(self._has_ended())
+
+    @property
+    def active(self) -> bool:
+        """Whether it may strike: False once the broker has ended."""
+        return not self._has_ended() and super().active
+
+    def wait(self, n: int = 1, timeout: float = 5.0) -> Self:
         """Wait until the broker has ended. Raises WaitTimeoutError after `timeout` seconds."""
         deadline = time.monotonic() + timeout
         with contextlib.suppress(ControlUnavailableError):
-            super().wait(hits, timeout)
+            super().wait(n, timeout)
         _wait_for_end(self._has_ended, deadline)
         return self
 
@@ -111,13 +124,18 @@ class FaultControls:
     def control(self) -> ControlClient:
         raise NotImplementedError
 
-    def _has_ended(self) -> bool:
-        """Whether the broker's process is gone."""
-        try:
-            self.control.get("/status")
-        except ControlUnavailableError:
-            return True
-        return False
+    def _end_of_process(self) -> Callable[[], bool]:
+        """Says whether the process is gone that is the broker now, also when another one is the broker then."""
+        control = self.control
+        pid = control.get("/status")["pid"]
+
+        def has_ended() -> bool:
+            try:
+                return bool(control.get("/status")["pid"] != pid)
+            except ControlUnavailableError:
+                return True
+
+        return has_ended
 
     def fault(
         self,
@@ -157,8 +175,7 @@ class FaultControls:
 
         Raises ControlError for a fault that could never match; its `parameter` says what is wrong.
         """
-        if then is not None:
-            self._expect_end()
+        has_ended = self._end_of_process() if then is not None else None
         values = self.control.post(
             "/faults",
             api=api,
@@ -179,7 +196,10 @@ class FaultControls:
             count=count,
             skip=skip,
         )
-        return Fault(self.control, values)
+        if has_ended is None:
+            return Fault(self.control, values)
+        self._expect_end()
+        return Crash(self.control, values, has_ended)
 
     def _expect_end(self) -> None:
         """The broker may end from now on, as the test asked for it: that it does is no failure of the test."""
@@ -226,15 +246,17 @@ class FaultControls:
 
         Start the broker again with `restart`.
         """
-        self._expect_end()
+        has_ended = self._end_of_process()
         if at == "now":
             for name in selectors:
                 raise TypeError(f"{name}: expected with at other than 'now'")
             self.control.post("/crash", unsynced=unsynced)
-            _wait_for_end(self._has_ended, time.monotonic() + CRASH_TIMEOUT_S)
+            self._expect_end()
+            _wait_for_end(has_ended, time.monotonic() + CRASH_TIMEOUT_S)
             return None
         values = self.control.post("/crash", at=at, unsynced=unsynced, **selectors)
-        return Crash(self.control, values, self._has_ended)
+        self._expect_end()
+        return Crash(self.control, values, has_ended)
 
     def disconnect(self, *, client_id: str | None = None, listener: str | None = None) -> int:
         """Reset the connections of a client, or on a listener, or all; return how many there were."""

@@ -13,7 +13,7 @@ import subprocess
 import time
 import uuid
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -37,6 +37,10 @@ FOR_TESTS = {
 
 PROFILES = ("test", "dev", "kafka")
 """The profiles of a broker: docs/configuration.md has what they set."""
+
+
+SECRET_SETTINGS = (".password", ".jaas.config", ".keystore.key", ".secret", ".secret.key", ".token", ".passphrase")
+"""How names of settings end that go through a file: others can read a process's command line."""
 
 
 class BrokerStartError(RuntimeError):
@@ -125,8 +129,9 @@ class Broker(Controls):
         child = self._child
         return child is not None and child.poll() is None
 
-    def _has_ended(self) -> bool:
-        return not self.running
+    def _end_of_process(self) -> Callable[[], bool]:
+        child = self._child
+        return lambda: child is None or child.poll() is not None
 
     @property
     def died(self) -> bool:
@@ -269,8 +274,11 @@ class Broker(Controls):
     def _command(self, ready_fd: int) -> list[str]:
         arguments = ["serve", "--ready-fd", str(ready_fd), "--exit-with-parent"]
         arguments += ["--remove-with-parent", str(self._workplace)]
-        for key, value in self._settings.items():
-            arguments += ["--set", f"{key}={value}"]
+        secret = {key: value for key, value in self._settings.items() if key.endswith(SECRET_SETTINGS)}
+        if secret:
+            arguments += ["--config", str(workplace.secret_file(self._workplace, "secret.properties", _lines(secret)))]
+        for key in self._settings.keys() - secret.keys():
+            arguments += ["--set", f"{key}={self._settings[key]}"]
         return location.command(arguments, self._python)
 
     def _environment(self) -> dict[str, str]:
@@ -317,6 +325,19 @@ class Broker(Controls):
         if child.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 child.stdin.close()
+
+
+def _lines(settings: Mapping[str, str]) -> str:
+    """The settings as a properties file has them, in ASCII."""
+    return "".join(f"{key}={''.join(map(_escaped, value))}\n" for key, value in settings.items())
+
+
+def _escaped(char: str) -> str:
+    """A character of a value, as UTF-16 where it could mean something else or is beyond ASCII."""
+    if char.isascii() and char.isprintable() and char not in "\\ ":
+        return char
+    units = char.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def require_profile(profile: str) -> None:

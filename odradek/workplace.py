@@ -27,6 +27,15 @@ def make() -> Path:
     return folder
 
 
+def secret_file(folder: Path, name: str, text: str) -> Path:
+    """A file in the folder that only this user can read."""
+    path = folder / name
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "w", encoding="ascii") as file:
+        file.write(text)
+    return path
+
+
 def remove(folder: Path, owner: int) -> None:
     """Remove the folder, but not at the end of a forked child: it is its parent's (`owner`, a process id)."""
     if os.getpid() == owner:

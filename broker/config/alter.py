@@ -17,7 +17,7 @@ from broker.config.kafka_names import alterable, base_name, mode_of
 from broker.config.listeners import parse_listeners
 from broker.config.reconfigure import refused_change
 from broker.config.resource_names import node_id_of
-from controller.configs import AlterOp, Change, apply_changes
+from controller.configs import AlterOp, Change, ResourceChange, apply_changes
 from protocol.errors import InvalidConfiguration, InvalidRequest, UnknownServerError
 
 _BROKER: Mapping[str, ConfigDef] = {**NOT_NEEDED, **BROKER_CONFIGS}
@@ -47,6 +47,20 @@ def check_broker(config: BrokerConfig, changes: Sequence[Change], *, per_broker:
         _require_list(change)
     altered = apply_changes(current if incremental else {}, changes, _default_of_list)
     _check_altered(config, altered, per_broker=per_broker)
+
+
+def changed_config(config: BrokerConfig, change: ResourceChange) -> BrokerConfig:
+    """The node's configuration after a change of its own or the cluster's that `check_broker` lets through."""
+    per_broker = bool(change.name)
+    current = config.dynamic_broker if per_broker else config.dynamic_default
+    altered = apply_changes(current if change.incremental else {}, change.changes, _default_of_list)
+    return _with_altered(config, altered, per_broker=per_broker)
+
+
+def _with_altered(config: BrokerConfig, altered: Mapping[str, str], *, per_broker: bool) -> BrokerConfig:
+    if per_broker:
+        return config.with_dynamic(altered, config.dynamic_default)
+    return config.with_dynamic(config.dynamic_broker, altered)
 
 
 def _default_of_list(name: str) -> str | None:
@@ -87,10 +101,7 @@ def _check_altered(config: BrokerConfig, altered: Mapping[str, str], *, per_brok
     _check_values(altered)
     if (names := by_mode.get(UpdateMode.PER_BROKER)) and not per_broker:
         raise InvalidRequest(f"Name a broker, since these cannot be set for the whole cluster: {', '.join(names)}")
-    if per_broker:
-        changed = config.with_dynamic(altered, config.dynamic_default)
-    else:
-        changed = config.with_dynamic(config.dynamic_broker, altered)
+    changed = _with_altered(config, altered, per_broker=per_broker)
     try:
         parse_listeners(changed)
     except ConfigurationError as error:

@@ -11,7 +11,7 @@ from broker.config.definition import parse_integer
 
 _ENDPOINT = r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_SERVED = ("PLAINTEXT",)
+"""By their numbers on the wire (`SecurityProtocol`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,19 @@ class Listener:
     protocol: str
     host: str
     port: int
+
+    @property
+    def protocol_number(self) -> int:
+        """The security protocol as a broker's registration has it."""
+        return _PROTOCOLS.index(self.protocol)
+
+    @property
+    def uses_tls(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+    @property
+    def uses_sasl(self) -> bool:
+        return self.protocol.startswith("SASL_")
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -57,7 +70,7 @@ class Listeners:
 
 
 def parse_listeners(config: BrokerConfig) -> Listeners:
-    """Raises ConfigurationError, naming the key, for what Kafka refuses and for an unsupported protocol."""
+    """Raises ConfigurationError, naming the key, for what Kafka refuses."""
     protocols = _protocol_map(config)
     controllers = _names(config.optional_string("controller.listener.names"))
     every = _parse("listeners", config.string("listeners"), protocols)
@@ -70,7 +83,7 @@ def parse_listeners(config: BrokerConfig) -> Listeners:
         named = _parse("advertised.listeners", text, protocols)
         _require_distinct_names("advertised.listeners", text, named)
         advertised = tuple(listener for listener in named if listener.name not in controllers)
-    _require_served(bound, config)
+    _require_bound(bound, config)
     _require_advertisable(bound, advertised)
     return Listeners(bound, advertised, tuple(listener for listener in every if listener.name in controllers))
 
@@ -147,18 +160,10 @@ def _ip_version(host: str) -> int:
         return 0
 
 
-def _require_served(bound: tuple[Listener, ...], config: BrokerConfig) -> None:
+def _require_bound(bound: tuple[Listener, ...], config: BrokerConfig) -> None:
     text = config.string("listeners")
     if not bound:
         raise ConfigurationError([f"listeners = {text!r}: expected one that is not in controller.listener.names"])
-    problems = [
-        f"listeners = {text!r}: expected protocol {' or '.join(_SERVED)} for {listener.name}; "
-        f"{listener.protocol} is not served"
-        for listener in bound
-        if listener.protocol not in _SERVED
-    ]
-    if problems:
-        raise ConfigurationError(problems)
 
 
 def _require_advertisable(bound: tuple[Listener, ...], advertised: tuple[Listener, ...]) -> None:

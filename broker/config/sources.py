@@ -11,10 +11,12 @@ from broker.config.defs import BROKER_CONFIGS
 from broker.config.defs.not_needed import NOT_NEEDED
 from broker.config.environment import Environment, read_environment
 from broker.config.kafka_names import is_not_needed
+from broker.config.listener_settings import has_effect, listener_of
 from broker.config.listeners import Listeners, parse_listeners
 from broker.config.profiles import PROFILES
 from broker.config.profiles import SETTING as PROFILE_SETTING
 from broker.config.properties import parse_properties
+from broker.config.security_checks import security_problems
 
 BYTE_ORDER_MARK = "\xef\xbb\xbf"
 """How UTF-8's begins a file that is read as Latin-1, as Java reads properties: some editors of Windows write it."""
@@ -71,6 +73,7 @@ def _checked_listeners(config: BrokerConfig) -> Listeners:
     try:
         listeners = parse_listeners(config)
         problems += _http_on_a_listeners_port(config, listeners)
+        problems += security_problems(config, listeners.bound)
     except ConfigurationError as error:
         problems += error.problems
     if problems:
@@ -123,11 +126,16 @@ def _warnings(config: BrokerConfig, listeners: Listeners, environment: Environme
     if environment.service_links:
         shown = ", ".join(environment.service_links)
         yield f"ignored, since Kubernetes sets them for services (enableServiceLinks: false leaves them out): {shown}"
+    names = {listener.name.lower() for listener in listeners.bound}
     for name in config.static:
         origin = config.origins.get(name)
         if origin is None or name in BROKER_CONFIGS:
             continue
-        if is_not_needed(name):
+        listener = listener_of(name)
+        if listener is not None and has_effect(name):
+            if listener not in names:
+                yield f"{name} (from {origin}) has no effect: no listener is named {listener}"
+        elif is_not_needed(name):
             yield f"{name} (from {origin}) is a Kafka configuration that is not needed here"
         else:
             yield f"{name} (from {origin}) is not a known configuration{_nearest(name)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import enum
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -111,7 +112,7 @@ def _unknown(name: str, known: tuple[str, ...]) -> str:
 def _checked(parameter: Parameter, value: Any) -> Any:
     name, kind = parameter.name, parameter.kind
     is_wrong_bool = isinstance(value, bool) and kind is not Kind.BOOLEAN
-    if is_wrong_bool or not isinstance(value, _PYTHON_TYPES[kind]):
+    if is_wrong_bool or not isinstance(value, _PYTHON_TYPES[kind]) or not _is_finite(value):
         raise ControlError(f"{name} = {value!r}: expected {_described(kind)}", parameter=name)
     if parameter.choices and value not in parameter.choices:
         expected = ", ".join(parameter.choices)
@@ -119,6 +120,14 @@ def _checked(parameter: Parameter, value: Any) -> Any:
     if parameter.least is not None and isinstance(value, int | float) and value < parameter.least:
         raise ControlError(f"{name} = {value!r}: expected at least {parameter.least:g}", parameter=name)
     return value
+
+
+def _is_finite(value: Any) -> bool:
+    """False for a number that arithmetic cannot use; JSON in Python has NaN and Infinity, and integers of any size."""
+    try:
+        return not isinstance(value, int | float) or math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _from_text(parameter: Parameter, text: str) -> Any:

@@ -52,16 +52,16 @@ def _get(node: Node, values: Values) -> Json:
 
 
 async def _wait(node: Node, values: Values) -> Json:
-    fault, hits, timeout = _fault(node, values), values.get("hits", 1), values.get("timeout", DEFAULT_TIMEOUT_S)
+    fault, n, timeout = _fault(node, values), values.get("n", 1), values.get("timeout", DEFAULT_TIMEOUT_S)
 
     async def look(changes: Changes) -> int:
         changes.follow(fault.id, fault.listen)
         return fault.hits
 
     def failed(found: int) -> str:
-        return f"waited {timeout:g} s for {hits} hits of the fault {described(fault)['what']}, and there were {found}"
+        return f"waited {timeout:g} s for {n} hits of the fault {described(fault)['what']}, and there were {found}"
 
-    await wait_until(look, lambda found: found >= hits, failed, timeout)
+    await wait_until(look, lambda found: found >= n, failed, timeout)
     return described(fault)
 
 
@@ -80,13 +80,21 @@ def _crash(node: Node, values: Values) -> Json:
     if at != NOW:
         if not {"api", "group", "transactional_id"} & values.keys():
             values["api"] = "Produce"
-        return described(_refusing(lambda: _faults(node).set({**values, "phase": at, "then": then, "count": 1})))
+        try:
+            return described(_faults(node).set({**values, "phase": at, "then": then, "count": 1}))
+        except FaultError as error:
+            raise ControlError(str(error).replace("phase = ", "at = "), parameter=_of_crash(error.parameter)) from error
     if values:
         name = next(iter(values))
         raise ControlError(f"{name}: expected with one of {', '.join(Phase)} for at", parameter=name)
     around = _faults(node).around
     around.clock.call_later(ANSWER_MS, lambda: around.crash(then))
     return {}
+
+
+def _of_crash(parameter: str) -> str:
+    """What a parameter of faults is called in a crash."""
+    return "at" if parameter == "phase" else parameter
 
 
 def _disconnect(node: Node, values: Values) -> Json:
@@ -102,8 +110,7 @@ def described(fault: Fault | ConnectionFault) -> Json:
     given = _request_fault(fault.spec) if isinstance(fault, Fault) else _connection_fault(fault)
     shown = {name: value for name, value in given.items() if value is not None}
     what = ", ".join(f"{name}={value}" for name, value in shown.items())
-    active = fault.active if isinstance(fault, Fault) else True
-    return {"id": fault.id, **shown, "hits": fault.hits, "active": active, "what": what}
+    return {"id": fault.id, **shown, "hits": fault.hits, "active": fault.active, "what": what}
 
 
 def _request_fault(spec: FaultSpec) -> Json:
@@ -195,7 +202,13 @@ ENDPOINTS = (
     Endpoint("POST", "/faults", "Set a fault.", _set, SELECTORS + ACTIONS),
     Endpoint("GET", "/faults", "The faults that are set.", _list),
     Endpoint("DELETE", "/faults", "Remove all faults.", _clear),
-    Endpoint("GET", "/faults/{id}", "A fault with the last requests that it struck, decoded.", _get, (ID,)),
+    Endpoint(
+        "GET",
+        "/faults/{id}",
+        "A fault, also one of the last that were removed, with the last requests that it struck, decoded.",
+        _get,
+        (ID,),
+    ),
     Endpoint("DELETE", "/faults/{id}", "Remove a fault.", _remove, (ID,)),
     Endpoint(
         "POST",
@@ -204,7 +217,7 @@ ENDPOINTS = (
         _wait,
         (
             ID,
-            Parameter("hits", Kind.INTEGER, "how often, 1 if absent", least=0),
+            Parameter("n", Kind.INTEGER, "how often, 1 if absent", least=0),
             TIMEOUT,
         ),
     ),

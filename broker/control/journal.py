@@ -6,7 +6,7 @@ from collections import deque
 from typing import Any
 
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
-from broker.faults.names import API_NAMES, expected, find_api
+from broker.faults.names import API_KEYS, find_api, nearest
 from broker.journal.entries import Entry, Exchange
 from broker.journal.journal import Journal
 from broker.journal.rendering import entry_json, header_of
@@ -29,7 +29,9 @@ def read_journal(node: Node, values: Values) -> dict[str, Any]:
 def _key(given: str) -> int:
     api = find_api(given)
     if api is None:
-        raise ControlError(f"api = {given!r}: {expected(given, API_NAMES.values())}", parameter="api")
+        raise ControlError(
+            f"api = {given!r}: expected a name or a number, such as {nearest(given, API_KEYS)}", parameter="api"
+        )
     return api.key
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from broker.faults.facts import GROUP_APIS, PARTITION_APIS, TOPIC_APIS, TRANSACTIONAL_ID_APIS
-from broker.faults.names import API_NAMES, ERRORS, expected, find_api, find_error
+from broker.faults.names import API_KEYS, API_NAMES, ERROR_CODES, find_api, find_error, nearest
 from broker.faults.spec import Drop, FaultSpec, Phase, Then
 from metadata import topic_names
 from protocol.api_table import API_BY_NAME, API_TABLE
@@ -115,7 +115,10 @@ def _check_actions(given: Given, error: ErrorCode | None, drop: Drop | None) -> 
 def _error(given: str | int) -> ErrorCode:
     code = find_error(given)
     if code is None:
-        raise FaultError(f"error = {given!r} is no error of Kafka's: {expected(given, ERRORS)}", "error")
+        near = nearest(given, ERROR_CODES)
+        raise FaultError(
+            f"error = {given!r} is no error of Kafka's: expected a name or number, such as {near}", "error"
+        )
     return code
 
 
@@ -125,8 +128,8 @@ def _apis(given: Given, phase: Phase) -> tuple[str, ...]:
         return _any_of(given, phase)
     api = find_api(given["api"])
     if api is None:
-        names = API_NAMES.values()
-        raise FaultError(f"api = {given['api']!r} is no API of this broker: {expected(given['api'], names)}", "api")
+        near = nearest(given["api"], API_KEYS)
+        raise FaultError(f"api = {given['api']!r} is no API here: expected a name or number, such as {near}", "api")
     shown = API_NAMES[api.name]
     for selector, suitable in SELECTORS.items():
         if selector in given and api.name not in suitable:

@@ -6,9 +6,13 @@ import os
 import signal
 from collections.abc import Iterable, Sequence
 
+import structlog
+
 from broker.faults.power_failure import PowerFailureFiles
 from broker.faults.spec import Then
 from storage.files import FileSystem
+
+logger = structlog.get_logger(__name__)
 
 
 class Crash:
@@ -22,6 +26,7 @@ class Crash:
         self._log_dirs = list(log_dirs)
 
     def now(self, then: Then) -> None:
+        logger.warning("a test ends this process", how=then.value)
         if then is Then.POWER_FAILURE:
             self._files().fail(self._log_dirs)
         os.kill(os.getpid(), signal.SIGKILL)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from metadata.configs import ResourceType
 from protocol.uuids import ZERO
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ class Fields(NamedTuple):
     number: str | None = "partition_index"
 
 
+CONFIGS = Fields("resources", "resource_name", partitions=None)
+"""Their resources are topics, brokers, groups."""
+
 REQUEST_TOPICS: dict[str, Fields] = {
     "list_offsets": Fields("topics"),
     "metadata": Fields("topics", partitions=None),
@@ -52,6 +56,9 @@ REQUEST_TOPICS: dict[str, Fields] = {
     "elect_leaders": Fields("topic_partitions", "topic", number=None),
     "alter_partition_reassignments": Fields("topics"),
     "list_partition_reassignments": Fields("topics", partitions="partition_indexes", number=None),
+    "describe_configs": CONFIGS,
+    "alter_configs": CONFIGS,
+    "incremental_alter_configs": CONFIGS,
     "describe_log_dirs": Fields("topics", "topic", number=None),
     "add_partitions_to_txn": Fields("topics", number=None),
     "offset_fetch": Fields("topics", partitions="partition_indexes", number=None),
@@ -113,6 +120,8 @@ PARTITION_APIS = frozenset((*HAND_WRITTEN, *(api for api, one in REQUEST_TOPICS.
 GROUP_APIS = frozenset(GROUP_FIELDS)
 TRANSACTIONAL_ID_APIS = frozenset(TRANSACTIONAL_ID_FIELDS)
 
+OLD_PREFIX = "v3_and_below_"
+
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 """The types of FindCoordinator's keys."""
 
@@ -121,12 +130,17 @@ def facts_of(api: str, ctx: RequestContext, request: Any) -> Facts:
     """The facts of a request; `request` is what the API's handler is given."""
     if api in HAND_WRITTEN:
         return _of_hand_written(api, ctx, request)
-    raw = ctx.raw
+    raw = raw_of(ctx, request)
     return Facts(
         _topics(api, ctx, request, raw) if api in TOPIC_APIS else [],
         list(_names(raw, GROUP_FIELDS.get(api), GROUP_KEY)),
         list(_names(raw, TRANSACTIONAL_ID_FIELDS.get(api), TRANSACTION_KEY)),
     )
+
+
+def raw_of(ctx: RequestContext, request: Any) -> Any:
+    """The request in the class of its own version, also of an API whose handler has decoded it as that."""
+    return ctx.raw if ctx.body else request
 
 
 def topic_name(ctx: RequestContext, key: Any) -> str | None:
@@ -135,6 +149,16 @@ def topic_name(ctx: RequestContext, key: Any) -> str | None:
         return key
     topic = ctx.image.topics.by_id(key)
     return None if topic is None else topic.name
+
+
+def name_of(ctx: RequestContext, topic: Any, fields: Fields) -> str | None:
+    """The name of a topic in a message; None for a resource that is none, and for an id that no topic has."""
+    if getattr(topic, "resource_type", ResourceType.TOPIC) != ResourceType.TOPIC:
+        return None
+    name: str | None = getattr(topic, fields.name, None)
+    if name is None and getattr(topic, "topic_id", ZERO) not in (None, ZERO):
+        return topic_name(ctx, topic.topic_id)
+    return name
 
 
 def _of_hand_written(api: str, ctx: RequestContext, request: Any) -> Facts:
@@ -153,7 +177,7 @@ def _topics(api: str, ctx: RequestContext, request: Any, raw: Any) -> list[Topic
         return _pairs(ctx, getattr(request, fields.topics), fields)
     found: list[TopicPartition] = []
     for one in getattr(raw, inside, (raw,)):
-        pairs = _pairs(ctx, getattr(one, fields.topics), fields)
+        pairs = _pairs(ctx, _value(one, fields.topics), fields)
         if pairs is None:
             return None
         found += pairs
@@ -165,9 +189,7 @@ def _pairs(ctx: RequestContext, topics: Iterable[Any] | None, fields: Fields) ->
         return None
     found: list[TopicPartition] = []
     for topic in topics:
-        name = getattr(topic, fields.name, None)
-        if name is None and getattr(topic, "topic_id", ZERO) not in (None, ZERO):
-            name = topic_name(ctx, topic.topic_id)
+        name = name_of(ctx, topic, fields)
         if fields.partitions is None:
             found.append((name, None))
             continue
@@ -190,8 +212,13 @@ def _names(raw: Any, field_name: str | None, key_type: int) -> Iterator[str]:
         if not hasattr(raw, field_name) and hasattr(raw, inside):
             holders = getattr(raw, inside)
     for holder in holders:
-        found = getattr(holder, field_name)
+        found = _value(holder, field_name)
         if isinstance(found, str):
             yield found
         else:
             yield from found or ()
+
+
+def _value(entity: Any, name: str) -> Any:
+    """A field, which in older versions of AddPartitionsToTxn has a prefix in kio."""
+    return getattr(entity, name) if hasattr(entity, name) else getattr(entity, f"{OLD_PREFIX}{name}")

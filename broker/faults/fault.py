@@ -21,11 +21,18 @@ class Counted:
     Attributes:
         id: tells it from all others, also from those of earlier starts.
         hits: how often it has struck.
+        removed: it strikes no more.
     """
 
     id: str
     hits: int = 0
+    removed: bool = False
     _listeners: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def active(self) -> bool:
+        """Whether it may strike again."""
+        return not self.removed
 
     def hit(self) -> None:
         """Count a hit."""
@@ -55,8 +62,7 @@ class Fault(Counted):
 
     @property
     def active(self) -> bool:
-        """Whether it may strike another request."""
-        return self.spec.count is None or self.matched < self.spec.count
+        return not self.removed and (self.spec.count is None or self.matched < self.spec.count)
 
     def claim(self) -> bool:
         """Count one more matching request; return whether the fault is to strike it."""

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["FaultError", "Faults", "Given"]
 
 
+MOST_REMOVED = 100
+"""How many of the faults that were removed last are kept: a test may look at them at its end."""
+
+
 class Faults:
     """Sets faults and removes them. While an API has none, its requests go straight to its handler.
 
@@ -33,6 +37,7 @@ class Faults:
         self._listeners = listeners
         self._by_id: dict[str, Fault] = {}
         self._injections: dict[str, Injection] = {}
+        self._removed: dict[str, Fault | ConnectionFault] = {}
 
     def __iter__(self) -> Iterator[Fault | ConnectionFault]:
         yield from list(self._by_id.values())
@@ -47,21 +52,30 @@ class Faults:
         return fault
 
     def get(self, fault_id: str) -> Fault | ConnectionFault | None:
-        return self._by_id.get(fault_id) or self.connections.get(fault_id)
+        """A fault that is set, or was removed not long ago."""
+        return self._by_id.get(fault_id) or self.connections.get(fault_id) or self._removed.get(fault_id)
 
     def remove(self, fault: Fault | ConnectionFault) -> None:
         """Remove a fault; requests that it has struck already are not spared."""
+        if fault.removed:
+            return
+        fault.removed = True
+        self._removed[fault.id] = fault
+        if len(self._removed) > MOST_REMOVED:
+            del self._removed[next(iter(self._removed))]
         if isinstance(fault, ConnectionFault):
             self.connections.remove(fault)
-            return
-        self._by_id.pop(fault.id, None)
+        else:
+            self._remove(fault)
+
+    def _remove(self, fault: Fault) -> None:
+        del self._by_id[fault.id]
         for api in fault.spec.apis:
-            injection = self._injections.get(api)
-            if injection is not None and fault in injection.faults:
-                injection.faults.remove(fault)
-                if not injection.faults:
-                    del self._injections[api]
-                    self._dispatcher.route(API_BY_NAME[api].key).intercept(None)
+            injection = self._injections[api]
+            injection.faults.remove(fault)
+            if not injection.faults:
+                del self._injections[api]
+                self._dispatcher.route(API_BY_NAME[api].key).intercept(None)
 
     def clear(self) -> int:
         """Remove all faults, and return how many there were."""
@@ -74,6 +88,6 @@ class Faults:
         found = self._injections.get(api)
         if found is None:
             route = self._dispatcher.route(API_BY_NAME[api].key)
-            found = self._injections[api] = Injection(route, route.handle, self.around)
+            found = self._injections[api] = Injection(route, self.around)
             route.intercept(found.handle)
         return found

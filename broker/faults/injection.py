@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 CRASH_AFTER_REPLY_MS = 10.0
 """How long a broker that is to crash after a reply takes to send it."""
 
-Handle = Callable[[RequestContext, Any], Any]
-
 
 @dataclass(frozen=True, slots=True)
 class Around:
@@ -71,15 +69,14 @@ class Watched(RequestContext):
 class Injection:
     """Stands in for the handler of one API. `faults` are those set for it, in order."""
 
-    def __init__(self, route: Route, handle: Handle, around: Around) -> None:
+    def __init__(self, route: Route, around: Around) -> None:
         self.faults: list[Fault] = []
         self._route = route
-        self._handle = handle
         self._around = around
 
     def handle(self, ctx: RequestContext, request: Any) -> Any:
         """What the handler returns, or what the faults make of it."""
-        struck = Struck(self._route, self._handle, self._around, ctx, request)
+        struck = Struck(self._route, self._around, ctx, request)
         for fault in self.faults:
             struck.consider(fault)
         return struck.handle()
@@ -88,10 +85,10 @@ class Injection:
 class Struck:
     """One request, and the faults that it matches."""
 
-    def __init__(self, route: Route, handle: Handle, around: Around, ctx: RequestContext, request: Any) -> None:
+    def __init__(self, route: Route, around: Around, ctx: RequestContext, request: Any) -> None:
         self._route = route
         self._api = route.api.name
-        self._handle = handle
+        self._handle = route.load().handle
         self._around = around
         self._ctx = ctx
         self._request = request
@@ -157,7 +154,7 @@ class Struck:
         self._crash_after_reply(fault)
         error = type_by_code[code]()
         if self._api in partial.MARKED and (self._api != "offset_fetch" or not self._selection.whole):
-            request = partial.without_wait(self._request) if self._api == "fetch" else self._request
+            request = partial.harmless(self._api, self._request, self._selection)
             response = await _outcome(self._begin(request))
             return partial.marked(self._api, self._ctx, self._request, response, self._selection, code)
         if self._selection.whole or self._api not in partial.PARTIAL_APIS:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Mapping
 
 from kio.schema.errors import ErrorCode
 
@@ -21,31 +22,51 @@ def error_name(code: ErrorCode) -> str:
 
 API_NAMES = {api.name: api_name(api.name) for api in API_TABLE}
 ERRORS = {error_name(code): code for code in ErrorCode if code is not ErrorCode.none}
+ERROR_CODES = {name: int(code.value) for name, code in ERRORS.items()}
+
+API_KEYS = {API_NAMES[api.name]: api.key for api in API_TABLE}
 
 _APIS = {api.name.replace("_", ""): api for api in API_TABLE}
+_ERRORS = {code.name.replace("_", ""): code for code in ERRORS.values()}
+
+SUFFIXES = ("exception", "error")
+"""What clients add to the names of errors: NotLeaderOrFollowerException."""
+
+MOST_SHOWN = 5
 
 
 def find_api(given: str | int) -> Api | None:
     """The API of a name or number."""
     text = str(given)
-    if text.isdecimal():
-        return API_BY_KEY.get(int(text))
-    return _APIS.get(text.lower().replace("_", "").replace("-", ""))
+    return API_BY_KEY.get(int(text)) if text.isdecimal() else _APIS.get(_letters(text))
 
 
 def find_error(given: str | int) -> ErrorCode | None:
     """The error of a name or number, other than NONE."""
     text = str(given)
-    if text.lstrip("-").isdecimal():
+    if text.removeprefix("-").isdecimal():
         return next((code for code in ERRORS.values() if code == int(text)), None)
-    return ERRORS.get(text.upper().replace("-", "_"))
+    letters = _letters(text)
+    shorter = (letters.removesuffix(suffix) for suffix in SUFFIXES)
+    return next((_ERRORS[one] for one in (letters, *shorter) if one in _ERRORS), None)
 
 
-def expected(given: object, names: Iterable[str]) -> str:
-    """What would have been accepted: near names if there are some, or else all of them."""
-    names = list(names)
-    near = difflib.get_close_matches(str(given).lower(), [name.lower() for name in names], n=3)
-    if near:
-        by_lower = {name.lower(): name for name in names}
-        return "did you mean " + " or ".join(by_lower[one] for one in near) + "?"
-    return f"expected one of {', '.join(names)}"
+def nearest(given: str | int, numbers: Mapping[str, int]) -> str:
+    """The names that are most like what was given, by their words and by their letters, each with its number."""
+    words, letters = _words(str(given)), _letters(str(given))
+
+    def likeness(name: str) -> float:
+        own = _words(name)
+        shared = len(words & own) / len(words | own)
+        return shared + difflib.SequenceMatcher(None, letters, _letters(name)).ratio()
+
+    found = sorted(numbers, key=likeness, reverse=True)[:MOST_SHOWN]
+    return ", ".join(f"{name} ({numbers[name]})" for name in found)
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name.lower()))
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", name)}

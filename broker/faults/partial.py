@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v13.response import MetadataResponse, MetadataResponseTopic
 
-from broker.faults.facts import REQUEST_TOPICS, Fields, topic_name
+from broker.faults.facts import REQUEST_TOPICS, Fields, name_of, topic_name
+from metadata.topic_names import is_internal
 from protocol.produce_fetch.fetch_request import FetchPartitionResponse, FetchRequest, FetchResponse
 from protocol.produce_fetch.produce_messages import ProduceRequest
 
@@ -30,13 +32,16 @@ RESPONSE_TOPICS: dict[str, Fields] = {
     "delete_topics": Fields("responses", partitions=None),
     "create_partitions": Fields("results", partitions=None),
     "describe_topic_partitions": Fields("topics", partitions=None),
+    "describe_configs": Fields("results", "resource_name", partitions=None),
+    "alter_configs": Fields("responses", "resource_name", partitions=None),
+    "incremental_alter_configs": Fields("responses", "resource_name", partitions=None),
     "describe_producers": Fields("topics"),
     "alter_partition_reassignments": Fields("responses"),
 }
 """Where the responses of these APIs have an error for each topic or partition."""
 
 MARKED = ("fetch", "metadata", "offset_fetch")
-"""APIs whose answer is made as always, and then gets the error in the places that are selected."""
+"""APIs whose answer is made of a request that does no harm, and then gets the error in the places that are selected."""
 
 PARTIAL_APIS = frozenset((*RESPONSE_TOPICS, *MARKED, "produce"))
 
@@ -60,10 +65,7 @@ def pruned(api: str, ctx: RequestContext, request: Any, keep: Keep) -> Any | Non
     fields = REQUEST_TOPICS[api]
     topics = []
     for topic in getattr(request, fields.topics) or ():
-        name = getattr(topic, fields.name)
-        if name is None and getattr(topic, "topic_id", None) is not None:
-            name = topic_name(ctx, topic.topic_id)
-        left = _pruned_topic(topic, name, fields, keep)
+        left = _pruned_topic(topic, name_of(ctx, topic, fields), fields, keep)
         if left is not None:
             topics.append(left)
     return dataclasses.replace(request, **{fields.topics: tuple(topics)}) if topics else None
@@ -84,6 +86,16 @@ def _pruned_produce(ctx: RequestContext, request: ProduceRequest, keep: Keep) ->
         if kept:
             topics.append((key, kept))
     return dataclasses.replace(request, topics=topics) if topics else None
+
+
+def harmless(api: str, request: Any, selection: Selection) -> Any:
+    """A request of one of `MARKED` of which a part is to fail: answered at once, and making no topic of that part."""
+    if api == "fetch":
+        return dataclasses.replace(request, max_wait_ms=0)
+    if api == "metadata" and request.topics:
+        left = tuple(topic for topic in request.topics if topic.name is None or not selection.has(topic.name, None))
+        return dataclasses.replace(request, **({"topics": left} if left else {"allow_auto_topic_creation": False}))
+    return request
 
 
 # -- responses
@@ -119,16 +131,38 @@ def marked(api: str, ctx: RequestContext, request: Any, response: Any, selection
     if api == "fetch":
         return _marked_fetch(ctx, request, response, selection, code)
     if api == "metadata":
-        topics = tuple(
-            dataclasses.replace(topic, error_code=code, partitions=()) if selection.has(topic.name, None) else topic
-            for topic in response.topics
-        )
-        top = {"error_code": code} if code is ErrorCode.rebootstrap_required else {}
-        return dataclasses.replace(response, topics=topics, **top)
+        return _marked_metadata(ctx, request, response, selection, code)
     groups = getattr(response, "groups", None)
     if groups is None:
         return _marked_offsets(response, selection, code)
     return dataclasses.replace(response, groups=tuple(_marked_offsets(group, selection, code) for group in groups))
+
+
+def _marked_metadata(
+    ctx: RequestContext, request: Any, response: MetadataResponse, selection: Selection, code: ErrorCode
+) -> MetadataResponse:
+    failed = {topic.name: topic for topic in response.topics if selection.has(topic.name, None)}
+    failed |= {
+        topic.name: _missing(ctx, topic.name)
+        for topic in request.topics or ()
+        if topic.name is not None and topic.name not in failed and selection.has(topic.name, None)
+    }
+    marked = (dataclasses.replace(topic, error_code=code, partitions=()) for topic in failed.values())
+    others = (topic for topic in response.topics if topic.name not in failed)
+    top = code if code is ErrorCode.rebootstrap_required else response.error_code
+    return dataclasses.replace(response, topics=(*others, *marked), error_code=top)
+
+
+def _missing(ctx: RequestContext, name: str) -> MetadataResponseTopic:
+    """A topic that the broker was not asked for."""
+    known = ctx.image.topics.get(name)
+    return MetadataResponseTopic(
+        error_code=ErrorCode.none,
+        name=name,
+        topic_id=None if known is None else known.id,
+        is_internal=is_internal(name),
+        partitions=(),
+    )
 
 
 def _marked_offsets(group: Any, selection: Selection, code: ErrorCode) -> Any:
@@ -144,11 +178,6 @@ def _marked_offsets(group: Any, selection: Selection, code: ErrorCode) -> Any:
             for topic in group.topics
         ),
     )
-
-
-def without_wait(request: FetchRequest) -> FetchRequest:
-    """A Fetch that is answered at once, as one with an error is."""
-    return dataclasses.replace(request, max_wait_ms=0)
 
 
 def _marked_fetch(
@@ -174,7 +203,7 @@ def _marked_fetch(
 
 def _key(topic: Any, fields: Fields) -> Any:
     name = getattr(topic, fields.name)
-    return name if name is not None else topic.topic_id
+    return getattr(topic, "resource_type", None), name if name is not None else topic.topic_id
 
 
 def _index(partition: Any, fields: Fields) -> int:

@@ -18,22 +18,20 @@ from dataclasses import dataclass
 from storage.files import File, FileSystem, Identity, write_fully
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class _Name:
     """A name that was made, or got by a rename, since its folder was synced.
 
     Attributes:
+        number: counts all names, in the order in which they came.
         old: the name before; None if it was made.
         replaced: the file that had the name, still open.
     """
 
+    number: int
     path: str
     old: str | None = None
     replaced: File | None = None
-
-    @property
-    def folder(self) -> str:
-        return _folder_of(self.path)
 
 
 class TrackedFile:
@@ -73,7 +71,8 @@ class PowerFailureFiles:
     def __init__(self, fs: FileSystem) -> None:
         self._fs = fs
         self._synced: dict[Identity, int] = {}
-        self._names: list[_Name] = []
+        self._names: dict[str, list[_Name]] = {}  # by folder
+        self._count = 0
         self._lock = threading.RLock()
         self._failed = False
         self.on_sync: Callable[[str], None] | None = None
@@ -99,7 +98,8 @@ class PowerFailureFiles:
         self._failed = True
         for folder in folders:
             self._cut(folder)
-        for name in reversed(self._names):
+        names = [name for names in self._names.values() for name in names]
+        for name in sorted(names, key=lambda name: name.number, reverse=True):
             self._undo(name)
         self._names.clear()
 
@@ -140,7 +140,9 @@ class PowerFailureFiles:
         """Take all that is in a folder now for synced: a power failure is never to undo it."""
         with self._lock:
             self._stop_if_failed()
-            self._forget(lambda name: name.path == folder or name.path.startswith(f"{folder}/"))
+            for below in [one for one in self._names if one == folder or one.startswith(f"{folder}/")]:
+                self._forget(below)
+            self._forget(_folder_of(folder), folder)
             self._sync_below(folder)
 
     def _sync_below(self, path: str) -> None:
@@ -182,7 +184,7 @@ class PowerFailureFiles:
             file = self._fs.open(path, create=create)
             if is_new:
                 self._synced[file.identity()] = 0
-                self._names.append(_Name(path))
+                self._note(path)
             else:
                 self._synced.setdefault(file.identity(), file.size())
         return TrackedFile(file, path, self)
@@ -193,10 +195,17 @@ class PowerFailureFiles:
             replaced = self._kept(new)
             self._fs.rename(old, new)
             if self._fs.is_dir(new):
-                for name in self._names:
-                    name.path = _moved(name.path, old, new)
-                    name.old = None if name.old is None else _moved(name.old, old, new)
-            self._names.append(_Name(new, old, replaced))
+                self._move(old, new)
+            self._note(new, old, replaced)
+
+    def _move(self, old: str, new: str) -> None:
+        """A folder has another name, and so has what is in it."""
+        for folder in [one for one in self._names if one == old or one.startswith(f"{old}/")]:
+            names = self._names.pop(folder)
+            for name in names:
+                name.path = _moved(name.path, old, new)
+                name.old = None if name.old is None else _moved(name.old, old, new)
+            self._names.setdefault(_folder_of(names[0].path), []).extend(names)
 
     def _kept(self, path: str) -> File | None:
         """The file that is to be replaced, if there is one; open, so that its content stays."""
@@ -208,20 +217,22 @@ class PowerFailureFiles:
         with self._lock:
             self._stop_if_failed()
             self._fs.link(old, new)
-            self._names.append(_Name(new))
+            self._note(new)
 
     def copy_file(self, old: str, new: str, size: int) -> None:
         with self._lock:
             self._stop_if_failed()
             self._fs.copy_file(old, new, size)
             self._synced[self._fs.identity(new)] = 0
-            self._names.append(_Name(new))
+            self._note(new)
 
     def unlink(self, path: str) -> None:
         with self._lock:
             self._stop_if_failed()
+            identity = self._fs.identity(path)
             self._fs.unlink(path)
-            self._forget(lambda name: name.path == path)
+            self._synced.pop(identity, None)
+            self._forget(_folder_of(path), path)
 
     def mkdir(self, path: str) -> None:
         with self._lock:
@@ -232,25 +243,37 @@ class PowerFailureFiles:
                 missing.append(above)
                 above = above.rpartition("/")[0]
             self._fs.mkdir(path)
-            self._names += [_Name(one) for one in reversed(missing)]
+            for one in reversed(missing):
+                self._note(one)
 
     def rmdir(self, path: str) -> None:
         with self._lock:
             self._stop_if_failed()
             self._fs.rmdir(path)
-            self._forget(lambda name: path in (name.path, name.folder))
+            self._forget(path)
+            self._forget(_folder_of(path), path)
 
     def fsync_dir(self, path: str) -> None:
         self._fs.fsync_dir(path)
         with self._lock:
             self._stop_if_failed()
-            self._forget(lambda name: name.folder == path)
+            self._forget(path)
 
-    def _forget(self, which: Callable[[_Name], bool]) -> None:
-        for name in self._names:
-            if which(name) and name.replaced is not None:
+    # -- names
+
+    def _note(self, path: str, old: str | None = None, replaced: File | None = None) -> None:
+        self._count += 1
+        self._names.setdefault(_folder_of(path), []).append(_Name(self._count, path, old, replaced))
+
+    def _forget(self, folder: str, path: str | None = None) -> None:
+        """Forget the names in a folder, or one of them: they are synced, or gone."""
+        names = self._names.pop(folder, [])
+        kept = [name for name in names if path is not None and name.path != path]
+        for name in names:
+            if name not in kept and name.replaced is not None:
                 name.replaced.close()
-        self._names = [name for name in self._names if not which(name)]
+        if kept:
+            self._names[folder] = kept
 
 
 def _folder_of(path: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from broker.faults.facts import HAND_WRITTEN, topic_name
+from broker.faults.facts import HAND_WRITTEN, OLD_PREFIX, raw_of, topic_name
 from broker.faults.names import API_NAMES, error_name
 from protocol.records.batch import HEADER_SIZE, read_header
 from protocol.records.build import iter_records
@@ -74,7 +74,7 @@ def _body(api: str, ctx: RequestContext, request: Any) -> Json:
         }
     if api in HAND_WRITTEN:
         return _fetch(ctx, request)
-    return entity_as_json(ctx.raw)
+    return entity_as_json(raw_of(ctx, request))
 
 
 def _fetch(ctx: RequestContext, request: Any) -> Json:
@@ -127,7 +127,7 @@ def entity_as_json(entity: Any) -> Json:
     found: Json = {}
     for field in fields(entity):
         if not field.name.startswith("_"):
-            found |= _field(field.name, getattr(entity, field.name))
+            found |= _field(field.name.removeprefix(OLD_PREFIX), getattr(entity, field.name))
     return found
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from timing.clock import Clock, Timer
 
 TICK_MS = 20.0
-"""How often a slow transport sends a piece."""
+"""How often a slow transport sends a piece, or reads one."""
 
 UNSENT_BYTES = 64 * 1024
 """From so many unsent bytes on, no further request is handled, as with a client that does not read."""
@@ -140,7 +140,7 @@ class Slowed(Relay, asyncio.BufferedProtocol):
         self._sending = None
         if self._transport.is_closing():
             return
-        self._send(max(1, int((self._replies or 0) * TICK_MS / 1000)))
+        self._send(_piece(self._replies or 0))
         if self._unsent:
             self._send_later()
 
@@ -172,7 +172,8 @@ class Slowed(Relay, asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def get_buffer(self, sizehint: int) -> Any:
-        return self._protocol.get_buffer(sizehint)
+        buffer = self._protocol.get_buffer(sizehint)
+        return memoryview(buffer)[: _piece(self._requests)] if self._requests else buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._requests:
@@ -210,3 +211,8 @@ class Slowed(Relay, asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         if not self._writing_paused:
             self._protocol.resume_writing()
+
+
+def _piece(rate: float) -> int:
+    """How many bytes may pass in a tick."""
+    return max(1, int(rate * TICK_MS / 1000))

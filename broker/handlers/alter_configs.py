@@ -13,11 +13,14 @@ from kio.schema.alter_configs.v2 import AlterConfigsRequest, AlterConfigsRespons
 from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse
 from kio.schema.errors import ErrorCode
 
+from broker.config.alter import changed_config
 from broker.config.preprocess import preprocess
 from broker.request_context import RequestContext
+from broker.security.errors import SecurityError
 from controller.configs import AlterOp, Change, ResourceChange, decide
+from metadata.configs import ResourceType
 from protocol.durations import ZERO
-from protocol.errors import KafkaError
+from protocol.errors import InvalidRequest, KafkaError
 
 _Response = TypeVar("_Response")
 
@@ -41,6 +44,7 @@ async def change_configs(
 ) -> list[KafkaError | None]:
     """Make every change that can be made; return each one's error, in the order of the changes."""
     errors, sent_on = preprocess(ctx.local.config, wanted, validate_only=validate_only)
+    await _refuse_bad_security(ctx, errors, sent_on)
     controller, changes = ctx.controller, list(sent_on.values())
     decided = await controller.submit(
         lambda image: decide(image, changes, controller.around, validate_only=validate_only)
@@ -48,6 +52,19 @@ async def change_configs(
     for place, error in zip(sent_on, decided, strict=True):
         errors[place] = error
     return errors
+
+
+async def _refuse_bad_security(
+    ctx: RequestContext, errors: list[KafkaError | None], sent_on: dict[int, ResourceChange]
+) -> None:
+    """Take out changes that name keys, certificates or users that cannot be used: their files are read for that."""
+    for place, change in tuple(sent_on.items()):
+        if change.resource_type == ResourceType.BROKER and ctx.local.security.listeners:
+            try:
+                await ctx.local.security.check(changed_config(ctx.local.config, change))
+            except SecurityError as error:
+                errors[place] = InvalidRequest(str(error))
+                del sent_on[place]
 
 
 def error_response(ctx: RequestContext, request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse:

@@ -108,15 +108,15 @@ def _for_each_partition(
 
 
 def _no_token(ctx: RequestContext, request: Any, error: KafkaError) -> Any:
-    kind, _, name = ctx.connection.principal.partition(":")
+    requester = ctx.connection.principal
     owned = request.owner_principal_type is not None and request.owner_principal_name
     return default_entity(
         _response_class(ctx),
         error_code=error.code,
-        principal_type=request.owner_principal_type if owned else kind,
-        principal_name=request.owner_principal_name if owned else name,
-        token_requester_principal_type=kind,
-        token_requester_principal_name=name,
+        principal_type=request.owner_principal_type if owned else requester.type,
+        principal_name=request.owner_principal_name if owned else requester.name,
+        token_requester_principal_type=requester.type,
+        token_requester_principal_name=requester.name,
         issue_timestamp=-1,
         expiry_timestamp=-1,
         max_timestamp=-1,

@@ -3,38 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from socket import SO_LINGER, SOL_SOCKET
 from typing import TYPE_CHECKING, Any, cast
 
-import structlog
-
+from broker.network.blocked import (
+    LOST,
+    NOT_ADMITTED,
+    OTHERS_TURN,
+    SENDING,
+    THROTTLED,
+    TURNED_AWAY,
+    WRITING_PAUSED,
+)
 from broker.network.dispatch import Buffers, Pending
 from broker.network.foreign import ForeignProtocolError
 from broker.network.frames import FrameBuffer
 from broker.network.gradual_reply import GradualReply
+from broker.network.principal import ANONYMOUS
+from broker.network.reply import Reply
 from broker.network.request import CloseConnectionError
+from broker.network.sockets import reset
 from protocol.errors import KafkaError
 from protocol.java_strings import java_address
 from protocol.primitives import UnreadBytes
 
 if TYPE_CHECKING:
-    from broker.network.dispatch import Dispatcher, Repeated
-    from broker.network.ports import Accepts
+    from broker.network.dispatch import Repeated
+    from broker.network.foreign import Foreign
+    from broker.network.ports import Accepts, Dispatches
     from timing.wheel import TimerTask
-
-logger = structlog.get_logger(__name__)
 
 SEND_AT_BYTES = 64 * 1024
 """Replies are gathered up to this size before they are sent."""
-
-WRITING_PAUSED, THROTTLED, TURNED_AWAY, OTHERS_TURN, NOT_ADMITTED, SENDING, LOST = 1, 2, 4, 8, 16, 32, 64
-"""Reasons why a connection handles no further request: unsent replies, a quota (KIP-219), its address connects too
-often, its turn is over, it waits for one of `max.connections`, a reply that is read while it is sent, or a fault that
-loses its requests."""
 
 TURN_MS = 5.0
 """How long requests that came together are handled before other connections get a turn."""
@@ -47,22 +49,6 @@ MAX_OVERLAPPING_BYTES = 32 * 1024 * 1024
 they are acknowledged."""
 
 
-NO_LINGER = struct.pack("ii", 1, 0)
-"""The value of SO_LINGER with which a closed socket resets its connection."""
-
-
-class Reply:
-    """A place in the order of replies, filled when its request is answered."""
-
-    __slots__ = ("buffers", "done", "exclusive", "request_bytes")
-
-    def __init__(self, exclusive: bool, request_bytes: int) -> None:
-        self.exclusive = exclusive
-        self.request_bytes = request_bytes
-        self.done = False
-        self.buffers: Buffers | None = None
-
-
 class Connection(asyncio.BufferedProtocol):
     """Reads length-prefixed requests, hands each to the dispatcher, and writes the replies in order.
 
@@ -71,10 +57,11 @@ class Connection(asyncio.BufferedProtocol):
     may overlap: their append is done before they first wait.
     """
 
-    def __init__(self, server: Accepts, dispatcher: Dispatcher, listener_name: str) -> None:
+    def __init__(self, server: Accepts, dispatcher: Dispatches, listener_name: str) -> None:
         self.listener_name = listener_name
-        self.principal = "User:ANONYMOUS"
+        self.principal = ANONYMOUS
         self.client_id: str | None = None  # of its last request; noted only where faults may be set
+        self.dispatcher = dispatcher  # something else while the client has to authenticate
         self.client_host = ""
         self.client_address = ""
         self.client_port = 0
@@ -82,7 +69,6 @@ class Connection(asyncio.BufferedProtocol):
         self.client_software = ("unknown", "unknown")
         self.repeated: Repeated | None = None
         self._server = server
-        self._dispatcher = dispatcher
         self._outbox = server.outbox
         self._frames = FrameBuffer(server.max_request_bytes)
         self._monotonic_ms = server.clock.monotonic_ms
@@ -191,12 +177,12 @@ class Connection(asyncio.BufferedProtocol):
                     self._blocked |= OTHERS_TURN
                     asyncio.get_running_loop().call_soon(self._unblock, OTHERS_TURN)
         except ForeignProtocolError as error:
-            self._server.foreign_clients.note(error.foreign, self.listener_name, self.client_host)
+            self.warn_of(error.foreign)
             if error.foreign.answer and not self._replies:
                 self._gather(error.foreign.answer)
             self._closing = True
         except CloseConnectionError as error:
-            logger.warning("connection closed", client=self.client_host, error=str(error))
+            self.warn("connection closed", error=str(error))
             self._closing = True  # as soon as the requests before this one are answered
         finally:
             self._handling = False
@@ -229,10 +215,10 @@ class Connection(asyncio.BufferedProtocol):
     def _next_overlaps(self) -> bool:
         """Whether the next request may be handled while others wait, if enough has arrived to know its API."""
         key = self._frames.next_key()
-        return key is None or key in self._dispatcher.pipelined_keys
+        return key is None or key in self.dispatcher.pipelined_keys
 
     def _handle(self, frame: memoryview) -> None:
-        result = self._dispatcher.dispatch(self, frame)
+        result = self.dispatcher.dispatch(self, frame)
         if result.__class__ is bytearray and not self._replies:  # the case for most small requests
             self._out.append(result)
             self._out_bytes += len(result)
@@ -259,7 +245,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             reply.buffers = pending.finish()
         except CloseConnectionError as error:
-            logger.warning("connection closed", client=self.client_host, error=str(error))
+            self.warn("connection closed", error=str(error))
             self.close()
             return
         if self._transport is not None:
@@ -322,7 +308,7 @@ class Connection(asyncio.BufferedProtocol):
         if error is None:
             self._unblock(SENDING)
             return
-        logger.warning("connection closed", client=self.client_host, error=str(error))
+        self.warn("connection closed", error=str(error))
         self.abort()
         if not isinstance(error, KafkaError):
             raise error
@@ -339,6 +325,16 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
+
+    # -- log lines
+
+    def warn(self, event: str, **more: object) -> None:
+        """Log something about the client, unless much has been logged about it lately."""
+        self._server.lines.warn(event, self.listener_name, self.client_host, **more)
+
+    def warn_of(self, foreign: Foreign) -> None:
+        """Log that the client speaks another protocol."""
+        self._server.lines.warn_once(foreign.event, self.listener_name, self.client_host, advice=foreign.advice)
 
     # -- quotas
 
@@ -368,10 +364,7 @@ class Connection(asyncio.BufferedProtocol):
     def reset(self) -> None:
         """Drop the connection and its unsent data, so that the client sees a reset and no orderly end."""
         if self._transport is not None:
-            sock = self._transport.get_extra_info("socket")
-            if sock is not None:
-                sock.setsockopt(SOL_SOCKET, SO_LINGER, NO_LINGER)
-            self._transport.abort()
+            reset(self._transport)
 
     def replace_transport(self, make: Callable[[asyncio.Transport], asyncio.Transport]) -> None:
         """Send replies through another transport from now on."""

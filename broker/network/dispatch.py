@@ -99,6 +99,7 @@ class Route:
         self._handler: Any
         self.counters: RequestCounters
         self.handle: Callable[[Request, Any], Any]
+        self._instead: Callable[[Any, Any], Any] | None = None
         self.decode: Callable[[int, memoryview, int], Any] | None
         self.read = ByVersion(partial(messages.request_reader, api.key))
         self.write = ByVersion(self._writer)
@@ -110,7 +111,7 @@ class Route:
         if not self.loaded:
             handler = _handlers().handler_of(self.api.name)
             self.counters = self._metrics.requests[self.api.name]
-            self.handle = handler.handle
+            self.handle = handler.handle if self._instead is None else self._instead
             self.decode = getattr(handler, "decode", None)
             self.prepare = getattr(handler, "prepare", None)
             self.only_reads = getattr(handler, "ONLY_READS", False)
@@ -120,9 +121,10 @@ class Route:
         return self._handler
 
     def intercept(self, instead: Callable[[Any, Any], Any] | None) -> None:
-        """Have requests handled by `instead`, None for the handler itself."""
-        handle = self.load().handle
-        self.handle = handle if instead is None else instead
+        """Have requests handled by `instead`, None for the handler itself, which is still imported when first used."""
+        self._instead = instead
+        if self.loaded:
+            self.handle = self._handler.handle if instead is None else instead
 
     def _writer(self, version: int) -> Callable[[Any, int], Buffers]:
         encode = getattr(self.load(), "encode", None)
@@ -179,10 +181,8 @@ class Dispatcher:
         return noting
 
     def route(self, api_key: int) -> Route:
-        """The route of an API, its handler imported."""
-        route = self._routes[api_key]
-        route.load()
-        return route
+        """The route of an API."""
+        return self._routes[api_key]
 
     def _dispatch(self, connection: Client, frame: memoryview) -> Buffers | Pending | None:
         """Handle one request. Returns the reply frame, a reply to come, or None if none is sent (acks=0).
@@ -201,7 +201,7 @@ class Dispatcher:
             if self._throttling.enabled:
                 ctx.size = len(frame)
         else:
-            route, ctx, request = self._read(connection, frame)
+            route, ctx, request = self.read(connection, frame)
             if request is None:
                 return self._too_new(route, ctx.correlation_id)
         started = connection.last_active_ms  # when the request arrived, or when its wait ended
@@ -213,7 +213,7 @@ class Dispatcher:
             return self._pending(route, ctx, request, response, started)
         return self._encode(route, ctx, request, response, started)
 
-    def _read(self, connection: Client, frame: memoryview) -> tuple[Route, Any, Any]:
+    def read(self, connection: Client, frame: memoryview) -> tuple[Route, Any, Any]:
         """The request; None for ApiVersions in an unserved version. Raises CloseConnectionError."""
         try:
             key, version, correlation_id, client_id, body = headers.parse_request_header(frame)
@@ -306,6 +306,12 @@ class Dispatcher:
     def _too_new(self, route: Route, correlation_id: int) -> Buffers:
         """Answer ApiVersions in an unserved version, in version 0, which any client can read."""
         return messages.encode_response(route.api, route.load().unsupported_version(), 0, correlation_id)
+
+    def answer(self, route: Route, ctx: Request, request: Any, response: Any) -> Buffers | None:
+        """The reply frame of a request that did not go through `dispatch`; `response` may be an error."""
+        if isinstance(response, KafkaError):
+            response = self._failed(route, ctx, request, response)
+        return self._encode(route, ctx, request, response, self._monotonic_ms())
 
     async def drain(self) -> None:
         """Wait at most `DRAIN_MS` for running tasks, including those whose connection is gone."""

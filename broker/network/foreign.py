@@ -1,19 +1,10 @@
-"""Clients of other protocols on a listener: what they speak, what they are told, and one log line a minute of them."""
+"""Clients of other protocols on a listener: what they speak, and what they are told."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-import structlog
-
 from broker.network.request import CloseConnectionError
-
-logger = structlog.get_logger(__name__)
-
-REPEAT_MS = 60_000
-MOST_REMEMBERED = 1_000
-"""Clients of which a line was written lately; with more, only the newest count."""
 
 _HTTP_METHODS = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ")
 _TLS_HANDSHAKE = b"\x16\x03"
@@ -43,6 +34,10 @@ HTTP = Foreign(
     "/metrics and /healthz are on the port of odradek.http.port",
     HTTP_ANSWER,
 )
+PLAINTEXT = Foreign(
+    "a plaintext client spoke to a TLS listener",
+    "set security.protocol=SSL or SASL_SSL in the client, or connect it to a listener without TLS",
+)
 
 
 class ForeignProtocolError(CloseConnectionError):
@@ -60,19 +55,6 @@ def foreign_protocol(start: bytes) -> Foreign | None:
     return HTTP if start in _HTTP_METHODS else None
 
 
-class ForeignClients:
-    """Logs clients of other protocols, each once a minute: a scanner, or a client that retries, fills no log."""
-
-    def __init__(self, monotonic_ms: Callable[[], float]) -> None:
-        self._monotonic_ms = monotonic_ms
-        self._logged_ms: dict[tuple[str, str, str], float] = {}
-
-    def note(self, foreign: Foreign, listener: str, client: str) -> None:
-        key, now_ms = (foreign.event, listener, client), self._monotonic_ms()
-        if now_ms - self._logged_ms.get(key, -REPEAT_MS) < REPEAT_MS:
-            return
-        self._logged_ms.pop(key, None)
-        self._logged_ms[key] = now_ms
-        if len(self._logged_ms) > MOST_REMEMBERED:
-            del self._logged_ms[next(iter(self._logged_ms))]
-        logger.warning(foreign.event, listener=listener, client=client, advice=foreign.advice)
+def may_begin_tls(start: bytes) -> bool:
+    """Whether a connection that begins with these bytes (at least one) may be a TLS client's."""
+    return start[:2] == _TLS_HANDSHAKE[: len(start[:2])]

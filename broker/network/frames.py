@@ -26,10 +26,10 @@ class FrameBuffer:
     A view is valid until `next` or `reuse` is called.
     """
 
-    __slots__ = ("_end", "_large", "_large_end", "_large_size", "_max_frame_bytes", "_scratch", "_start", "_view")
+    __slots__ = ("_end", "_large", "_large_end", "_large_size", "_scratch", "_start", "_view", "max_frame_bytes")
 
     def __init__(self, max_frame_bytes: int) -> None:
-        self._max_frame_bytes = max_frame_bytes
+        self.max_frame_bytes = max_frame_bytes
         self._scratch = bytearray(SCRATCH_BYTES)
         self._view = memoryview(self._scratch)
         self._start = 0  # first byte in the scratch buffer that has not been returned yet
@@ -86,11 +86,11 @@ class FrameBuffer:
                 self._start = self._end = 0
             return None
         (size,) = INT32.unpack_from(self._scratch, self._start)
-        if size < 0 or size > self._max_frame_bytes:
+        if size < 0 or size > self.max_frame_bytes:
             foreign = foreign_protocol(bytes(self._scratch[self._start : self._start + SIZE_BYTES]))
             if foreign is not None:
                 raise ForeignProtocolError(foreign)
-            raise CloseConnectionError(f"frame of {size} bytes; 0 to {self._max_frame_bytes} are accepted")
+            raise CloseConnectionError(f"frame of {size} bytes; 0 to {self.max_frame_bytes} are accepted")
         begin = self._start + SIZE_BYTES
         if size <= available - SIZE_BYTES:
             self._start = begin + size

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import asyncio
+    import ssl
 
     from kio.schema.errors import ErrorCode
 
-    from broker.network.foreign import ForeignClients
+    from broker.network.client_lines import ClientLines
     from broker.network.outbox import Outbox
+    from broker.network.principal import Principal
     from broker.network.request import Request
     from timing.clock import Clock
     from timing.wheel import TimingWheel
@@ -47,6 +49,35 @@ class LimitsConnections(Protocol):
     def throttle_ms(self, host: str) -> int: ...
 
 
+class Dispatches(Protocol):
+    """Handles the requests of a connection: `Dispatcher`, or what stands before it until the client is known."""
+
+    pipelined_keys: frozenset[int]
+
+    def dispatch(self, connection: Any, frame: memoryview) -> Any: ...
+
+
+class Secures(Protocol):
+    """How the clients of one listener are let in; see `broker.security.listener_security.ListenerSecurity`.
+
+    Attributes:
+        tls: the context for new connections, None if the listener has no TLS.
+        max_frame_bytes: the largest request of a client that is not known yet; None if that is no other.
+    """
+
+    @property
+    def tls(self) -> ssl.SSLContext | None: ...
+
+    @property
+    def max_frame_bytes(self) -> int | None: ...
+
+    def principal_of(self, certificate: bytes | None) -> Principal | None:
+        """Who the client with this certificate (DER) is; None if no rule says so."""
+
+    def gate(self, dispatcher: Any) -> Dispatches | None:
+        """What handles the requests of a new connection before its client is known; None if there is no SASL."""
+
+
 class Accepts(Protocol):
     """The server as a connection sees it, which asks to be admitted, and to be forgotten when it is lost.
 
@@ -56,9 +87,10 @@ class Accepts(Protocol):
     clock: Clock
     throttle_wheel: TimingWheel
     outbox: Outbox
-    foreign_clients: ForeignClients
+    lines: ClientLines
     max_request_bytes: int
 
     def admit(self, connection: Any) -> None: ...
     def forget(self, connection: Any) -> None: ...
+    def authenticated(self, connection: Any) -> None: ...
     def size_buffers(self, transport: asyncio.BaseTransport) -> None: ...

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from broker.network.principal import Principal
+
 
 class CloseConnectionError(Exception):
     """Closes the request's connection without an answer; the text is for the log."""
 
 
 class Peer(Protocol):
-    """The connection as handlers see it. `client_address` is its `client_host` as Java shows it."""
+    """The connection as handlers see it. `client_address` is its `client_host` as Java shows it.
+
+    `principal` is the client's; it changes when the client authenticates.
+    """
 
     listener_name: str
     client_host: str
     client_address: str
     client_port: int
-    principal: str
+    principal: Principal
     client_software: tuple[str, str]
 
     def spent_ms(self) -> float:

@@ -6,21 +6,27 @@ import asyncio
 import errno
 import os
 from collections import Counter
-from collections.abc import Callable
-from socket import SO_RCVBUF, SO_SNDBUF, SOL_SOCKET, socket
+from collections.abc import Callable, Mapping
+from functools import partial
+from socket import socket
 from typing import TYPE_CHECKING
 
 import structlog
 
+from broker.network.client_lines import ClientLines
 from broker.network.connection import Connection
-from broker.network.foreign import ForeignClients
 from broker.network.outbox import Outbox
+from broker.network.secured_connection import SecuredConnection
+from broker.network.sockets import size_buffers
+from broker.network.strangers import Strangers
+from broker.network.tls import TlsLayer
 
 if TYPE_CHECKING:
     from broker.config.current import CurrentConfig
     from broker.config.listeners import Listener
     from broker.network.dispatch import Dispatcher
-    from broker.network.ports import LimitsConnections
+    from broker.network.ports import LimitsConnections, Secures
+    from storage.workers import Workers
     from timing.clock import Clock
     from timing.wheel import TimerTask, TimingWheel
 
@@ -34,7 +40,6 @@ PORT_ATTEMPTS = 10
 ACCEPTED_AT_ONCE = 1
 """Connections that asyncio accepts before others get a turn: it takes the backlog for that. With more, a lack of
 descriptors would set a timer for each attempt that fails, whose attempts set more, until nothing else is done."""
-DEFAULT_RECEIVE_BUFFER = 100 << 10
 FINISH_MS = 3000
 """How long a stopping server waits for answers in flight."""
 
@@ -57,13 +62,15 @@ class Server:
         throttle_wheel: TimingWheel,
         connection_rates: LimitsConnections,
         dispatcher: Dispatcher,
+        security: Mapping[str, Secures],
+        handshakes: Workers,
     ) -> None:
         config = current.config
         self.clock = clock
         self.max_request_bytes = config.integer("socket.request.max.bytes")
         self.outbox = Outbox(self.clock)
         self.throttle_wheel = throttle_wheel
-        self.foreign_clients = ForeignClients(self.clock.monotonic_ms)
+        self.lines = ClientLines(self.clock.monotonic_ms)
         self.created = 0
         self.closed = 0
         self.connections: set[Connection] = set()
@@ -74,6 +81,9 @@ class Server:
         self._current = current
         self.use(connection_rates)
         self._dispatcher = dispatcher
+        self._security = security
+        self._handshakes = handshakes
+        self.strangers = Strangers(current, wheel)
         self._per_ip: Counter[str] = Counter()
         self._turned_away: set[Connection] = set()
         self._waiting: dict[Connection, None] = {}  # waiting for one of `max.connections`, in order of arrival
@@ -117,11 +127,8 @@ class Server:
         return server
 
     async def _bind(self, listener: Listener, port: int) -> asyncio.Server:
-        def accept() -> Connection:
-            return Connection(self, self._dispatcher, listener.name)
-
         return await asyncio.get_running_loop().create_server(
-            accept,
+            partial(self.new_connection, listener.name),
             None if listener.host in EVERY_ADDRESS else listener.host,
             port,
             backlog=ACCEPTED_AT_ONCE,
@@ -140,6 +147,17 @@ class Server:
             logger.info("listening", listener=listener.name, host=listener.host or "*", port=self.bound[listener.name])
 
     # -- connections
+
+    def new_connection(self, listener_name: str) -> asyncio.BufferedProtocol:
+        """What the transport of a client that has just connected to the listener is to talk to."""
+        security = self._security.get(listener_name)
+        if security is None:
+            return Connection(self, self._dispatcher, listener_name)
+        gate = security.gate(self._dispatcher)
+        connection = SecuredConnection(self, gate or self._dispatcher, listener_name, security.max_frame_bytes)
+        if security.tls is None:
+            return connection
+        return TlsLayer(connection, security, self._handshakes, identifies=gate is None)
 
     def admit(self, connection: Connection) -> None:
         """Count a new connection. At `max.connections` it has to wait; at other limits it is turned away."""
@@ -193,30 +211,26 @@ class Server:
         self.connections.add(connection)
         self._per_ip[host] += 1
         self.created += 1
+        if connection.listener_name in self._security:
+            self.strangers.add(connection)
         if self._max_idle_ms >= 0:
             self._check_idle_in(self._max_idle_ms, connection)
         if self.on_connection is not None:
             self.on_connection(connection, True)
         connection.admitted()
 
+    def authenticated(self, connection: Connection) -> None:
+        """The client has shown who it is: the limits on strangers no longer concern it."""
+        self.strangers.discard(connection)
+
     @staticmethod
     def _refuse(connection: Connection, limit: str) -> None:
-        logger.warning("connection refused", client=connection.client_host, limit=limit)
+        connection.warn("connection refused", limit=limit)
         connection.abort()
 
     def size_buffers(self, transport: asyncio.BaseTransport) -> None:
-        """Set the configured sizes of the socket's buffers.
-
-        Kafka's small send buffer keeps the data sent within the CPU's cache, a quarter less work for a Fetch. Its small
-        receive buffer would make a large Produce a third more work, so that default is not used.
-        """
-        sock = transport.get_extra_info("socket")
-        if sock is None:
-            return
-        if self._send_buffer >= 0:
-            sock.setsockopt(SOL_SOCKET, SO_SNDBUF, self._send_buffer)
-        if self._receive_buffer not in (-1, DEFAULT_RECEIVE_BUFFER):
-            sock.setsockopt(SOL_SOCKET, SO_RCVBUF, self._receive_buffer)
+        """Set the configured sizes of the socket's buffers."""
+        size_buffers(transport, self._send_buffer, self._receive_buffer)
 
     def forget(self, connection: Connection) -> None:
         """Undo what `admit` counted for a lost connection. Harmless for one that waited or was turned away."""
@@ -225,6 +239,7 @@ class Server:
             self._waiting.pop(connection, None)
             return
         self.connections.discard(connection)
+        self.strangers.discard(connection)
         timer = self._idle_timers.pop(connection, None)
         if timer is not None:
             timer.cancel()

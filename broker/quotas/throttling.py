@@ -131,7 +131,7 @@ class Throttling:
 
 
 def _client(ctx: Request) -> Client:
-    return Client(ctx.connection.principal.partition(":")[2], ctx.client_id or "")
+    return Client(ctx.connection.principal.name, ctx.client_id or "")
 
 
 def _over(limited: tuple[Rate, float] | None, size: int, now_ms: int) -> int:

@@ -16,10 +16,16 @@ CLEANER = "cleaner-offset-checkpoint"
 
 
 class OffsetCheckpoint:
-    """One checkpoint file: one `topic partition offset` per line."""
+    """One checkpoint file: one `topic partition offset` per line.
 
-    def __init__(self, fs: FileSystem, folder: str, name: str) -> None:
+    `require_folder` raises OSError if the folder is no longer the one that was opened: nothing is written then.
+    """
+
+    def __init__(
+        self, fs: FileSystem, folder: str, name: str, require_folder: Callable[[], None] = lambda: None
+    ) -> None:
         self._fs = fs
+        self._require_folder = require_folder
         self._path = f"{folder}/{name}"
         self._lock = threading.Lock()
         self._choosing = threading.Lock()
@@ -60,6 +66,7 @@ class OffsetCheckpoint:
             if entries == self._written:
                 return
             lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in entries.items()]
+            self._require_folder()
             try:
                 write_checkpoint(self._fs, self._path, lines)
             except OSError:  # it may be the old file or the new one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import structlog
 
@@ -48,13 +49,12 @@ class LogCheckpoints:
         root: Mapping[TopicPartition, str],
         moving: Mapping[TopicPartition, str],
     ) -> None:
-        self._fs = fs
         self._dirs = dirs
         self._logs = logs
         self._root = root
         self._moving = moving
         self._files = {
-            (log_dir.path, name): OffsetCheckpoint(fs, log_dir.path, name)
+            (log_dir.path, name): OffsetCheckpoint(fs, log_dir.path, name, partial(log_dir.require_unchanged, fs))
             for log_dir in dirs.dirs
             for name in (*_OFFSETS, REPLICATION)
         }
@@ -109,7 +109,6 @@ class LogCheckpoints:
             ]
             return {key: offset for key, offset in known if offset is not None}
 
-        log_dir.require_unchanged(self._fs)  # nothing is written into a folder that somebody put in its place
         self._files[path, name].write(offsets)
 
 

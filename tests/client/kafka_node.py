@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -73,14 +74,17 @@ def dump_log_segments(*arguments: str) -> str:
 
 
 class KafkaNode:
-    """Node 1 on `folder`, as broker and only voter: a static one, or with `dynamic` one whose log says so."""
+    """Node 1 on `folder`, as broker and only voter: a static one, or with `dynamic` one whose log says so.
 
-    def __init__(self, folder: Path, *, dynamic: bool = False) -> None:
+    `settings` are added to its properties, and win over those above.
+    """
+
+    def __init__(self, folder: Path, *, dynamic: bool = False, settings: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         self.dynamic = dynamic
         self._properties = folder.parent / "server.properties"
         self._log = folder.parent / "server.log"
-        port, self.controller_port = _free_ports(2)
+        port, self.controller_port = free_ports(2)
         self.bootstrap = f"127.0.0.1:{port}"
         voters = f"controller.quorum.voters=1@127.0.0.1:{self.controller_port}"
         self._properties.write_text(
@@ -92,6 +96,8 @@ class KafkaNode:
             f"log.dirs={folder}\noffsets.topic.replication.factor=1\ntransaction.state.log.replication.factor=1\n"
             "transaction.state.log.min.isr=1\ngroup.initial.rebalance.delay.ms=0\n"
         )
+        with self._properties.open("a", encoding="latin-1") as file:
+            file.writelines(f"{name}={_escaped(value)}\n" for name, value in (settings or {}).items())
         self._process: subprocess.Popen[bytes] | None = None
 
     def format(self, *options: str) -> None:
@@ -125,7 +131,12 @@ class KafkaNode:
             process.wait(60)
 
 
-def _free_ports(count: int) -> list[int]:
+def _escaped(value: str) -> str:
+    """A value as a properties file has it."""
+    return "".join(char if char.isascii() and char != "\\" else f"\\u{ord(char):04x}" for char in value)
+
+
+def free_ports(count: int) -> list[int]:
     opened = [socket.socket() for _ in range(count)]
     for each in opened:
         each.bind(("127.0.0.1", 0))

@@ -6,8 +6,8 @@ import asyncio
 import json
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,9 +17,12 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 
 from odradek import Broker, ControlError, RemoteBroker, WaitTimeoutError
 from odradek.faults import Fault
+from tests.client.breaking import post, set_over_http
 from tests.client.raw import RawConnection
 
-PHASES = ("before", "after_append", "after_fsync", "before_reply")
+WRITTEN = pytest.mark.parametrize(("phase", "written"), [("before", 1), ("after_append", 2)])
+"""A phase, and how many records there are after that: each phase of more APIs is in `test_every_fault.py`."""
+
 QUICK = {"message.timeout.ms": 1500, "socket.timeout.ms": 1500}
 """Settings of a producer that is to get no answer."""
 
@@ -43,26 +46,7 @@ def set_fault(request: pytest.FixtureRequest, broker: Broker) -> Set:
     """Sets a fault by the Python method, or as any other language would."""
     if request.param == "python":
         return broker.fault
-    return lambda **given: set_there(broker, "http", **given)
-
-
-def set_there(broker: Broker, how: str, **given: Any) -> Fault:
-    return broker.fault(**given) if how == "python" else Fault(broker.control, post(broker, "/faults", **given))
-
-
-def until_ended(broker: Broker) -> None:
-    deadline = time.monotonic() + 20
-    while broker.running:
-        assert time.monotonic() < deadline, "the broker still runs"
-        time.sleep(0.01)
-
-
-def post(broker: Broker, path: str, **body: Any) -> Any:
-    request = urllib.request.Request(
-        f"{broker.control.url}/control{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=30) as response:
-        return json.load(response)
+    return partial(set_over_http, broker)
 
 
 class Sent:
@@ -116,20 +100,19 @@ def made(broker: Broker, topic: str) -> str:
     return topic
 
 
-@pytest.mark.parametrize("phase", PHASES)
-def test_error_reaches_the_client(broker: Broker, set_fault: Set, made: str, phase: str) -> None:
+@WRITTEN
+def test_error_reaches_the_client(broker: Broker, set_fault: Set, made: str, phase: str, written: int) -> None:
     sent = Sent(broker, made)
     with set_fault(api="Produce", topic=made, error="POLICY_VIOLATION", phase=phase) as fault:
         assert sent.send() == "POLICY_VIOLATION"
         assert fault.hits == 1
     assert sent.send() == ""
-    assert end_offset(broker, made) == (2 if phase == "before" else 3)
+    assert end_offset(broker, made) == written + 1
 
 
-@pytest.mark.parametrize("phase", PHASES)
-def test_delay_holds_the_client_up(broker: Broker, set_fault: Set, made: str, phase: str) -> None:
+def test_delay_holds_the_client_up(broker: Broker, set_fault: Set, made: str) -> None:
     sent = Sent(broker, made)
-    set_fault(api="Produce", topic=made, delay=0.3, phase=phase, count=1)
+    set_fault(api="Produce", topic=made, delay=0.3, count=1)
     began = time.monotonic()
     assert sent.send() == ""
     assert time.monotonic() - began >= 0.3
@@ -146,36 +129,22 @@ def test_drop_leaves_the_client_without_an_answer(
     assert end_offset(broker, made) == written
 
 
-@pytest.mark.parametrize("phase", PHASES)
-def test_disconnect_ends_the_connection(broker: Broker, set_fault: Set, made: str, phase: str) -> None:
+@WRITTEN
+def test_disconnect_ends_the_connection(broker: Broker, set_fault: Set, made: str, phase: str, written: int) -> None:
     sent = Sent(broker, made)
     set_fault(api="Produce", topic=made, disconnect=True, phase=phase)
     assert sent.send() in ("_TRANSPORT", "_MSG_TIMED_OUT")
-    assert end_offset(broker, made) == (1 if phase == "before" else 2)
+    assert end_offset(broker, made) == written
 
 
-@pytest.mark.parametrize("phase", PHASES)
-def test_observe_counts_and_decodes(broker: Broker, set_fault: Set, made: str, phase: str) -> None:
-    fault = set_fault(api="Produce", topic=made, observe=True, phase=phase)
+def test_observe_counts_and_decodes(broker: Broker, set_fault: Set, made: str) -> None:
+    fault = set_fault(api="Produce", topic=made, observe=True)
     assert Sent(broker, made).send(b"seen") == ""
     fault.wait(1, timeout=5)
     (request,) = fault.requests
     assert (request["api"], request["client_id"], request["acks"]) == ("Produce", "sender", -1)
     (topic,) = request["topics"]
     assert (topic["name"], topic["partitions"][0]["records"][0]["value"]) == (made, "seen")
-
-
-@pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("how", ["python", "http"])
-def test_then_crash_kills_the_broker_in_that_phase(how: str, phase: str, topic: str, own_cluster: None) -> None:
-    with Broker({"odradek.create.topics": f"{topic}:1"}) as broker:
-        sent = Sent(broker, topic)
-        assert sent.send() == ""
-        with set_there(broker, how, api="Produce", topic=topic, then="crash", phase=phase):
-            sent.begin()
-            until_ended(broker)
-        broker.restart()
-        assert end_offset(broker, topic) == (1 if phase == "before" else 2)
 
 
 def test_the_other_apis_are_struck_too(broker: Broker, set_fault: Set, made: str) -> None:
@@ -233,7 +202,7 @@ async def test_an_aiokafka_producer_learns_of_an_error(broker: Broker, set_fault
 
 
 def test_bad_input_names_the_parameter_through_python_and_http(broker: Broker) -> None:
-    with pytest.raises(ControlError, match="did you mean Produce") as caught:
+    with pytest.raises(ControlError, match=r"such as Produce \(0\)") as caught:
         broker.fault(api="Prodoce", observe=True)
     assert (caught.value.parameter, caught.value.status) == ("api", 400)
     with pytest.raises(urllib.error.HTTPError) as refused:
@@ -242,9 +211,9 @@ def test_bad_input_names_the_parameter_through_python_and_http(broker: Broker) -
     assert (answer["parameter"], "NOT_LEADER_OR_FOLLOWER" in answer["error"]) == ("error", True)
     with pytest.raises(ControlError, match="expected one of request, reply"):
         broker.fault(api="Produce", drop="both")  # type: ignore[arg-type]
-    with pytest.raises(ControlError) as caught:
+    with pytest.raises(ControlError, match="at = 'after_append': Fetch requests append nothing") as caught:
         broker.crash(at="after_append", api="Fetch")
-    assert caught.value.parameter == "phase"
+    assert caught.value.parameter == "at"
     with pytest.raises(TypeError, match="topic: expected with at other than 'now'"):
         broker.crash(topic="t")  # type: ignore[call-overload]
     with pytest.raises(ControlError) as caught:
@@ -264,12 +233,15 @@ def test_faults_are_listed_removed_and_waited_for(broker: Broker, made: str) -> 
     first.remove()
     first.remove()
     assert broker.clear_faults() == 1
+    assert (first.hits, first.requests, first.active, second.active) == (0, [], False, False)
     remote = RemoteBroker(broker.bootstrap_servers, broker.control.url)
     with remote.fault(api="Produce", topic=made, error="REQUEST_TIMED_OUT", count=1) as fault:
         Sent(broker, made, retries=3).send()
-        assert fault.wait().hits == 1
+        assert fault.wait(n=1).hits == 1
         assert not fault.active
     assert remote.faults == []
+    assert (fault.hits, len(fault.requests)) == (1, 1)
+    assert post(broker, f"/faults/{fault.id}/wait", n=1)["hits"] == 1
 
 
 # -- connections
@@ -319,6 +291,27 @@ def test_other_clients_do_not_notice_a_stalled_one(broker: Broker, made: str) ->
 
 
 # -- crashes
+
+
+def test_a_fault_that_ends_the_broker_has_struck_then_also_when_it_runs_again(topic: str, own_cluster: None) -> None:
+    with Broker({"odradek.create.topics": f"{topic}:1"}) as broker:
+        with broker.fault(api="Produce", topic=topic, then="crash") as fault:
+            assert (fault.hits, fault.active) == (0, True)
+            Sent(broker, topic, **QUICK).begin()
+            assert fault.wait(1, timeout=20).hits == 1
+            assert not broker.running
+        assert "a test ends this process" in broker.log()
+        broker.restart()
+        assert (fault.wait().hits, fault.active) == (1, False)
+        assert broker.faults == []
+        with pytest.raises(ControlError, match="NOT_LEADER_OR_FOLLOWER"):
+            broker.fault(api="Produce", error="NOT_LEADER", then="crash")
+        remote = RemoteBroker(broker.bootstrap_servers, broker.control.url)
+        crash = remote.fault(api="Metadata", then="power_failure")
+        with pytest.raises(WaitTimeoutError, match="waited 0 s for 1 hits"):
+            crash.wait(timeout=0)
+        Sent(broker, topic, **QUICK).begin()
+        assert crash.wait(timeout=20).hits == 1
 
 
 def test_a_power_failure_loses_what_was_not_synced(topic: str, own_cluster: None) -> None:

@@ -13,6 +13,7 @@ from broker.config.defs.network import NETWORK_DEFS
 from broker.config.defs.node import NODE_DEFS, REPLICATION_DEFS, TOPIC_DEFAULT_DEFS
 from broker.config.defs.odradek import ODRADEK_DEFS
 from broker.config.defs.quotas import QUOTA_DEFS
+from broker.config.defs.security import SASL_DEFS, TLS_DEFS
 from broker.config.defs.share import SHARE_DEFS
 from broker.config.defs.topics import TOPIC_DEFS
 from broker.config.defs.transactions import TRANSACTION_DEFS
@@ -20,6 +21,8 @@ from broker.config.defs.transactions import TRANSACTION_DEFS
 BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigDef, ...]], ...] = (
     ("Node", NODE_DEFS),
     ("Network", NETWORK_DEFS),
+    ("TLS", TLS_DEFS),
+    ("SASL", SASL_DEFS),
     ("Topics", TOPIC_DEFAULT_DEFS),
     ("Log", LOG_DEFS),
     ("Compaction", CLEANER_DEFS),

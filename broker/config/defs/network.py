@@ -28,8 +28,8 @@ NETWORK_DEFS: tuple[ConfigDef, ...] = (
         "listener.security.protocol.map",
         STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "Security protocol of each listener name, as `NAME:PROTOCOL` pairs. Only PLAINTEXT is served. "
-        "Altering it has no effect.",
+        "Security protocol of each listener name, as `NAME:PROTOCOL` pairs: PLAINTEXT, SSL, "
+        "SASL_PLAINTEXT or SASL_SSL. Altering it has no effect.",
         mode=UpdateMode.PER_BROKER,
     ),
     ConfigDef(

@@ -44,8 +44,6 @@ _READ_ONLY: tuple[_Row, ...] = (
     _Row("broker.heartbeat.interval.ms", INT, "2000"),
     _Row("broker.session.timeout.ms", INT, "9000"),
     _Row("client.quota.callback.class", CLASS, None),
-    _Row("connection.failed.authentication.delay.ms", INT, "100", NOT_NEGATIVE),
-    _Row("connections.max.reauth.ms", LONG, "0"),
     _Row("controlled.shutdown.enable", BOOLEAN, "true"),
     _Row("controller.quorum.append.linger.ms", INT, "25", NOT_NEGATIVE),
     _Row("controller.quorum.bootstrap.servers", LIST, ""),
@@ -154,13 +152,6 @@ _READ_ONLY: tuple[_Row, ...] = (
     _Row("sasl.oauthbearer.assertion.template.file", STRING, None),
     _Row("sasl.oauthbearer.client.credentials.client.id", STRING, None),
     _Row("sasl.oauthbearer.client.credentials.client.secret", PASSWORD, None),
-    _Row("sasl.oauthbearer.clock.skew.seconds", INT, "30"),
-    _Row("sasl.oauthbearer.expected.audience", LIST, None),
-    _Row("sasl.oauthbearer.expected.issuer", STRING, None),
-    _Row("sasl.oauthbearer.jwks.endpoint.refresh.ms", LONG, "3600000"),
-    _Row("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", LONG, "10000"),
-    _Row("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", LONG, "100"),
-    _Row("sasl.oauthbearer.jwks.endpoint.url", STRING, None),
     _Row(
         "sasl.oauthbearer.jwt.retriever.class",
         CLASS,
@@ -172,11 +163,7 @@ _READ_ONLY: tuple[_Row, ...] = (
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
     ),
     _Row("sasl.oauthbearer.scope", STRING, None),
-    _Row("sasl.oauthbearer.scope.claim.name", STRING, "scope"),
-    _Row("sasl.oauthbearer.sub.claim.name", STRING, "sub"),
     _Row("sasl.oauthbearer.token.endpoint.url", STRING, None),
-    _Row("sasl.server.callback.handler.class", CLASS, None),
-    _Row("sasl.server.max.receive.size", INT, "524288"),
     _Row(
         "security.inter.broker.protocol", STRING, "PLAINTEXT", one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
     ),
@@ -190,16 +177,11 @@ _READ_ONLY: tuple[_Row, ...] = (
     _Row("share.fetch.purgatory.purge.interval.requests", INT, "1000"),
     _Row("socket.connection.setup.timeout.max.ms", LONG, "30000"),
     _Row("socket.connection.setup.timeout.ms", LONG, "10000"),
-    _Row("ssl.allow.dn.changes", BOOLEAN, "false"),
-    _Row("ssl.allow.san.changes", BOOLEAN, "false"),
-    _Row("ssl.principal.mapping.rules", STRING, "DEFAULT"),
 )
 _PER_BROKER: tuple[_Row, ...] = (
     _Row(
         "principal.builder.class", CLASS, "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
     ),
-    _Row("sasl.enabled.mechanisms", LIST, "GSSAPI"),
-    _Row("sasl.jaas.config", PASSWORD, None),
     _Row("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit"),
     _Row("sasl.kerberos.min.time.before.relogin", LONG, "60000"),
     _Row("sasl.kerberos.principal.to.local.rules", LIST, "DEFAULT"),
@@ -210,29 +192,12 @@ _PER_BROKER: tuple[_Row, ...] = (
     _Row("sasl.login.refresh.min.period.seconds", SHORT, "60"),
     _Row("sasl.login.refresh.window.factor", DOUBLE, "0.8"),
     _Row("sasl.login.refresh.window.jitter", DOUBLE, "0.05"),
-    _Row("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI"),
-    _Row("ssl.cipher.suites", LIST, ""),
-    _Row("ssl.client.auth", STRING, "none", one_of("required", "requested", "none")),
-    _Row("ssl.enabled.protocols", LIST, "TLSv1.2,TLSv1.3"),
-    _Row("ssl.endpoint.identification.algorithm", STRING, "https"),
     _Row("ssl.engine.factory.class", CLASS, None),
     _Row("ssl.keymanager.algorithm", STRING, "SunX509"),
     _Row("ssl.protocol", STRING, "TLSv1.3"),
     _Row("ssl.provider", STRING, None),
     _Row("ssl.secure.random.implementation", STRING, None),
     _Row("ssl.trustmanager.algorithm", STRING, "PKIX"),
-)
-_PER_LISTENER: tuple[_Row, ...] = (
-    _Row("ssl.key.password", PASSWORD, None),
-    _Row("ssl.keystore.certificate.chain", PASSWORD, None),
-    _Row("ssl.keystore.key", PASSWORD, None),
-    _Row("ssl.keystore.location", STRING, None),
-    _Row("ssl.keystore.password", PASSWORD, None),
-    _Row("ssl.keystore.type", STRING, "JKS"),
-    _Row("ssl.truststore.certificates", PASSWORD, None),
-    _Row("ssl.truststore.location", STRING, None),
-    _Row("ssl.truststore.password", PASSWORD, None),
-    _Row("ssl.truststore.type", STRING, "JKS"),
 )
 _CLUSTER_WIDE: tuple[_Row, ...] = (
     _Row("background.threads", INT, "10", POSITIVE),
@@ -289,7 +254,6 @@ def _definitions(rows: Iterable[_Row], mode: UpdateMode) -> dict[str, ConfigDef]
 NOT_NEEDED: Mapping[str, ConfigDef] = MappingProxyType(
     _definitions(_READ_ONLY, UpdateMode.READ_ONLY)
     | _definitions(_PER_BROKER, UpdateMode.PER_BROKER)
-    | _definitions(_PER_LISTENER, UpdateMode.PER_LISTENER)
     | _definitions(_CLUSTER_WIDE, UpdateMode.CLUSTER_WIDE)
     | {name: ConfigDef(name, STRING, None, "Internal to Kafka.", internal=True) for name in _INTERNAL}
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.config.definition import ConfigDef, ConfigType, at_least, one_of
-from broker.config.defs.common import INT_MAX
+from broker.config.defs.common import INT_MAX, SECOND_MS
 from broker.config.profiles import PROFILES
 
 STRING = ConfigType.STRING
@@ -57,6 +57,30 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "",
         "Topics that are made at the start if they do not exist: name:partitions:replicas:cleanup.policy, of which all "
         "but the name may be left out; separated by commas. The environment's KAFKA_CREATE_TOPICS sets it too.",
+    ),
+    ConfigDef(
+        "odradek.users.file",
+        STRING,
+        None,
+        "File with the users of PLAIN, a line `name:password` each, beside those of JAAS lines; read again when it "
+        "changes. Only the broker's own account should be able to read it.",
+    ),
+    ConfigDef(
+        "odradek.authentication.timeout.ms",
+        ConfigType.LONG,
+        30 * SECOND_MS,
+        "Time in which a connection must finish its TLS handshake and authenticate.",
+        at_least(1),
+        "ms",
+    ),
+    ConfigDef(
+        "odradek.max.unauthenticated.connections",
+        ConfigType.INT,
+        1000,
+        "Connections at one time that have not finished their TLS handshake or not authenticated; with one more, the "
+        "oldest of them is closed.",
+        at_least(1),
+        "connections",
     ),
     ConfigDef(
         "odradek.snapshot",

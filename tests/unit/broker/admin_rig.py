@@ -24,9 +24,12 @@ from broker.config.current import CurrentConfig
 from broker.handlers import handler_of
 from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.metrics import Metrics
+from broker.network.principal import ANONYMOUS, Principal
 from broker.quotas.throttling import Throttling
 from broker.replicas.fetch_session import FetchSessionCache
 from broker.request_context import RequestContext
+from broker.security.node_security import NodeSecurity
+from broker.security.sasl.mechanisms import Sources
 from broker.services import Cluster, Local
 from controller.brokers import Registration
 from controller.configs import changed_records
@@ -42,6 +45,7 @@ from storage.shortages import Shortages
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import MemoryFileSystem
 from tests.doubles.workers import LoopWorkers
+from timing.wheel import TimingWheel
 
 DIRECTORY = UUID(int=1 << 100)
 
@@ -52,7 +56,7 @@ class FakePeer:
     client_host: str = "10.0.0.7"
     client_address: str = "10.0.0.7"
     client_port: int = 50000
-    principal: str = "User:ANONYMOUS"
+    principal: Principal = ANONYMOUS
     client_software: tuple[str, str] = ("apache-kafka-java", "4.1.0")
 
     def spent_ms(self) -> float:
@@ -90,10 +94,12 @@ class Rig:
         telemetry = ClientTelemetry(cache, metrics, clock, 1 << 20)
         auto_topics = AutoTopicCreation(current, cache, metadata.controller)
         sessions = FetchSessionCache(1000, clock.monotonic_ms, chance)
+        sources = Sources(clock, chance, LoopWorkers(), lambda *_: None)
+        security = NodeSecurity(current, sources, TimingWheel(clock))
         node.metadata, node.controller = metadata, metadata.controller
         node.cluster = Cluster("NfaQcBywSz--MiXDmlGZAQ", cache, metadata.log, auto_topics)
         node.coordinators = SimpleNamespace(producer_ids=ProducerIds(metadata.allocate_producer_ids))
-        node.local = Local(1, current, clock, chance, metrics, throttling, sessions, telemetry)
+        node.local = Local(1, current, clock, chance, metrics, throttling, sessions, telemetry, security)
 
         def configs_changed(delta: MetadataDelta, _image: MetadataImage) -> None:
             current.config = current.config.with_dynamic(*cache.broker_configs(1))

@@ -16,6 +16,7 @@ from kio.schema.delete_topics.v6.request import DeleteTopicState
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listener, Listeners
 from broker.network.connection import Connection
+from broker.network.dispatch import Route
 from broker.node import Node
 from broker.node_start import start_node
 from broker.node_state import Seams
@@ -234,11 +235,22 @@ class Rig:
     async def __aexit__(self, *_error: object) -> None:
         await self.stop()
 
-    def connect(self, host: str = "10.0.0.7") -> Client:
-        connection = Connection(self.node.server, self.node.dispatcher, "PLAINTEXT")
+    def route(self, api_key: int) -> Route:
+        """The route of an API, its handler imported."""
+        route = self.node.dispatcher.route(api_key)
+        route.load()
+        return route
+
+    def connect(self, host: str = "10.0.0.7", listener: str = "PLAINTEXT") -> Client:
+        connection = self.node.server.new_connection(listener)
+        assert isinstance(connection, Connection)
         transport = FakeTransport(connection, host)
         connection.connection_made(transport)
         return Client(self, transport, connection)
+
+    async def secure(self, name: str, protocol: str) -> None:
+        """Have one more listener, with SASL or TLS, as `config` says."""
+        await self.node.local.security.open([Listener(name, protocol, "broker.example", 9093)])
 
     async def create(self, topic: str, partitions: int = 1, **configs: str) -> None:
         """A topic, `flush_messages="1"` for flush.messages=1."""

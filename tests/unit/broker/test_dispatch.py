@@ -38,7 +38,7 @@ async def rig() -> AsyncIterator[Rig]:
 
 def answer_with(monkeypatch: pytest.MonkeyPatch, rig: Rig, api: Api, handle: Any) -> None:
     """Put `handle` in the place of an API's handler."""
-    route = rig.node.dispatcher.route(api.key)
+    route = rig.route(api.key)
     monkeypatch.setattr(route, "handle", handle)
 
 
@@ -203,7 +203,7 @@ async def test_a_decoder_that_fails_unexpectedly_closes_the_connection_alone(
     def fail(*_args: Any) -> Any:
         raise ZeroDivisionError
 
-    route = rig.node.dispatcher.route(0)
+    route = rig.route(0)
     monkeypatch.setattr(route, "decode", fail)
     client, other = rig.connect(), rig.connect()
     client.send("produce", 9, **produce("t", {0: batch(b"a")}))

@@ -45,7 +45,7 @@ def record(monkeypatch: pytest.MonkeyPatch, rig: Rig, api: Api) -> list[Any]:
         seen.append((ctx.api_key, ctx.version, ctx.client_id, ctx.body, request))
         raise UnknownMemberId
 
-    route = rig.node.dispatcher.route(api.key)
+    route = rig.route(api.key)
     monkeypatch.setattr(route, "handle", handle)
     return seen
 
@@ -64,7 +64,7 @@ def some_request(api: Api, version: int) -> bytes:
 
 
 async def test_these_are_all_that_repeat(rig: Rig) -> None:
-    routes = [rig.node.dispatcher.route(api.key) for api in API_TABLE]
+    routes = [rig.route(api.key) for api in API_TABLE]
     assert tuple(route.api.name for route in routes if route.repeats) == REPEATING
 
 
@@ -155,7 +155,7 @@ async def test_a_large_request_is_not_kept(rig: Rig, monkeypatch: pytest.MonkeyP
 
 
 async def test_a_lost_connection_is_freed_at_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    route = rig.node.dispatcher.route(12)
+    route = rig.route(12)
     good = HeartbeatResponse(throttle_time=timedelta(0), error_code=ErrorCode.none)
     monkeypatch.setattr(route, "handle", lambda _ctx, _request: good)
     client = rig.connect()

@@ -199,7 +199,7 @@ async def test_a_quota_that_is_no_number_gives_a_batch_at_a_time(rig: Rig) -> No
 
 def slow(monkeypatch: pytest.MonkeyPatch, rig: Rig, api_key: int, ms: float) -> None:
     """Handling the API takes so long."""
-    route = rig.node.dispatcher.route(api_key)
+    route = rig.route(api_key)
     handler = route.load()
 
     def handle(ctx: Any, request: Any) -> Any:

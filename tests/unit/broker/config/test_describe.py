@@ -12,6 +12,7 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.defs import CHANGED_DEFAULTS
 from broker.config.defs.not_needed import NOT_NEEDED
 from broker.config.defs.quotas import QUOTA_DEFS
+from broker.config.defs.security import SASL_DEFS, TLS_DEFS
 from broker.config.defs.share import SHARE_DEFS
 from broker.config.describe import (
     ConfigEntry,
@@ -91,7 +92,7 @@ def test_the_broker_is_described_as_kafka_does(scenario: dict[str, Any]) -> None
     assert [r for r in without_changed_defaults(ours) if r[0] in names] == recorded
     assert {r[0] for r in ours} - {r[0] for r in scenario["broker"]} <= {
         *NOT_NEEDED,
-        *(definition.name for definition in (*QUOTA_DEFS, *SHARE_DEFS)),
+        *(definition.name for definition in (*QUOTA_DEFS, *SHARE_DEFS, *TLS_DEFS, *SASL_DEFS)),
     }
 
 

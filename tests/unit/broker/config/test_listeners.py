@@ -60,7 +60,6 @@ def test_a_name_may_have_any_protocol_that_is_served() -> None:
         ("PLAINTEXT://a:" + "9" * 5000, {}, "NAME://host:port"),
         ("", {}, "expected one that"),
         ("PLAINTEXT://0.0.0.0:9092", {}, "0.0.0.0"),
-        ("SASL_SSL://a:1", {}, "SASL_SSL is not served"),
         ("A://a:1", {"listener_security_protocol_map": "A:FOO"}, "PROTOCOL one of"),
         ("A://a:1", {"listener_security_protocol_map": "A"}, "PROTOCOL one of"),
         ("PLAINTEXT://a:1", {"advertised_listeners": ""}, "at least one listener"),

@@ -75,7 +75,8 @@ def test_every_wrong_value_is_told_with_key_value_and_expectation() -> None:
 def test_wrong_combinations_and_listeners_are_told_together() -> None:
     assert problems("log.retention.ms=0\nlisteners=SSL://:9092") == (
         "log.retention.ms = 0: expected at least 1, or -1 for no limit",
-        "listeners = 'SSL://:9092': expected protocol PLAINTEXT for SSL; SSL is not served",
+        "listener.name.ssl.ssl.keystore.location is not set: the listener SSL needs a private key and a certificate "
+        "(with ssl.keystore.type=PEM: one file with both)",
     )
 
 

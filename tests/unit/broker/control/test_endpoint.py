@@ -38,6 +38,8 @@ def test_values_of_path_and_body_are_checked_and_none_is_absent() -> None:
         ({"state": "x"}, {"group": "g"}, "state", "state = 'x': expected one of Stable, Empty"),
         ({"timeout": -1}, {"group": "g"}, "timeout", "timeout = -1: expected at least 0"),
         ({"timeout": True}, {"group": "g"}, "timeout", "timeout = True: expected a number"),
+        ({"timeout": float("nan")}, {"group": "g"}, "timeout", "timeout = nan: expected a number"),
+        ({}, {"group": "g", "timeout": "inf"}, "timeout", "timeout = inf: expected a number"),
         ({"members": 1.5}, {"group": "g"}, "members", "members = 1.5: expected a whole number"),
         ({}, {"group": "g", "members": "two"}, "members", "members = 'two': expected a whole number"),
         ({}, {"group": "g", "now": "perhaps"}, "now", "now = 'perhaps': expected true or false"),

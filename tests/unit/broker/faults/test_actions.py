@@ -144,7 +144,7 @@ async def test_a_crash_after_an_error_lets_the_error_out_first(rig: Rig) -> None
 
 
 async def test_without_a_fault_requests_go_straight_to_the_handler(rig: Rig) -> None:
-    route = rig.node.dispatcher.route(0)
+    route = rig.route(0)
     handler = route.handle
     breaking = Breaking(rig)
     first, second = (breaking.set(api="Produce", observe=True) for _ in range(2))

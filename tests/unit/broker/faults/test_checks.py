@@ -19,9 +19,16 @@ LISTENERS = ["PLAINTEXT", "INTERNAL"]
 @pytest.mark.parametrize(
     ("given", "parameter", "message"),
     [
-        ({"api": "Prodoce", "observe": True}, "api", "api = 'Prodoce' is no API of this broker: did you mean Produce"),
-        ({"api": 4711, "observe": True}, "api", "expected one of Produce, Fetch, ListOffsets"),
-        ({"api": "Produce", "error": "NOT_LEADER"}, "error", "did you mean NOT_LEADER_OR_FOLLOWER"),
+        (
+            {"api": "Prodoce", "observe": True},
+            "api",
+            "api = 'Prodoce' is no API here: expected a name or number, such as Produce (0), ",
+        ),
+        ({"api": 4711, "observe": True}, "api", "such as Produce (0), Fetch (1), ListOffsets (2)"),
+        ({"api": "Produce", "error": "NOT_LEADER"}, "error", "such as NOT_LEADER_OR_FOLLOWER (6), LEADER_NOT_"),
+        ({"api": "Produce", "error": "TIMEOUT"}, "error", "REQUEST_TIMED_OUT (7)"),
+        ({"api": "Produce", "error": ""}, "error", "error = '' is no error of Kafka's: expected a name or number"),
+        ({"api": "²", "observe": True}, "api", "is no API"),
         ({"api": "Produce", "error": 9999}, "error", "error = 9999 is no error of Kafka's"),
         ({"api": "Produce", "error": "NONE"}, "error", "is no error"),
         (
@@ -69,9 +76,16 @@ def test_an_api_has_a_name_and_a_number(name: str | int) -> None:
     assert fault_spec({"api": name, "observe": True}, LISTENERS).apis == ("produce",)
 
 
-@pytest.mark.parametrize("error", ["NOT_LEADER_OR_FOLLOWER", "not_leader_or_follower", 6, "6"])
+@pytest.mark.parametrize(
+    "error", ["NOT_LEADER_OR_FOLLOWER", "not_leader_or_follower", "NotLeaderOrFollowerException", 6, "6"]
+)
 def test_an_error_has_a_name_and_a_number(error: str | int) -> None:
     assert fault_spec({"api": "end-txn", "error": error}, LISTENERS).error == 6
+
+
+@pytest.mark.parametrize(("error", "code"), [("UnknownServerError", -1), ("CORRUPT_MESSAGE", 2), ("-1", -1)])
+def test_names_of_errors_that_clients_have_are_known(error: str, code: int) -> None:
+    assert fault_spec({"api": "Produce", "error": error}, LISTENERS).error == code
 
 
 def test_the_tables_name_apis_and_fields_that_there_are() -> None:

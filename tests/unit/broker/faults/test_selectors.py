@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnTopic
 from kio.schema.create_topics.v7.request import CreatableTopic
+from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
+from kio.schema.metadata.v0.request import MetadataRequestTopic as MetadataRequestTopicV0
+from kio.schema.metadata.v4.request import MetadataRequestTopic as MetadataRequestTopicV4
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.offset_commit.v8.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kio.schema.offset_fetch.v8.request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from kio.schema.produce.v9.request import PartitionProduceData, TopicProduceData
 
+from metadata.configs import ResourceType
+from tests.doubles.clock import settle
 from tests.unit.broker.faults.breaking import SETTINGS, Breaking, codes
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.wire import answer, batch, fetch, produce
@@ -99,6 +106,45 @@ async def test_only_the_topics_of_a_metadata_request_that_match_fail_also_if_all
         found = {topic.name: (topic.error_code.name, len(topic.partitions)) for topic in told.topics}
         assert found == {"a": ("leader_not_available", 0), "b": ("none", 2)}
         assert len(told.brokers) == 1
+
+
+METADATA = [
+    pytest.param(0, MetadataRequestTopicV0, {}, id="v0"),
+    pytest.param(4, MetadataRequestTopicV4, {"allow_auto_topic_creation": True}, id="v4"),
+]
+
+
+@pytest.mark.parametrize(("version", "topic", "fields"), METADATA)
+@pytest.mark.parametrize(("names", "made"), [("n", []), ("mn", ["m"])])
+async def test_a_topic_whose_metadata_fails_is_not_made(
+    rig: Rig, version: int, topic: Any, fields: dict[str, Any], names: str, made: list[str]
+) -> None:
+    Breaking(rig).set(api="Metadata", topic="n", error="TOPIC_AUTHORIZATION_FAILED")
+    told = await rig.connect().ask("metadata", version, topics=tuple(topic(name=name) for name in names), **fields)
+    assert {one.name: one.error_code.name for one in told.topics} == {
+        "n": "topic_authorization_failed",
+        **dict.fromkeys(made, "unknown_topic_or_partition"),
+    }
+    await settle()
+    assert [name for name in "mn" if rig.node.cluster.cache.image.topics.get(name)] == made
+
+
+async def test_only_the_topic_of_a_change_of_configs_that_matches_fails(rig: Rig) -> None:
+    Breaking(rig).set(api="IncrementalAlterConfigs", topic="a", error="POLICY_VIOLATION")
+    change = AlterableConfig(name="retention.ms", config_operation=0, value="1000")
+    wanted = [(ResourceType.TOPIC, "a", change), (ResourceType.TOPIC, "b", change)]
+    wanted.append((ResourceType.BROKER, "", replace(change, name="log.retention.ms")))
+    resources = tuple(
+        AlterConfigsResource(resource_type=kind, resource_name=name, configs=(one,)) for kind, name, one in wanted
+    )
+    told = await rig.connect().ask("incremental_alter_configs", 1, resources=resources, validate_only=False)
+    assert {(one.resource_type, one.resource_name): one.error_code.name for one in told.responses} == {
+        (2, "a"): "policy_violation",
+        (2, "b"): "none",
+        (4, ""): "none",
+    }
+    images = rig.node.cluster.cache.image.configs
+    assert [dict(images.of(ResourceType.TOPIC, name)) for name in "ab"] == [{}, {"retention.ms": "1000"}]
 
 
 async def test_a_fetch_fails_for_what_matches_at_once_also_within_a_session(rig: Rig) -> None:
@@ -226,3 +272,23 @@ async def test_a_repeated_heartbeat_is_struck_too(rig: Rig) -> None:
     Breaking(rig).set(api="Heartbeat", group="g", error="REBALANCE_IN_PROGRESS", count=2)
     seen = [codes(await client.ask("heartbeat", 2, **fields))[0] for _ in range(3)]
     assert seen == ["rebalance_in_progress", "rebalance_in_progress", "unknown_member_id"]
+
+
+async def test_old_requests_that_add_partitions_to_a_transaction_are_known_by_topic_and_transactional_id(
+    rig: Rig,
+) -> None:
+    await rig.node.coordinators.transactions.ensure_topic()
+    fault = Breaking(rig).set(
+        api="AddPartitionsToTxn", transactional_id="tx", topic="a", error="INVALID_PRODUCER_EPOCH", count=1
+    )
+    told = await rig.connect().ask(
+        "add_partitions_to_txn",
+        3,
+        v3_and_below_transactional_id="tx",
+        v3_and_below_producer_id=1,
+        v3_and_below_producer_epoch=0,
+        v3_and_below_topics=(AddPartitionsToTxnTopic(name="a", partitions=(0,)),),
+    )
+    assert codes(told) == ["invalid_producer_epoch"]
+    (request,) = fault.requests
+    assert (request["transactional_id"], request["topics"]) == ("tx", [{"name": "a", "partitions": [0]}])

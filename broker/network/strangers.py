@@ -1,0 +1,47 @@
+"""Clients that have not shown yet who they are: how many there may be, and for how long."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.config.current import CurrentConfig
+    from broker.network.connection import Connection
+    from timing.wheel import TimerTask, TimingWheel
+
+
+class Strangers:
+    """Connections of listeners with TLS or SASL until they are through their handshake and authenticated.
+
+    With one too many the oldest is closed, not the newest: clients that mean it are through within milliseconds, and so
+    come in however many others hold connections open.
+    """
+
+    def __init__(self, current: CurrentConfig, wheel: TimingWheel) -> None:
+        self._current = current
+        self._wheel = wheel
+        self._timers: dict[Connection, TimerTask] = {}  # in order of arrival
+
+    def __len__(self) -> int:
+        return len(self._timers)
+
+    def add(self, connection: Connection) -> None:
+        config = self._current.config
+        if len(self._timers) >= config.integer("odradek.max.unauthenticated.connections"):
+            oldest = next(iter(self._timers))
+            self._turn_out(oldest, "odradek.max.unauthenticated.connections")
+        timeout_ms = config.integer("odradek.authentication.timeout.ms")
+        self._timers[connection] = self._wheel.add(
+            timeout_ms, lambda: self._turn_out(connection, "odradek.authentication.timeout.ms")
+        )
+
+    def discard(self, connection: Connection) -> None:
+        """The client is known, or gone. Harmless for one that was never added."""
+        timer = self._timers.pop(connection, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _turn_out(self, connection: Connection, limit: str) -> None:
+        self.discard(connection)
+        connection.warn("connection closed before it had authenticated", limit=limit)
+        connection.abort()

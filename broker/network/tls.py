@@ -1,0 +1,266 @@
+"""TLS between a socket's transport and a `SecuredConnection`, with the standard library's `ssl`.
+
+To the transport this is the protocol, and to the connection it is the transport:
+
+    state      what it does with bytes that arrive                               goes on to
+    NEW        looks whether they may begin a TLS handshake                      SHAKING, or closes: a plaintext client
+    SHAKING    a worker thread takes the next step of the handshake with them    OPEN, or closes: the handshake failed
+    OPEN       decrypts them into the connection's own buffer, on the loop       (stays)
+
+A step of a handshake costs as much as a hundred small requests (a signature), so the loop takes none. OpenSSL's object
+is used by one thread at a time: what arrives during a step waits in `_held`. The loop's own TLS (`create_server(ssl=)`)
+would take every step on the loop, would not show what a client that speaks no TLS sent, and keeps one context for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterable
+from contextlib import suppress
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, cast
+
+from broker.network.foreign import PLAINTEXT, may_begin_tls
+
+if TYPE_CHECKING:
+    from broker.network.ports import Secures
+    from broker.network.secured_connection import SecuredConnection
+    from storage.workers import Workers
+
+RECEIVED_AT_ONCE = 128 * 1024
+MOST_HANDSHAKE_BYTES = 256 * 1024
+"""What a client may send before its handshake is done: chains of certificates have a few thousand bytes."""
+
+_received = memoryview(bytearray(RECEIVED_AT_ONCE))
+"""Where encrypted bytes arrive, of all connections: they are handed to OpenSSL before anything else runs."""
+
+
+class TlsState(Enum):
+    """See the table above."""
+
+    NEW = auto()
+    SHAKING = auto()
+    OPEN = auto()
+    CLOSED = auto()
+
+
+class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
+    """The server's side of one TLS connection; `identifies`: the certificate says who the client is, not SASL."""
+
+    def __init__(
+        self, connection: SecuredConnection, secures: Secures, handshakes: Workers, *, identifies: bool
+    ) -> None:
+        super().__init__()
+        self._connection = connection
+        self._secures = secures
+        self._handshakes = handshakes
+        self._identifies = identifies
+        self._transport: asyncio.Transport | None = None
+        self._state = TlsState.NEW
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls: ssl.SSLObject | None = None
+        self._stepping = False  # a worker thread uses the object and both buffers
+        self._held = bytearray()
+        self._handshake_bytes = 0
+        self._paused = False
+
+    # -- the protocol of the socket's transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._connection.connection_made(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._state = TlsState.CLOSED
+        self._tls = None
+        self._connection.connection_lost(exc)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return _received
+
+    def buffer_updated(self, nbytes: int) -> None:
+        data = _received[:nbytes]
+        if self._state is TlsState.OPEN:
+            self._incoming.write(data)
+            self._decrypt()
+            return
+        if self._state is TlsState.NEW:
+            if not may_begin_tls(bytes(data[:2])):
+                self._connection.warn_of(PLAINTEXT)
+                self.close()
+                return
+            self._begin()
+        self._handshake_bytes += nbytes
+        if self._handshake_bytes > MOST_HANDSHAKE_BYTES:
+            self._fail(f"more than {MOST_HANDSHAKE_BYTES} bytes before its end")
+            return
+        self._held += data
+        self._step()
+
+    def eof_received(self) -> bool:
+        return self._connection.eof_received() if self._state is TlsState.OPEN else False
+
+    def pause_writing(self) -> None:
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._connection.resume_writing()
+
+    # -- the handshake
+
+    def _begin(self) -> None:
+        context = self._secures.tls
+        assert context is not None, "a listener keeps its protocol"
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._state = TlsState.SHAKING
+
+    def _step(self) -> None:
+        if self._stepping or self._state is not TlsState.SHAKING:
+            return
+        tls, data = self._tls, bytes(self._held)
+        assert tls is not None
+        self._held.clear()
+        self._stepping = True
+
+        def work() -> bool:
+            """Take the step; return whether it was the last."""
+            self._incoming.write(data)
+            try:
+                tls.do_handshake()
+            except ssl.SSLWantReadError:
+                return False
+            return True
+
+        self._handshakes.submit(work, self._stepped, self._step_failed)
+
+    def _stepped(self, was_last: bool) -> None:
+        self._stepping = False
+        if self._state is not TlsState.SHAKING:  # closed meanwhile
+            return
+        self._send_encrypted()
+        if was_last:
+            self._opened()
+        elif self._held:
+            self._step()
+
+    def _step_failed(self, error: Exception) -> None:
+        self._stepping = False
+        if self._state is not TlsState.SHAKING:
+            return
+        if not isinstance(error, OSError):  # an SSLError is one
+            raise error
+        self._send_encrypted()  # the alert that tells the client
+        self._fail(reason_of(error))
+
+    def _opened(self) -> None:
+        assert self._tls is not None
+        if self._identifies:
+            principal = self._secures.principal_of(self._tls.getpeercert(binary_form=True))
+            if principal is None:
+                self._fail("no rule of ssl.principal.mapping.rules fits the name of the client's certificate")
+                return
+            self._connection.authenticated(principal)
+        self._state = TlsState.OPEN
+        if self._held:
+            self._incoming.write(self._held)
+            self._held.clear()
+        self._decrypt()
+
+    def _fail(self, reason: str) -> None:
+        self._connection.warn("TLS handshake failed", reason=reason)
+        self.close()
+
+    # -- the open connection
+
+    def _decrypt(self) -> None:
+        """Hand what has arrived to the connection, as long as it reads."""
+        connection, incoming = self._connection, self._incoming
+        tls = self._tls
+        assert tls is not None
+        try:
+            while not self._paused and self._state is TlsState.OPEN:
+                space = connection.get_buffer(-1)
+                if not space:
+                    break
+                count = tls.read(len(space), space)
+                if not count:
+                    raise ssl.SSLZeroReturnError
+                connection.buffer_updated(cast(int, count))
+                if not incoming.pending and not tls.pending():
+                    break
+        except ssl.SSLWantReadError:
+            pass  # the rest of a record has not arrived
+        except ssl.SSLZeroReturnError:
+            if not connection.eof_received():
+                self.close()
+        except ssl.SSLError as error:
+            connection.warn("connection closed", error=f"TLS: {reason_of(error)}")
+            self.abort()
+        if self._outgoing.pending and self._state is TlsState.OPEN:
+            self._send_encrypted()  # an answer of OpenSSL's own, as to a change of keys
+
+    def _send_encrypted(self) -> None:
+        if self._transport is not None and self._outgoing.pending:
+            self._transport.write(self._outgoing.read())
+
+    # -- the transport of the connection
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return default if self._transport is None else self._transport.get_extra_info(name, default)
+
+    def write(self, data: Any) -> None:
+        tls = self._tls
+        if tls is None or self._state is not TlsState.OPEN:
+            return
+        rest = memoryview(data)
+        while rest:
+            rest = rest[tls.write(rest) :]
+        self._send_encrypted()
+
+    def writelines(self, list_of_data: Iterable[Any]) -> None:
+        self.write(b"".join(list_of_data))
+
+    def pause_reading(self) -> None:
+        self._paused = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._paused = False
+        if self._transport is not None:
+            self._transport.resume_reading()
+            asyncio.get_running_loop().call_soon(self._resume)
+
+    def _resume(self) -> None:
+        if self._state is TlsState.OPEN and not self._paused:
+            self._decrypt()
+
+    def is_closing(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
+
+    def close(self) -> None:
+        """Say goodbye, as TLS wants it, and close once everything written is sent."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._state is TlsState.OPEN and self._tls is not None:
+            with suppress(ssl.SSLError):  # the client's own goodbye is not waited for
+                self._tls.unwrap()
+            self._send_encrypted()
+        self._state = TlsState.CLOSED
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._state = TlsState.CLOSED
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def reason_of(error: OSError) -> str:
+    """OpenSSL's reason in words, such as `certificate has expired`."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the client's certificate: {error.verify_message}"
+    reason = getattr(error, "reason", None)
+    return str(reason).replace("_", " ").lower() if reason else str(error)

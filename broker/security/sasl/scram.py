@@ -1,0 +1,152 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512: the server's side (RFC 5802, RFC 7677, `ScramSaslServer`).
+
+    state   the client's message                     the answer
+    FIRST   n,,n=<user>,r=<nonce>[,<extension>=..]   r=<both nonces>,s=<salt>,i=<iterations>; an unknown user is refused
+    FINAL   c=..,r=<both nonces>,p=<proof>           v=<the server's proof>, or refused
+    DONE    nothing more
+
+The server keeps neither the password nor what could log in elsewhere: a salt, and two keys derived from the salted
+password (`controller.scram`). As in Kafka an unknown user is refused at the first message already, and the channel
+binding is not compared. The password is stretched by the client; here each message costs a few hashes.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import hmac
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from random import Random
+
+from broker.network.principal import USER, Principal
+from broker.network.request import CloseConnectionError
+from broker.security.sasl.conversation import AuthenticationError, Challenge, Step, Success, invalid_credentials
+from controller.scram import MIN_ITERATIONS, ScramMechanism
+from protocol.metadata.credentials import UserScramCredentialRecord
+
+_VALUE = r"[\x01-\x2b\x2d-\x7f]+"
+_PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
+_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+_EXTENSIONS = rf"((?:,[A-Za-z]+={_VALUE})*)"
+_BASE64 = r"(?:[A-Za-z0-9/+]{4})*(?:[A-Za-z0-9/+]{3}=|[A-Za-z0-9/+]{2}==)?"
+_FIRST = re.compile(rf"(n,(?:a=({_NAME}))?,)((?:m={_VALUE},)?n=({_NAME}),r=({_PRINTABLE}){_EXTENSIONS})")
+_FINAL = re.compile(rf"(c={_BASE64},r=({_PRINTABLE}){_EXTENSIONS}),p=({_BASE64})")
+_NONCE_BYTES = 24
+MECHANISMS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """What the server knows of a user or of a delegation token, whose owner then is the principal."""
+
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+    iterations: int
+    owner: Principal
+    expires_ms: int | None = None
+
+
+FindCredential = Callable[[str, bool], "ScramCredential | None"]
+"""The credential of a user, or if the second argument is true of the delegation token with that id."""
+
+
+class _State(Enum):
+    FIRST = auto()
+    FINAL = auto()
+    DONE = auto()
+
+
+class ScramConversation:
+    """Uses the system's random source, or a test's."""
+
+    def __init__(self, mechanism: str, find: FindCredential, random: Random) -> None:
+        self._mechanism = mechanism
+        self._digest = MECHANISMS[mechanism].digest
+        self._find = find
+        self._random = random
+        self._state = _State.FIRST
+        self._credential: ScramCredential
+        self._nonce = ""
+        self._auth_message = ""
+
+    def evaluate(self, token: bytes) -> Step:
+        text = token.decode("utf-8", "replace")
+        match self._state:
+            case _State.FIRST:
+                return self._first(text)
+            case _State.FINAL:
+                return self._final(text)
+        raise CloseConnectionError(f"a message after the end of {self._mechanism}")
+
+    def _first(self, text: str) -> Challenge:
+        match = _FIRST.fullmatch(text)
+        if match is None:
+            raise invalid_credentials(self._mechanism)
+        _, on_behalf_of, bare, name, nonce, extensions = match.groups()
+        user = _unescaped(name)
+        credential = self._find(user, _is_token_auth(extensions))
+        if credential is None or credential.iterations < MIN_ITERATIONS:
+            raise invalid_credentials(self._mechanism)
+        if on_behalf_of and _unescaped(on_behalf_of) != user:
+            raise AuthenticationError(
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
+        self._credential = credential
+        self._nonce = nonce + self._random.randbytes(_NONCE_BYTES).hex()
+        salt = b64encode(credential.salt).decode()
+        reply = f"r={self._nonce},s={salt},i={credential.iterations}"
+        self._auth_message = f"{bare},{reply}"
+        self._state = _State.FINAL
+        return Challenge(reply.encode())
+
+    def _final(self, text: str) -> Success:
+        match = _FINAL.fullmatch(text)
+        if match is None:
+            raise invalid_credentials(self._mechanism)
+        without_proof, nonce, _, proof = match.groups()
+        credential, digest = self._credential, self._digest
+        message = f"{self._auth_message},{without_proof}".encode()
+        signature = hmac.digest(credential.stored_key, message, digest)
+        client_key = _xor(signature, _decoded(proof))
+        if client_key is None:
+            raise CloseConnectionError("a proof of the wrong length")
+        right = hmac.compare_digest(hashlib.new(digest, client_key).digest(), credential.stored_key)
+        if not right or nonce != self._nonce:
+            raise invalid_credentials(self._mechanism)
+        self._state = _State.DONE
+        verifier = b64encode(hmac.digest(credential.server_key, message, digest))
+        return Success(b"v=" + verifier, credential.owner, credential.expires_ms)
+
+
+def user_credential(record: UserScramCredentialRecord) -> ScramCredential:
+    """The credential of a user, as the metadata has it."""
+    owner = Principal(USER, record.name)
+    return ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations, owner)
+
+
+def _is_token_auth(extensions: str) -> bool:
+    """Whether the client shows a delegation token (KIP-48); the value's case does not count."""
+    pairs = dict(part.split("=", 1) for part in extensions.split(",") if part)
+    return pairs.get("tokenauth", "").lower() == "true"
+
+
+def _unescaped(name: str) -> str:
+    return name.replace("=2C", ",").replace("=3D", "=")
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except binascii.Error:  # the pattern lets none through
+        return b""
+
+
+def _xor(left: bytes, right: bytes) -> bytes | None:
+    if len(left) != len(right):
+        return None
+    return bytes(one ^ other for one, other in zip(left, right, strict=True))

@@ -1,0 +1,28 @@
+"""`odradek.users.file`: the users of PLAIN, a line `name:password` each. Blocking, any thread."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from broker.security.errors import SecurityError
+
+KEY = "odradek.users.file"
+
+
+def read_users(location: str) -> dict[str, str]:
+    """Passwords by name. Blank lines and those that begin with # do not count. Raises SecurityError."""
+    try:
+        text = Path(location).read_text("utf-8")
+    except OSError as error:
+        raise SecurityError(f"{KEY} = {location!r}: the file cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise SecurityError(f"{KEY} = {location!r}: expected a text in UTF-8") from error
+    users: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, colon, password = line.partition(":")
+        if not colon or not name.strip() or not password:
+            raise SecurityError(f"{KEY} = {location!r}: expected name:password in line {number}")
+        users[name.strip()] = password
+    return users

@@ -1,0 +1,197 @@
+"""Keystores and truststores, PEM or PKCS12, as files or inline (KIP-651, `DefaultSslEngineFactory`).
+
+Blocking, any thread: files are read, and a password is stretched many thousand times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+    pkcs12,
+)
+
+from broker.config.listener_settings import ListenerSettings
+from broker.config.security_checks import JKS, PEM, PKCS12
+from broker.security.errors import SecurityError
+
+_JKS_MAGIC, _JCEKS_MAGIC = bytes.fromhex("feedfeed"), bytes.fromhex("cececece")
+_PEM_MARK = b"-----BEGIN "
+
+
+@dataclass(frozen=True, slots=True)
+class KeyMaterial:
+    """A private key (PEM) and its certificate chain, the broker's own certificate first. The key is never printed."""
+
+    key: bytes = field(repr=False)
+    chain: tuple[x509.Certificate, ...]
+
+    @property
+    def certificate(self) -> x509.Certificate:
+        return self.chain[0]
+
+    @property
+    def chain_pem(self) -> bytes:
+        return b"".join(certificate.public_bytes(Encoding.PEM) for certificate in self.chain)
+
+
+def load_key(settings: ListenerSettings) -> KeyMaterial | None:
+    """The listener's key and certificates; None if no keystore is set. Raises SecurityError."""
+    password = settings.text("ssl.key.password")
+    inline = settings.text("ssl.keystore.key")
+    if inline is not None:
+        chain = settings.text("ssl.keystore.certificate.chain") or ""
+        return _pem_key(settings.found("ssl.keystore.key"), inline.encode(), chain.encode(), password)
+    location = settings.text("ssl.keystore.location")
+    if location is None:
+        return None
+    where = settings.found("ssl.keystore.location")
+    content = _read(where, location)
+    if _kind(settings, "ssl.keystore", location, content) == PEM:
+        return _pem_key(f"{where} = {location!r}", content, content, password)
+    return _pkcs12_key(settings, f"{where} = {location!r}", content)
+
+
+def load_trusted(settings: ListenerSettings) -> tuple[x509.Certificate, ...]:
+    """The certificates that others' must lead to; empty if no truststore is set. Raises SecurityError."""
+    inline = settings.text("ssl.truststore.certificates")
+    if inline is not None:
+        return _certificates(settings.found("ssl.truststore.certificates"), inline.encode())
+    location = settings.text("ssl.truststore.location")
+    if location is None:
+        return ()
+    where = settings.found("ssl.truststore.location")
+    content = _read(where, location)
+    if _kind(settings, "ssl.truststore", location, content) == PEM:
+        return _certificates(f"{where} = {location!r}", content)
+    _, certificate, others = _open_pkcs12(settings, "ssl.truststore", f"{where} = {location!r}", content)
+    found = tuple(one for one in (certificate, *others) if one is not None)
+    if not found:
+        raise SecurityError(f"{where} = {location!r}: expected at least one certificate in it")
+    return found
+
+
+def files_of(settings: ListenerSettings) -> tuple[str, ...]:
+    """The files that hold the listener's keys and certificates."""
+    named = (settings.text("ssl.keystore.location"), settings.text("ssl.truststore.location"))
+    return tuple(name for name in named if name)
+
+
+def _read(where: str, location: str) -> bytes:
+    try:
+        return Path(location).read_bytes()
+    except OSError as error:
+        raise SecurityError(f"{where} = {location!r}: the file cannot be read: {error.strerror or error}") from error
+
+
+def _kind(settings: ListenerSettings, store: str, location: str, content: bytes) -> str:
+    """PEM or PKCS12. Java takes a PKCS12 file for JKS too, so the content decides between these."""
+    kind = (settings.text(f"{store}.type") or JKS).upper()
+    where = f"{settings.found(f'{store}.location')} = {location!r}"
+    type_key = settings.found(f"{store}.type")
+    if content.startswith((_JKS_MAGIC, _JCEKS_MAGIC)):
+        converted = f"{location.removesuffix('.jks')}.p12"
+        raise SecurityError(
+            f"{where} is a JKS store, which only Java reads. Convert it, and set {type_key}=PKCS12: "
+            f"keytool -importkeystore -srckeystore {location} -destkeystore {converted} -deststoretype PKCS12"
+        )
+    is_pem = _PEM_MARK in content
+    if kind == PEM and not is_pem:
+        raise SecurityError(f"{where}: expected PEM, which begins with -----BEGIN; or set {type_key}=PKCS12")
+    if kind != PEM and is_pem:
+        raise SecurityError(f"{where} is a PEM file: set {type_key}=PEM")
+    return PEM if kind == PEM else PKCS12
+
+
+def _pem_key(where: str, key: bytes, chain: bytes, password: str | None) -> KeyMaterial:
+    try:
+        private = load_pem_private_key(_private_part(key), None if password is None else password.encode())
+    except TypeError as error:  # a password is missing, or was given for a key that has none
+        if password is None:
+            raise SecurityError(
+                f"{where}: the private key is encrypted, expected ssl.key.password to be set"
+            ) from error
+        private = _unencrypted(where, key)
+    except ValueError as error:
+        raise SecurityError(
+            f"{where}: expected a private key as PEM (PKCS#8), and the right ssl.key.password if it is encrypted"
+        ) from error
+    certificates = _certificates(where, chain)
+    pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return _matching(where, KeyMaterial(pem, certificates))
+
+
+def _unencrypted(where: str, key: bytes) -> PrivateKeyTypes:
+    try:
+        return load_pem_private_key(_private_part(key), None)
+    except (TypeError, ValueError) as error:
+        raise SecurityError(f"{where}: expected a private key as PEM (PKCS#8)") from error
+
+
+def _private_part(content: bytes) -> bytes:
+    """The first private key of a PEM text that may hold certificates too."""
+    lines = content.splitlines()
+    begin = next((at for at, line in enumerate(lines) if b"PRIVATE KEY-----" in line and _PEM_MARK in line), None)
+    if begin is None:
+        return b""
+    end = next((at for at in range(begin, len(lines)) if lines[at].lstrip().startswith(b"-----END")), len(lines) - 1)
+    return b"\n".join(line.strip() for line in lines[begin : end + 1]) + b"\n"
+
+
+def _certificates(where: str, content: bytes) -> tuple[x509.Certificate, ...]:
+    try:
+        return tuple(x509.load_pem_x509_certificates(content))
+    except ValueError as error:
+        raise SecurityError(
+            f"{where}: expected at least one certificate as PEM, which cannot be read: {error}"
+        ) from error
+
+
+def _matching(where: str, material: KeyMaterial) -> KeyMaterial:
+    """The same, with the certificate of the key first. Raises SecurityError if there is none."""
+    private = load_pem_private_key(material.key, None)
+    public = private.public_key()
+    own = next((one for one in material.chain if one.public_key() == public), None)
+    if own is None:
+        raise SecurityError(f"{where}: expected the certificate of the private key among the certificates")
+    return KeyMaterial(material.key, (own, *(one for one in material.chain if one is not own)))
+
+
+def _pkcs12_key(settings: ListenerSettings, where: str, content: bytes) -> KeyMaterial:
+    private, certificate, others = _open_pkcs12(settings, "ssl.keystore", where, content)
+    if private is None or certificate is None:
+        raise SecurityError(f"{where}: expected a private key with its certificate in it")
+    pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return _matching(where, KeyMaterial(pem, (certificate, *_in_order(certificate, others))))
+
+
+def _in_order(certificate: x509.Certificate, others: list[x509.Certificate]) -> list[x509.Certificate]:
+    """The chain from `certificate` up, of those that are in the store."""
+    chain: list[x509.Certificate] = []
+    last = certificate
+    while last.issuer != last.subject:
+        above = next((one for one in others if one.subject == last.issuer and one not in chain), None)
+        if above is None:
+            break
+        chain.append(above)
+        last = above
+    return chain
+
+
+def _open_pkcs12(
+    settings: ListenerSettings, store: str, where: str, content: bytes
+) -> tuple[PrivateKeyTypes | None, x509.Certificate | None, list[x509.Certificate]]:
+    password = settings.text(f"{store}.password")
+    try:
+        return pkcs12.load_key_and_certificates(content, None if password is None else password.encode())
+    except ValueError as error:
+        key = settings.found(f"{store}.password")
+        hint = f"expected the right {key}" if password else f"expected {key} to be set"
+        raise SecurityError(f"{where}: the PKCS12 store cannot be opened: {hint}") from error

@@ -1,0 +1,220 @@
+"""Stock clients over TLS and SASL: whom the broker lets in, whom it does not, and what it says."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, ConfigResource
+from cryptography import x509
+
+from odradek import Broker
+from tests.brokers import sound_broker
+from tests.certificates import HOSTS, pair
+from tests.client import kafka_node
+from tests.client.secure import (
+    CLIENTS,
+    LOGINS,
+    SENT,
+    Login,
+    confluent_settings,
+    java_settings_file,
+    wrong,
+)
+from tests.conformance.authentication.settings import (
+    LISTENERS,
+    SCRAM_PASSWORD,
+    SECRETS,
+    Certificates,
+    add_scram_users,
+)
+
+pytestmark = pytest.mark.usefixtures("own_cluster")
+
+
+@dataclass(frozen=True, slots=True)
+class Secured:
+    """A broker, its certificates, and its clients' as files."""
+
+    broker: Broker
+    certificates: Certificates
+    folder: Path
+
+    @property
+    def ca(self) -> Path:
+        return self.folder / "ca.pem"
+
+    def with_ca(self, login: Login) -> Login:
+        return replace(login, ca=self.ca)
+
+    def client_certificate(self, name: str) -> Path:
+        path = self.folder / f"client {name}.pem"
+        path.write_bytes(self.certificates.clients[name].pem)
+        return path
+
+    def address(self, listener: str) -> str:
+        return self.broker.listeners[listener]
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    folder = tmp_path_factory.mktemp("secured")
+    certificates = Certificates(folder)
+    listeners = ",".join(f"{name}://127.0.0.1:0" for name in ("PLAINTEXT", *LISTENERS))
+    with sound_broker(certificates.settings() | {"listeners": listeners}) as broker:
+        add_scram_users(broker.listeners["PLAINTEXT"])
+        yield Secured(broker, certificates, folder)
+
+
+@pytest.fixture(params=CLIENTS)
+def client(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    if name == "java" and (reason := kafka_node.missing()):
+        pytest.skip(reason)
+    return name
+
+
+@pytest.mark.parametrize("mechanism", LOGINS)
+def test_who_knows_the_password_comes_in(secured: Secured, client: str, mechanism: str, topic: str) -> None:
+    login = secured.with_ca(LOGINS[mechanism])
+    assert CLIENTS[client](secured.address("BOTH"), topic, login) == SENT
+
+
+@pytest.mark.parametrize("mechanism", LOGINS)
+def test_who_does_not_is_refused_and_told(secured: Secured, client: str, mechanism: str, topic: str) -> None:
+    if client == "java" and mechanism == "OAUTHBEARER":
+        pytest.skip("its unsecured login makes no token that has expired")
+    login = secured.with_ca(wrong(LOGINS[mechanism]))
+    outcome = CLIENTS[client](secured.address("BOTH"), topic, login)
+    assert (
+        outcome
+        in {
+            "aiokafka": {"KafkaConnectionError", "TimeoutError"},
+            "confluent-kafka": {"_AUTHENTICATION"},
+            "kafka-python": {"SaslAuthenticationFailedError", "NoBrokersAvailable", "KafkaTimeoutError"},
+            "java": {"SaslAuthenticationException"},
+        }[client]
+    )
+
+
+def test_a_certificate_is_a_login(secured: Secured, client: str, topic: str) -> None:
+    login = Login("SSL", ca=secured.ca, certificate=secured.client_certificate("alice"))
+    assert CLIENTS[client](secured.address("MUTUAL"), topic, login) == SENT
+
+
+@pytest.mark.parametrize("name", ["expired", "unknown authority"])
+def test_a_bad_certificate_is_none(secured: Secured, client: str, name: str, topic: str) -> None:
+    login = Login("SSL", ca=secured.ca, certificate=secured.client_certificate(name))
+    assert CLIENTS[client](secured.address("MUTUAL"), topic, login) != SENT
+    assert "TLS handshake failed" in secured.broker.log()
+
+
+def test_a_broker_whose_authority_is_unknown_is_not_talked_to(secured: Secured, client: str, topic: str) -> None:
+    other = secured.folder / "other.pem"
+    other.write_bytes(secured.certificates.other_ca.cert_pem.bytes())
+    assert CLIENTS[client](secured.address("TLS"), topic, Login("SSL", ca=other)) != SENT
+
+
+# -- sessions
+
+
+def test_re_authentication_under_load(secured: Secured, topic: str) -> None:
+    login = replace(LOGINS["PLAIN"], protocol="SASL_PLAINTEXT")
+    producer = Producer(confluent_settings(secured.address("AGAIN"), login))
+    failed: list[object] = []
+    sent, end = 0, time.monotonic() + 6
+    while time.monotonic() < end:
+        producer.produce(topic, b"x" * 100, on_delivery=lambda error, _: failed.append(error) if error else None)
+        producer.poll(0.002)
+        sent += 1
+    assert producer.flush(10) == 0
+    assert not failed
+    assert sent > 500
+    assert "the session is over" not in secured.broker.log()
+
+
+def test_re_authentication_of_java_under_load(secured: Secured, topic: str) -> None:
+    if reason := kafka_node.missing():
+        pytest.skip(reason)
+    login = replace(LOGINS["SCRAM-SHA-256"], protocol="SASL_PLAINTEXT")
+    with java_settings_file(login) as settings:
+        options = ("--topic", topic, "--num-records", "1500", "--record-size", "100", "--throughput", "300")
+        servers = ("--bootstrap-server", secured.address("AGAIN"), "--command-config", settings)
+        command = kafka_node.command("org.apache.kafka.tools.ProducerPerformance", *options, *servers)
+        run = subprocess.run(command, capture_output=True, timeout=90, check=False)
+    said = (run.stdout + run.stderr).decode()
+    assert "1500 records sent" in said, said
+    assert "Exception" not in said
+    assert "the session is over" not in secured.broker.log()
+
+
+# -- certificates that change
+
+
+def shown_serial(address: str, ca: Path) -> int:
+    """The number of the certificate that a new connection is shown."""
+    host, port = address.rsplit(":", 1)
+    context = ssl.create_default_context(cafile=ca)
+    with (
+        socket.create_connection((host, int(port)), 5) as connection,
+        context.wrap_socket(connection, server_hostname="localhost") as wrapped,
+    ):
+        der = wrapped.getpeercert(binary_form=True)
+    assert der is not None
+    return x509.load_der_x509_certificate(der).serial_number
+
+
+def test_a_renewed_certificate_is_used_without_a_restart(secured: Secured) -> None:
+    before = shown_serial(secured.address("TLS"), secured.ca)
+    store = secured.folder / "broker.pem"
+    new = secured.folder / "broker.new"
+    new.write_bytes(pair(secured.certificates.ca, *HOSTS).pem)
+    os.replace(new, store)
+    deadline = time.monotonic() + 30
+    while shown_serial(secured.address("TLS"), secured.ca) == before:
+        assert time.monotonic() < deadline, secured.broker.log()[-2000:]
+        time.sleep(0.2)
+
+
+# -- what is not shown
+
+
+def test_no_secret_is_seen_anywhere(secured: Secured, topic: str) -> None:
+    for login in (LOGINS["PLAIN"], wrong(LOGINS["PLAIN"]), LOGINS["SCRAM-SHA-256"]):
+        CLIENTS["confluent-kafka"](secured.address("BOTH"), topic, secured.with_ca(login))
+    admin = AdminClient({"bootstrap.servers": secured.address("PLAINTEXT")})
+    (described,) = admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, "1")]).values()
+    told = " ".join(f"{name}={entry.value}" for name, entry in described.result(10).items())
+    assert "sasl.jaas.config" in told
+    process = Path(f"/proc/{secured.broker.pid}")
+    seen = [told, secured.broker.log()]
+    seen += [(process / name).read_text(errors="replace") for name in ("cmdline", "environ")]
+    for secret in (*SECRETS.values(), SCRAM_PASSWORD, "PRIVATE KEY"):
+        assert not [text[:200] for text in seen if secret in text]
+
+
+# -- snapshots
+
+
+def test_a_restored_snapshot_brings_its_users_back(topic: str) -> None:
+    settings = {"listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0"}
+    settings |= {"sasl.enabled.mechanisms": "SCRAM-SHA-256"}
+    login = replace(LOGINS["SCRAM-SHA-256"], protocol="SASL_PLAINTEXT")
+    with sound_broker(settings) as broker:
+        empty = broker.snapshot()
+        add_scram_users(broker.listeners["PLAINTEXT"])
+        peopled = broker.snapshot()
+        address = broker.listeners["SASL_PLAINTEXT"]
+        assert CLIENTS["confluent-kafka"](address, topic, login) == SENT
+        broker.restore(empty)
+        assert CLIENTS["confluent-kafka"](address, topic, login) == "_AUTHENTICATION"
+        broker.restore(peopled)
+        assert CLIENTS["confluent-kafka"](address, topic, login) == SENT

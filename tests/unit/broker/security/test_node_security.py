@@ -1,0 +1,180 @@
+"""Keys and users are read again when files or settings change; bad ones are refused, and the old ones stay."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
+from structlog.testing import capture_logs
+from trustme import CA
+
+from broker.security.node_security import CHECK_MS
+from metadata.configs import ResourceType
+from tests.certificates import Pair, pair, pair_of, trusting
+from tests.conformance.authentication.settings import ODD_NAME, PLAIN_NAME
+from tests.doubles.clock import settle
+from tests.unit.broker.rig import Rig
+from tests.unit.broker.security.tls_client import TlsClient
+
+CA_ = CA()
+STORE = "listener.name.tls.ssl.keystore.location"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    replace(tmp_path / "broker.pem", pair_of(CA_, PLAIN_NAME).pem)
+    replace(tmp_path / "users", b"# who\n\nalice:geheim\n")
+    return tmp_path
+
+
+@pytest.fixture
+async def rig(folder: Path) -> AsyncIterator[Rig]:
+    config = {
+        STORE: str(folder / "broker.pem"),
+        "ssl.keystore.type": "PEM",
+        "listener.name.tls.ssl.keystore.type": "PEM",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "odradek.users.file": str(folder / "users"),
+    }
+    async with Rig(config=config) as one:
+        await one.secure("TLS", "SSL")
+        await one.secure("SASL", "SASL_PLAINTEXT")
+        yield one
+
+
+def replace(path: Path, content: bytes) -> None:
+    """As tools that renew certificates do: never a half-written file under the name."""
+    new = path.with_suffix(".new")
+    new.write_bytes(content)
+    os.replace(new, path)
+
+
+async def serial(rig: Rig) -> int:
+    """The number of the certificate that a new client is shown."""
+    context = trusting(CA_)
+    context.check_hostname = False
+    client = TlsClient(rig, context)
+    assert await client.shake()
+    shown = client.tls.getpeercert(binary_form=True)
+    assert shown is not None
+    client.transport.reset()
+    await settle()
+    return x509.load_der_x509_certificate(shown).serial_number
+
+
+def number(of: Pair) -> int:
+    return x509.load_pem_x509_certificates(of.chain)[0].serial_number
+
+
+async def log_in(rig: Rig, token: bytes) -> str:
+    client = rig.connect(listener="SASL")
+    await client.ask("sasl_handshake", 1, mechanism="PLAIN")
+    client.send("sasl_authenticate", 1, auth_bytes=token)
+    await rig.clock.run(100)
+    (reply,) = client.replies()
+    from tests.unit.broker.wire import answer
+
+    name: str = answer(reply, "sasl_authenticate", 1).error_code.name
+    client.transport.reset()
+    await settle()
+    return name
+
+
+async def look(rig: Rig) -> list[Mapping[str, Any]]:
+    with capture_logs() as logs:
+        await rig.clock.run(CHECK_MS)
+    return [line for line in logs if "read again" in str(line["event"]) or "refused" in str(line["event"])]
+
+
+async def test_a_new_certificate_in_the_file_is_shown_to_new_clients(rig: Rig, folder: Path) -> None:
+    new = pair_of(CA_, PLAIN_NAME)
+    replace(folder / "broker.pem", new.pem)
+    (line,) = await look(rig)
+    assert (line["event"], line["listener"]) == ("keys and users were read again", "TLS")
+    assert await serial(rig) == number(new)
+    assert await look(rig) == []
+
+
+@pytest.mark.parametrize("bad", [b"", b"nonsense", pair_of(CA_, PLAIN_NAME).key, pair_of(CA_, ODD_NAME).pem])
+async def test_a_bad_file_is_refused_once_and_the_old_certificate_stays(rig: Rig, folder: Path, bad: bytes) -> None:
+    before = await serial(rig)
+    replace(folder / "broker.pem", bad)
+    (line,) = await look(rig)
+    assert (line["event"], line["log_level"]) == ("new keys or users are refused", "error")
+    assert await look(rig) == []
+    assert await serial(rig) == before
+    good = pair_of(CA_, PLAIN_NAME)
+    replace(folder / "broker.pem", good.pem)
+    assert len(await look(rig)) == 1
+    assert await serial(rig) == number(good)
+
+
+async def test_a_missing_file_is_refused_and_may_come_back(rig: Rig, folder: Path) -> None:
+    before = await serial(rig)
+    content = (folder / "broker.pem").read_bytes()
+    (folder / "broker.pem").unlink()
+    assert [line["event"] for line in await look(rig)] == ["new keys or users are refused"]
+    assert await serial(rig) == before
+    replace(folder / "broker.pem", content)
+    assert [line["event"] for line in await look(rig)] == ["keys and users were read again"]
+
+
+async def test_users_come_and_go_with_their_file(rig: Rig, folder: Path) -> None:
+    assert await log_in(rig, b"\0alice\0geheim") == "none"
+    replace(folder / "users", b"bob:a:b\n")
+    await look(rig)
+    assert await log_in(rig, b"\0alice\0geheim") == "sasl_authentication_failed"
+    assert await log_in(rig, b"\0bob\0a:b") == "none"
+    replace(folder / "users", b"no colon, but a geheim")
+    (line,) = await look(rig)
+    assert "expected name:password in line 1" in line["error"]
+    assert "geheim" not in line["error"]
+    assert await log_in(rig, b"\0bob\0a:b") == "none"
+
+
+async def alter(rig: Rig, name: str, value: str) -> tuple[str, str | None]:
+    client = rig.connect()
+    change = AlterableConfig(name=name, config_operation=0, value=value)
+    resource = AlterConfigsResource(resource_type=ResourceType.BROKER, resource_name="1", configs=(change,))
+    done = await client.ask("incremental_alter_configs", 1, resources=(resource,), validate_only=False)
+    (response,) = done.responses
+    return response.error_code.name, response.error_message
+
+
+async def test_a_setting_altered_at_run_time(rig: Rig, folder: Path) -> None:
+    new = pair_of(CA_, PLAIN_NAME)
+    replace(folder / "other.pem", new.pem)
+    assert await alter(rig, STORE, str(folder / "other.pem")) == ("none", None)
+    assert await serial(rig) == number(new)
+
+
+async def test_a_bad_setting_is_refused_at_run_time(rig: Rig, folder: Path) -> None:
+    before = await serial(rig)
+    replace(folder / "other.pem", pair(CA_).pem)
+    error, message = await alter(rig, STORE, str(folder / "other.pem"))
+    assert error == "invalid_request"
+    assert "expected a certificate of 'CN=alice,O=Odradek'" in (message or "")
+    error, message = await alter(rig, STORE, "/no/such")
+    assert (error, "the file cannot be read" in (message or "")) == ("invalid_request", True)
+    assert await serial(rig) == before
+
+
+async def test_names_of_hosts_must_stay_unless_they_may_change(folder: Path) -> None:
+    replace(folder / "broker.pem", pair(CA_, "localhost", "other").pem)
+    fewer = pair(CA_, "localhost").pem
+    base = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(folder / "broker.pem"),
+        "ssl.allow.dn.changes": "true",
+    }
+    for allowed, event in (("false", "new keys or users are refused"), ("true", "keys and users were read again")):
+        replace(folder / "broker.pem", pair(CA_, "localhost", "other").pem)
+        async with Rig(config=base | {"ssl.allow.san.changes": allowed}) as rig:
+            await rig.secure("TLS", "SSL")
+            replace(folder / "broker.pem", fewer)
+            assert [line["event"] for line in await look(rig)] == [event]

@@ -1,0 +1,205 @@
+"""SASL in virtual time: when refusals come, what a stranger may send, what is logged. The answers are Kafka's recorded
+ones (`tests/conformance/authentication`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from broker.network.principal import USER, Principal
+from broker.network.request import CloseConnectionError
+from broker.security.sasl.conversation import AuthenticationError, Challenge, Conversation, Success
+from broker.security.sasl.oauthbearer import BadTokenError, OAuthBearerConversation, Token
+from broker.security.sasl.plain import PlainConversation
+from broker.security.sasl.scram import ScramConversation, ScramCredential
+from tests.doubles.clock import settle
+from tests.unit.broker.rig import Client, Rig
+from tests.unit.broker.wire import answer, sized
+
+DELAY_MS, REAUTH_MS = 100, 10_000
+CONFIG = {
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+    "listener.name.sasl.plain.sasl.jaas.config": (
+        'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="geheim" user_bob="bobs";'
+    ),
+    "listener.name.sasl.plain.connections.max.reauth.ms": str(REAUTH_MS),
+    "listener.name.sasl.plain.connection.failed.authentication.delay.ms": "5",
+}
+METADATA: dict[str, Any] = {
+    "topics": (),
+    "allow_auto_topic_creation": False,
+    "include_topic_authorized_operations": False,
+}
+ALICE = b"\0alice\0geheim"
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    async with Rig(config=CONFIG) as one:
+        await one.secure("SASL", "SASL_PLAINTEXT")
+        yield one
+
+
+async def shaken(rig: Rig, version: int = 1) -> Client:
+    client = rig.connect(listener="SASL")
+    done = await client.ask("sasl_handshake", version, mechanism="PLAIN")
+    assert done.error_code.name == "none"
+    return client
+
+
+async def test_who_is_known_is_told_for_how_long(rig: Rig) -> None:
+    client = await shaken(rig)
+    done = await client.ask("sasl_authenticate", 2, auth_bytes=ALICE)
+    assert done.session_lifetime.total_seconds() * 1000 == REAUTH_MS
+    assert client.connection.principal == Principal(USER, "alice")
+    assert not client.connection.principal.token_authenticated
+    assert rig.node.local.security.attempts == {("SASL", "PLAIN", True): 1}
+
+
+async def test_a_refusal_is_held_back_and_then_ends_the_connection(rig: Rig) -> None:
+    client = await shaken(rig)
+    with capture_logs() as logs:
+        client.send("sasl_authenticate", 2, auth_bytes=b"\0alice\0wrong-geheim")
+        await rig.clock.run(DELAY_MS - 1)
+        assert client.replies() == []
+        await rig.clock.run(1)
+    (reply,) = client.replies()
+    assert answer(reply, "sasl_authenticate", 2).error_code.name == "sasl_authentication_failed"
+    assert await client.closed()
+    assert not [line for line in logs if "geheim" in str(line)]
+    assert rig.node.local.security.attempts == {("SASL", "PLAIN", False): 1}
+
+
+async def test_a_close_without_an_answer_is_held_back_too(rig: Rig) -> None:
+    client = rig.connect(listener="SASL")
+    client.send("metadata", 12, **METADATA)
+    await rig.clock.run(DELAY_MS - 1)
+    assert not await client.closed()
+    await rig.clock.run(1)
+    assert await client.closed()
+    assert client.transport.sent == b""
+
+
+async def test_what_comes_during_the_delay_is_not_looked_at(rig: Rig) -> None:
+    client = await shaken(rig)
+    client.send("sasl_authenticate", 2, auth_bytes=b"\0alice\0wrong")
+    client.send("sasl_authenticate", 2, auth_bytes=ALICE)
+    await rig.clock.run(DELAY_MS)
+    assert len(client.replies()) == 1
+    assert await client.closed()
+    assert rig.node.local.security.attempts == {("SASL", "PLAIN", False): 1}
+
+
+async def test_a_client_that_goes_during_the_delay_leaves_nothing(rig: Rig) -> None:
+    client = await shaken(rig)
+    client.send("sasl_authenticate", 2, auth_bytes=b"\0alice\0wrong")
+    client.transport.reset()
+    await settle()
+    await rig.clock.run(DELAY_MS)
+    assert not rig.node.server.connections
+
+
+async def test_the_end_of_a_session_to_the_millisecond(rig: Rig) -> None:
+    client = await shaken(rig)
+    await client.ask("sasl_authenticate", 2, auth_bytes=ALICE)
+    rig.clock.advance(REAUTH_MS - 1)
+    assert (await client.ask("metadata", 12, **METADATA)).cluster_id
+    rig.clock.advance(1)
+    client.send("metadata", 12, **METADATA)
+    assert await client.closed()
+
+
+async def test_re_authentication_begins_a_session_anew(rig: Rig) -> None:
+    client = await shaken(rig)
+    for _ in range(3):
+        await client.ask("sasl_authenticate", 2, auth_bytes=ALICE)
+        rig.clock.advance(REAUTH_MS - 1)
+        assert (await client.ask("metadata", 12, **METADATA)).cluster_id
+        await client.ask("sasl_handshake", 1, mechanism="PLAIN")
+
+
+async def test_requests_of_a_known_client_without_sessions_go_straight_to_the_dispatcher() -> None:
+    config = CONFIG | {"listener.name.sasl.plain.connections.max.reauth.ms": "0"}
+    async with Rig(config=config) as rig:
+        await rig.secure("SASL", "SASL_PLAINTEXT")
+        client = await shaken(rig)
+        assert client.connection.dispatcher is not rig.node.dispatcher
+        await client.ask("sasl_authenticate", 2, auth_bytes=ALICE)
+        assert client.connection.dispatcher is rig.node.dispatcher
+
+
+async def test_a_plaintext_listener_has_no_gate(rig: Rig) -> None:
+    assert rig.connect().connection.dispatcher is rig.node.dispatcher
+
+
+@given(frames=st.lists(st.binary(max_size=40), min_size=1, max_size=3))
+async def test_any_bytes_before_authentication_close_the_connection_or_wait(frames: list[bytes]) -> None:
+    async with Rig(config=CONFIG) as rig:
+        await rig.secure("SASL", "SASL_PLAINTEXT")
+        client = await shaken(rig, version=0)
+        before = len(client.transport.sent)
+        for data in frames:
+            client.transport.feed(sized(data))
+            await rig.clock.run(DELAY_MS)
+        assert client.transport.sent[before:] == b""
+        assert await client.closed()
+
+
+# -- conversations alone
+
+
+def steps_of(conversation: Conversation, messages: list[bytes]) -> list[object]:
+    found: list[object] = []
+    for message in messages:
+        try:
+            step = conversation.evaluate(message)
+        except (AuthenticationError, CloseConnectionError) as error:
+            return [*found, type(error)]
+        found.append(type(step))
+    return found
+
+
+class Chance:
+    """Random bytes that are always the same."""
+
+    def randbytes(self, count: int) -> bytes:
+        return bytes(count)
+
+
+CREDENTIAL = ScramCredential(b"salt", b"s" * 32, b"k" * 32, 4096, Principal(USER, "bob"))
+
+
+@given(st.lists(st.binary(max_size=60) | st.text(max_size=60).map(str.encode), max_size=3))
+def test_any_tokens_are_steps_or_refused(messages: list[bytes]) -> None:
+    allowed = {Challenge, AuthenticationError, CloseConnectionError}
+    for conversation in (
+        PlainConversation({"a": "b"}),
+        ScramConversation("SCRAM-SHA-256", lambda *_: CREDENTIAL, Chance()),  # type: ignore[arg-type]
+    ):
+        assert {*steps_of(conversation, messages)} <= allowed
+
+
+def test_right_plain_tokens_only() -> None:
+    assert steps_of(PlainConversation({"a": "b"}), [b"\0a\0b"]) == [Success]
+    assert steps_of(PlainConversation({}), [b"\0a\0no password is this one, which takes the time of a comparison"]) == [
+        AuthenticationError
+    ]
+
+
+async def no_token(_text: str) -> Token:
+    raise BadTokenError("none is good")
+
+
+@given(st.binary(max_size=80) | st.text(max_size=80).map(lambda text: f"n,,\x01auth=Bearer {text}\x01\x01".encode()))
+async def test_any_bearer_token_is_a_step_or_refused(message: bytes) -> None:
+    conversation = OAuthBearerConversation(no_token)
+    try:
+        assert isinstance(await conversation.evaluate(message), Challenge)
+    except (AuthenticationError, CloseConnectionError):
+        return

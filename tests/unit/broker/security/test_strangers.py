@@ -1,0 +1,95 @@
+"""Limits on clients that have not shown who they are: their number, their time, their bytes, their log lines."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from structlog.testing import capture_logs
+
+from broker.network.client_lines import LINES, PERIOD_MS, ClientLines
+from tests.doubles.clock import ManualClock, settle
+from tests.unit.broker.rig import Client, Rig
+
+CONFIG = {
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.sasl.plain.sasl.jaas.config": (
+        'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="geheim";'
+    ),
+    "odradek.max.unauthenticated.connections": "3",
+    "odradek.authentication.timeout.ms": "5000",
+    "sasl.server.max.receive.size": "1000",
+}
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    async with Rig(config=CONFIG) as one:
+        await one.secure("SASL", "SASL_PLAINTEXT")
+        yield one
+
+
+async def log_in(client: Client) -> None:
+    await client.ask("sasl_handshake", 1, mechanism="PLAIN")
+    answer = await client.ask("sasl_authenticate", 2, auth_bytes=b"\0alice\0geheim")
+    assert answer.error_code.name == "none"
+
+
+async def test_the_oldest_stranger_makes_room(rig: Rig) -> None:
+    known = rig.connect(listener="SASL")
+    await log_in(known)
+    strangers = [rig.connect(listener="SASL") for _ in range(4)]
+    assert [await client.closed() for client in strangers] == [True, False, False, False]
+    assert not await known.closed()
+    plaintext = [rig.connect() for _ in range(5)]
+    assert not any([await client.closed() for client in plaintext])
+
+
+async def test_time_to_authenticate_ends_and_a_known_client_may_idle(rig: Rig) -> None:
+    known, stranger = rig.connect(listener="SASL"), rig.connect(listener="SASL")
+    await log_in(known)
+    await rig.clock.run(4900)
+    await stranger.ask("sasl_handshake", 1, mechanism="PLAIN")
+    assert not await stranger.closed()
+    with capture_logs() as logs:
+        await rig.clock.run(200)
+    assert await stranger.closed()
+    assert not await known.closed()
+    assert [line["limit"] for line in logs if "before it had" in str(line["event"])] == [
+        "odradek.authentication.timeout.ms"
+    ]
+    assert len(rig.node.server.strangers) == 0
+
+
+async def test_requests_are_small_until_the_client_is_known(rig: Rig) -> None:
+    stranger, known = rig.connect(listener="SASL"), rig.connect(listener="SASL")
+    stranger.transport.feed((1001).to_bytes(4, "big"))
+    assert await stranger.closed()
+    await log_in(known)
+    known.transport.feed((1001).to_bytes(4, "big"))
+    assert not await known.closed()
+
+
+async def test_clients_that_go_are_forgotten(rig: Rig) -> None:
+    for _ in range(10):
+        rig.connect(listener="SASL").transport.reset()
+        await settle()
+    assert len(rig.node.server.strangers) == 0
+
+
+def test_so_many_lines_a_minute_for_each_address() -> None:
+    clock = ManualClock()
+    lines = ClientLines(clock.monotonic_ms)
+    with capture_logs() as logs:
+        for _ in range(3 * LINES):
+            lines.warn("wrong", "SASL", "a")
+        lines.warn("wrong", "SASL", "b")
+        lines.warn("wrong", "OTHER", "a")
+    assert [line["client"] for line in logs] == ["a"] * LINES + ["b", "a"]
+    assert logs[LINES - 1]["further_lines"] == "left out for a minute"
+    clock.advance(PERIOD_MS)
+    with capture_logs() as logs:
+        lines.warn("wrong", "SASL", "a")
+        for _ in range(3):
+            lines.warn_once("foreign", "SASL", "a")
+    assert [line["event"] for line in logs] == ["wrong", "foreign"]
