@@ -30,7 +30,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from broker.share.record_states import AcknowledgeType, LetterCause, RecordState
-from broker.share.runs import Acquired, Change, Rules, Run, StateBatch, Wish
+from broker.share.runs import Acquired, Change, Rules, Run, Wish
+from protocol.coordinator_records.share_records import StateBatch
 from protocol.errors import InvalidRecordState, InvalidRequest
 
 MIN_THROTTLED_DELIVERIES = 2
@@ -53,7 +54,9 @@ class InFlight:
                 self._runs.append(Run(self.end_offset + 1, first - 1, RecordState.AVAILABLE))
             if batch.last >= first:
                 size = batch.last - first + 1
-                self._runs.append(Run(first, batch.last, batch.state, batch.delivery_count, batch_size=size))
+                self._runs.append(
+                    Run(first, batch.last, _persisted(batch.state), batch.delivery_count, batch_size=size)
+                )
         self._drop_final()
 
     @property
@@ -263,8 +266,13 @@ class InFlight:
         return change
 
     def next_expiry_ms(self) -> float | None:
-        """When the first lock ends."""
-        return min((run.locked_until_ms for run in self._runs if run.state is RecordState.ACQUIRED), default=None)
+        """When the first lock ends of those that no change is about to end."""
+        held = (run.locked_until_ms for run in self._runs if run.state is RecordState.ACQUIRED and not run.changing)
+        return min(held, default=None)
+
+    def archiving(self) -> list[Run]:
+        """The runs whose letters are to be written."""
+        return [run for run in self._runs if run.state is RecordState.ARCHIVING]
 
     # -- the end of a change
 
@@ -278,9 +286,10 @@ class InFlight:
         """The change could not be persisted: its records are as they were."""
         change.undo()
 
-    def completed_with(self, change: Change) -> int:
-        """How many records in flight are final once the change is persisted (`deliveryCompleteCount`)."""
-        return self.completed + sum(run.count for run, state in change.runs if state.is_final and run.count > 0)
+    def completed_with(self, changes: Sequence[Change]) -> int:
+        """How many records in flight are final once the changes are persisted (`deliveryCompleteCount`)."""
+        runs = [(run, state) for change in changes for run, state in change.runs]
+        return self.completed + sum(run.count for run, state in runs if state.is_final and run.count > 0)
 
     def advance_log_start(self, log_start_offset: int) -> None:
         """Records below were deleted from the log: they are no longer in flight."""
@@ -334,6 +343,12 @@ class _Lock:
         run.delivery_count += 1
         run.member_id = self.member_id
         run.locked_until_ms = self.until_ms
+
+
+def _persisted(state: int) -> RecordState:
+    """A state as it was persisted; what nobody holds is available."""
+    known = state in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVING, RecordState.ARCHIVED)
+    return RecordState(state) if known else RecordState.AVAILABLE
 
 
 def _throttled(run: Run, max_deliveries: int) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from broker.share.record_states import LetterCause, RecordState
+from protocol.coordinator_records.share_records import StateBatch
 
 
 @dataclass(slots=True)
@@ -43,16 +44,6 @@ class Acquired:
     delivery_count: int
 
 
-@dataclass(frozen=True, slots=True)
-class StateBatch:
-    """A range of offsets as it is persisted (Kafka's `PersisterStateBatch`)."""
-
-    first: int
-    last: int
-    state: RecordState
-    delivery_count: int
-
-
 @dataclass(slots=True)
 class Change:
     """Runs that are to have another state; `causes` says for those that go to `ARCHIVING` why."""
@@ -76,7 +67,9 @@ class Change:
 
     def batches(self) -> list[StateBatch]:
         """What is to be persisted; empty if everything was overtaken by the log start."""
-        return [StateBatch(run.first, run.last, state, run.delivery_count) for run, state in self.runs if run.count > 0]
+        return [
+            StateBatch(run.first, run.last, int(state), run.delivery_count) for run, state in self.runs if run.count > 0
+        ]
 
     def letters(self) -> list[tuple[Run, LetterCause]]:
         """The runs whose records go to the dead letter queue."""

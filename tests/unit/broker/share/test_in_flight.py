@@ -11,7 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from broker.share.in_flight import InFlight
 from broker.share.record_states import AcknowledgeType, LetterCause, RecordState
-from broker.share.runs import Acquired, Change, Rules, StateBatch, Wish
+from broker.share.runs import Acquired, Change, Rules, Wish
+from protocol.coordinator_records.share_records import StateBatch
 from protocol.errors import InvalidRecordState, InvalidRequest
 
 RULES = Rules(max_deliveries=5, max_locks=2000, lock_ms=30_000)
