@@ -20,6 +20,7 @@ import click  # noqa: E402
 import structlog  # noqa: E402
 
 from broker import logging, process  # noqa: E402
+from broker.cluster.broker_lifecycle import RegistrationError  # noqa: E402
 from broker.cluster.earlier_entries import CorruptMetadataError  # noqa: E402
 from broker.config.broker_config import BrokerConfig, ConfigurationError  # noqa: E402
 from broker.config.sources import Loaded, load  # noqa: E402
@@ -29,6 +30,7 @@ from broker.node import Node  # noqa: E402
 from broker.node_start import start_node  # noqa: E402
 from broker.node_state import Seams  # noqa: E402
 from broker.parent import Parent  # noqa: E402
+from broker.peers.errors import PeerError  # noqa: E402
 from broker.ready import Ready  # noqa: E402
 from broker.security.errors import SecurityError  # noqa: E402
 from broker.stopping import Stopped  # noqa: E402
@@ -184,7 +186,16 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         if not await process.unless_stopped(starting, stop, seams.clock.machine, START_PATIENCE_MS):
             logger.warning("stopped during startup; the next start recovers the logs again")
             _leave(1)
-    except (ListenError, SecurityError, LogDirError, CorruptMetadataError, KafkaError, OSError) as error:
+    except (
+        ListenError,
+        SecurityError,
+        LogDirError,
+        CorruptMetadataError,
+        RegistrationError,
+        PeerError,
+        KafkaError,
+        OSError,
+    ) as error:
         logger.error("cannot start", error=str(error))
         return 1
     node = starting.result()

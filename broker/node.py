@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from broker.cluster.controller_port import Controller
+from broker.cluster.followed_metadata import FollowedMetadata
+from broker.cluster.node_metadata import NodeMetadata
 from broker.cluster.publisher import Follower
-from broker.cluster.standalone import StandaloneMetadata
 from broker.config.listeners import Listener
 from broker.coordinators.hanging_transactions import HangingTransactions
+from broker.monitoring.cluster_metrics import register_cluster_metrics
 from broker.monitoring.loop_lag import LoopLag
 from broker.monitoring.node_metrics import register_gauges
+from broker.monitoring.replication_metrics import register_replication
 from broker.network.dispatch import Dispatcher
 from broker.network.server import Server
 from broker.node_state import Base
 from broker.periodic import Periodic
 from broker.quotas.connection_rates import ConnectionRates
+from broker.replicas.directory_assignments import CHECK_MS as ASSIGN_MS
+from broker.replicas.directory_assignments import DirectoryAssignments
 from broker.replicas.folder_checks import CHECK_MS
 from broker.replicas.replica_manager import ReplicaManager
 from broker.security.node_security import CHECK_MS as SECURITY_CHECK_MS
 from broker.services import Cluster, Coordinators, Local, Services
 from broker.stopping import Stopped, end_work
-from controller.local import LocalController
 from metadata.configs import ResourceType
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
@@ -54,6 +59,7 @@ class Bound:
 
     listeners: str
     advertised: dict[str, Listener]
+    controllers: Sequence[Listener] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,7 @@ class Parts:
 
     dirs: LogDirs
     services: Services
-    metadata: StandaloneMetadata
+    metadata: NodeMetadata
     connection_rates: ConnectionRates
     hanging: HangingTransactions
 
@@ -76,7 +82,7 @@ class Node:
     """
 
     cluster: Cluster
-    controller: LocalController
+    controller: Controller
     replicas: ReplicaManager
     coordinators: Coordinators
     local: Local
@@ -120,6 +126,13 @@ class Node:
         self._hanging = parts.hanging
         self._periodic = Periodic(self.base.seams.clock)
         self._checks = Periodic(self.base.seams.clock.machine)
+        self._assignments = DirectoryAssignments(
+            self.node_id,
+            lambda: self.metadata.broker_epoch,
+            self.cluster.cache,
+            self.replicas,
+            self.metadata.assign_replicas_to_dirs,
+        )
 
     async def serve_http(self) -> int | None:
         """Answer on the port for metrics and health; return its number, or None if it is switched off.
@@ -149,6 +162,7 @@ class Node:
         self.metadata.publisher.start(
             [
                 Follower("replicas", self.replicas.follow, self.replicas.prepare),
+                Follower("directories of replicas", self._assignments.follow),
                 Follower("group coordinator", self.coordinators.groups.follow),
                 Follower("transaction coordinator", self.coordinators.transactions.follow),
                 Follower("configurations", self._configs_changed),
@@ -160,8 +174,11 @@ class Node:
     def register_metrics(self) -> None:
         """Register the metrics of the node's parts for `/metrics`."""
         metrics, groups = self.local.metrics, self.coordinators.groups
+        register_replication(metrics, self.replicas)
         groups.register_metrics(metrics)
         self.coordinators.transactions.register_metrics(metrics)
+        if isinstance(self.metadata, FollowedMetadata):
+            register_cluster_metrics(metrics, self.metadata, self.local.clock.machine)
         register_gauges(
             metrics,
             partitions=self.replicas,
@@ -170,6 +187,7 @@ class Node:
             purgatories=(
                 self.replicas.fetch_purgatory,
                 self.replicas.produce_purgatory,
+                self.replicas.delete_purgatory,
                 groups.rebalances,
                 groups.heartbeats,
             ),
@@ -181,11 +199,19 @@ class Node:
     def begin_periodic_work(self) -> None:
         """The node serves: begin what it does from time to time."""
         self.replicas.maintenance.start(self.local.config, self._periodic)
+        half_of_lag_ms = self.local.config.integer("replica.lag.time.max.ms") // 2
+        self._checks.every(half_of_lag_ms, "in-sync replicas", self.replicas.shrink_in_sync_replicas)
         checks = self.state.folder_checks
         if checks is not None:
             self._checks.every(CHECK_MS, "check of the log directories", checks.check)
         self._checks.every(SECURITY_CHECK_MS, "keys and users in files", self.local.security.follow_files)
         self._checks.every(RETRY_MS, "what there was no room for", self._retry)
+        service = self.cluster.controller_service
+        if service is not None:
+            service.start(self._checks, self.local.config)
+        is_in_cluster = service is not None or self.local.config.is_in_cluster
+        if is_in_cluster and len(self.local.config.log_dirs) > 1:
+            self._checks.every(ASSIGN_MS, "directories of replicas", self._assignments.reconcile)
         self.state.not_ready = None
 
     def say_started(self) -> None:
@@ -232,6 +258,7 @@ class Node:
         """Answer what is in flight, flush the logs and record the clean shutdown, as far as the disk allows."""
         self.state.not_ready = "stopping"
         logger.info("stopping")
+        await self.metadata.leave()
         self._loop_lag.stop()
         self._stop_coordinating()
         await self.server.stop()
@@ -259,6 +286,8 @@ class Node:
         """Answer whoever waits."""
         self.cluster.auto_topics.stopping = True
         self.replicas.stop_waits()
+        if self.cluster.controller_service is not None:
+            self.cluster.controller_service.observers.stop()
         self._hanging.stop()
         self.coordinators.transactions.stop()
         self.coordinators.groups.stop()
@@ -272,6 +301,7 @@ class Node:
     def _works_of_parts(self) -> dict[str, Callable[[], Awaitable[None]]]:
         return {
             "new topics": self.cluster.auto_topics.stop,
+            "replication": self.replicas.stop,
             "moves of logs": self.replicas.moves.stop,
             "compaction": self.replicas.maintenance.stop,
             "periodic jobs": self._periodic.stop,
@@ -284,9 +314,6 @@ class Node:
             self.replicas.logs.unclean.add(self.metadata.folder)
 
 
-def close_logs(logs: LogManager, metadata: StandaloneMetadata) -> None:
+def close_logs(logs: LogManager, metadata: NodeMetadata) -> None:
     """Flush and close the logs. Blocking, any thread."""
-    try:
-        logs.checkpoint_high_watermarks(lambda one: one.log_end_offset)
-    finally:
-        logs.close(metadata.broker_epoch)
+    logs.close(metadata.broker_epoch)

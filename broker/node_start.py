@@ -13,18 +13,20 @@ from uuid import UUID
 
 from broker import process
 from broker.cluster.auto_create import AutoTopicCreation
-from broker.cluster.config_schema import NodeConfigSchema
+from broker.cluster.controller_service import ControllerService
 from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.node_metadata import NodeMetadata
 from broker.cluster.producer_ids import ProducerIds
 from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
-from broker.config.listeners import Listener, Listeners
+from broker.config.listeners import Listeners
 from broker.config.start_topics import parse_start_topics
 from broker.config.topic_config import log_config
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.hosted import Host
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
+from broker.metadata_opening import NO_CLUSTER_ID, cluster_access, endpoint, joining, open_metadata
 from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.network.dispatch import Dispatcher
 from broker.network.request import NewRequest
@@ -38,11 +40,7 @@ from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
 from broker.request_context import RequestContext
 from broker.services import Cluster, Coordinators, Local, Services
-from controller.brokers import Registration
-from controller.decision import Surroundings
 from metadata.image import MetadataImage
-from protocol import uuids
-from protocol.metadata.brokers import Endpoint
 from storage.folders import meta_properties
 from storage.folders.log_dirs import LogDirError, LogDirs
 from storage.folders.log_manager import LogManager
@@ -51,12 +49,6 @@ from storage.state.manifest import SnapshotError, usable
 
 if TYPE_CHECKING:
     from broker.monitoring.http import HttpServer
-
-NO_METADATA = (
-    "there is no metadata in {}, the first folder of log.dirs. Name the folder first that has __cluster_metadata-0, "
-    "or restore it; otherwise all partitions would become strays."
-)
-"""After a change of the order of `log.dirs`, say, or if the first folder's disk is not mounted."""
 
 
 async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -> Node:
@@ -70,10 +62,11 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         base = new_base(config, seams)
         dirs = _lock_folders(base, undo)
         http = await _bind_http(base, undo)
-        opened = await _open_parts(base, dirs, undo)
+        opened = await _open_parts(base, dirs, undo, serves_others=bool(listeners.controllers))
         machine = seams.clock.machine
-        dispatcher = Dispatcher(opened.new_request, base.metrics, machine, opened.limits.throttling)
-        await base.security.open(listeners.bound)
+        names = frozenset(listener.name for listener in listeners.controllers)
+        dispatcher = Dispatcher(opened.new_request, base.metrics, machine, opened.limits.throttling, names)
+        await base.security.open(listeners.bound, [*(one.host for one in listeners.advertised), socket.gethostname()])
         server = Server(
             base.current,
             machine,
@@ -85,7 +78,7 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
             seams.workers.lane("TLS handshakes"),
         )
         bound = await _bind(server, listeners, undo)
-        parts = await _start_parts(base, opened, bound.advertised, undo)
+        parts = await _start_parts(base, opened, dispatcher, bound, undo)
         node = Node(base, parts, dispatcher, server, bound, http)
         await _serve_metadata(node)
         await server.serve()
@@ -100,7 +93,7 @@ async def restart_parts(node: Node, exchange: Callable[[], None], undo_exchange:
 
     Connections stay, and their requests wait. What clients know of leader epochs and producer ids stays behind what
     comes. If anything fails, `undo_exchange` is called, the parts are started on what was there before, and the error
-    is raised. Both functions block.
+    is raised. Both functions block. The node must be alone in its cluster.
     """
     base, workers = node.base, node.base.seams.workers
     former = node.cluster.cache.image
@@ -126,9 +119,9 @@ async def _restart(node: Node, former: MetadataImage) -> None:
     base = node.base
     async with AsyncExitStack() as undo:
         dirs = _lock_folders(base, undo, node.parts.dirs)
-        opened = await _open_parts(base, dirs, undo)
+        opened = await _open_parts(base, dirs, undo, serves_others=bool(node.bound.controllers))
         opened.metadata.rise_above(former)
-        parts = await _start_parts(base, opened, node.bound.advertised, undo)
+        parts = await _start_parts(base, opened, node.dispatcher, node.bound, undo)
         node.take(parts)
         node.dispatcher.use(opened.new_request, opened.limits.throttling)
         node.server.use(opened.limits.connection_rates)
@@ -140,6 +133,7 @@ async def _restart(node: Node, former: MetadataImage) -> None:
 async def _serve_metadata(node: Node) -> None:
     """Let everything follow the metadata, from here on."""
     node.follow_metadata()
+    await node.metadata.enter()
     topics = parse_start_topics(node.base.current.config.string("odradek.create.topics"))
     await node.cluster.auto_topics.create_at_start(topics)
     node.register_metrics()
@@ -155,6 +149,7 @@ def _lock_folders(base: Base, undo: AsyncExitStack, held: LogDirs | None = None)
         new_id=base.new_id,
         now_ms=base.seams.clock.wall_ms(),
         cluster_id=config.optional_string("odradek.cluster.id"),
+        unknown_cluster=NO_CLUSTER_ID if config.is_in_cluster else None,
         held=held,
         once_locked=(lambda: None) if held else partial(_settle_folders, base, paths),
     )
@@ -196,26 +191,6 @@ async def _bind_http(base: Base, undo: AsyncExitStack) -> HttpServer | None:
     return http
 
 
-async def _read_metadata(base: Base, dirs: LogDirs, undo: AsyncExitStack) -> StandaloneMetadata:
-    """Read the metadata log; from here on the dynamic configurations count.
-
-    Raises LogDirError if there are partitions and no metadata: they would all become strays.
-    """
-    current = base.current
-    around = Surroundings(NodeConfigSchema(lambda: current.config), base.new_id, base.node_id, base.state.is_offline)
-    folder = dirs.dirs[0]
-    directory_id = uuids.from_text(folder.directory_id)
-    metadata = await StandaloneMetadata.open(
-        base.log_services, folder.path, base.node_id, directory_id, MetadataCache(), around, clean=folder.clean
-    )
-    undo.push_async_callback(metadata.log.close)
-    if metadata.is_new:
-        dirs.require_no_partitions(NO_METADATA.format(folder.path))
-    metadata.log.on_failure = base.state.cannot_go_on
-    current.config = current.config.with_dynamic(*metadata.cache.broker_configs(base.node_id))
-    return metadata
-
-
 @dataclass(frozen=True, slots=True)
 class _Limits:
     """What holds clients back."""
@@ -229,18 +204,20 @@ class _Opened:
     """The parts above the network that have read what is on disk, and serve nobody yet."""
 
     dirs: LogDirs
-    metadata: StandaloneMetadata
+    metadata: NodeMetadata
     limits: _Limits
     services: Services
     new_request: NewRequest
+    service: ControllerService | None
 
 
-async def _open_parts(base: Base, dirs: LogDirs, undo: AsyncExitStack) -> _Opened:
+async def _open_parts(base: Base, dirs: LogDirs, undo: AsyncExitStack, *, serves_others: bool) -> _Opened:
     base.metrics.forget_parts()
-    metadata = await _read_metadata(base, dirs, undo)
+    metadata = await open_metadata(base, dirs, undo)
     limits = _open_limits(base, metadata.cache)
-    replicas = await _open_replicas(base, dirs, metadata, undo)
-    services = _services(base, dirs, metadata, replicas, limits)
+    replicas = await _open_replicas(base, dirs, metadata, undo, serves_others=serves_others)
+    service = _controller_service(base, dirs, metadata) if serves_others else None
+    services = _services(base, dirs, metadata, replicas, limits, service)
     new_request = partial(
         RequestContext,
         services.cluster,
@@ -249,12 +226,19 @@ async def _open_parts(base: Base, dirs: LogDirs, undo: AsyncExitStack) -> _Opene
         services.coordinators,
         services.local,
     )
-    return _Opened(dirs, metadata, limits, services, new_request)
+    return _Opened(dirs, metadata, limits, services, new_request, service)
 
 
-async def _start_parts(base: Base, opened: _Opened, advertised: dict[str, Listener], undo: AsyncExitStack) -> Parts:
-    """Register the broker, host the partitions it leads, and begin to load the coordinators."""
-    await _register(base, opened.dirs, opened.metadata, advertised)
+async def _start_parts(
+    base: Base, opened: _Opened, dispatcher: Dispatcher, bound: Bound, undo: AsyncExitStack
+) -> Parts:
+    """Register the broker, host its partitions, and begin to load the coordinators."""
+    await opened.metadata.join(joining(base, opened.dirs, bound.advertised, bound.controllers))
+    # At the first start the registration has set what holds for the cluster.
+    dynamic = opened.metadata.cache.broker_configs(base.node_id)
+    base.current.config = base.current.config.with_dynamic(*dynamic)
+    if opened.service is not None:
+        _begin_service(opened.service, dispatcher, bound)
     await opened.services.replicas.start()
     hanging = _start_coordinators(opened.services, undo)
     return Parts(opened.dirs, opened.services, opened.metadata, opened.limits.connection_rates, hanging)
@@ -270,7 +254,7 @@ def _open_limits(base: Base, cache: MetadataCache) -> _Limits:
 
 
 async def _open_replicas(
-    base: Base, dirs: LogDirs, metadata: StandaloneMetadata, undo: AsyncExitStack
+    base: Base, dirs: LogDirs, metadata: NodeMetadata, undo: AsyncExitStack, *, serves_others: bool
 ) -> ReplicaManager:
     """Open the logs of all partitions; they are not hosted before the node leads them."""
     current, cache, workers = base.current, metadata.cache, base.seams.workers
@@ -302,18 +286,41 @@ async def _open_replicas(
         base.request_wheel,
         base.new_id,
         base.metrics.topic_deleted,
+        cluster_access(base, metadata, serves_others=serves_others),
     )
     base.state.replicas = replicas
-    base.state.folder_checks = FolderChecks(logs, [metadata.log.log], process.require_spare_descriptor)
+    own = [] if metadata.log is None else [metadata.log.log]
+    base.state.folder_checks = FolderChecks(logs, own, process.require_spare_descriptor)
     return replicas
 
 
+def _controller_service(base: Base, dirs: LogDirs, metadata: NodeMetadata) -> ControllerService | None:
+    """What makes a node with its own controller the controller of other nodes too."""
+    if not isinstance(metadata, StandaloneMetadata):
+        return None
+    session_timeout_ms = base.current.config.integer("broker.session.timeout.ms")
+    clock = base.seams.clock.machine
+    return ControllerService(metadata.controller, metadata.log, clock, dirs.cluster_id, session_timeout_ms)
+
+
+def _begin_service(service: ControllerService, dispatcher: Dispatcher, bound: Bound) -> None:
+    """The node leads: other nodes may be served as soon as its listeners are."""
+    service.answer = dispatcher.answer_enveloped
+    service.endpoint = endpoint(bound.controllers[0])
+    service.begin()
+
+
 def _services(
-    base: Base, dirs: LogDirs, metadata: StandaloneMetadata, replicas: ReplicaManager, limits: _Limits
+    base: Base,
+    dirs: LogDirs,
+    metadata: NodeMetadata,
+    replicas: ReplicaManager,
+    limits: _Limits,
+    service: ControllerService | None,
 ) -> Services:
     current, cache, seams = base.current, metadata.cache, base.seams
     base.credentials.use(cache)
-    auto_topics = AutoTopicCreation(current, cache, metadata.controller)
+    auto_topics = AutoTopicCreation(current, cache, metadata.port)
     host = Host(current, cache, auto_topics, seams.random, seams.clock, base.wheel, replicas)
     groups = GroupCoordinator(host)
     producer_ids = ProducerIds(metadata.allocate_producer_ids)
@@ -332,8 +339,8 @@ def _services(
         base.security,
     )
     return Services(
-        Cluster(dirs.cluster_id, cache, metadata.log, auto_topics),
-        metadata.controller,
+        Cluster(dirs.cluster_id, cache, metadata.log, auto_topics, service),
+        metadata.port,
         replicas,
         Coordinators(groups, transactions, producer_ids),
         local,
@@ -343,28 +350,13 @@ def _services(
 async def _bind(server: Server, listeners: Listeners, undo: AsyncExitStack) -> Bound:
     """Open the listeners, without accepting anybody yet: what is advertised has the ports."""
     undo.push_async_callback(server.stop)
-    await server.start(listeners.bound)
-    return Bound(listeners.with_ports(server.bound), listeners.resolve(server.bound, socket.gethostname()))
-
-
-async def _register(base: Base, dirs: LogDirs, metadata: StandaloneMetadata, advertised: dict[str, Listener]) -> None:
-    config = base.current.config
-    await metadata.lead(
-        Registration(
-            base.node_id,
-            base.new_id(),
-            [
-                Endpoint(name=name, host=address.host, port=address.port, security_protocol=address.protocol_number)
-                for name, address in advertised.items()
-            ],
-            (),
-            config.optional_string("broker.rack"),
-            [uuids.from_text(log_dir.directory_id) for log_dir in dirs.dirs if log_dir.directory_id],
-        ),
-        config.integer("min.insync.replicas"),
+    await server.start((*listeners.bound, *listeners.controllers))
+    host_name = socket.gethostname()
+    return Bound(
+        listeners.with_ports(server.bound),
+        listeners.resolve(server.bound, host_name),
+        listeners.resolve_controllers(server.bound, host_name),
     )
-    # At the first start the registration has set what holds for the cluster.
-    base.current.config = config.with_dynamic(*metadata.cache.broker_configs(base.node_id))
 
 
 def _start_coordinators(services: Services, undo: AsyncExitStack) -> HangingTransactions:
@@ -374,5 +366,7 @@ def _start_coordinators(services: Services, undo: AsyncExitStack) -> HangingTran
         coordinator.start()
     hanging = HangingTransactions(transactions, groups.runtime, services.replicas, services.local.clock.machine)
     undo.callback(hanging.stop)
-    hanging.start()
+    if not services.local.config.is_in_cluster and services.cluster.controller_service is None:
+        # In a cluster, transactions of other nodes' coordinators are not known here.
+        hanging.start()
     return hanging

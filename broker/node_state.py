@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -12,6 +13,7 @@ import structlog
 from broker.config.broker_config import BrokerConfig
 from broker.config.current import CurrentConfig
 from broker.monitoring.metrics import Metrics
+from broker.peers.client import Connect, open_socket
 from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
 from broker.security.credentials import Credentials
@@ -40,6 +42,7 @@ class Seams:
     fs: FileSystem
     workers: Workers
     random: random.Random
+    connect: Connect = open_socket
 
 
 class NodeState:
@@ -49,6 +52,7 @@ class NodeState:
         not_ready: why it does not serve; None if it does.
         unusable: set when no metadata can be written any more; Kafka halts then.
         replicas: the node's replicas, None until their logs are open.
+        metadata_problems: what an operator should know of the node's metadata, a sentence each.
         folder_checks: looks after the folders of `log.dirs`, None until then.
     """
 
@@ -57,6 +61,7 @@ class NodeState:
         self.unusable = asyncio.Event()
         self.replicas: ReplicaManager | None = None
         self.folder_checks: FolderChecks | None = None
+        self.metadata_problems: Callable[[], list[str]] = list
 
     def is_offline(self, topic: str, index: int) -> bool:
         """Whether a partition's log is known to be offline."""
@@ -64,7 +69,9 @@ class NodeState:
 
     def problems(self) -> list[str]:
         """What is wrong although the node serves, a sentence each."""
-        return [] if self.not_ready or self.folder_checks is None else self.folder_checks.problems()
+        if self.not_ready or self.folder_checks is None:
+            return []
+        return self.folder_checks.problems() + self.metadata_problems()
 
     def cannot_go_on(self, reason: str) -> None:
         if not self.unusable.is_set():

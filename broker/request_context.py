@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from broker.cluster.controller_port import Controller
 from broker.network.request import Peer
 from broker.replicas.replica_manager import ReplicaManager
 from broker.services import Cluster, Coordinators, Local
-from controller.local import LocalController
 from metadata.image import MetadataImage
 from protocol.api_table import API_BY_KEY
 from protocol.messages import decode_request
@@ -19,7 +19,7 @@ class RequestContext:
     """One request (`broker.network.request.Request`), and the parts of the node that handlers use."""
 
     cluster: Cluster
-    controller: LocalController
+    controller: Controller
     replicas: ReplicaManager
     coordinators: Coordinators
     local: Local

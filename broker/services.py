@@ -6,6 +6,8 @@ import random
 from dataclasses import dataclass
 
 from broker.cluster.auto_create import AutoTopicCreation
+from broker.cluster.controller_port import Controller
+from broker.cluster.controller_service import ControllerService
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.producer_ids import ProducerIds
 from broker.config.broker_config import BrokerConfig
@@ -18,19 +20,22 @@ from broker.quotas.throttling import Throttling
 from broker.replicas.fetch_session import FetchSessionCache
 from broker.replicas.replica_manager import ReplicaManager
 from broker.security.node_security import NodeSecurity
-from controller.local import LocalController
 from controller.quorum.metadata_log import MetadataLog
 from timing.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What the cluster agrees on, its log, and the creation of topics on first use."""
+    """What the cluster agrees on, its log (None if that is other nodes'), and the creation of topics on first use.
+
+    `controller_service` is what the node does as the controller of other nodes, None if it does not.
+    """
 
     id: str
     cache: MetadataCache
-    metadata_log: MetadataLog
+    metadata_log: MetadataLog | None
     auto_topics: AutoTopicCreation
+    controller_service: ControllerService | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ class Services:
     """The five."""
 
     cluster: Cluster
-    controller: LocalController
+    controller: Controller
     replicas: ReplicaManager
     coordinators: Coordinators
     local: Local

@@ -1,7 +1,7 @@
-"""Registration and shutdown of the broker that runs with this controller (KIP-631; Kafka's `ClusterControlManager`).
+"""The broker that runs with this controller: its registration at each start, and its shutdown (KIP-631).
 
 A start registers the broker anew and elects it where it may lead. If it was not shut down cleanly, its partitions lose
-their leader first, as they do in a clean shutdown: between two runs the leader epochs rise by two.
+their leader first, as they do in a clean shutdown: between two runs the leader epochs of what it led rise by two.
 """
 
 from __future__ import annotations
@@ -11,23 +11,22 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from controller import elections
-from controller.decision import Decision
+from controller import broker_changes
+from controller.broker_changes import image_after
+from controller.decision import ConfigSchema, Decision
 from controller.features import DEFAULTS, SUPPORTED
+from controller.partition_change import PartitionChange
+from controller.replica_rules import MIN_ISR, ReplicaRules
 from metadata.configs import CLUSTER_DEFAULT, ResourceType
 from metadata.image import MetadataImage
 from metadata.settings import METADATA_VERSION
 from protocol.metadata.brokers import (
-    BrokerRegistrationChangeRecord,
     Endpoint,
     RegisterBrokerRecord,
     RegisterControllerRecord,
     SupportedFeature,
 )
 from protocol.metadata.settings import ConfigRecord, FeatureLevelRecord
-
-UNFENCED, FENCED = -1, 1
-MIN_ISR = "min.insync.replicas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +62,14 @@ def bootstrap(image: MetadataImage, min_insync_replicas: int) -> Decision[None]:
     return Decision(records, None)
 
 
-def resign(image: MetadataImage, broker_id: int) -> Decision[None]:
-    """A broker that was not shut down cleanly leads nothing, until it is registered again."""
+def resign(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Decision[None]:
+    """A broker that was not shut down cleanly leads nothing, until it is registered again.
+
+    Deviation: where it is the only replica it is elected without a recovery, since no other can have more.
+    """
     former = image.cluster.brokers.get(broker_id)
-    return Decision([] if former is None or former.fenced else list(elections.resign(image, broker_id)), None)
+    is_clean = former is None or former.fenced
+    return Decision([] if is_clean else list(broker_changes.crashed(image, schema, broker_id, keeps_alone=True)), None)
 
 
 def register(image: MetadataImage, new: Registration, next_offset: int) -> Decision[int]:
@@ -78,32 +81,36 @@ def register(image: MetadataImage, new: Registration, next_offset: int) -> Decis
     return Decision([_controller(new), _broker(new, epoch)], epoch)
 
 
-def elect(image: MetadataImage, new: Registration) -> Decision[None]:
-    """Unfence a broker that was registered, and let it lead what it may."""
-    epoch = image.cluster.brokers[new.broker_id].epoch
-    directory = new.directories[0] if len(new.directories) == 1 else None
-    return Decision(
-        [
-            BrokerRegistrationChangeRecord(broker_id=new.broker_id, broker_epoch=epoch, fenced=UNFENCED),
-            *elections.elect(image, new.broker_id, directory),
-        ],
-        None,
-    )
+def elect(image: MetadataImage, schema: ConfigSchema, new: Registration) -> Decision[None]:
+    """Unfence a broker that was registered, and let it lead what it may.
+
+    If it has one directory, all its replicas are noted to lie there, wherever they lay before.
+    """
+    moved = list(_moved(image, schema, new)) if len(new.directories) == 1 else []
+    unfenced = broker_changes.unfence(image_after(image, moved), schema, new.broker_id)
+    return Decision([*moved, *unfenced], None)
 
 
-def shut_down(image: MetadataImage, broker_id: int) -> Decision[None]:
+def _moved(image: MetadataImage, schema: ConfigSchema, new: Registration) -> Iterator[Any]:
+    """The records by which the broker's replicas that lay in another directory lie in its only one."""
+    rules = ReplicaRules(image, schema)
+    for topic in image.topics.sorted():
+        for index, partition in topic.in_order():
+            known = dict(zip(partition.replicas, partition.directories, strict=False))
+            if known.get(new.broker_id, new.directories[0]) != new.directories[0]:
+                change = PartitionChange(rules, topic, index)
+                change.directories = {new.broker_id: new.directories[0]}
+                yield change.record()
+
+
+def shut_down(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Decision[None]:
     """The broker leads nothing any more, and is fenced (controlled shutdown)."""
     broker = image.cluster.brokers.get(broker_id)
     if broker is None or broker.fenced:
         return Decision([], None)
-    return Decision(
-        [
-            BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker.epoch, in_controlled_shutdown=1),
-            *elections.resign(image, broker_id),
-            BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker.epoch, fenced=FENCED),
-        ],
-        None,
-    )
+    begun = broker_changes.begin_controlled_shutdown(image, schema, broker_id)
+    fenced = broker_changes.fence(image_after(image, begun), schema, broker_id)
+    return Decision([*begun, *fenced], None)
 
 
 def _broker(new: Registration, epoch: int) -> RegisterBrokerRecord:

@@ -73,8 +73,8 @@ def _plan(
         raise UnknownServerError
     quota.charge(wanted.name, additional)  # even if the replicas turn out to be impossible
     if assignments is None:
-        start = topic.id.int + topic.partition_count
-        return topic, place(image.cluster, additional, topic.replication_factor, start)
+        seed = topic.id.int + topic.partition_count
+        return topic, place(image.cluster, additional, topic.replication_factor, seed)
     return topic, [_assigned(image, topic, replicas) for replicas in assignments]
 
 

@@ -160,6 +160,9 @@ def _assigned(image: MetadataImage, wanted: CreatableTopic) -> list[PartitionReg
         if index in by_index:
             raise InvalidReplicaAssignment(f"The assignment names partition {index} more than once.")
         check_replicas(image.cluster, assignment.broker_ids)
+        factor = len(assignment.broker_ids)
+        if any(factor != len(known.replicas) for known in by_index.values()):
+            raise InvalidReplicaAssignment("All partitions of an assignment must have the same number of replicas.")
         by_index[index] = new_partition(image.cluster, assignment.broker_ids)
     if set(by_index) != set(range(len(by_index))):
         raise InvalidReplicaAssignment("The partitions of an assignment must be numbered from 0 without gaps.")
@@ -178,7 +181,7 @@ def _placed(
         image.cluster,
         schema.partition_count if count == BY_DEFAULT else count,
         schema.replication_factor if factor == BY_DEFAULT else factor,
-        start=topic_id.int,  # random, so that leaders of small topics spread
+        seed=topic_id.int,  # random, so that leaders of small topics spread
     )
 
 

@@ -19,6 +19,7 @@ from protocol.durations import ZERO
 from protocol.errors import PolicyViolation, Timeout
 
 R = TypeVar("R")
+S = TypeVar("S")
 
 MOST_RECORDS = 10_000
 """The most records of one request (`QuorumController.MAX_RECORDS_PER_USER_OP`)."""
@@ -30,6 +31,10 @@ class Decision(Generic[R]):
 
     records: Sequence[Any]
     response: R
+
+    def map(self, respond: Callable[[R], S]) -> Decision[S]:
+        """The same records, with the response that `respond` makes of this one."""
+        return Decision(self.records, respond(self.response))
 
 
 class ConfigSchema(Protocol):
@@ -43,6 +48,9 @@ class ConfigSchema(Protocol):
 
     def default(self, resource_type: int, name: str) -> str:
         """The text of this configuration where it is not set."""
+
+    def topic_value(self, configs: Mapping[str, str], name: str) -> str:
+        """The text of one configuration that holds for a topic with these."""
 
     def effective_topic_configs(self, configs: Mapping[str, str]) -> tuple[CreatableTopicConfigs, ...]:
         """Everything that holds for a topic with these configurations, by name."""

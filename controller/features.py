@@ -54,7 +54,7 @@ def decide(image: MetadataImage, updates: Sequence[FeatureUpdate], *, validate_o
     records = []
     for name, each in {each.name: each for each in updates}.items():
         current = image.features.get(name, 0)
-        complaint = _complaint(current, each)
+        complaint = _complaint(current, each) or _complaint_of_brokers(image, each)
         if complaint:
             raise InvalidUpdateVersion(f"No feature was changed: {name} cannot be set to {each.level}. {complaint}")
         if each.level != current:
@@ -80,4 +80,12 @@ def _complaint(current: int, wanted: FeatureUpdate) -> str | None:
         return "This feature cannot be downgraded."
     if wanted.name == METADATA_VERSION and wanted.level < min(current, LOWEST_LOSSLESS_METADATA_VERSION):
         return "The downgrade might lose metadata, so neither a safe nor an unsafe one is made."
+    return None
+
+
+def _complaint_of_brokers(image: MetadataImage, wanted: FeatureUpdate) -> str | None:
+    for broker_id in sorted(image.cluster.brokers):
+        lowest, highest = image.cluster.brokers[broker_id].features.get(wanted.name, (0, 0))
+        if not lowest <= wanted.level <= highest and wanted.level != 0:
+            return f"Broker {broker_id} supports the levels {lowest} to {highest}."
     return None

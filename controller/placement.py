@@ -1,47 +1,94 @@
-"""Which brokers get the replicas of new partitions (Kafka's `StripedReplicaPlacer`, `ReplicationControlManager`)."""
+"""Which brokers get the replicas of new partitions (Kafka's `StripedReplicaPlacer`, `ReplicationControlManager`).
+
+Partitions are spread in stripes. Each begins one rack after the one before it, and takes a broker of each rack in turn;
+within a rack it begins one broker further. Brokers that are fenced, or whose directories are all cordoned, come last
+or not at all, and never first: the first replica leads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain, zip_longest
-from uuid import UUID
+from collections.abc import Iterator, Sequence
+from random import Random
 
+from controller.replica_rules import default_directory
 from metadata.brokers import BrokerRegistration, ClusterImage
 from metadata.topics import PartitionRegistration
 from protocol.errors import InvalidReplicaAssignment, InvalidReplicationFactor
 
-UNASSIGNED = UUID(int=1)
-"""The directory of a replica whose broker will choose one of its several (KIP-858)."""
-
 
 def place(
-    cluster: ClusterImage, partition_count: int, replication_factor: int, start: int = 0
+    cluster: ClusterImage, partition_count: int, replication_factor: int, seed: int = 0
 ) -> list[PartitionRegistration]:
-    """Spread new partitions over the brokers; `start` is the number of the broker that gets the first leader.
+    """Spread new partitions over the brokers; `seed` chooses where the first begins. Raises InvalidReplicationFactor.
 
-    Replicas of a partition lie in different racks, as far as there are such. Raises InvalidReplicationFactor.
+    Replicas of a partition lie in different racks, as far as there are such.
     """
-    brokers = _alternating_racks(cluster.alive())
-    if replication_factor > len(brokers):
+    usable = [broker for broker in cluster.brokers.values() if _is_usable(broker)]
+    if replication_factor > len(usable):
         raise InvalidReplicationFactor(
-            f"The replication factor {replication_factor} cannot be reached: "
-            f"{len(brokers)} broker(s) are registered and not fenced. Ask for fewer replicas, or start more brokers."
+            f"The replication factor {replication_factor} cannot be reached: {len(usable)} broker(s) are registered. "
+            "Ask for fewer replicas, or start more brokers."
         )
-    return [
-        new_partition(
-            cluster,
-            [brokers[(start + index + replica) % len(brokers)].id for replica in range(replication_factor)],
-        )
-        for index in range(partition_count)
-    ]
+    if all(broker.fenced for broker in usable):
+        raise InvalidReplicationFactor("All brokers are fenced. Start one of them.")
+    stripes = _stripes(usable, replication_factor, Random(seed))
+    return [new_partition(cluster, next(stripes)) for _ in range(partition_count)]
 
 
-def _alternating_racks(brokers: Sequence[BrokerRegistration]) -> list[BrokerRegistration]:
-    """The brokers in an order in which neighbours are of different racks, as far as that is possible."""
+def _is_usable(broker: BrokerRegistration) -> bool:
+    """Whether new replicas may be placed there: it does not shut down, and not all its directories are cordoned."""
+    is_leaving = broker.in_controlled_shutdown and not broker.fenced
+    is_cordoned = bool(broker.directories) and set(broker.directories) <= set(broker.cordoned_directories or ())
+    return not (is_leaving or is_cordoned)
+
+
+def _stripes(brokers: Sequence[BrokerRegistration], factor: int, random: Random) -> Iterator[list[int]]:
+    """The replicas of one partition after the other, without an end."""
     racks: dict[str, list[BrokerRegistration]] = {}
-    for broker in brokers:
+    for broker in sorted(brokers, key=lambda broker: broker.id):
         racks.setdefault(broker.rack or "", []).append(broker)
-    return [broker for broker in chain(*zip_longest(*racks.values())) if broker is not None]
+    names = sorted(racks)
+    begin = {name: random.randrange(len(racks[name])) for name in names}
+    at = random.randrange(len(names))
+    round_length = sum(not broker.fenced for broker in brokers)
+    number = 0
+    while True:
+        order = names[at:] + names[:at]
+        queues = [_from(racks[name], begin[name]) for name in order]
+        yield _stripe(queues, factor)
+        at = (at + 1) % len(names)
+        begin = {name: begin[name] + 1 for name in names}
+        number += 1
+        if number % round_length == 0:  # the same stripes would come again
+            random.shuffle(names)
+            for members in racks.values():
+                random.shuffle(members)
+
+
+def _from(rack: Sequence[BrokerRegistration], begin: int) -> list[BrokerRegistration]:
+    """The brokers of a rack: those that are up, from that one on, then the fenced ones likewise."""
+    up = [broker for broker in rack if not broker.fenced]
+    fenced = [broker for broker in rack if broker.fenced]
+    return [*_rotated(up, begin), *_rotated(fenced, begin)]
+
+
+def _rotated(brokers: list[BrokerRegistration], begin: int) -> list[BrokerRegistration]:
+    at = begin % len(brokers) if brokers else 0
+    return brokers[at:] + brokers[:at]
+
+
+def _stripe(queues: list[list[BrokerRegistration]], factor: int) -> list[int]:
+    """One broker of each rack in turn, the first of them one that is up."""
+    first = next(at for at, queue in enumerate(queues) if queue and not queue[0].fenced)
+    replicas = [queues[first].pop(0).id]
+    turn = 0
+    while len(replicas) < factor:
+        if turn == first:
+            first = -1  # it had its turn already
+        elif queues[turn]:
+            replicas.append(queues[turn].pop(0).id)
+        turn = (turn + 1) % len(queues)
+    return replicas
 
 
 def new_partition(cluster: ClusterImage, replicas: Sequence[int]) -> PartitionRegistration:
@@ -49,18 +96,13 @@ def new_partition(cluster: ClusterImage, replicas: Sequence[int]) -> PartitionRe
 
     Raises InvalidReplicaAssignment if none is alive.
     """
-    isr = tuple(node_id for node_id in replicas if not cluster.brokers[node_id].fenced)
+    isr = tuple(node_id for node_id in replicas if cluster.brokers[node_id].is_active)
     if not isr:
         raise InvalidReplicaAssignment(
-            f"All brokers of the replica list {_list(replicas)} are fenced. Name one that is up."
+            f"All brokers of the replica list {_list(replicas)} are fenced or shut down. Name one that is up."
         )
-    directories = tuple(_directory(cluster.brokers[node_id]) for node_id in replicas)
+    directories = tuple(default_directory(cluster.brokers[node_id]) for node_id in replicas)
     return PartitionRegistration(tuple(replicas), directories, isr, leader=isr[0], leader_epoch=0, partition_epoch=0)
-
-
-def _directory(broker: BrokerRegistration) -> UUID | None:
-    """The log directory of a new replica: a broker's only one, or for the broker to choose."""
-    return broker.directories[0] if len(broker.directories) == 1 else UNASSIGNED
 
 
 def check_replicas(cluster: ClusterImage, replicas: Sequence[int]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controller.decision import Decision
+from controller.registration import require_epoch
 from metadata.image import MetadataImage
 from protocol.metadata.settings import ProducerIdsRecord
 
@@ -14,3 +15,9 @@ def decide(image: MetadataImage, broker_id: int, broker_epoch: int) -> Decision[
     first = image.next_producer_id
     record = ProducerIdsRecord(broker_id=broker_id, broker_epoch=broker_epoch, next_producer_id=first + BLOCK_SIZE)
     return Decision([record], range(first, first + BLOCK_SIZE))
+
+
+def decide_for_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> Decision[range]:
+    """As `decide`, for the request of a broker. Raises StaleBrokerEpoch."""
+    require_epoch(image, broker_id, broker_epoch)
+    return decide(image, broker_id, broker_epoch)

@@ -1,10 +1,13 @@
-"""AlterPartitionReassignments (KIP-455, KIP-860; Kafka's `ReplicationControlManager`).
+"""AlterPartitionReassignments and ListPartitionReassignments (KIP-455, KIP-860; Kafka's `ReplicationControlManager`).
 
-Our controller serves clusters of one broker: a partition can only be assigned to where it already is, and no
-reassignment is ever in progress.
+A reassignment begins with the new replicas added to the old ones. Once all replicas of the target are in the ISR, the
+AlterPartition that brings the last of them removes the old ones (`controller.partition_change`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from kio.schema.alter_partition_reassignments.v1 import (
     AlterPartitionReassignmentsRequest,
@@ -16,13 +19,22 @@ from kio.schema.alter_partition_reassignments.v1.response import (
     ReassignableTopicResponse,
 )
 from kio.schema.errors import ErrorCode
+from kio.schema.list_partition_reassignments.v0 import ListPartitionReassignmentsResponse
+from kio.schema.list_partition_reassignments.v0.response import (
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
 
-from controller.decision import Decision, require_time_left
+from controller.decision import ConfigSchema, Decision, require_few_records, require_time_left
+from controller.partition_change import Election, PartitionChange
 from controller.placement import check_replicas
+from controller.replica_rules import ReplicaRules
 from metadata.image import MetadataImage
+from metadata.topics import PartitionRegistration, TopicImage
 from protocol.durations import ZERO
 from protocol.errors import (
     InvalidReplicaAssignment,
+    InvalidReplicationFactor,
     KafkaError,
     NoReassignmentInProgress,
     UnknownTopicOrPartition,
@@ -30,45 +42,95 @@ from protocol.errors import (
 
 
 def decide(
-    image: MetadataImage, request: AlterPartitionReassignmentsRequest
+    image: MetadataImage, request: AlterPartitionReassignmentsRequest, schema: ConfigSchema
 ) -> Decision[AlterPartitionReassignmentsResponse]:
-    """Raises Timeout."""
+    """Begin or cancel every reassignment that can be. Raises Timeout, and PolicyViolation for too many changes."""
     if request.topics:
         require_time_left(request.timeout)
+    rules = ReplicaRules(image, schema)
+    records: list[Any] = []
+    responses = []
+    for topic in request.topics:
+        results = []
+        for wanted in topic.partitions:
+            try:
+                record = _change(rules, topic.name, wanted, request.allow_replication_factor_change)
+            except KafkaError as error:
+                results.append(result(wanted, error))
+            else:
+                results.append(result(wanted, None))
+                records += [] if record is None else [record]
+        responses.append(ReassignableTopicResponse(name=topic.name, partitions=tuple(results)))
+    require_few_records(len(records))
     response = AlterPartitionReassignmentsResponse(
         throttle_time=ZERO,
         allow_replication_factor_change=request.allow_replication_factor_change or not request.topics,
         error_code=ErrorCode.none,
         error_message=None if request.topics else "",
-        responses=tuple(
-            ReassignableTopicResponse(
-                name=topic.name,
-                partitions=tuple(
-                    result(partition, _refusal(image, topic.name, partition)) for partition in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        ),
+        responses=tuple(responses),
     )
-    return Decision([], response)
+    return Decision(records, response)
 
 
-def _refusal(image: MetadataImage, name: str, wanted: ReassignablePartition) -> KafkaError | None:
-    topic = image.topics.get(name)
+def _change(rules: ReplicaRules, name: str, wanted: ReassignablePartition, may_change_factor: bool) -> Any:
+    """The record of one partition, None if nothing changes. Raises KafkaError."""
+    topic = rules.image.topics.get(name)
     if topic is None:
-        return UnknownTopicOrPartition(f"Unable to find a topic named {name}.")
+        raise UnknownTopicOrPartition(f"Unable to find a topic named {name}.")
     partition = topic.partitions.get(wanted.partition_index)
     if partition is None:
-        return UnknownTopicOrPartition(f"Unable to find partition {name}:{wanted.partition_index}.")
+        raise UnknownTopicOrPartition(f"Unable to find partition {name}:{wanted.partition_index}.")
+    change = PartitionChange(rules, topic, wanted.partition_index)
     if wanted.replicas is None:
-        return NoReassignmentInProgress()
-    try:
-        check_replicas(image.cluster, wanted.replicas)
-    except KafkaError as error:
-        return error
-    if set(wanted.replicas) != set(partition.replicas):
-        return InvalidReplicaAssignment("This controller serves one broker, so a partition cannot move to another.")
-    return None
+        _cancel(rules, topic, change)
+        return change.record()
+    check_replicas(rules.image.cluster, wanted.replicas)
+    if not may_change_factor:
+        _require_same_factor(partition, wanted.replicas)
+    _begin(change, wanted.replicas)
+    return change.record()
+
+
+def _begin(change: PartitionChange, target: Sequence[int]) -> None:
+    """Let the partition have the replicas of the target, and go on with the old ones meanwhile."""
+    current = change.partition.replicas
+    removing = tuple(sorted(set(current) - set(target)))
+    adding = tuple(sorted(set(target) - set(current)))
+    change.replicas = (*target, *removing)
+    change.removing = removing or change.removing
+    change.adding = adding or change.adding
+
+
+def _cancel(rules: ReplicaRules, topic: TopicImage, change: PartitionChange) -> None:
+    """Return to the replicas from before. Raises NoReassignmentInProgress, InvalidReplicaAssignment."""
+    partition = change.partition
+    if not is_in_progress(partition):
+        raise NoReassignmentInProgress
+    replicas = tuple(node_id for node_id in partition.replicas if node_id not in partition.adding_replicas)
+    isr = tuple(node_id for node_id in partition.isr if node_id not in partition.adding_replicas)
+    is_unclean_allowed = rules.may_elect_uncleanly(topic.name)
+    if not isr and not is_unclean_allowed:
+        raise InvalidReplicaAssignment(
+            f"The reassignment of {topic.name} cannot be cancelled: only new replicas are in sync, so records would be "
+            "lost. Wait for its end, or set unclean.leader.election.enable for the topic."
+        )
+    change.isr, change.replicas = isr or replicas[:1], replicas
+    change.removing = change.adding = ()
+    if is_unclean_allowed:
+        change.election = Election.UNCLEAN
+
+
+def _require_same_factor(partition: PartitionRegistration, target: Sequence[int]) -> None:
+    """Raises InvalidReplicationFactor; while a reassignment is in progress, its target counts (KIP-860)."""
+    current = len(set(partition.replicas) - set(partition.removing_replicas))
+    if current != len(target):
+        raise InvalidReplicationFactor(
+            f"The replication factor would change from {current} to {len(target)}, which the request does not allow."
+        )
+
+
+def is_in_progress(partition: PartitionRegistration) -> bool:
+    return bool(partition.adding_replicas or partition.removing_replicas)
 
 
 def result(wanted: ReassignablePartition, error: KafkaError | None) -> ReassignablePartitionResponse:
@@ -78,3 +140,33 @@ def result(wanted: ReassignablePartition, error: KafkaError | None) -> Reassigna
         error_code=ErrorCode.none if error is None else error.code,
         error_message=None if error is None else error.explicit_message,
     )
+
+
+Asked = Iterable[tuple[str, Iterable[int]]]
+"""Names of topics and indexes of partitions."""
+
+
+def listed(image: MetadataImage, asked: Asked | None) -> ListPartitionReassignmentsResponse:
+    """The reassignments in progress, of those partitions or of all; unknown ones are left out, as in Kafka."""
+    if asked is None:
+        asked = [(topic.name, range(topic.partition_count)) for topic in image.topics.sorted()]
+    topics = []
+    for name, indexes in asked:
+        partitions = tuple(_ongoing(image.topics.get(name), indexes))
+        if partitions:
+            topics.append(OngoingTopicReassignment(name=name, partitions=partitions))
+    return ListPartitionReassignmentsResponse(
+        throttle_time=ZERO, error_code=ErrorCode.none, error_message=None, topics=tuple(topics)
+    )
+
+
+def _ongoing(topic: TopicImage | None, indexes: Iterable[int]) -> Iterator[OngoingPartitionReassignment]:
+    for index in indexes:
+        partition = None if topic is None else topic.partitions.get(index)
+        if partition is not None and is_in_progress(partition):
+            yield OngoingPartitionReassignment(
+                partition_index=index,
+                replicas=partition.replicas,
+                adding_replicas=partition.adding_replicas,
+                removing_replicas=partition.removing_replicas,
+            )

@@ -8,6 +8,7 @@ import hmac
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 from controller.decision import Decision
@@ -23,6 +24,8 @@ from protocol.errors import (
 from protocol.metadata.credentials import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
 MIN_ITERATIONS, MAX_ITERATIONS = 4096, 16384
+SALT_BYTES = 26
+"""As many as Kafka takes."""
 
 
 class ScramMechanism(enum.IntEnum):
@@ -95,6 +98,15 @@ def _record(alteration: Alteration) -> Any:
     if isinstance(alteration, Deletion):
         return RemoveUserScramCredentialRecord(name=alteration.user, mechanism=alteration.mechanism)
     return credential(alteration)
+
+
+def stretched(
+    user: str, mechanism: ScramMechanism, password: str, random: Random, iterations: int = MIN_ITERATIONS
+) -> UserScramCredentialRecord:
+    """The credential of a password, with a new salt. Takes milliseconds."""
+    salt = random.randbytes(SALT_BYTES)
+    salted = hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, iterations)
+    return credential(Upsertion(user, mechanism, iterations, salt, salted))
 
 
 def credential(new: Upsertion) -> UserScramCredentialRecord:

@@ -36,6 +36,11 @@ class BrokerRegistration:
     directories: tuple[UUID | None, ...] = ()
     cordoned_directories: tuple[UUID | None, ...] | None = None
 
+    @property
+    def is_active(self) -> bool:
+        """Whether it may lead: it is neither fenced nor shutting down."""
+        return not (self.fenced or self.in_controlled_shutdown)
+
     @classmethod
     def of(cls, record: Record) -> BrokerRegistration:
         """The broker of a RegisterBrokerRecord."""

@@ -14,7 +14,7 @@ from metadata.topics import PartitionRegistration, TopicImage, TopicsImage
 def records_of(image: MetadataImage) -> Iterator[Any]:
     """The level of `metadata.version` comes first, as it tells a reader what may follow."""
     yield from _features(image)
-    yield from map(_broker, image.cluster.brokers.values())
+    yield from map(broker_record, image.cluster.brokers.values())
     yield from image.cluster.controllers.values()
     yield from _topics(image.topics)
     yield from _configs(image)
@@ -35,7 +35,8 @@ def _features(image: MetadataImage) -> Iterator[Any]:
         yield FeatureLevelRecord(name=name, feature_level=image.features[name])
 
 
-def _broker(broker: BrokerRegistration) -> Any:
+def broker_record(broker: BrokerRegistration) -> Any:
+    """All that is known of a broker."""
     from protocol.metadata.brokers import RegisterBrokerRecord, SupportedFeature
 
     return RegisterBrokerRecord(

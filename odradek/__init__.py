@@ -10,6 +10,7 @@ from odradek.controls import RemoteBroker
 from odradek.explanation import Explanation, Finding
 from odradek.faults import Crash, Fault
 from odradek.groups import Group, Lag, Member
+from odradek.history import History, HistoryError
 from odradek.journal import Journal, JournalEntry
 from odradek.process import Broker, BrokerStartError
 from odradek.record import Record
@@ -30,6 +31,8 @@ __all__ = [
     "Fault",
     "Finding",
     "Group",
+    "History",
+    "HistoryError",
     "Journal",
     "JournalEntry",
     "Lag",

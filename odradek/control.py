@@ -80,7 +80,7 @@ class ControlClient:
         except (OSError, http.client.HTTPException) as error:
             raise ControlUnavailableError(
                 f"the control interface at {self.url} does not answer: {error or type(error).__name__}", status=503
-            ) from error
+            ) from None
         values = json.loads(answer)
         if status == WAITED_IN_VAIN:
             raise WaitTimeoutError(values["error"])

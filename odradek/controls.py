@@ -14,6 +14,7 @@ from odradek.control import ControlClient
 from odradek.explanation import Explanation
 from odradek.faults import FaultControls
 from odradek.groups import Group
+from odradek.history import History
 from odradek.record import Record
 from odradek.snapshot import Snapshot, path_of
 from odradek.topic import DEFAULT_TIMEOUT, Topic
@@ -67,18 +68,20 @@ class Controls(FaultControls):
         """A consumer group, whether it exists or not."""
         return Group(self, group_id)
 
-    def groups(self) -> list[Group]:
-        """The groups that exist."""
-        return [Group(self, one["group"]) for one in self.control.get("/groups")["groups"]]
+    def groups(self) -> dict[str, Group]:
+        """The groups that exist, by id."""
+        found = (Group(self, one["group"]) for one in self.control.get("/groups")["groups"])
+        return {group: group for group in found}
 
     def transaction(self, transactional_id: str) -> Transaction:
         """A transactional id, whether it exists or not."""
         return Transaction(self, transactional_id)
 
-    def transactions(self) -> list[Transaction]:
-        """The transactional ids that exist."""
-        found = self.control.get("/transactions")["transactions"]
-        return [Transaction(self, one["transactional_id"]) for one in found]
+    def transactions(self) -> dict[str, Transaction]:
+        """The transactional ids that exist, by id."""
+        answer = self.control.get("/transactions")["transactions"]
+        found = (Transaction(self, one["transactional_id"]) for one in answer)
+        return {transaction: transaction for transaction in found}
 
     def journal(
         self, *, since: int | None = None, limit: int = 100, client_id: str | None = None, api: str | None = None
@@ -114,12 +117,13 @@ class Controls(FaultControls):
 
     def topics(self, internal: bool = False) -> dict[str, Topic]:
         """All topics by name; with `internal`, also those of coordinators."""
-        found = self.control.get("/topics")["topics"]
-        return {
-            one["topic"]: Topic(lambda: self.control, one["topic"], one["partitions"])
-            for one in found
+        answer = self.control.get("/topics")["topics"]
+        found = (
+            Topic(lambda: self.control, one["topic"], one["partitions"])
+            for one in answer
             if internal or not one["internal"]
-        }
+        )
+        return {topic: topic for topic in found}
 
     def assert_exactly_once(
         self,
@@ -134,6 +138,8 @@ class Controls(FaultControls):
         function of a Record. Records that are missing may still come for `timeout` seconds. The AssertionError names
         what is missing, doubled, or from nowhere.
         """
+        if not isinstance(key, str) and not callable(key):
+            raise TypeError(f"key = {key!r}: expected the name of a field, or a function of a Record")
         if isinstance(key, str):
             self.control.post("/exactly-once", source=str(source), sink=str(sink), key=key, timeout=timeout)
         else:
@@ -149,6 +155,14 @@ class Controls(FaultControls):
     ) -> None:
         """The same as `assert_exactly_once`, without stopping the event loop."""
         await asyncio.to_thread(self.assert_exactly_once, source, sink, key, timeout)
+
+    def history(self) -> History:
+        """Record from now on what producers send and are acknowledged, and what consumers are sent.
+
+        `with broker.history() as h: ...; h.check()` names acknowledged records that are lost, doubled or reordered, and
+        aborted ones that were read. Crashes and restarts of the broker do not end it.
+        """
+        return History(lambda: self.control)
 
     # -- snapshots
 

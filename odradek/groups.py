@@ -57,15 +57,24 @@ class Lag(dict[TopicPartition, int]):
         return sum(self.values())
 
 
-class Group:
-    """A group of one broker, classic or of the consumer protocol. Every look at it asks the broker anew."""
+class Group(str):
+    """A group of one broker, classic or of the consumer protocol. Every look at it asks the broker anew.
 
-    def __init__(self, broker: Controls, group_id: str) -> None:
+    It is a str too, its id, and clients take it as that.
+    """
+
+    def __new__(cls, broker: Controls, group_id: str) -> Self:
         if not isinstance(group_id, str):
             raise TypeError(f"group = {group_id!r}: expected the group's id, a str")
-        self.id = group_id
+        return super().__new__(cls, group_id)
+
+    def __init__(self, broker: Controls, group_id: str) -> None:
+        self.id = str(group_id)
         self._broker = broker
         self._path = f"/groups/{segment(group_id)}"
+
+    def __str__(self) -> str:
+        return self.id
 
     def __repr__(self) -> str:
         return f"Group({self.id!r})"

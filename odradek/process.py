@@ -16,31 +16,18 @@ import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from odradek import location, workplace
 from odradek.control import ControlClient
 from odradek.controls import Controls
-from odradek.snapshot import MANIFEST, Snapshot, path_of
+from odradek.security import Security, Users
+from odradek.snapshot import Snapshot
+from odradek.start_settings import FOR_TESTS, SECRET_SETTINGS, as_list, first_state, properties_text, require_profile
 
 LOG_LINES_SHOWN = 30
 SETTINGS_IN_ENVIRONMENT = ("KAFKA_", "ODRADEK_", "CLUSTER_ID")
 """The prefixes of environment variables that a broker reads settings from."""
-
-
-FOR_TESTS = {
-    "listeners": "PLAINTEXT://127.0.0.1:0",
-    "odradek.http.port": "-1",
-    "odradek.control": "127.0.0.1:0",
-}
-"""What a broker for tests has besides its profile."""
-
-PROFILES = ("test", "dev", "kafka")
-"""The profiles of a broker: docs/configuration.md has what they set."""
-
-
-SECRET_SETTINGS = (".password", ".jaas.config", ".keystore.key", ".secret", ".secret.key", ".token", ".passphrase")
-"""How names of settings end that go through a file: others can read a process's command line."""
 
 
 class BrokerStartError(RuntimeError):
@@ -68,6 +55,8 @@ class Broker(Controls):
         python: str | os.PathLike[str] | None = None,
         start_timeout: float = 30.0,
         stop_timeout: float = 15.0,
+        security: str | None = None,
+        users: Users | None = None,
     ) -> None:
         """Times are seconds. Nothing is started yet.
 
@@ -77,6 +66,10 @@ class Broker(Controls):
         With `snapshot` the broker begins with what that has, which may be another broker's.
         `python` is the interpreter of another environment that has odradek: its broker is run, so that the broker's
         dependencies need not fit those of this process.
+
+        `security` is that of its listener: SASL_SSL, SASL_PLAINTEXT, SSL or PLAINTEXT. `users` are passwords by name;
+        with SSL, the names that have a certificate. The broker makes its certificates, and `client_config` has what
+        clients need.
         """
         require_profile(profile)
         self._workplace = workplace.make()
@@ -84,9 +77,19 @@ class Broker(Controls):
         self.data_dir = Path(data_dir).absolute() if data_dir is not None else self._workplace / "data"
         self.log_path = self._workplace / "broker.log"
         defaults = {**FOR_TESTS, "odradek.profile": profile, "log.dirs": str(self.data_dir)}
-        defaults |= _first_state(snapshot, self.data_dir)
+        defaults |= first_state(snapshot, self.data_dir)
+        if users and security is None:
+            raise ValueError("users: expected security='SASL_SSL' with them, or another of Kafka's protocols")
+        if (
+            not users
+            and security in ("SASL_SSL", "SASL_PLAINTEXT")
+            and "sasl.enabled.mechanisms" not in (settings or {})
+        ):
+            raise ValueError(f'security = {security!r}: expected users={{"name": "password"}} with it')
+        self._security = None if security is None else Security.of(security, users, self._workplace / "tls")
+        defaults |= {} if self._security is None else self._security.settings()
         self._settings = defaults | {key: str(value) for key, value in (settings or {}).items()}
-        if self._settings["log.dirs"] == str(self.data_dir) and [str(self.data_dir)] != _as_list(str(self.data_dir)):
+        if self._settings["log.dirs"] == str(self.data_dir) and [str(self.data_dir)] != as_list(str(self.data_dir)):
             raise ValueError(f"{str(self.data_dir)!r}: log.dirs has commas between folders, and no space around them")
         self._python = python
         self._start_timeout = start_timeout
@@ -120,6 +123,28 @@ class Broker(Controls):
         if self._control is None:
             raise RuntimeError("the broker has no control interface: it was never started, or odradek.control is empty")
         return self._control
+
+    def client_config(
+        self, kind: str, *, user: str | None = None, mechanism: str | None = None, **more: Any
+    ) -> dict[str, Any]:
+        """The configuration of a client: of "aiokafka", "confluent", "kafka-python" or "java"; `more` is added.
+
+        `user` is one of the `users` of a broker with security, by default the first; `mechanism` is PLAIN (the
+        default), SCRAM-SHA-256 or SCRAM-SHA-512.
+        """
+        found = super().client_config(kind)
+        if self._security is not None:
+            found |= self._security.client_config(kind, user, mechanism)
+        elif user is not None or mechanism is not None:
+            raise ValueError("user and mechanism: expected none, as the broker was made without security")
+        return found | more
+
+    @property
+    def ca_file(self) -> Path:
+        """The certificate (PEM) of the authority that clients trust; RuntimeError without TLS."""
+        if self._security is None or not self._security.uses_tls:
+            raise RuntimeError("the broker was not made with security='SASL_SSL' or 'SSL'")
+        return self._security.ca_file
 
     def _snapshot_folder(self) -> str | None:
         return str(self._workplace / "snapshots" / uuid.uuid4().hex)
@@ -276,7 +301,10 @@ class Broker(Controls):
         arguments += ["--remove-with-parent", str(self._workplace)]
         secret = {key: value for key, value in self._settings.items() if key.endswith(SECRET_SETTINGS)}
         if secret:
-            arguments += ["--config", str(workplace.secret_file(self._workplace, "secret.properties", _lines(secret)))]
+            arguments += [
+                "--config",
+                str(workplace.secret_file(self._workplace, "secret.properties", properties_text(secret))),
+            ]
         for key in self._settings.keys() - secret.keys():
             arguments += ["--set", f"{key}={self._settings[key]}"]
         return location.command(arguments, self._python)
@@ -327,50 +355,12 @@ class Broker(Controls):
                 child.stdin.close()
 
 
-def _lines(settings: Mapping[str, str]) -> str:
-    """The settings as a properties file has them, in ASCII."""
-    return "".join(f"{key}={''.join(map(_escaped, value))}\n" for key, value in settings.items())
-
-
-def _escaped(char: str) -> str:
-    """A character of a value, as UTF-16 where it could mean something else or is beyond ASCII."""
-    if char.isascii() and char.isprintable() and char not in "\\ ":
-        return char
-    units = char.encode("utf-16-be").hex()
-    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
-
-
-def require_profile(profile: str) -> None:
-    """Raises ValueError for an unknown one."""
-    if profile not in PROFILES:
-        raise ValueError(f"profile = {profile!r}: expected one of {', '.join(PROFILES)}")
-
-
 def _ending(status: int | None) -> str:
     if status is None:
         return "killed or stopped"
     if status < 0:
         return f"exit status {status} ({signal.Signals(-status).name})"
     return f"exit status {status}"
-
-
-def _first_state(snapshot: Snapshot | str | os.PathLike[str] | None, data_dir: Path) -> dict[str, str]:
-    """The setting for what the broker begins with. Raises ValueError."""
-    if snapshot is None:
-        return {}
-    path = path_of(snapshot)
-    if not os.path.exists(os.path.join(path, MANIFEST)):
-        raise ValueError(f"snapshot = {path!r} is no snapshot: it has no {MANIFEST}")
-    if (data_dir / "meta.properties").exists():
-        raise ValueError(
-            f"snapshot = {path!r}: data_dir = {str(data_dir)!r} has data already; restore(...) replaces it"
-        )
-    return {"odradek.snapshot": path}
-
-
-def _as_list(value: str) -> list[str]:
-    """The folders that a broker takes `log.dirs` for."""
-    return [part.strip() for part in value.split(",")]
 
 
 def _read_line(descriptor: int, timeout: float) -> bytes | None:

@@ -14,8 +14,10 @@ from odradek.pytest.fixtures import (
     odradek_broker,
     odradek_client_config,
     odradek_fresh_broker,
+    odradek_secure_broker,
     odradek_topic,
     odradek_topics,
+    odradek_users,
 )
 from odradek.pytest.options import Options
 from odradek.pytest.pool import POOL
@@ -26,8 +28,10 @@ __all__ = [
     "odradek_broker",
     "odradek_client_config",
     "odradek_fresh_broker",
+    "odradek_secure_broker",
     "odradek_topic",
     "odradek_topics",
+    "odradek_users",
 ]
 
 pytest_plugins = ["odradek.pytest.report"]

@@ -118,6 +118,8 @@ class Topic(str):
         WaitTimeoutError is raised.
         """
         if where is not None:
+            if not callable(where):
+                raise TypeError(f"where = {where!r}: expected a function of a Record")
             return self._wait_where(count, where, timeout, committed, partition, from_)
         answer = self._control().post(
             f"{self._path}/wait",

@@ -15,15 +15,24 @@ TransactionState = Literal[
 ]
 
 
-class Transaction:
-    """A transactional id of one broker. Every look at it asks the broker anew."""
+class Transaction(str):
+    """A transactional id of one broker. Every look at it asks the broker anew.
 
-    def __init__(self, broker: Controls, transactional_id: str) -> None:
+    It is a str too, the id, and clients take it as that.
+    """
+
+    def __new__(cls, broker: Controls, transactional_id: str) -> Self:
         if not isinstance(transactional_id, str):
             raise TypeError(f"transactional_id = {transactional_id!r}: expected a str")
-        self.id = transactional_id
+        return super().__new__(cls, transactional_id)
+
+    def __init__(self, broker: Controls, transactional_id: str) -> None:
+        self.id = str(transactional_id)
         self._broker = broker
         self._path = f"/transactions/{segment(transactional_id)}"
+
+    def __str__(self) -> str:
+        return self.id
 
     def __repr__(self) -> str:
         return f"Transaction({self.id!r})"

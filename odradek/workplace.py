@@ -31,7 +31,7 @@ def secret_file(folder: Path, name: str, text: str) -> Path:
     """A file in the folder that only this user can read."""
     path = folder / name
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w", encoding="ascii") as file:
+    with open(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
     return path
 

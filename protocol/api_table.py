@@ -1,4 +1,7 @@
-"""The one list of APIs this broker knows; ApiVersions, dispatch and the handlers' presence check derive from it."""
+"""The APIs that a node knows; ApiVersions, dispatch and the handlers' presence check derive from these lists.
+
+`API_TABLE` is served on the listeners of a broker, `CONTROLLER_TABLE` on that of a controller.
+"""
 
 from __future__ import annotations
 
@@ -119,5 +122,40 @@ API_TABLE: tuple[Api, ...] = (
     _api(92, "delete_share_group_offsets", 0, 0, first_flexible=0),
 )
 
-API_BY_KEY: dict[int, Api] = {api.key: api for api in API_TABLE}
-API_BY_NAME: dict[str, Api] = {api.name: api for api in API_TABLE}
+CONTROLLER_ONLY: tuple[Api, ...] = (
+    _api(56, "alter_partition", 3, 3, first_flexible=0),
+    _api(58, "envelope", 0, 0, first_flexible=0),
+    _api(59, "fetch_snapshot", 0, 1, first_flexible=0),
+    _api(62, "broker_registration", 4, 4, first_flexible=0),
+    _api(63, "broker_heartbeat", 0, 2, first_flexible=0),
+    _api(67, "allocate_producer_ids", 0, 0, first_flexible=0),
+    _api(73, "assign_replicas_to_dirs", 0, 0, first_flexible=0),
+)
+"""APIs that a controller serves to the other nodes of its cluster, on its own listener alone."""
+
+_SHARED = frozenset(
+    {
+        "fetch",
+        "api_versions",
+        "create_topics",
+        "delete_topics",
+        "alter_configs",
+        "create_partitions",
+        "elect_leaders",
+        "incremental_alter_configs",
+        "alter_partition_reassignments",
+        "list_partition_reassignments",
+        "alter_client_quotas",
+        "alter_user_scram_credentials",
+        "describe_quorum",
+        "update_features",
+        "unregister_broker",
+    }
+)
+CONTROLLER_TABLE: tuple[Api, ...] = tuple(
+    sorted((*CONTROLLER_ONLY, *(api for api in API_TABLE if api.name in _SHARED)), key=lambda api: api.key)
+)
+"""What is served on a controller's listener."""
+
+API_BY_KEY: dict[int, Api] = {api.key: api for api in (*API_TABLE, *CONTROLLER_ONLY)}
+API_BY_NAME: dict[str, Api] = {api.name: api for api in (*API_TABLE, *CONTROLLER_ONLY)}

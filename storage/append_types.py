@@ -72,6 +72,7 @@ class LogConfig:
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = 2**63 - 1
     min_cleanable_dirty_ratio: float = 0.5
+    min_insync_replicas: int = 1
 
     keeps_batches: bool = field(init=False)
     """Whether batches of any compression are stored byte for byte."""

@@ -9,20 +9,22 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 BOOTSTRAP = os.environ.get("KIT_BOOTSTRAP")
-TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
-phases: dict[str, list[float]] = {"setup": [], "call": [], "teardown": []}
-"""Seconds of each test's phases."""
+phases: dict[str, list[float]] = {"setup": [], "call": [], "teardown": [], "broker": []}
+"""Seconds of each test's phases, and of the broker's CPU while the test itself ran."""
 
-broker: dict[str, float] = {}
-"""CPU seconds of the broker's process after the first test and after the last, and its memory in MB."""
+memory: dict[str, float] = {}
+"""Of the broker's process, in MB, after the last test."""
+
+PID: pytest.StashKey[int] = pytest.StashKey()
+"""The broker's process, in a test's stash."""
 
 
 @pytest.fixture
@@ -30,8 +32,8 @@ def place(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
     """The broker's address, and a topic of the test's own."""
     if BOOTSTRAP is None:
         own = request.getfixturevalue("odradek")
+        request.node.stash[PID] = own.pid
         yield own.bootstrap_servers, request.getfixturevalue("odradek_topic").name
-        _look_at(own.pid)
         return
     admin = AdminClient({"bootstrap.servers": BOOTSTRAP})
     topic = f"orders-{uuid.uuid4().hex}"
@@ -40,12 +42,28 @@ def place(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
     admin.delete_topics([topic])[topic].result(30)
 
 
-def _look_at(pid: int) -> None:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    cpu_s = (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
-    broker.setdefault("cpu_s_first", cpu_s)
-    broker["cpu_s_last"] = cpu_s
-    broker["rss_mb"] = int(fields[21]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Look at the broker before and after the test itself."""
+    pid = item.stash.get(PID, None)
+    if pid is None:
+        return (yield)
+    before = _cpu_s(pid)
+    result = yield
+    phases["broker"].append(_cpu_s(pid) - before)
+    memory["rss_mb"] = _rss_mb(pid)
+    return result
+
+
+def _cpu_s(pid: int) -> float:
+    """What all threads of a process have used."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
+
+
+def _rss_mb(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -53,4 +71,4 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    Path(os.environ["KIT_FIGURES"]).write_text(json.dumps({"phases": phases, "broker": broker}))
+    Path(os.environ["KIT_FIGURES"]).write_text(json.dumps({"phases": phases, "memory": memory}))

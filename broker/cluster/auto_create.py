@@ -12,13 +12,13 @@ from kio.schema.create_topics.v7.request import CreatableTopic
 from kio.schema.create_topics.v7.response import CreatableTopicResult
 from kio.schema.errors import ErrorCode
 
+from broker.cluster.controller_port import Controller
 from broker.cluster.internal_topics import creatable, wanted
 from broker.cluster.metadata_cache import MetadataCache
 from broker.config.current import CurrentConfig
 from broker.config.start_topics import StartTopic
 from controller import create_topics
 from controller.decision import MutationQuota, NoQuota
-from controller.local import LocalController
 from protocol.errors import CoordinatorNotAvailable, KafkaError
 
 logger = structlog.get_logger(__name__)
@@ -33,7 +33,7 @@ class AutoTopicCreation:
         stopping: no client's request creates a topic any more.
     """
 
-    def __init__(self, current: CurrentConfig, cache: MetadataCache, controller: LocalController) -> None:
+    def __init__(self, current: CurrentConfig, cache: MetadataCache, controller: Controller) -> None:
         self._current = current
         self._cache = cache
         self._controller = controller
@@ -85,7 +85,7 @@ class AutoTopicCreation:
         request = CreateTopicsRequest(topics=tuple(topics), timeout=TIMEOUT, validate_only=False)
         try:
             response = await self._controller.submit(
-                lambda image: create_topics.decide(image, request, self._controller.around, quota)
+                lambda image: create_topics.decide(image, request, self._controller.around, quota), request=request
             )
         except KafkaError as error:
             logger.error("topics not created", topics=[t.name for t in topics], code=error.code.name, error=str(error))

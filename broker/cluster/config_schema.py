@@ -54,6 +54,10 @@ class NodeConfigSchema:
     def default(self, resource_type: int, name: str) -> str:
         return to_text(_definitions(resource_type)[name].default) or ""
 
+    def topic_value(self, configs: Mapping[str, str], name: str) -> str:
+        text = configs.get(name)
+        return text if text is not None else to_text(self._config().topic_default(name)) or ""
+
     def effective_topic_configs(self, configs: Mapping[str, str]) -> tuple[CreatableTopicConfigs, ...]:
         config = self._config()
         if self._describe.config is not config:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
+
+from immutables import Map
 
 from metadata.brokers import BrokerRegistration
 from metadata.image import MetadataImage
@@ -21,6 +24,18 @@ def alive(image: MetadataImage, listener_name: str) -> Iterator[tuple[BrokerRegi
         endpoint = broker.listeners.get(listener_name)
         if endpoint is not None:
             yield broker, endpoint
+
+
+def alive_ids(image: MetadataImage, listener_name: str) -> frozenset[int]:
+    """The ids of these brokers."""
+    return _alive_ids(image.cluster.brokers, listener_name)
+
+
+@lru_cache(maxsize=16)
+def _alive_ids(brokers: Map[int, BrokerRegistration], listener_name: str) -> frozenset[int]:
+    return frozenset(
+        broker.id for broker in brokers.values() if not broker.fenced and listener_name in broker.listeners
+    )
 
 
 def controller_id(image: MetadataImage) -> int:

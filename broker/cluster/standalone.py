@@ -19,8 +19,11 @@ from uuid import UUID
 import structlog
 
 from broker.cluster import earlier_store
+from broker.cluster.controller_port import Controller, OwnController
+from broker.cluster.node_metadata import Joining
 from broker.cluster.publisher import MetadataPublisher
-from controller import brokers, producer_ids, restoring
+from broker.peers.errors import PeerUnreachableError
+from controller import alter_partition, assign_replicas, brokers, producer_ids, restoring
 from controller.brokers import Registration
 from controller.decision import Decision, Surroundings
 from controller.local import LocalController
@@ -36,6 +39,9 @@ from protocol.topic_partition import TopicPartition
 from storage.folders.strays import FolderState
 
 if TYPE_CHECKING:
+    from kio.schema.alter_partition.v3 import AlterPartitionRequest, AlterPartitionResponse
+    from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+
     from broker.cluster.metadata_cache import MetadataCache
     from storage.log.log_services import LogServices
 
@@ -110,6 +116,18 @@ class StandaloneMetadata:
         return cls(services, folder, log, read, cache, around)
 
     @property
+    def port(self) -> Controller:
+        return OwnController(self.controller)
+
+    @property
+    def on_failure(self) -> Callable[[str], None]:
+        return self.log.on_failure
+
+    @on_failure.setter
+    def on_failure(self, callback: Callable[[str], None]) -> None:
+        self.log.on_failure = callback
+
+    @property
     def broker_epoch(self) -> int:
         """The epoch of this run, or of the last one as long as this run is not in the log; -1 for none."""
         broker = self.controller.image.cluster.brokers.get(self.controller.around.node_id)
@@ -144,6 +162,33 @@ class StandaloneMetadata:
             self.controller.refusal = error
             self._register_for_now(registration)
 
+    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        """See `NodeMetadata.alter_partition`."""
+        schema = self.controller.around.schema
+        try:
+            return await self.controller.submit(lambda image: alter_partition.decide(image, request, schema))
+        except MetadataLogError as error:  # to be tried again, as with a controller that is not reached
+            raise PeerUnreachableError(error.message) from error
+
+    async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        """See `NodeMetadata.assign_replicas_to_dirs`. Raises MetadataLogError."""
+        schema = self.controller.around.schema
+        return await self.controller.submit(lambda image: assign_replicas.decide(image, request, schema))
+
+    def problems(self) -> list[str]:
+        """What is wrong with the log is known by its folder."""
+        return []
+
+    async def join(self, joining: Joining) -> None:
+        """See `NodeMetadata.join`."""
+        await self.lead(joining.registration, joining.min_insync_replicas)
+
+    async def enter(self) -> None:
+        """Nobody else has to allow it."""
+
+    async def leave(self) -> None:
+        """Nobody else could take over."""
+
     async def retry(self) -> None:
         """Lead, if there was no room for it before; for a periodic job."""
         if self._registration is None:
@@ -164,10 +209,10 @@ class StandaloneMetadata:
     async def close(self) -> bool:
         """Fence the broker and close the log; whether that went well. Nothing follows the image any more."""
         self.publisher.start(())
-        node_id = self.controller.around.node_id
+        node_id, schema = self.controller.around.node_id, self.controller.around.schema
         try:
             if self._registration is None:
-                await self.controller.submit(lambda image: brokers.shut_down(image, node_id))
+                await self.controller.submit(lambda image: brokers.shut_down(image, schema, node_id))
             await self.controller.close()
             if self._snapshotting is not None:
                 await asyncio.wait([self._snapshotting])
@@ -196,14 +241,15 @@ class StandaloneMetadata:
 
     def _steps(self, registration: Registration) -> Sequence[Callable[[MetadataImage], Decision[Any]]]:
         """What this run begins with: imported or bootstrap records, where there are none yet, and the registration."""
+        schema = self.controller.around.schema
         first = [*self._read.imported, *(self.log.bootstrap if self._read.is_empty else ())]
         return (
             lambda image: Decision([] if image.features else first, None),
             lambda image: brokers.bootstrap(image, self._min_isr),
             lambda image: restoring.rise_above(image, self._former),
-            lambda image: brokers.resign(image, registration.broker_id),
+            lambda image: brokers.resign(image, schema, registration.broker_id),
             lambda image: brokers.register(image, registration, self.controller.next_offset),
-            lambda image: brokers.elect(image, registration),
+            lambda image: brokers.elect(image, schema, registration),
         )
 
     def _register_for_now(self, registration: Registration) -> None:

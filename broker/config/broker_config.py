@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from broker.config.definition import InvalidValueError, Value, parse_integer
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
+from broker.config.defs.cluster import DEFAULTS_IN_A_CLUSTER
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
 # Configurations with several names, highest precedence first.
@@ -52,7 +53,7 @@ class BrokerConfig:
     @classmethod
     def of(cls, static: Mapping[str, str] = _EMPTY, origins: Mapping[str, str] = _EMPTY) -> BrokerConfig:
         """Parse `static`. Raises ConfigurationError with every wrong value; unknown names stay unparsed."""
-        static = _with_node_id(static)
+        static = _with_defaults(_with_node_id(static))
         given = MappingProxyType(dict(static))
         return cls(_parse_all(static, origins), given, MappingProxyType(dict(origins)), given)
 
@@ -103,6 +104,11 @@ class BrokerConfig:
     @property
     def node_id(self) -> int:
         return self.integer("node.id")
+
+    @property
+    def is_in_cluster(self) -> bool:
+        """Whether this node is a broker whose controllers are other nodes."""
+        return _is_in_cluster(self.static)
 
     @property
     def syncs(self) -> bool:
@@ -169,6 +175,15 @@ def _with_node_id(static: Mapping[str, str]) -> dict[str, str]:
     elif "node.id" in filled and "broker.id" not in filled:
         filled["broker.id"] = filled["node.id"]
     return filled
+
+
+def _is_in_cluster(static: Mapping[str, str]) -> bool:
+    controllers = (static.get(f"controller.quorum.{key}", "") for key in ("bootstrap.servers", "voters"))
+    return split_list(static.get("process.roles", "")) == ("broker",) and any(map(split_list, controllers))
+
+
+def _with_defaults(static: dict[str, str]) -> dict[str, str]:
+    return {**DEFAULTS_IN_A_CLUSTER, **static} if _is_in_cluster(static) else static
 
 
 def _parse_all(given: Mapping[str, str], origins: Mapping[str, str]) -> Mapping[str, Value]:

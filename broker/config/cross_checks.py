@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.control_address import control_address
+from broker.config.controllers import broken_cluster_rules
+from broker.config.defs.followers import LEADER_SELECTOR, RACK_AWARE_SELECTOR
 from broker.config.start_topics import parse_start_topics
 from coordinator.group.consumer.assignors import ASSIGNORS
 
@@ -25,6 +27,7 @@ class BrokenRule:
 def broken_rules(config: BrokerConfig) -> Iterator[BrokenRule]:
     """The broken rules."""
     yield from map(BrokenRule, _identity(config))
+    yield from map(BrokenRule, broken_cluster_rules(config))
     yield from _log(config)
     yield from map(BrokenRule, _replication(config))
     yield from _connections(config)
@@ -82,6 +85,9 @@ def _replication(config: BrokerConfig) -> Iterator[str]:
     lag = config.integer("replica.lag.time.max.ms")
     if wait > lag:
         yield f"replica.fetch.wait.max.ms = {wait}: expected at most replica.lag.time.max.ms, {lag}"
+    selector = config.optional_string("replica.selector.class")
+    if selector not in (None, "", RACK_AWARE_SELECTOR, LEADER_SELECTOR):
+        yield f"replica.selector.class = {selector!r}: expected {RACK_AWARE_SELECTOR} or {LEADER_SELECTOR}"
     queued, largest = config.integer("queued.max.request.bytes"), config.integer("socket.request.max.bytes")
     if 0 < queued < largest:
         yield f"queued.max.request.bytes = {queued}: expected at least socket.request.max.bytes, {largest}"

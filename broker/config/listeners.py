@@ -11,7 +11,8 @@ from broker.config.definition import parse_integer
 
 _ENDPOINT = r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-"""By their numbers on the wire (`SecurityProtocol`)."""
+SERVED_TO_NODES = ("PLAINTEXT",)
+"""The protocols that nodes speak to controllers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +44,21 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """What to bind, what to advertise (by name; see `resolve`), and the controller's listeners, which are left out."""
+    """What to bind, and what to advertise (by name; see `resolve`).
+
+    `controllers` are for the other nodes of a cluster whose controller this node is, with what is advertised of them in
+    `advertised_controllers`. A node without that role leaves such listeners out.
+    """
 
     bound: tuple[Listener, ...]
     advertised: tuple[Listener, ...]
     left_out: tuple[Listener, ...]
+    controllers: tuple[Listener, ...] = ()
+    advertised_controllers: tuple[Listener, ...] = ()
 
     def with_ports(self, ports: Mapping[str, int]) -> str:
         """The value of `listeners` for the `ports`, by name, that were really opened."""
-        every = (*self.bound, *self.left_out)
+        every = (*self.bound, *self.controllers, *self.left_out)
         return ",".join(str(replace(one, port=ports.get(one.name, one.port))) for one in every)
 
     def resolve(self, ports: Mapping[str, int], host_name: str) -> dict[str, Listener]:
@@ -61,38 +68,50 @@ class Listeners:
             ports: the port on which each listener, by name, was really opened.
             host_name: this machine's name, advertised in place of an empty host.
         """
-        return {
-            listener.name: replace(
-                listener, host=listener.host or host_name, port=listener.port or ports[listener.name]
-            )
-            for listener in self.advertised
-        }
+        return {listener.name: _reachable(listener, ports, host_name) for listener in self.advertised}
+
+    def resolve_controllers(self, ports: Mapping[str, int], host_name: str) -> list[Listener]:
+        """The address of each controller's listener, as in `resolve`."""
+        named = {listener.name: listener for listener in self.advertised_controllers}
+        return [_reachable(named.get(listener.name, listener), ports, host_name) for listener in self.controllers]
+
+
+def _reachable(listener: Listener, ports: Mapping[str, int], host_name: str) -> Listener:
+    host = host_name if listener.host in ("", "0.0.0.0", "::") else listener.host
+    return replace(listener, host=host, port=listener.port or ports[listener.name])
 
 
 def parse_listeners(config: BrokerConfig) -> Listeners:
     """Raises ConfigurationError, naming the key, for what Kafka refuses."""
-    protocols = _protocol_map(config)
+    protocols = protocol_map(config)
     controllers = _names(config.optional_string("controller.listener.names"))
     every = _parse("listeners", config.string("listeners"), protocols)
     _require_distinct("listeners", config.string("listeners"), every)
     bound = tuple(listener for listener in every if listener.name not in controllers)
     text = config.optional_string("advertised.listeners")
+    advertised_controllers: tuple[Listener, ...] = ()
     if text is None:
         advertised = bound
     else:
         named = _parse("advertised.listeners", text, protocols)
         _require_distinct_names("advertised.listeners", text, named)
         advertised = tuple(listener for listener in named if listener.name not in controllers)
+        advertised_controllers = tuple(listener for listener in named if listener.name in controllers)
     _require_bound(bound, config)
     _require_advertisable(bound, advertised)
-    return Listeners(bound, advertised, tuple(listener for listener in every if listener.name in controllers))
+    of_controllers = tuple(listener for listener in every if listener.name in controllers)
+    serves = "controller" in config.list_("process.roles")
+    served = tuple(listener for listener in of_controllers if serves and listener.protocol in SERVED_TO_NODES)
+    left_out = tuple(listener for listener in of_controllers if listener not in served)
+    return Listeners(bound, advertised, left_out, served, advertised_controllers)
 
 
 def _names(text: str | None) -> frozenset[str]:
     return frozenset(name.upper() for name in split_list(text or ""))
 
 
-def _protocol_map(config: BrokerConfig) -> dict[str, str]:
+def protocol_map(config: BrokerConfig) -> dict[str, str]:
+    """The security protocol of each listener by name, both in capitals. Raises ConfigurationError."""
     key = "listener.security.protocol.map"
     text = config.string(key)
     line = f"{key} = {text!r}: expected NAME:PROTOCOL pairs, PROTOCOL one of {', '.join(_PROTOCOLS)}"

@@ -48,7 +48,7 @@ PURPOSES: Mapping[str, str] = MappingProxyType(
     {
         "kafka": "Kafka's defaults.",
         "dev": "A broker on a developer's machine: new groups start at once. `make run` and the container have it.",
-        "test": "Test suites: no waits, and no syncing of files that nobody keeps. `odradek.Broker` and the pytest "
-        "plugin have it.",
+        "test": "Test suites: no waits, and no syncing of files that nobody keeps; on the command line, a name that "
+        "nobody knows is refused. `odradek.Broker` and the pytest plugin have it.",
     }
 )

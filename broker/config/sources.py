@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError
+from broker.config.controllers import broken_listener_rules
 from broker.config.cross_checks import broken_rules
 from broker.config.defs import BROKER_CONFIGS
 from broker.config.defs.not_needed import NOT_NEEDED
@@ -13,6 +14,7 @@ from broker.config.environment import Environment, read_environment
 from broker.config.kafka_names import is_not_needed
 from broker.config.listener_settings import has_effect, listener_of
 from broker.config.listeners import Listeners, parse_listeners
+from broker.config.own_authority import implied_settings
 from broker.config.profiles import PROFILES
 from broker.config.profiles import SETTING as PROFILE_SETTING
 from broker.config.properties import parse_properties
@@ -62,6 +64,8 @@ def load(
         static[name], origins[name] = value, "--set"
     _listen_where_advertised(static, origins, environment)
     _fill_from_profile(static, origins)
+    for name, (value, setting) in implied_settings(static).items():
+        static[name], origins[name] = value, setting
     config = BrokerConfig.of(static, origins)
     listeners = _checked_listeners(config)
     return Loaded(config, listeners, tuple(_warnings(config, listeners, environment)))
@@ -69,16 +73,38 @@ def load(
 
 def _checked_listeners(config: BrokerConfig) -> Listeners:
     """Raises ConfigurationError with every wrong combination of values and every fault of the listeners at once."""
-    problems = [rule.line for rule in broken_rules(config)]
+    problems = [rule.line for rule in broken_rules(config)] + _typing_errors(config)
     try:
         listeners = parse_listeners(config)
         problems += _http_on_a_listeners_port(config, listeners)
+        problems += broken_listener_rules(config, listeners)
         problems += security_problems(config, listeners.bound)
     except ConfigurationError as error:
         problems += error.problems
     if problems:
         raise ConfigurationError(problems)
     return listeners
+
+
+def _typing_errors(config: BrokerConfig) -> list[str]:
+    """Names that nobody knows, in a test's settings: a test with a typing error would test something else.
+
+    Elsewhere they have no effect and a warning, as in Kafka.
+    """
+    if config.string(PROFILE_SETTING) != "test":
+        return []
+    return [
+        f"{name}: expected a name of Kafka's server.properties, or one of Odradek's own{_nearest(name)}"
+        for name in config.static
+        if config.origins.get(name) == "--set" and _is_unknown(name)
+    ]
+
+
+def _is_unknown(name: str) -> bool:
+    """Whether it has no meaning, neither here nor in Kafka."""
+    if name in BROKER_CONFIGS or is_not_needed(name):
+        return False
+    return listener_of(name) is None or not has_effect(name)
 
 
 def _http_on_a_listeners_port(config: BrokerConfig, listeners: Listeners) -> list[str]:

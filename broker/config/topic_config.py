@@ -93,4 +93,5 @@ def log_config(broker_config: BrokerConfig, overrides: Mapping[str, str | None])
         min_compaction_lag_ms=integer_of(values, "min.compaction.lag.ms"),
         max_compaction_lag_ms=integer_of(values, "max.compaction.lag.ms"),
         min_cleanable_dirty_ratio=ratio,
+        min_insync_replicas=integer_of(values, "min.insync.replicas"),
     )

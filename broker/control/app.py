@@ -52,7 +52,8 @@ def _guard(token: str | None) -> Any:
         try:
             return await handler(request)
         except web.HTTPException as error:
-            return _error(ControlError(f"{request.method} {request.path}: {error.reason}", status=error.status))
+            text = f"{request.method} {request.path}: {error.reason}; GET /control/openapi.json has all that there is"
+            return _error(ControlError(text, status=error.status))
 
     return guard
 

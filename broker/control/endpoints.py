@@ -8,6 +8,7 @@ from broker.control import (
     explain,
     faults,
     groups,
+    histories,
     journal,
     record_reads,
     record_writes,
@@ -34,5 +35,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *record_writes.ENDPOINTS,
     *record_reads.ENDPOINTS,
     *exactly_once.ENDPOINTS,
+    *histories.ENDPOINTS,
     *snapshots.ENDPOINTS,
 )

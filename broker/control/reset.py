@@ -1,4 +1,4 @@
-"""Back to what was there before a test: what the test made is deleted, faults are removed, and the clock is reset.
+"""Back to what was there before a test: what it made is deleted, faults and histories end, and the clock is reset.
 
 A mark names what was there. It is all in the client's hands, so any number of clients may have marks of their own.
 """
@@ -14,6 +14,7 @@ from uuid import UUID
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.control.history_recorder import histories_of
 from broker.control.transactions import forget
 from broker.inspection.groups import list_groups
 from broker.inspection.transactions import list_transactions
@@ -50,6 +51,7 @@ async def _reset(node: Node, values: Values) -> dict[str, Any]:
     kept = _kept(values.get("mark", {}))
     if node.faults is not None:
         node.faults.clear()
+    histories_of(node).end_all()
     if isinstance(node.clock, AdjustableClock):
         await node.clock.reset()
     await node.cluster.auto_topics.stop()
@@ -92,7 +94,7 @@ ENDPOINTS = (
     Endpoint(
         "POST",
         "/reset",
-        "Delete what is not in the mark, whoever still uses it; remove faults, and reset the clock.",
+        "Delete what is not in the mark, whoever still uses it; remove faults, end histories, and reset the clock.",
         _reset,
         (
             Parameter(

@@ -11,6 +11,7 @@ import structlog
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.control_address import control_address
+from broker.control.history_recorder import histories_of
 from broker.journal.journal import Journal
 from broker.network.server import ListenError
 from broker.node import Node
@@ -51,9 +52,10 @@ class ControlServer:
         return None if address is None else cls(*address, config.optional_string("odradek.control.token"))
 
     def begin(self, node: Node) -> None:
-        """Answer from now on, and keep a journal."""
+        """Answer from now on, keep a journal, and go on with the histories of an earlier process."""
         node.journal = Journal(node.local.clock)
         node.journal.begin(node.dispatcher, node.server)
+        histories_of(node).resume()
         self._loading = asyncio.ensure_future(self._serve(node))
 
     async def _serve(self, node: Node) -> None:

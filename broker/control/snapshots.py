@@ -11,11 +11,13 @@ from typing import Any
 import structlog
 
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.control.history_recorder import histories_of
 from broker.faults.power_failure import PowerFailureFiles
 from broker.node import Node
 from broker.node_start import restart_parts
 from storage.files import FileSystem
 from storage.folders.folder_removal import remove_folder
+from storage.log.unified_log import UnifiedLog
 from storage.state.capture import FolderCapture, capture, discard, files_below, finish
 from storage.state.exchange import Exchange
 from storage.state.manifest import FILE_NAME, Manifest, SnapshotError, describe, read, usable
@@ -28,15 +30,14 @@ PATH = Parameter("path", Kind.STRING, "the folder of the snapshot, an absolute p
 async def _take(node: Node, values: Values) -> dict[str, Any]:
     """Take a snapshot of this moment. What follows while its files are copied is not in it."""
     workers, fs = node.base.seams.workers, node.base.seams.fs
+    log = _own_log(node)
     path = await workers.call(partial(_new_folder, fs, values.get("path")))
     async with node.changing:
         clock = node.local.clock
-        began_ms = clock.monotonic_ms()
+        began_ms = clock.machine.monotonic_ms()
         try:
-            captures = capture(
-                node.replicas.logs, node.metadata.log.log, node.metadata.broker_epoch, node.base.new_id()
-            )
-            took_ms = clock.monotonic_ms() - began_ms
+            captures = capture(node.replicas.logs, log, node.metadata.broker_epoch, node.base.new_id())
+            took_ms = clock.machine.monotonic_ms() - began_ms
             about = partial(Manifest, node.node_id, node.cluster.id, clock.wall_ms())
             manifest = await workers.call(partial(_write, fs, captures, path, about))
         except BaseException:
@@ -44,6 +45,14 @@ async def _take(node: Node, values: Values) -> dict[str, Any]:
             raise
     logger.info("snapshot taken", path=path, bytes=manifest.size, held_up_ms=round(took_ms, 1))
     return _described(path, manifest)
+
+
+def _own_log(node: Node) -> UnifiedLog:
+    """The metadata log of a node that is alone in its cluster. Raises ControlError for another."""
+    log = node.metadata.log
+    if log is None or len(node.cluster.cache.image.cluster.brokers) > 1:
+        raise ControlError("the node is not alone in its cluster: its folders have a part of the data only", status=409)
+    return log.log
 
 
 def _new_folder(fs: FileSystem, path: str | None) -> str:
@@ -94,26 +103,46 @@ def _move(fs: FileSystem, captured: FolderCapture, target: str) -> None:
 
 
 async def _restore(node: Node, values: Values) -> dict[str, Any]:
-    """Go back to a snapshot. Connections stay; requests that come meanwhile wait, those that waited get an error."""
-    workers, fs, path = node.base.seams.workers, node.base.seams.fs, values["path"]
-    roots = list(node.local.config.log_dirs)
-    exchange = Exchange(fs, roots)
-    async with node.changing:
-        began_ms = node.local.clock.monotonic_ms()
-        manifest = await workers.call(partial(_usable, node, path, len(roots)))
-        await workers.call(partial(exchange.prepare, path, manifest))
+    """Go back to a snapshot. Connections stay; requests that come meanwhile wait, those that waited get an error.
+
+    What was there before is removed afterwards, and until then no other snapshot is taken or restored.
+    """
+    _own_log(node)
+    path, workers = values["path"], node.base.seams.workers
+    exchange = Exchange(node.base.seams.fs, list(node.local.config.log_dirs))
+    await node.changing.acquire()
+    try:
+        manifest = await _exchange(node, exchange, path)
+    except BaseException:
         try:
-            await restart_parts(node, exchange.swap, exchange.undo)
-            await node.coordinators.groups.runtime.loaded()
-            await node.coordinators.transactions.runtime.loaded()
-            await workers.call(exchange.confirm)
-            for root in roots:
-                await workers.call(partial(_keep_in_a_power_failure, fs, root))
-        finally:
             await workers.call(exchange.discard)
-        took_ms = node.local.clock.monotonic_ms() - began_ms
-    logger.info("snapshot restored", path=path, took_ms=round(took_ms, 1))
+        finally:
+            node.changing.release()
+        raise
+
+    def not_removed(error: Exception) -> None:
+        logger.error("what was there before is not removed; the next start does that", error=str(error))
+        node.changing.release()
+
+    workers.submit(exchange.discard, lambda _: node.changing.release(), not_removed)
     return _described(path, manifest)
+
+
+async def _exchange(node: Node, exchange: Exchange, path: str) -> Manifest:
+    workers, fs, roots = node.base.seams.workers, node.base.seams.fs, list(node.local.config.log_dirs)
+    began_ms = node.local.clock.machine.monotonic_ms()
+    manifest = await workers.call(partial(_usable, node, path, len(roots)))
+    await workers.call(partial(exchange.prepare, path, manifest))
+    await restart_parts(node, exchange.swap, exchange.undo)
+    histories_of(node).restored()
+    await node.coordinators.groups.runtime.loaded()
+    await node.coordinators.transactions.runtime.loaded()
+    await workers.call(exchange.confirm)
+    for root in roots:
+        await workers.call(partial(_keep_in_a_power_failure, fs, root))
+    took_ms = node.local.clock.machine.monotonic_ms() - began_ms
+    logger.info("snapshot restored", path=path, took_ms=round(took_ms, 1))
+    return manifest
 
 
 def _usable(node: Node, path: str, folders: int) -> Manifest:

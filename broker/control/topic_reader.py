@@ -114,7 +114,7 @@ class TopicReader:
         return partition
 
     def _bounds(self, partition: Partition) -> tuple[int, int]:
-        start, stable, high_watermark = partition.bounds
+        start, stable, high_watermark, _ = partition.bounds
         return start, stable if self._committed else high_watermark
 
 

@@ -14,7 +14,8 @@ from broker.cluster.internal_topics import BY_DEFAULT, wanted
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
 from broker.handlers.delete_records import delete_records
 from broker.node import Node
-from broker.replicas.partition import TO_HIGH_WATERMARK, Partition
+from broker.replicas.partition import Partition
+from broker.replicas.records_delete import TO_HIGH_WATERMARK
 from controller import create_topics, delete_topics
 from controller.decision import NoQuota
 from metadata.configs import ResourceType
@@ -138,7 +139,7 @@ def _offsets(node: Node, values: Values) -> dict[str, Any]:
     found = {}
     for partition in partitions_of(node, topic_of(node, values["topic"]), values):
         partition.check_leads()
-        start, stable, high_watermark = partition.bounds
+        start, stable, high_watermark, _ = partition.bounds
         found[str(partition.index)] = {"start": start, "stable": stable, "end": high_watermark}
     return {"partitions": found}
 

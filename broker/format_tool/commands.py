@@ -150,7 +150,8 @@ def _metadata_folder(config: BrokerConfig, *, standalone: bool) -> str | None:
 def _endpoint(loaded: Loaded) -> VoterEndpoint:
     """Where the controller is reached: its advertised listener, or else the one that it opens."""
     names = split_list(loaded.config.optional_string("controller.listener.names") or "")
-    listeners = {listener.name: listener for listener in loaded.listeners.left_out}
+    of_controllers = (*loaded.listeners.controllers, *loaded.listeners.left_out)
+    listeners = {listener.name: listener for listener in of_controllers}
     first = names[0].upper() if names else None
     if first not in listeners:
         raise FormatError("--standalone needs a listener that controller.listener.names has.")

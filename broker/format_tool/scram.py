@@ -4,46 +4,34 @@ from __future__ import annotations
 
 import binascii
 import hashlib
-import hmac
 from base64 import b64decode
 from random import Random
 from typing import Any
 
 from controller.quorum.format import FormatError
-from protocol.metadata.credentials import UserScramCredentialRecord
+from controller.scram import MAX_ITERATIONS, MIN_ITERATIONS, SALT_BYTES, ScramMechanism, Upsertion, credential
 
-_MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
+_MECHANISMS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
 _NAMES = ("name", "salt", "iterations", "password", "saltedpassword")
-_MIN_ITERATIONS, _MAX_ITERATIONS = 4096, 16384
-_SALT_BYTES = 26
-"""As many as Kafka takes."""
 
 
 def scram_record(argument: str, random: Random) -> Any:
     """The record of an argument such as `SCRAM-SHA-256=[name=alice,password=secret]`. Raises FormatError."""
     mechanism, parts = _parse(argument.strip())
-    number, digest = _MECHANISMS[mechanism]
+    number = _MECHANISMS[mechanism]
     name, iterations = parts.get("name"), _iterations(parts.get("iterations"), mechanism)
     if not name:
         raise FormatError("You must supply 'name' to add-scram")
-    salt = _decoded("salt", parts["salt"]) if "salt" in parts else random.randbytes(_SALT_BYTES)
+    salt = _decoded("salt", parts["salt"]) if "salt" in parts else random.randbytes(SALT_BYTES)
     if "password" in parts:
-        salted = hashlib.pbkdf2_hmac(digest, parts["password"].encode(), salt, iterations)
+        salted = hashlib.pbkdf2_hmac(number.digest, parts["password"].encode(), salt, iterations)
     elif "saltedpassword" not in parts:
         raise FormatError("You must supply one of 'password' or 'saltedpassword' to add-scram")
     elif "salt" not in parts:
         raise FormatError("You must supply 'salt' with 'saltedpassword' to add-scram")
     else:
         salted = _decoded("saltedpassword", parts["saltedpassword"])
-    client_key = hmac.digest(salted, b"Client Key", digest)
-    return UserScramCredentialRecord(
-        name=name,
-        mechanism=number,
-        salt=salt,
-        stored_key=hashlib.new(digest, client_key).digest(),
-        server_key=hmac.digest(salted, b"Server Key", digest),
-        iterations=iterations,
-    )
+    return credential(Upsertion(name, number, iterations, salt, salted))
 
 
 def _parse(argument: str) -> tuple[str, dict[str, str]]:
@@ -69,11 +57,11 @@ def _parse(argument: str) -> tuple[str, dict[str, str]]:
 
 def _iterations(text: str | None, mechanism: str) -> int:
     try:
-        iterations = _MIN_ITERATIONS if text is None else int(text)
+        iterations = MIN_ITERATIONS if text is None else int(text)
     except ValueError as error:
         raise FormatError(f"Failed to parse iterations count: {text}") from error
-    if not _MIN_ITERATIONS <= iterations <= _MAX_ITERATIONS:
-        raise FormatError(f"The 'iterations' value must be from {_MIN_ITERATIONS} to {_MAX_ITERATIONS} for {mechanism}")
+    if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
+        raise FormatError(f"The 'iterations' value must be from {MIN_ITERATIONS} to {MAX_ITERATIONS} for {mechanism}")
     return iterations
 
 

@@ -25,6 +25,12 @@ def has_handler(api_name: str) -> bool:
     return api_name in REFUSALS or importlib.util.find_spec(f"{__name__}.{api_name}") is not None
 
 
+def controller_handler_of(api_name: str) -> Any:
+    """The handler of an API on a controller's listener: its module in `controller`, or that of the broker."""
+    name = f"{__name__}.controller.{api_name}"
+    return handler_of(api_name) if importlib.util.find_spec(name) is None else importlib.import_module(name)
+
+
 def handler_of(api_name: str) -> Any:
     """The API's module, or its row in `refusals`."""
     return REFUSALS.get(api_name) or importlib.import_module(f"{__name__}.{api_name}")

@@ -24,10 +24,10 @@ async def handle(ctx: RequestContext, request: AlterClientQuotasRequest) -> Alte
     ]
     alone = [each.entity[0] for each in alterations if len(each.entity) == 1]  # with other parts it is refused
     known = await resolve_all({name for entity_type, name in alone if entity_type == IP and name})
-    outcome = await ctx.controller.submit(
-        lambda image: decide(image, alterations, frozenset(known), validate_only=request.validate_only)
+    return await ctx.controller.submit(
+        lambda image: decide(image, alterations, frozenset(known), validate_only=request.validate_only).map(_response),
+        ctx,
     )
-    return _response(outcome)
 
 
 def _key(asked: Sequence[AskedEntity]) -> QuotaKey:

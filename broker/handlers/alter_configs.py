@@ -6,7 +6,8 @@ IncrementalAlterConfigs; Kafka never answers such a request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from kio.schema.alter_configs.v2 import AlterConfigsRequest, AlterConfigsResponse
@@ -26,7 +27,12 @@ _Response = TypeVar("_Response")
 
 
 async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    wanted = [
+    return await change_configs(ctx, request, wanted(request), respond)
+
+
+def wanted(request: AlterConfigsRequest) -> list[ResourceChange]:
+    """The changes of the request's resources, in their order."""
+    return [
         ResourceChange(
             resource.resource_type,
             resource.resource_name,
@@ -35,23 +41,47 @@ async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConf
         )
         for resource in request.resources
     ]
-    errors = await change_configs(ctx, wanted, validate_only=request.validate_only)
-    return response_of(AlterConfigsResponse, AlterConfigsResourceResponse, request.resources, errors)
 
 
 async def change_configs(
-    ctx: RequestContext, wanted: Sequence[ResourceChange], *, validate_only: bool
-) -> list[KafkaError | None]:
-    """Make every change that can be made; return each one's error, in the order of the changes."""
-    errors, sent_on = preprocess(ctx.local.config, wanted, validate_only=validate_only)
+    ctx: RequestContext,
+    request: Any,
+    wanted: Sequence[ResourceChange],
+    respond: Callable[[Sequence[Any], Iterable[KafkaError | None]], _Response],
+) -> _Response:
+    """Make every change that can be made; `wanted` are those of the request's resources, in their order.
+
+    `respond` makes the API's response of resources and their errors. Some changes are refused here. The controller is
+    asked for the others, and for nothing if there are none.
+    """
+    errors, sent_on = preprocess(ctx.local.config, wanted, validate_only=request.validate_only)
     await _refuse_bad_security(ctx, errors, sent_on)
+    answered: Any = respond(request.resources, errors)
+    if not sent_on:
+        return respond(request.resources, errors)
+    responses = list(answered.responses)
+    by_controller = await decided(ctx, request, sent_on, respond)
+    by_resource = {(each.resource_type, each.resource_name): each for each in by_controller.responses}  # in any order
+    for place, change in sent_on.items():
+        named = request.resources[place].resource_name
+        responses[place] = replace(by_resource[change.resource_type, change.name], resource_name=named)
+    done: _Response = replace(answered, responses=tuple(responses))
+    return done
+
+
+async def decided(
+    ctx: RequestContext, request: Any, sent_on: Mapping[int, ResourceChange], respond: Callable[..., Any]
+) -> Any:
+    """The controller's response for these changes of the request, by their places in it."""
     controller, changes = ctx.controller, list(sent_on.values())
-    decided = await controller.submit(
-        lambda image: decide(image, changes, controller.around, validate_only=validate_only)
+    resources = tuple(replace(request.resources[place], resource_name=each.name) for place, each in sent_on.items())
+    return await controller.submit(
+        lambda image: decide(image, changes, controller.around, validate_only=request.validate_only).map(
+            lambda errors: respond(resources, errors)
+        ),
+        ctx,
+        replace(request, resources=resources),
     )
-    for place, error in zip(sent_on, decided, strict=True):
-        errors[place] = error
-    return errors
 
 
 async def _refuse_bad_security(
@@ -67,9 +97,12 @@ async def _refuse_bad_security(
                 del sent_on[place]
 
 
-def error_response(ctx: RequestContext, request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse:
-    errors = [error] * len(request.resources)
-    return response_of(AlterConfigsResponse, AlterConfigsResourceResponse, request.resources, errors)
+def error_response(_ctx: RequestContext, request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse:
+    return respond(request.resources, [error] * len(request.resources))
+
+
+def respond(resources: Sequence[Any], errors: Iterable[KafkaError | None]) -> AlterConfigsResponse:
+    return response_of(AlterConfigsResponse, AlterConfigsResourceResponse, resources, errors)
 
 
 def response_of(

@@ -17,7 +17,7 @@ from protocol.errors import KafkaError
 async def handle(
     ctx: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    return await ctx.controller.submit(lambda image: decide(image, request))
+    return await ctx.controller.submit(lambda image: decide(image, request, ctx.controller.around.schema), ctx)
 
 
 def error_response(

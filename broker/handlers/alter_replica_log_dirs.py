@@ -49,12 +49,14 @@ def _outcome(ctx: RequestContext, key: PartitionKey, path: str) -> ErrorCode:
 
 
 def _prefer(ctx: RequestContext, key: PartitionKey, path: str) -> ErrorCode:
-    """Note in which folder to make a partition that does not exist yet (KIP-113); until then it is unknown."""
+    """Note in which folder to make a partition that does not exist here yet (KIP-113)."""
     log_dir = ctx.replicas.logs.log_dir(path)
     if log_dir.failed:
         return ErrorCode.kafka_storage_error
     ctx.replicas.logs.placement.prefer(TopicPartition(*key), log_dir)
-    return ErrorCode.unknown_topic_or_partition
+    topic = ctx.image.topics.get(key[0])
+    is_elsewhere = topic is not None and key[1] in topic.partitions
+    return ErrorCode.not_leader_or_follower if is_elsewhere else ErrorCode.unknown_topic_or_partition
 
 
 def _response(outcomes: dict[PartitionKey, ErrorCode]) -> AlterReplicaLogDirsResponse:

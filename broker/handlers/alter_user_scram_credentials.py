@@ -25,8 +25,7 @@ async def handle(ctx: RequestContext, request: AlterUserScramCredentialsRequest)
             for each in request.upsertions
         ),
     ]
-    outcome = await ctx.controller.submit(lambda image: decide(image, alterations))
-    return _response(outcome)
+    return await ctx.controller.submit(lambda image: decide(image, alterations).map(_response), ctx)
 
 
 def _response(outcome: Iterable[tuple[str, KafkaError | None]]) -> AlterUserScramCredentialsResponse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.api_versions.v4.response import (
@@ -13,6 +14,7 @@ from kio.schema.api_versions.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
+from broker.cluster.served_features import SERVED_FEATURES
 from broker.request_context import RequestContext
 from controller.features import SUPPORTED
 from protocol.api_table import API_TABLE, API_VERSIONS_KEY, Api
@@ -25,20 +27,26 @@ SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    return answer(ctx, request, API_TABLE)
+
+
+def answer(ctx: RequestContext, request: ApiVersionsRequest, apis: Iterable[Api]) -> ApiVersionsResponse:
+    """The answer of a listener that serves these APIs."""
     if ctx.version >= FIRST_VERSION_WITH_SOFTWARE:
         software = (request.client_software_name, request.client_software_version)
         if not all(SOFTWARE.fullmatch(text) for text in software):
             return _response(ErrorCode.invalid_request, ())
         ctx.connection.client_software = software
     image = ctx.image
+    supported = SERVED_FEATURES if ctx.controller.is_elsewhere else SUPPORTED
     lowest_shown = 0 if ctx.version >= FIRST_VERSION_WITH_FEATURES_FROM_ZERO else 1
     return ApiVersionsResponse(
         error_code=ErrorCode.none,
-        api_keys=tuple(_served(api) for api in API_TABLE if api.advertised),
+        api_keys=tuple(_served(api) for api in apis if api.advertised),
         throttle_time=ZERO,
         supported_features=tuple(
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
-            for name, (lowest, highest) in SUPPORTED.items()
+            for name, (lowest, highest) in supported.items()
             if lowest >= lowest_shown
         ),
         finalized_features_epoch=image.offset,

@@ -17,7 +17,7 @@ FIRST_VERSION_THAT_KNOWS_QUOTAS = 3
 
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     quota = ctx.local.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS)
-    return await ctx.controller.submit(lambda image: decide(image, request, quota))
+    return await ctx.controller.submit(lambda image: decide(image, request, quota), ctx)
 
 
 def error_response(

@@ -19,7 +19,7 @@ FIRST_VERSION_THAT_KNOWS_QUOTAS = 6
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     controller = ctx.controller
     quota = ctx.local.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS)
-    return await controller.submit(lambda image: decide(image, request, controller.around, quota))
+    return await controller.submit(lambda image: decide(image, request, controller.around, quota), ctx)
 
 
 def error_response(_ctx: RequestContext, request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:

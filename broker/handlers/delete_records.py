@@ -1,4 +1,6 @@
-"""DeleteRecords 0-2 (KIP-107; Kafka's `ReplicaManager.deleteRecords` and `Partition.deleteRecordsOnLeader`).
+"""DeleteRecords 0-2 (KIP-107; Kafka's `ReplicaManager.deleteRecords`).
+
+The answer waits until the followers that are alive have deleted the records too, for the request's timeout at most.
 
 Deviation: the new log start offsets are on disk before the answer; Kafka writes them within a minute.
 """
@@ -18,10 +20,13 @@ from kio.schema.delete_records.v2.response import (
 )
 from kio.schema.errors import ErrorCode
 
+from broker.replicas import records_delete
+from broker.replicas.partition import Role
+from broker.replicas.records_delete import DelayedDelete, Deletion
 from broker.request_context import RequestContext
 from metadata.topic_names import INTERNAL_TOPICS
-from protocol.durations import ZERO
-from protocol.errors import InvalidTopic, KafkaError, KafkaStorage, UnknownTopicOrPartition
+from protocol.durations import MILLISECOND, ZERO
+from protocol.errors import InvalidTopic, KafkaError, KafkaStorage, NotLeaderOrFollower, Timeout
 from protocol.topic_partition import PartitionKey, TopicPartition, by_topic
 
 if TYPE_CHECKING:
@@ -36,35 +41,63 @@ async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRe
     wanted = {
         (topic.name, asked.partition_index): asked.offset for topic in request.topics for asked in topic.partitions
     }
-    return _response(await delete_records(ctx.replicas, wanted))
+    return _response(await delete_records(ctx.replicas, wanted, request.timeout // MILLISECOND))
 
 
 async def delete_records(
-    replicas: ReplicaManager, wanted: Mapping[PartitionKey, int]
+    replicas: ReplicaManager, wanted: Mapping[PartitionKey, int], timeout_ms: int = 0
 ) -> dict[PartitionKey, DeleteRecordsPartitionResult]:
-    """Raise the starts of these partitions to these offsets (-1: the high watermark)."""
+    """Raise the starts of these partitions to these offsets (-1: the high watermark).
+
+    Followers have `timeout_ms` to do the same.
+    """
     results: dict[PartitionKey, DeleteRecordsPartitionResult] = {}
     moved: list[Partition] = []
+    deletions: list[Deletion] = []
     for (name, index), offset in wanted.items():
         try:
             partition = _partition(replicas, name, index)
-            low_watermark = partition.delete_records(offset)
+            deletions.append(Deletion(partition, records_delete.delete_records(partition, offset)))
         except KafkaError as error:
             results[name, index] = _failed(index, error)
             continue
         moved.append(partition)
-        results[name, index] = DeleteRecordsPartitionResult(
-            partition_index=index, low_watermark=low_watermark, error_code=ErrorCode.none
-        )
+        results[name, index] = _deleted(partition)
     if moved:
         await _make_durable(replicas, moved, results)
+    waiting = [one for one in deletions if not one.is_done]
+    if waiting:
+        await _wait_for_followers(replicas, waiting, timeout_ms)
+        results |= {one.partition.key: _after_wait(one) for one in waiting}
     return results
 
 
+def _deleted(partition: Partition) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(
+        partition_index=partition.index, low_watermark=partition.low_watermark, error_code=ErrorCode.none
+    )
+
+
+async def _wait_for_followers(replicas: ReplicaManager, deletions: list[Deletion], timeout_ms: int) -> None:
+    ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    operation = DelayedDelete(deletions, ready)
+    keys = [one.partition.key for one in deletions]
+    replicas.delete_purgatory.try_complete_else_watch(operation, keys, max(timeout_ms, 0))
+    try:
+        await ready
+    finally:
+        operation.force_complete()
+
+
+def _after_wait(deletion: Deletion) -> DeleteRecordsPartitionResult:
+    partition = deletion.partition
+    if deletion.is_done:
+        return _deleted(partition)
+    return _failed(partition.index, Timeout() if partition.role is Role.LEADER else NotLeaderOrFollower())
+
+
 def _partition(replicas: ReplicaManager, name: str, index: int) -> Partition:
-    partition = replicas.get(name, index)
-    if partition is None:
-        raise UnknownTopicOrPartition
+    partition = replicas.find(name, index)
     if name in INTERNAL_TOPICS:
         raise InvalidTopic(f"Cannot delete records of internal topic {name}")
     return partition

@@ -20,7 +20,7 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
             raise InvalidRequest("Topic deletion is disabled.")
         raise TopicDeletionDisabled
     quota = ctx.local.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS)
-    return await ctx.controller.submit(lambda image: decide(image, request, quota))
+    return await ctx.controller.submit(lambda image: decide(image, request, quota), ctx)
 
 
 def error_response(_ctx: RequestContext, request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:

@@ -32,9 +32,10 @@ def _partition(ctx: RequestContext, topic: str, index: int) -> PartitionResponse
         return _failed(index, InvalidTopic(reason), reason)
     if ctx.image.topics.get(topic) is None:
         return _failed(index, UnknownTopicOrPartition(), UnknownTopicOrPartition.default_message)
-    partition = ctx.replicas.get(topic, index)
-    if partition is None:
-        return _failed(index, UnknownTopicOrPartition(), None)
+    try:
+        partition = ctx.replicas.find(topic, index)
+    except KafkaError as error:
+        return _failed(index, error, None)
     if partition.log.is_offline:
         return _failed(index, KafkaStorage(), None)
     return PartitionResponse(

@@ -5,14 +5,16 @@ With `kraft.version` 0 voters have no directory ids.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from kio.schema.describe_quorum.v2 import DescribeQuorumRequest, DescribeQuorumResponse
 from kio.schema.describe_quorum.v2 import request as asked
 from kio.schema.describe_quorum.v2.response import Listener, Node, PartitionData, ReplicaState, TopicData
 from kio.schema.errors import ErrorCode
 
+from broker.cluster.controller_port import decided_elsewhere
 from broker.request_context import RequestContext
+from controller.quorum.metadata_log import MetadataLog
 from metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
 from protocol.errors import UnknownTopicOrPartition
 
@@ -20,7 +22,9 @@ METADATA_PARTITION = 0
 NO_MESSAGE = ""
 
 
-def handle(ctx: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+def handle(
+    ctx: RequestContext, request: DescribeQuorumRequest
+) -> DescribeQuorumResponse | Awaitable[DescribeQuorumResponse]:
     if not _is_metadata_alone(request.topics):
         return _response(
             tuple(
@@ -28,11 +32,14 @@ def handle(ctx: RequestContext, request: DescribeQuorumRequest) -> DescribeQuoru
                 for topic in request.topics
             )
         )
+    log = ctx.cluster.metadata_log
+    if log is None:
+        return ctx.controller.submit(decided_elsewhere, ctx)
     leader = ctx.local.node_id
     broker = ctx.image.cluster.brokers[leader]
     listeners = tuple(Listener(name=one.name, host=one.host, port=one.port) for one in broker.listeners.values())
     return _response(
-        (TopicData(topic_name=CLUSTER_METADATA_TOPIC_NAME, partitions=(_metadata_partition(ctx),)),),
+        (TopicData(topic_name=CLUSTER_METADATA_TOPIC_NAME, partitions=(_metadata_partition(ctx, log),)),),
         (Node(node_id=leader, listeners=listeners),),
     )
 
@@ -42,8 +49,8 @@ def _is_metadata_alone(topics: Sequence[asked.TopicData]) -> bool:
     return named == [(CLUSTER_METADATA_TOPIC_NAME, [METADATA_PARTITION])]
 
 
-def _metadata_partition(ctx: RequestContext) -> PartitionData:
-    end_offset = ctx.cluster.metadata_log.durable_end
+def _metadata_partition(ctx: RequestContext, log: MetadataLog) -> PartitionData:
+    end_offset = log.durable_end
     now_ms = ctx.local.clock.wall_ms()
     leader = ReplicaState(
         replica_id=ctx.local.node_id,
@@ -57,7 +64,7 @@ def _metadata_partition(ctx: RequestContext) -> PartitionData:
         error_code=ErrorCode.none,
         error_message=NO_MESSAGE,
         leader_id=ctx.local.node_id,
-        leader_epoch=ctx.cluster.metadata_log.epoch,
+        leader_epoch=log.epoch,
         high_watermark=end_offset,
         current_voters=(leader,),
         observers=(),

@@ -17,6 +17,7 @@ from kio.schema.describe_topic_partitions.v0.response import (
 )
 from kio.schema.errors import ErrorCode
 
+from broker.cluster.endpoints import alive_ids
 from broker.handlers.metadata import NO_LEADER
 from broker.request_context import RequestContext
 from broker.security import authorized_operations
@@ -32,6 +33,7 @@ def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> Desc
     most = ctx.local.config.integer("max.request.partition.size.limit")
     left = max(1, min(request.response_partition_limit, most))
     cursor = request.cursor
+    alive = alive_ids(ctx.image, ctx.connection.listener_name)
     results: list[DescribeTopicPartitionsResponseTopic] = []
     for name in _names(ctx.image.topics, request):
         if not name and cursor is None:
@@ -44,7 +46,7 @@ def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> Desc
             results.append(_missing(name))
             continue
         end = min(start + left, topic.partition_count)
-        results.append(_found(topic, start, end, ctx.replicas.offline_of(topic)))
+        results.append(_found(topic, start, end, ctx.replicas.offline_of(topic), alive))
         left -= max(end - start, 0)
         if end < topic.partition_count:
             return _response(results, Cursor(topic_name=name, partition_index=end))
@@ -81,33 +83,36 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _found(topic: TopicImage, start: int, end: int, offline: Set[int]) -> DescribeTopicPartitionsResponseTopic:
+def _found(
+    topic: TopicImage, start: int, end: int, offline: Set[int], alive: Set[int]
+) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.none,
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
         partitions=tuple(
-            _partition(index, topic.partitions[index], is_offline=index in offline) for index in range(start, end)
+            _partition(index, topic.partitions[index], alive, is_offline=index in offline)
+            for index in range(start, end)
         ),
         topic_authorized_operations=authorized_operations.TOPIC,
     )
 
 
 def _partition(
-    index: int, assignment: PartitionRegistration, *, is_offline: bool
+    index: int, assignment: PartitionRegistration, alive: Set[int], *, is_offline: bool
 ) -> DescribeTopicPartitionsResponsePartition:
     """A partition whose log is offline has no leader, as in `metadata`; its last leader may lead it again (KIP-966)."""
     return DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.none,
         partition_index=index,
-        leader_id=NO_LEADER if is_offline else assignment.leader,
+        leader_id=NO_LEADER if is_offline or assignment.leader not in alive else assignment.leader,
         leader_epoch=assignment.leader_epoch,
         replica_nodes=assignment.replicas,
         isr_nodes=() if is_offline else assignment.isr,
         eligible_leader_replicas=assignment.isr if is_offline else assignment.elr,
         last_known_elr=assignment.isr if is_offline else assignment.last_known_elr,
-        offline_replicas=assignment.replicas if is_offline else (),
+        offline_replicas=tuple(node_id for node_id in assignment.replicas if is_offline or node_id not in alive),
     )
 
 

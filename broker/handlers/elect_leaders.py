@@ -13,7 +13,7 @@ from protocol.errors import KafkaError
 
 async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
     controller = ctx.controller
-    return await controller.submit(lambda image: decide(image, request, controller.around))
+    return await controller.submit(lambda image: decide(image, request, controller.around), ctx)
 
 
 def error_response(_ctx: RequestContext, request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse:

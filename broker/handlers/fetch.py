@@ -2,23 +2,24 @@
 
 A consumer waits at most `odradek.fetch.max.wait.ms`, which only the profile for tests shortens.
 
-Consumers only: a request that comes as a replica is answered NOT_LEADER_OR_FOLLOWER per partition, as this node leads
-partitions that no other broker replicates.
+From version 11 on, consumers may read from followers too, up to the high watermark that these know of (KIP-392). A
+fetch of a follower reads up to the log's end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.endpoints import endpoint_of
+from broker.handlers.leader_hints import endpoints_of, leader_of
 from broker.replicas.delayed_fetch import PartitionFetch
 from broker.replicas.fetch_session import FetchContext, Results, Target
+from broker.replicas.leading.replica_selector import ConsumerPlace
 from broker.replicas.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Partition
-from broker.replicas.records_read import RecordsRead
+from broker.replicas.records_read import Reader, RecordsRead
 from broker.request_context import RequestContext
 from protocol.errors import (
     CorruptMessage,
@@ -27,7 +28,6 @@ from protocol.errors import (
     NotLeaderOrFollower,
     UnknownServerError,
     UnknownTopicId,
-    UnknownTopicOrPartition,
     UnsupportedVersion,
 )
 from protocol.produce_fetch.fetch_request import (
@@ -39,7 +39,7 @@ from protocol.produce_fetch.fetch_request import (
     encode_response,
 )
 from protocol.produce_fetch.fetch_response import NO_EPOCH
-from protocol.produce_fetch.parts import UNKNOWN_LEADER, LeaderIdAndEpoch, NodeEndpoint, TopicKey
+from protocol.produce_fetch.parts import TopicKey
 
 if TYPE_CHECKING:
     from storage.log.read_plan import ReadPlan
@@ -49,6 +49,7 @@ encode = encode_response
 
 ONLY_READS = True
 
+FIRST_VERSION_WITH_RACKS = 11
 FIRST_FLEXIBLE_VERSION = 12
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_LEADERS = 16
@@ -56,6 +57,7 @@ WHO_LEADS = (NotLeaderOrFollower, FencedLeaderEpoch)
 """Errors that come with the leader, its epoch, and where it is."""
 UNEXPECTED = (UnknownServerError, CorruptMessage)
 """Errors that count as failures of this broker in its metrics."""
+OLD_CONSUMER, CONSUMER = Reader(), Reader(only_leader=False)
 
 
 def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
@@ -104,9 +106,20 @@ def _targets(ctx: RequestContext, key: TopicKey, partitions: list[FetchPartition
             asked.partition_max_bytes,
             max(asked.current_leader_epoch, NO_LEADER_EPOCH),
             asked.last_fetched_epoch,
+            asked.log_start_offset,
         )
         for asked in partitions
     ]
+
+
+def _reader(ctx: RequestContext, request: FetchRequest) -> Reader:
+    if request.replica_id >= 0:
+        return Reader(request.replica_id, request.replica_epoch)
+    if ctx.version < FIRST_VERSION_WITH_RACKS:
+        return OLD_CONSUMER
+    if not request.rack_id or not ctx.replicas.is_rack_aware:
+        return CONSUMER
+    return Reader(only_leader=False, place=ConsumerPlace(request.rack_id, ctx.connection.listener_name))
 
 
 def _tells_divergence(one: tuple[Target, FetchPartitionResponse]) -> bool:
@@ -121,12 +134,14 @@ class Fetch(RecordsRead):
         self._request = request
         self._context = context
         max_bytes = min(request.max_bytes, ctx.local.config.integer("fetch.max.bytes"))
+        # Whether a quota of clients may hold the request back; none applies to replicas.
+        self._limited = ctx.local.throttling.enabled and request.replica_id < 0
         if self._limited:
             max_bytes = min(max_bytes, ctx.local.throttling.most_to_fetch(ctx))
         super().__init__(
             ctx.replicas,
             [],
-            request.replica_id,
+            _reader(ctx, request),
             request.isolation_level,
             request.max_wait_ms,
             min(request.min_bytes, max_bytes),
@@ -136,22 +151,22 @@ class Fetch(RecordsRead):
         self._find_partitions()
 
     def _find_partitions(self) -> None:
-        """Look up what is to be read. Partitions unknown now neither end a wait nor are looked for again after it."""
+        """Look up what is to be read. Partitions unknown now neither end a wait nor are looked for again after it.
+
+        Those that only other nodes have end it.
+        """
         for target in self._context.targets:
             result = FetchPartitionResponse(target.key[1])
             try:
                 self.partitions.append(PartitionFetch(target, self.find(target), result))
             except KafkaError as error:
-                self._refuse(result, error)
+                self._refuse(target, result, error)
                 result.aborted_transactions = ()
                 self._unknown.append((target, result))
+                if isinstance(error, NotLeaderOrFollower):
+                    self.wait_at_most(0)
         if self._request.replica_id < 0:  # Kafka picks out unknown topic ids before it looks for the rest
             self._unknown.sort(key=lambda one: one[1].error_code != ErrorCode.unknown_topic_id)
-
-    @property
-    def _limited(self) -> bool:
-        """Whether a quota of clients may hold the request back; none applies to replicas."""
-        return self._ctx.local.throttling.enabled and self._request.replica_id < 0
 
     async def finish(self, plan: ReadPlan | None) -> FetchResponse:
         """Read on from `plan`, wait up to `max_wait_ms` for `min_bytes` (Kafka's `DelayedFetch`), and answer."""
@@ -170,16 +185,9 @@ class Fetch(RecordsRead):
     def refuse(self, one: PartitionFetch, error: KafkaError) -> None:
         """Answer a partition that was found with an error."""
         ctx = self._ctx
-        self._refuse(one.result, error)
+        self._refuse(one.target, one.result, error)
         if isinstance(error, UNEXPECTED):
             ctx.local.metrics.fetch_failed(one.partition.topic)
-        if isinstance(error, WHO_LEADS) and self._ctx.version >= FIRST_VERSION_WITH_LEADERS:
-            one.result.current_leader = self._leader(one.partition)
-
-    def _leader(self, partition: Partition) -> LeaderIdAndEpoch:
-        topic = self._ctx.image.topics.get(partition.topic)
-        found = None if topic is None else topic.partitions.get(partition.index)
-        return UNKNOWN_LEADER if found is None else LeaderIdAndEpoch(found.leader, found.leader_epoch)
 
     def refuse_isolation_level(self) -> None:
         """Raises UnknownServerError if there is a partition to read from, which is when Kafka fails over the level."""
@@ -194,17 +202,16 @@ class Fetch(RecordsRead):
             target.topic = None if topic is None else topic.name
         if target.topic is None:
             raise UnknownTopicId
-        partition = ctx.replicas.get(target.topic, index)
-        if partition is None:
-            raise UnknownTopicOrPartition
-        return partition
+        return ctx.replicas.find(target.topic, index)
 
-    def _refuse(self, result: FetchPartitionResponse, error: KafkaError) -> None:
+    def _refuse(self, target: Target, result: FetchPartitionResponse, error: KafkaError) -> None:
         result.error_code = int(error.code)
         result.high_watermark = result.last_stable_offset = result.log_start_offset = -1
         result.aborted_transactions = None
         result.records = b""
         self._ctx.local.metrics.request_error("fetch", error.code)
+        if isinstance(error, WHO_LEADS) and self._ctx.version >= FIRST_VERSION_WITH_LEADERS:
+            result.current_leader = leader_of(self._ctx.image, target.topic, result.partition_index)
 
     # -- the answer
 
@@ -222,29 +229,23 @@ class Fetch(RecordsRead):
         if self.failed and self._ctx.version < FIRST_FLEXIBLE_VERSION and any(map(_tells_divergence, results)):
             raise UnsupportedVersion  # a session that a newer version began: older ones have no field for it
         metrics = self._ctx.local.metrics
+        is_consumer = self._request.replica_id < 0
+        throttle = None if is_consumer else self._ctx.replicas.leader_quota
         topics: list[tuple[TopicKey, list[FetchPartitionResponse]]] = []
         for target, result in results:
             key = target.key[0]
             if not topics or (topics[-1][0] is not key and topics[-1][0] != key):
                 topics.append((key, []))
             topics[-1][1].append(result)
+            if throttle is not None and throttle.is_active and target.topic is not None:
+                throttle.record(target.topic, result.partition_index, len(result.records or b""))
             if target.topic is not None and (result.error_code == 0 or target.topic in metrics.topics):
                 metrics.fetched(target.topic, len(result.records or b""))
         response = FetchResponse(topics, error_code=int(error_code), session_id=session_id)
-        is_consumer = self._request.replica_id < 0
-        if self.failed and is_consumer:
-            response.node_endpoints = self._endpoints({one.current_leader.leader_id for _, one in results})
+        if is_consumer and (self.failed or self._unknown):
+            leaders = [one.current_leader for _, one in results]
+            response.node_endpoints = endpoints_of(self._ctx.image, leaders, self._ctx.connection.listener_name)
         return response
-
-    def _endpoints(self, leaders: Iterable[int]) -> tuple[NodeEndpoint, ...]:
-        """The addresses of the leaders that clients are told about (KIP-951)."""
-        found = []
-        for leader in leaders:
-            endpoint = endpoint_of(self._ctx.image, leader, self._ctx.connection.listener_name)
-            if endpoint is not None:
-                rack = self._ctx.image.cluster.brokers[leader].rack
-                found.append(NodeEndpoint(leader, endpoint.host, endpoint.port, rack))
-        return tuple(found)
 
     def _size(self) -> int:
         """Bytes of the answer with its size prefix and without its header, as Kafka counts them."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 from kio.schema.incremental_alter_configs.v1 import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from kio.schema.incremental_alter_configs.v1.response import AlterConfigsResourceResponse
 
@@ -12,7 +15,12 @@ from protocol.errors import KafkaError
 
 
 async def handle(ctx: RequestContext, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-    wanted = [
+    return await change_configs(ctx, request, wanted(request), respond)
+
+
+def wanted(request: IncrementalAlterConfigsRequest) -> list[ResourceChange]:
+    """The changes of the request's resources, in their order."""
+    return [
         ResourceChange(
             resource.resource_type,
             resource.resource_name,
@@ -21,12 +29,13 @@ async def handle(ctx: RequestContext, request: IncrementalAlterConfigsRequest) -
         )
         for resource in request.resources
     ]
-    errors = await change_configs(ctx, wanted, validate_only=request.validate_only)
-    return response_of(IncrementalAlterConfigsResponse, AlterConfigsResourceResponse, request.resources, errors)
 
 
 def error_response(
-    ctx: RequestContext, request: IncrementalAlterConfigsRequest, error: KafkaError
+    _ctx: RequestContext, request: IncrementalAlterConfigsRequest, error: KafkaError
 ) -> IncrementalAlterConfigsResponse:
-    errors = [error] * len(request.resources)
-    return response_of(IncrementalAlterConfigsResponse, AlterConfigsResourceResponse, request.resources, errors)
+    return respond(request.resources, [error] * len(request.resources))
+
+
+def respond(resources: Sequence[Any], errors: Iterable[KafkaError | None]) -> IncrementalAlterConfigsResponse:
+    return response_of(IncrementalAlterConfigsResponse, AlterConfigsResourceResponse, resources, errors)

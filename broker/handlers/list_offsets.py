@@ -19,8 +19,9 @@ from protocol.durations import ZERO
 from protocol.errors import (
     InvalidRequest,
     KafkaError,
+    LeaderNotAvailable,
+    OffsetNotAvailable,
     UnknownServerError,
-    UnknownTopicOrPartition,
     UnsupportedVersion,
 )
 from protocol.topic_partition import by_topic
@@ -31,8 +32,8 @@ UNKNOWN_OFFSET = -1
 UNKNOWN_TIMESTAMP = -1
 UNKNOWN_EPOCH = -1
 
-CONSUMER = -1
-"""The replica id of a client; brokers send their own id, debugging tools -2."""
+CONSUMER, DEBUGGER = -1, -2
+"""The replica ids of a client and of debugging tools, which followers answer too; brokers send their own id."""
 
 LATEST = -1
 EARLIEST = -2
@@ -40,6 +41,7 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 
+FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 
 Place = tuple[str, ListOffsetsPartition]
@@ -78,7 +80,7 @@ class Lookup:
     def __init__(self, ctx: RequestContext, request: ListOffsetsRequest) -> None:
         self._ctx = ctx
         self._isolation_level = request.isolation_level
-        self._is_consumer = request.replica_id == CONSUMER
+        self._replica_id = request.replica_id
         named = [(topic.name, asked) for topic in request.topics for asked in topic.partitions]
         times = Counter((name, asked.partition_index) for name, asked in named)
         self.places: list[Place] = [(name, asked) for name, asked in named if times[name, asked.partition_index] == 1]
@@ -132,18 +134,28 @@ class Lookup:
         return _found(asked.partition_index, found.timestamp, found.offset, found.leader_epoch)
 
     def _end(self, partition: Partition) -> int:
-        """The end of the log as the client sees it; replicas and debugging tools see all of it. Raises KafkaStorage."""
-        return partition.end_offset_for(self._isolation_level) if self._is_consumer else partition.log.log_end_offset
+        """The end of the log as the client sees it; replicas and debugging tools see all of it.
+
+        Raises OffsetNotAvailable while a new leader does not know yet what is committed (LeaderNotAvailable for clients
+        that do not know that error), and KafkaStorage.
+        """
+        if self._replica_id != CONSUMER:
+            return partition.log.log_end_offset
+        try:
+            partition.check_end_is_known()
+        except OffsetNotAvailable:
+            if self._ctx.version < FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE:
+                raise LeaderNotAvailable from None
+            raise
+        return partition.end_offset_for(self._isolation_level)
 
     def _partition(self, place: Place) -> Partition:
         """The partition, if the request may be answered for it at all."""
         topic, asked = place
         if asked.timestamp < LATEST_TIERED or self._ctx.version < FIRST_VERSION_OF.get(asked.timestamp, 0):
             raise UnsupportedVersion
-        partition = self._ctx.replicas.get(topic, asked.partition_index)
-        if partition is None:
-            raise UnknownTopicOrPartition
-        partition.check_leader_epoch(asked.current_leader_epoch)
+        partition = self._ctx.replicas.find(topic, asked.partition_index)
+        partition.check_leader_epoch(asked.current_leader_epoch, only_leader=self._replica_id != DEBUGGER)
         return partition
 
 

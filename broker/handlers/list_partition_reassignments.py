@@ -1,18 +1,16 @@
-"""ListPartitionReassignments 0 (KIP-455). One node has nowhere to move a partition to, so nothing is in progress."""
+"""ListPartitionReassignments 0 (KIP-455), answered from the image."""
 
 from __future__ import annotations
 
-from kio.schema.errors import ErrorCode
 from kio.schema.list_partition_reassignments.v0 import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
 
 from broker.request_context import RequestContext
-from protocol.durations import ZERO
+from controller.reassignments import listed
 
 
 def handle(ctx: RequestContext, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
-    return ListPartitionReassignmentsResponse(
-        throttle_time=ZERO, error_code=ErrorCode.none, error_message=None, topics=()
-    )
+    asked = None if request.topics is None else [(topic.name, topic.partition_indexes) for topic in request.topics]
+    return listed(ctx.image, asked)

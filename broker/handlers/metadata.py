@@ -18,7 +18,7 @@ from kio.schema.metadata.v13.response import (
     MetadataResponseTopic,
 )
 
-from broker.cluster.endpoints import alive, controller_id
+from broker.cluster.endpoints import alive, alive_ids, controller_id
 from broker.request_context import RequestContext
 from broker.security import authorized_operations
 from metadata import topic_names
@@ -40,6 +40,7 @@ class Response(MetadataResponse):
 
 
 FIRST_VERSION_WHERE_EMPTY_IS_NONE = 1
+FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
 FIRST_VERSION_WITH_TOPIC_ID_REQUESTS = 12
 VERSIONS_WITH_CLUSTER_OPERATIONS = range(8, 11)
 
@@ -149,12 +150,15 @@ def _topic_error(
 
 
 def _known(ctx: RequestContext, request: MetadataRequest, topic: TopicImage) -> MetadataResponseTopic:
+    knows_listeners = ctx.version >= FIRST_VERSION_WITH_LISTENER_NOT_FOUND
+    without_listener = ErrorCode.listener_not_found if knows_listeners else ErrorCode.leader_not_available
+    partitions = _partitions(topic.partitions, alive_ids(ctx.image, ctx.connection.listener_name), without_listener)
     return MetadataResponseTopic(
         error_code=ErrorCode.none,
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=_without_offline_leaders(ctx.replicas, topic, _partitions(topic.partitions)),
+        partitions=_without_offline_leaders(ctx.replicas, topic, partitions),
         topic_authorized_operations=_operations(request),
     )
 
@@ -183,15 +187,24 @@ def _leaderless(partition: MetadataResponsePartition) -> MetadataResponsePartiti
 
 
 @lru_cache(maxsize=256)  # most topics of a node have the same layout as others
-def _partitions(partitions: Map[int, PartitionRegistration]) -> tuple[MetadataResponsePartition, ...]:
+def _partitions(
+    partitions: Map[int, PartitionRegistration], alive: frozenset[int], without_listener: ErrorCode
+) -> tuple[MetadataResponsePartition, ...]:
+    """The partitions; `alive` are the brokers that clients of this listener can reach.
+
+    Another broker that leads a partition is not named: the error is `without_listener`.
+    """
     return tuple(
         MetadataResponsePartition(
-            error_code=ErrorCode.none if partition.has_leader else ErrorCode.leader_not_available,
+            error_code=ErrorCode.none
+            if partition.leader in alive
+            else (without_listener if partition.has_leader else ErrorCode.leader_not_available),
             partition_index=index,
-            leader_id=partition.leader,
+            leader_id=partition.leader if partition.leader in alive else NO_LEADER,
             leader_epoch=partition.leader_epoch,
             replica_nodes=partition.replicas,
             isr_nodes=partition.isr,
+            offline_replicas=tuple(node_id for node_id in partition.replicas if node_id not in alive),
         )
         for index, partition in in_order(partitions)
     )

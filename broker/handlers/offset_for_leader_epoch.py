@@ -11,7 +11,7 @@ from kio.schema.offset_for_leader_epoch.v4.response import EpochEndOffset, Offse
 
 from broker.request_context import RequestContext
 from protocol.durations import ZERO
-from protocol.errors import KafkaError, UnknownTopicOrPartition
+from protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from broker.replicas.replica_manager import ReplicaManager
@@ -31,10 +31,8 @@ def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetF
 
 
 def _answer(partitions: ReplicaManager, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
-    partition = partitions.get(topic, wanted.partition)
-    if partition is None:
-        return _failed(wanted, UnknownTopicOrPartition())
     try:
+        partition = partitions.find(topic, wanted.partition)
         partition.check_leader_epoch(wanted.current_leader_epoch)
     except KafkaError as error:
         return _failed(wanted, error)

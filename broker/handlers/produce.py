@@ -21,6 +21,7 @@ from broker.coordinators.transactional_produce import (
     admit,
     new_append,
 )
+from broker.handlers.leader_hints import endpoints_of, leader_of
 from broker.network.request import CloseConnectionError
 from broker.replicas.produced_batches import (
     FIRST_VERSION_WITH_ZSTD,
@@ -34,6 +35,7 @@ from coordinator.runtime.outcome import new_producer_epoch
 from protocol.errors import (
     InvalidPidMapping,
     KafkaError,
+    NotLeaderOrFollower,
     TransactionalIdAuthorization,
     UnknownServerError,
     UnknownTopicId,
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
 decode = decode_request
 encode = encode_response
 
+FIRST_VERSION_WITH_LEADERS = 10
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 ADMIN_CLIENT_ID = "__admin_client"
 NOT_HERE = (UnknownTopicOrPartition.code, UnknownTopicId.code)
@@ -131,9 +134,22 @@ def _answer(ctx: RequestContext, request: ProduceRequest, appended: RecordsAppen
         _close_if_refused(topics)
         return None
     response = ProduceResponse(topics)
+    if appended.misplaced and ctx.version >= FIRST_VERSION_WITH_LEADERS:
+        _tell_leaders(ctx, response)
     if appended.unacknowledged:
         return ctx.replicas.when_committed(appended.unacknowledged, request.timeout_ms, response)
     return response
+
+
+def _tell_leaders(ctx: RequestContext, response: ProduceResponse) -> None:
+    """Name the leaders of the partitions that another node leads."""
+    named = []
+    for key, answers in response.topics:
+        for answer in answers:
+            if answer.error_code == NotLeaderOrFollower.code:
+                answer.current_leader = leader_of(ctx.image, _topic_name(ctx, key), answer.index)
+                named.append(answer.current_leader)
+    response.node_endpoints = endpoints_of(ctx.image, named, ctx.connection.listener_name)
 
 
 def _transactional(ctx: RequestContext, request: ProduceRequest) -> Iterator[Append]:

@@ -7,13 +7,14 @@ there are no ACLs (KIP-140). There are no share groups: `share.version` is 0, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NoReturn
 from uuid import UUID
 
+from broker.cluster.controller_port import decided_elsewhere
 from broker.config.broker_config import split_list
 from broker.network.request import CloseConnectionError
 from broker.request_context import RequestContext
@@ -45,14 +46,18 @@ Shape = Callable[[RequestContext, Any, KafkaError], Any]
 class Refusal:
     """The handler of an API, in the place of a module (see `broker.handlers`).
 
-    Without an `error_response`, the error is at the top of the response.
+    Without an `error_response`, the error is at the top of the response. `is_change`: if other nodes are the
+    controllers, they are asked, and may do what is refused here.
     """
 
     error: Callable[[], KafkaError]
     error_response: Shape | None = None
     check: Check | None = None
+    is_change: bool = False
 
-    def handle(self, ctx: RequestContext, request: Any) -> NoReturn:
+    def handle(self, ctx: RequestContext, request: Any) -> Awaitable[Any]:
+        if self.is_change and ctx.controller.is_elsewhere:
+            return ctx.controller.submit(decided_elsewhere, ctx)
         if self.check is not None:
             self.check(ctx, request)
         raise self.error()
@@ -171,16 +176,22 @@ REFUSALS: Mapping[str, Refusal] = MappingProxyType(
     {
         "sasl_handshake": Refusal(IllegalSaslState),
         "sasl_authenticate": Refusal(partial(IllegalSaslState, "This listener asks for no authentication.")),
-        "create_delegation_token": Refusal(UnsupportedByAuthentication, _no_token, _check_owner),
-        "renew_delegation_token": Refusal(UnsupportedByAuthentication),
-        "expire_delegation_token": Refusal(UnsupportedByAuthentication),
+        "create_delegation_token": Refusal(UnsupportedByAuthentication, _no_token, _check_owner, is_change=True),
+        "renew_delegation_token": Refusal(UnsupportedByAuthentication, is_change=True),
+        "expire_delegation_token": Refusal(UnsupportedByAuthentication, is_change=True),
         "describe_delegation_token": Refusal(UnsupportedByAuthentication),
         "describe_acls": Refusal(_no_authorizer, check=_check_acls(lambda request: (request,))),
         "create_acls": Refusal(
-            _no_authorizer, _for_each("creations", "results"), _check_acls(lambda request: request.creations)
+            _no_authorizer,
+            _for_each("creations", "results"),
+            _check_acls(lambda request: request.creations),
+            is_change=True,
         ),
         "delete_acls": Refusal(
-            _no_authorizer, _for_each("filters", "filter_results"), _check_acls(lambda request: request.filters)
+            _no_authorizer,
+            _for_each("filters", "filter_results"),
+            _check_acls(lambda request: request.filters),
+            is_change=True,
         ),
         "share_group_heartbeat": Refusal(UnsupportedVersion, _without_message),
         "share_group_describe": Refusal(
@@ -200,10 +211,10 @@ REFUSALS: Mapping[str, Refusal] = MappingProxyType(
         "write_share_group_state": Refusal(NotCoordinator, _for_each_partition),
         "delete_share_group_state": Refusal(NotCoordinator, _for_each_partition),
         "read_share_group_state_summary": Refusal(NotCoordinator, _for_each_partition),
-        "add_raft_voter": Refusal(UnsupportedVersion, check=_check_new_voter),
-        "remove_raft_voter": Refusal(UnsupportedVersion, check=_check_leaving_voter),
+        "add_raft_voter": Refusal(UnsupportedVersion, check=_check_new_voter, is_change=True),
+        "remove_raft_voter": Refusal(UnsupportedVersion, check=_check_leaving_voter, is_change=True),
         "unregister_broker": Refusal(
-            partial(BrokerIdNotRegistered, "No broker of that id is registered."), check=_check_broker
+            partial(BrokerIdNotRegistered, "No broker of that id is registered."), check=_check_broker, is_change=True
         ),
     }
 )

@@ -5,6 +5,8 @@ Deviation: only the levels of `group.version` and `transaction.version` change t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kio.schema.errors import ErrorCode
 from kio.schema.update_features.v1.response import UpdatableFeatureResult
 from kio.schema.update_features.v1.response import UpdateFeaturesResponse as ResponseWithResults
@@ -22,7 +24,13 @@ async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateF
     updates = [
         FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type) for each in request.feature_updates
     ]
-    await ctx.controller.submit(lambda image: decide(image, updates, validate_only=request.validate_only))
+    return await ctx.controller.submit(
+        lambda image: decide(image, updates, validate_only=request.validate_only).map(lambda _: _done(ctx, updates)),
+        ctx,
+    )
+
+
+def _done(ctx: RequestContext, updates: Sequence[FeatureUpdate]) -> UpdateFeaturesResponse | ResponseWithResults:
     if ctx.version > LAST_VERSION_WITH_RESULTS:
         return UpdateFeaturesResponse(throttle_time=ZERO, error_code=ErrorCode.none, error_message=None)
     return ResponseWithResults(

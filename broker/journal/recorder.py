@@ -1,9 +1,10 @@
 """The ring of the last requests and answers: what is done for each of them, and nothing more.
 
 How it works: the recorder is put around the dispatcher, and so sees each frame before it is handled, and its answer,
-now or later. For each request it keeps a list, `Raw`: the frame, copied as the receive buffer is used again, and the
-answer's buffers. It is a few microseconds' work in all, so whatever can be found out later is: no clock is read, as a
-connection knows when its data arrived and when its wait ended, and nothing is numbered. A mark is an entry of its own.
+now or later. For each request it keeps a `Raw`: the frame, copied as the receive buffer is used again, and the
+answer's buffers. It is a microsecond or two of work in all, so whatever can be found out later is: no clock is read, as
+a connection knows when its data arrived and when its wait ended, and nothing is numbered. A mark is an entry of its
+own.
 
 Each entry is small, and there are only so many: that bounds the memory.
 """
@@ -23,15 +24,20 @@ from protocol.primitives import UnreadBytes
 MOST_ENTRIES = 1000
 LONGEST = 16 << 10
 """Of a larger request only its first bytes are kept, with the header; of a larger answer only the size."""
+LONGEST_FETCHED = 1 << 10
+"""Of a larger Fetch answer only the size is kept: to hold on to records is what would cost most."""
 HEADER_BYTES = 512
 
 FETCH = b"\x00\x01"
 
-Raw = list[Any]
-"""[arrived ms, client, request's bytes, request's size, answer, ended ms]. The answer is Outcome.WAITING, None if there
-is none, buffers, their size, or the error (a str) with which the connection was closed."""
+Raw = list[Any] | tuple[Any, ...]
+"""Arrived ms, client, request's bytes, request's size, answer, ended ms; a list if the answer is still to come. The
+answer is Outcome.WAITING, None if there is none, buffers, their size, or, if the connection was closed, why (a str)."""
 
 ANSWER, ENDED = 4, 5
+
+OTHERS = (ConnectionEvent, Warned, Mark)
+"""Entries that are no requests."""
 
 
 class Recorder:
@@ -52,32 +58,37 @@ class Recorder:
         client = self.clients.pop(connection, None)
         return self._client_of(connection) if client is None else client
 
+    def _client(self, connection: Any) -> Client:
+        client = self.clients.get(connection)
+        if client is None:
+            client = self.clients[connection] = self._client_of(connection)
+        return client
+
     def begin(self, dispatcher: Dispatcher) -> None:
         """Keep every request from now on."""
         handle, append, clients, fetches = dispatcher.dispatch, self.ring.append, self.clients, self._fetches
 
         def dispatch(connection: Any, frame: memoryview) -> Buffers | Pending | None:
             size = len(frame)
-            request = bytes(frame if size <= LONGEST else frame[:HEADER_BYTES])
-            try:
-                client = clients[connection]
-            except KeyError:
-                client = clients[connection] = self._client_of(connection)
-            raw = [connection.last_active_ms, client, request, size, Outcome.WAITING, None]
-            append(raw)
-            if request.startswith(FETCH):
-                fetches[connection] = raw
+            request = bytes(frame) if size <= LONGEST else bytes(frame[:HEADER_BYTES])
             try:
                 result = handle(connection, frame)
             except CloseConnectionError as error:
-                raw[ANSWER] = str(error)
+                append((connection.last_active_ms, self._client(connection), request, size, str(error), None))
                 raise
-            if result.__class__ is bytearray:  # the case for most small requests
-                raw[ANSWER] = result if len(result) <= LONGEST else len(result)
-            elif isinstance(result, Pending):
-                result.finish = partial(_finish, raw, connection, result.finish)
+            if result.__class__ is bytearray and len(result) <= LONGEST and connection in clients:
+                append((connection.last_active_ms, clients[connection], request, size, result, None))
+                return result
+            client = self._client(connection)
+            if isinstance(result, Pending):
+                coming = [connection.last_active_ms, client, request, size, Outcome.WAITING, None]
+                result.finish = partial(_finish, coming, connection, result.finish)
+                raw: Raw = coming
             else:
-                raw[ANSWER] = _kept(result)
+                raw = (connection.last_active_ms, client, request, size, _kept(result), None)
+            append(raw)
+            if request.startswith(FETCH):  # its answer has several parts, or comes later
+                fetches[connection] = raw
             return result
 
         dispatcher.dispatch = dispatch
@@ -86,14 +97,17 @@ class Recorder:
 
     def entries(self, wall_from_monotonic_ms: float) -> list[Entry | Mark]:
         """What is kept, the oldest first."""
-        return [_exchange(raw, wall_from_monotonic_ms) if isinstance(raw, list) else raw for raw in list(self.ring)]
+        return [
+            entry if isinstance(entry, OTHERS) else _exchange(entry, wall_from_monotonic_ms)
+            for entry in list(self.ring)
+        ]
 
     def fetches(self, wall_from_monotonic_ms: float) -> list[Exchange]:
         """The last Fetch of each open connection."""
         return [_exchange(raw, wall_from_monotonic_ms) for raw in self._fetches.values()]
 
 
-def _finish(raw: Raw, connection: Any, finish: Callable[[], Buffers | None]) -> Buffers | None:
+def _finish(raw: list[Any], connection: Any, finish: Callable[[], Buffers | None]) -> Buffers | None:
     raw[ENDED] = connection.last_active_ms
     try:
         answer = finish()
@@ -107,8 +121,11 @@ def _finish(raw: Raw, connection: Any, finish: Callable[[], Buffers | None]) -> 
 def _kept(answer: Buffers | None) -> Any:
     if answer is None:
         return None
-    size = sum(map(len, answer)) if isinstance(answer, list) else len(answer)
-    return answer if size <= LONGEST else size
+    if isinstance(answer, list):
+        size, longest = sum(map(len, answer)), LONGEST_FETCHED
+    else:
+        size, longest = len(answer), LONGEST
+    return answer if size <= longest else size
 
 
 def _exchange(raw: Raw, wall_from_monotonic_ms: float) -> Exchange:

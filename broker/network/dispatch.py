@@ -17,7 +17,7 @@ from broker.network.answers import Later
 from broker.network.error_responses import error_response
 from broker.network.request import CloseConnectionError, NewRequest, Peer, Request
 from protocol import headers, messages
-from protocol.api_table import API_TABLE, API_VERSIONS_KEY, Api
+from protocol.api_table import API_BY_KEY, API_TABLE, API_VERSIONS_KEY, CONTROLLER_TABLE, Api
 from protocol.errors import KafkaError, UnknownServerError
 from protocol.primitives import DecodeError
 
@@ -91,9 +91,10 @@ class ByVersion(dict[int, T]):
 class Route:
     """One row of the API table with its handler (see `broker.handlers`), which is imported when first used."""
 
-    def __init__(self, api: Api, metrics: RequestMetrics) -> None:
+    def __init__(self, api: Api, metrics: RequestMetrics, *, of_controller: bool = False) -> None:
         self.api = api
         self._metrics = metrics
+        self._of_controller = of_controller
         self.exclusive = not api.pipelined
         self.loaded = False
         self._handler: Any
@@ -109,7 +110,9 @@ class Route:
 
     def load(self) -> Any:
         if not self.loaded:
-            handler = _handlers().handler_of(self.api.name)
+            handlers = _handlers()
+            find = handlers.controller_handler_of if self._of_controller else handlers.handler_of
+            handler = find(self.api.name)
             self.counters = self._metrics.requests[self.api.name]
             self.handle = handler.handle if self._instead is None else self._instead
             self.decode = getattr(handler, "decode", None)
@@ -142,15 +145,27 @@ class Client(Peer, Protocol):
 
 
 class Dispatcher:
-    """Routes frames to handlers. There is one for the whole node."""
+    """Routes frames to handlers. There is one for the whole node.
 
-    def __init__(self, new_request: NewRequest, metrics: RequestMetrics, clock: Clock, throttling: Throttles) -> None:
+    `controller_listeners` are the names of the listeners on which the node serves other nodes as their controller.
+    """
+
+    def __init__(
+        self,
+        new_request: NewRequest,
+        metrics: RequestMetrics,
+        clock: Clock,
+        throttling: Throttles,
+        controller_listeners: frozenset[str] = frozenset(),
+    ) -> None:
         self._metrics = metrics
         self._clock = clock
         self._monotonic_ms = clock.monotonic_ms
         self._named: Callable[[Any], None] | None = None
         self.use(new_request, throttling)
         self._routes: dict[int, Route] = {}
+        self._controller_listeners = controller_listeners
+        self._controller_routes = {api.key: Route(api, metrics, of_controller=True) for api in CONTROLLER_TABLE}
         self._tasks: set[asyncio.Future[Any]] = set()
         self.dispatch: Callable[[Client, memoryview], Buffers | Pending | None] = self._dispatch
         """Handle one request; a journal puts its own function in place of this one. See `_dispatch`."""
@@ -219,7 +234,12 @@ class Dispatcher:
             key, version, correlation_id, client_id, body = headers.parse_request_header(frame)
         except DecodeError as error:
             raise CloseConnectionError(f"request header: {error}") from error
-        route = self._routes[key]
+        routes, of_controller = self._routes, self._controller_listeners
+        if of_controller and connection.listener_name in of_controller:
+            routes = self._controller_routes
+        route = routes.get(key)
+        if route is None:
+            raise CloseConnectionError(f"{API_BY_KEY[key].name}, which is not served on {connection.listener_name}")
         api = route.api
         ctx = self._new_request(connection, key, version, correlation_id, client_id)
         if not api.serves(version):
@@ -306,6 +326,14 @@ class Dispatcher:
     def _too_new(self, route: Route, correlation_id: int) -> Buffers:
         """Answer ApiVersions in an unserved version, in version 0, which any client can read."""
         return messages.encode_response(route.api, route.load().unsupported_version(), 0, correlation_id)
+
+    async def answer_enveloped(self, connection: Client, frame: memoryview) -> Buffers | None:
+        """The reply frame of a request that came within another one. Raises CloseConnectionError."""
+        result = self.dispatch(connection, frame)
+        if isinstance(result, Pending):
+            await asyncio.wait([result.work])
+            return result.finish()
+        return result
 
     def answer(self, route: Route, ctx: Request, request: Any, response: Any) -> Buffers | None:
         """The reply frame of a request that did not go through `dispatch`; `response` may be an error."""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection
 
 from broker.quotas.entities import DEFAULT
 from broker.quotas.hosts import resolve_all
-from broker.quotas.rate import Rate, Windows
 from broker.quotas.sensors import Sensors
+from broker.rate import Rate, Windows
 from controller.quotas import CONNECTION_RATE, IP
 from metadata.image import MetadataImage
 

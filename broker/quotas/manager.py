@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 from broker.quotas.limits import Limits, Tags
-from broker.quotas.rate import Rate, TokenBucket, Windows
 from broker.quotas.sensors import Sensors
+from broker.rate import Rate, TokenBucket, Windows
 
 U = TypeVar("U", Rate, TokenBucket)
 

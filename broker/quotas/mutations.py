@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from broker.quotas.rate import TokenBucket
+from broker.rate import TokenBucket
 from protocol.errors import ThrottlingQuotaExceeded
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from broker.quotas.entities import QUOTA_TYPES, Entity, QuotaType
 from broker.quotas.manager import Client, QuotaManager
 from broker.quotas.mutations import MutationQuota
-from broker.quotas.rate import Rate, TokenBucket, Windows
+from broker.rate import Rate, TokenBucket, Windows
 from metadata.settings import QuotaKey
 from protocol.api_table import API_BY_NAME
 from protocol.durations import MILLISECOND

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from broker.replicas.partition import READ_COMMITTED, UNREADABLE
+from broker.replicas.bounds import UNREADABLE
 from protocol.errors import KafkaError
 from storage.log.log_offset import LogOffsetMetadata
 from timing.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
+    from broker.replicas.bounds import Bounds
     from broker.replicas.fetch_session import Target
-    from broker.replicas.partition import Bounds, Partition
+    from broker.replicas.partition import Partition
     from protocol.produce_fetch.fetch_response import FetchPartitionResponse
 
 NOWHERE = LogOffsetMetadata(-1)
@@ -28,6 +29,8 @@ class PartitionFetch:
         offset: where the read starts.
         start: its place in the log; nowhere if it need not be known, as any byte that comes is enough.
         idle_at: the partition's bounds if there was nothing to read; as long as they stay, there still is nothing.
+        leader_epoch: the partition's when the read was planned.
+        is_held_back: a follower's read that a throttle does not allow now: nothing that comes ends the wait.
     """
 
     target: Target
@@ -36,38 +39,41 @@ class PartitionFetch:
     offset: int = -1
     start: LogOffsetMetadata = NOWHERE
     idle_at: Bounds | None = None
+    leader_epoch: int = -1
+    is_held_back: bool = False
 
 
 class DelayedFetch(DelayedOperation):
     """Completes when there are enough bytes, or a partition it reads has changed; then `ready` is set."""
 
-    __slots__ = ("_committed", "_min_bytes", "_partitions", "_ready")
+    __slots__ = ("_isolation", "_min_bytes", "_partitions", "_ready")
 
     def __init__(
-        self, partitions: Sequence[PartitionFetch], isolation_level: int, min_bytes: int, ready: Future[None]
+        self, partitions: Sequence[PartitionFetch], isolation: int, min_bytes: int, ready: Future[None]
     ) -> None:
+        """`isolation` is the place in the bounds of the offset where the reads end."""
         super().__init__()
         self._partitions = partitions
-        self._committed = isolation_level == READ_COMMITTED
+        self._isolation = isolation
         self._min_bytes = min_bytes
         self._ready = ready
 
     def try_complete(self) -> bool:
         """Do as `DelayedFetch.tryComplete`; also complete for a partition offline, deleted, cut, or at a new segment.
 
-        A log that cannot be read now ends the wait too: the read that follows tells of it. No partition is fenced while
-        a Fetch waits, as its leader epoch stays the same.
+        A log that cannot be read now, or a new leader epoch, ends the wait too: the read that follows tells of it.
         """
         available = 0
         try:
             for one in self._partitions:
                 partition = one.partition
                 bounds = partition.bounds
-                if bounds == one.idle_at:
+                if partition.leader_epoch != one.leader_epoch or bounds is UNREADABLE:
+                    return self.force_complete()
+                if bounds == one.idle_at or one.is_held_back:
                     continue
-                log_start_offset, stable, high_watermark = bounds
-                end_offset = stable if self._committed else high_watermark
-                if bounds is UNREADABLE or not log_start_offset <= one.offset <= end_offset:
+                end_offset = bounds[self._isolation]
+                if not bounds[0] <= one.offset <= end_offset:
                     return self.force_complete()
                 if end_offset == one.offset:
                     continue

@@ -16,25 +16,39 @@ if TYPE_CHECKING:
     from broker.replicas.partition import Partition
 
 UNKNOWN_TOPIC_OR_PARTITION = int(ErrorCode.unknown_topic_or_partition)
+NOT_LEADER_OR_FOLLOWER = int(ErrorCode.not_leader_or_follower)
+NOT_ENOUGH_REPLICAS_AFTER_APPEND = int(ErrorCode.not_enough_replicas_after_append)
 
 _REASONS = {
     Role.LEADER: int(ErrorCode.request_timed_out),
-    Role.FOLLOWER: int(ErrorCode.not_leader_or_follower),
+    Role.FOLLOWER: NOT_LEADER_OR_FOLLOWER,
     Role.OFFLINE: int(ErrorCode.kafka_storage_error),
 }
 """Why an append of a partition in that role was not committed."""
 
 
 class Unacknowledged(NamedTuple):
-    """An append that is acknowledged once the partition's high watermark reaches `offset`."""
+    """An append up to `offset` that is acknowledged once it is committed, or durable here if `all_replicas` is false.
+
+    `led_since` is the partition's at the append: if this node has followed since, the records may be gone.
+    """
 
     partition: Partition
     offset: int
     answer: PartitionProduceResponse
+    all_replicas: bool
+    led_since: int
 
     @property
-    def settled(self) -> bool:
-        return self.partition.high_watermark >= self.offset or self.partition.role is not Role.LEADER
+    def is_reached(self) -> bool:
+        partition = self.partition
+        end = partition.high_watermark if self.all_replicas else partition.durable_end
+        return end >= self.offset and partition.led_since == self.led_since
+
+    @property
+    def is_settled(self) -> bool:
+        partition = self.partition
+        return self.is_reached or partition.role is not Role.LEADER or partition.led_since != self.led_since
 
 
 class DelayedProduce(DelayedOperation):
@@ -51,18 +65,31 @@ class DelayedProduce(DelayedOperation):
         self._future = future
 
     def try_complete(self) -> bool:
-        return all(one.settled for one in self._waiting) and self.force_complete()
+        return all(one.is_settled for one in self._waiting) and self.force_complete()
 
     def on_complete(self) -> None:
-        for partition, offset, answer in self._waiting:
-            if partition.high_watermark >= offset:
+        for one in self._waiting:
+            error = _error(one)
+            if error is None:
                 continue
-            answer.error_code = _REASONS[partition.role]
-            if partition.is_deleted:
-                answer.error_code = UNKNOWN_TOPIC_OR_PARTITION
+            answer = one.answer
+            answer.error_code = error
             answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
         if not self._future.done():
             self._future.set_result(self._response)
 
     def on_expiration(self) -> None:
         """Do nothing more."""
+
+
+def _error(one: Unacknowledged) -> int | None:
+    """The error of an append; None if it is acknowledged. The ISR may have shrunk since the append."""
+    partition = one.partition
+    if one.is_reached:
+        replicas = partition.replicas if one.all_replicas else None
+        return None if replicas is None or replicas.has_enough_replicas else NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    if partition.is_deleted:
+        return UNKNOWN_TOPIC_OR_PARTITION
+    if partition.led_since != one.led_since:
+        return NOT_LEADER_OR_FOLLOWER
+    return _REASONS[partition.role]

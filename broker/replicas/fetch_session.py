@@ -31,7 +31,10 @@ Key = tuple[TopicKey, int]
 
 @dataclass(slots=True)
 class Target:
-    """A partition to fetch from, and what the session last reported of it (-1: nothing yet)."""
+    """A partition to fetch from, and what the session last reported of it (-1: nothing yet).
+
+    `log_start_offset` is the fetching replica's.
+    """
 
     key: Key
     topic: str | None  # None: the topic id is unknown
@@ -39,6 +42,7 @@ class Target:
     max_bytes: int
     current_leader_epoch: int
     last_fetched_epoch: int
+    log_start_offset: int = -1
     sent_high_watermark: int = -1
     sent_log_start_offset: int = -1
 
@@ -50,11 +54,14 @@ class Target:
             or self.sent_log_start_offset != result.log_start_offset
             or result.error_code != 0
             or result.diverging_epoch is not NO_EPOCH
+            or result.preferred_read_replica >= 0
         )
         if not note:
             return changed
-        # An error resets what was sent, so that the partition is included again once the error is gone.
-        self.sent_high_watermark = result.high_watermark if result.error_code == 0 else -1
+        # An error resets what was sent, so that the partition is included again once the error is gone; a diverging
+        # epoch too: a follower that has to truncate takes over nothing else.
+        is_taken = result.error_code == 0 and result.diverging_epoch is NO_EPOCH
+        self.sent_high_watermark = result.high_watermark if is_taken else -1
         self.sent_log_start_offset = result.log_start_offset
         return changed
 
@@ -85,6 +92,7 @@ class FetchSession:
                 known.max_bytes = target.max_bytes
                 known.current_leader_epoch = target.current_leader_epoch
                 known.last_fetched_epoch = target.last_fetched_epoch
+                known.log_start_offset = target.log_start_offset
         for key in forgotten:
             if key[0] == ZERO and self.targets:
                 raise UnknownServerError

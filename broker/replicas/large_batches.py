@@ -7,9 +7,11 @@ Python shares one interpreter lock with the loop.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from broker.replicas.partition import Partition
-from storage.log.validator import Validated
+from storage.append_types import AppendOrigin
+from storage.log.validator import Validated, validate
 from storage.workers import Workers
 
 AT_ONCE = 2
@@ -31,6 +33,7 @@ class LargeBatches:
         async with self._turn:
             while True:
                 config = partition.log.config
-                validated = await self._workers.call(partition.validation(batch, now_ms))
+                check = partial(validate, batch, config, AppendOrigin.CLIENT, now_ms, partition.log.name)
+                validated = await self._workers.call(check)
                 if partition.log.config is config:
                     return validated

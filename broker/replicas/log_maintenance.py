@@ -50,7 +50,7 @@ class LogMaintenance:
         self._partitions = partitions
         self._clock = logs.services.clock
         self._workers = logs.services.workers.lane("checkpoints")
-        self.cleaner = LogCleaner(logs, self._high_watermark, self._last_stable_offset)
+        self.cleaner = LogCleaner(logs, lambda log: log.high_watermark, self._last_stable_offset)
         self._cleans = False
         self._producer_expiration_ms = DEFAULT_EXPIRATION_MS
 
@@ -131,20 +131,12 @@ class LogMaintenance:
         await self._checkpoint(self._logs.checkpoint_log_start_offsets)
 
     async def _checkpoint_high_watermarks(self) -> None:
-        await self._checkpoint(self.checkpoint_high_watermarks)
+        await self._checkpoint(self._logs.checkpoint_high_watermarks)
 
     async def _checkpoint(self, write: Callable[[], None]) -> None:
         """Write checkpoints; a failure has been logged, and has taken its folder offline or is only a lack of room."""
         with suppress(CheckpointError):
             await self._logs.write_checkpoints(write, self._workers)
-
-    def checkpoint_high_watermarks(self) -> None:
-        """Write `replication-offset-checkpoint`; blocking, any thread."""
-        self._logs.checkpoint_high_watermarks(self._high_watermark)
-
-    def _high_watermark(self, log: UnifiedLog) -> int:
-        partition = self._partitions.get(log.topic, log.partition)
-        return log.log_end_offset if partition is None else partition.high_watermark
 
     def _last_stable_offset(self, log: UnifiedLog) -> int:
         partition = self._partitions.get(log.topic, log.partition)

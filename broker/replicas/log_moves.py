@@ -29,11 +29,13 @@ class LogMoves:
 
     def __init__(self, logs: LogManager, is_cleaning: Callable[[UnifiedLog], bool], new_id: Callable[[], UUID]) -> None:
         self._logs = logs
-        self._is_cleaning = is_cleaning
+        self.is_cleaning = is_cleaning
         self._new_id = new_id
         self._turn = asyncio.Lock()
         self._moves: dict[UnifiedLog, LogMove] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[LogMove, asyncio.Task[None]] = {}
+        self.ended = 0
+        """The number of moves that are over, done or not."""
 
     def future_of(self, log: UnifiedLog) -> LogMove | None:
         """The move of a log, if one is under way or waits for its turn."""
@@ -62,11 +64,29 @@ class LogMoves:
         self._start(log, target)
 
     def _start(self, log: UnifiedLog, target: LogDir) -> None:
-        move = LogMove(self._logs, log, target, self._new_id(), self._is_cleaning)
+        move = LogMove(self._logs, log, target, self._new_id(), self.is_cleaning)
         self._moves[log] = move
-        task = asyncio.ensure_future(self._run(move))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task = self._tasks[move] = asyncio.ensure_future(self._run(move))
+        task.add_done_callback(lambda _: self._tasks.pop(move))
+
+    async def stop_moving(self, log: UnifiedLog) -> str | None:
+        """Cancel the log's move and wait until it has ended, so that the log may be truncated.
+
+        Returns the folder that it was to go to, for `move_again`; None if it is not being moved.
+        """
+        move = self._moves.get(log)
+        if move is None:
+            return None
+        move.cancel()
+        await asyncio.wait([self._tasks[move]])
+        return move.target.path
+
+    def move_again(self, log: UnifiedLog, path: str) -> None:
+        """Request the move that was cancelled; if that is not possible any more, say so."""
+        try:
+            self.request(log, os.path.abspath(path))
+        except KafkaError as error:
+            logger.warning("partition move not begun again", partition=log.name, to=path, error=str(error))
 
     async def _run(self, move: LogMove) -> None:
         log = move.log
@@ -83,6 +103,7 @@ class LogMoves:
         except Exception:
             logger.exception("unexpected error during a partition move", **described)
         finally:
+            self.ended += 1
             if self._moves.get(log) is move:
                 del self._moves[log]
 
@@ -90,4 +111,4 @@ class LogMoves:
         """Cancel every move, and wait until all have ended."""
         for move in self._moves.values():
             move.stop()
-        await asyncio.gather(*self._tasks)
+        await asyncio.gather(*self._tasks.values())

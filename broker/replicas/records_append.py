@@ -19,7 +19,6 @@ from protocol.errors import (
     RecordBatchTooLarge,
     RecordError,
     UnknownTopicId,
-    UnknownTopicOrPartition,
 )
 from protocol.produce_fetch.produce_messages import BatchIndexAndErrorMessage, PartitionProduceResponse
 from protocol.records.batch import ATTRIBUTES_LOW_AT, TRANSACTIONAL_FLAG
@@ -36,7 +35,8 @@ if TYPE_CHECKING:
     from protocol.topic_partition import PartitionKey
     from storage.append_types import AppendInfo
 
-ACKS = (-1, 0, 1)
+ALL_REPLICAS = -1
+ACKS = (ALL_REPLICAS, 0, 1)
 EXPECTED_FAILURES = (NotLeaderOrFollower, MessageTooLarge, RecordBatchTooLarge, CorruptMessage, KafkaStorage)
 """Errors that Kafka neither counts as failed produce requests nor sends with a log start offset."""
 
@@ -66,11 +66,13 @@ class RecordsAppend:
     Attributes:
         topics: the answers, in the order of the request.
         large: batches that `append_large` has yet to append.
+        misplaced: a partition is led by another node.
         unacknowledged: appends that are not committed yet, if the client wants to know about them.
     """
 
     __slots__ = (
         "_acks",
+        "_all_replicas",
         "_metrics",
         "_now_ms",
         "_refusals",
@@ -78,6 +80,7 @@ class RecordsAppend:
         "_to_internal",
         "_version",
         "large",
+        "misplaced",
         "topics",
         "unacknowledged",
     )
@@ -96,12 +99,14 @@ class RecordsAppend:
         self._replicas = replicas
         self._metrics = metrics
         self._acks = acks
+        self._all_replicas = acks == ALL_REPLICAS
         self._version = version
         self._now_ms = now_ms
         self._refusals = refusals
         self._to_internal = to_internal
         self.topics: list[tuple[TopicKey, list[PartitionProduceResponse]]] = []
         self.large: list[Large] = []
+        self.misplaced = False
         self.unacknowledged: list[Unacknowledged] = []
 
     def append(self, key: TopicKey, topic: str | None, entries: Sequence[PartitionRecords]) -> None:
@@ -114,7 +119,7 @@ class RecordsAppend:
             records = NOTHING if sent is None else sent  # Kafka does not answer None; here it is data without a batch
             partition = None if topic is None else self._replicas.get(topic, index)
             if partition is None:
-                self.refuse(answer, UnknownTopicId() if topic is None else UnknownTopicOrPartition())
+                self._refuse_unknown(topic, index, answer)
                 continue
             try:
                 if self._refusals or self._acks not in ACKS:
@@ -126,8 +131,22 @@ class RecordsAppend:
             except KafkaError as error:
                 self.refuse(answer, error)
                 continue
-            if partition.flush_gated and self._acks:
-                self.unacknowledged.append(Unacknowledged(partition, partition.log_end_offset, answer))
+            if partition.gated and self._acks:
+                self._wait(partition, answer)
+
+    def _wait(self, partition: Partition, answer: PartitionProduceResponse) -> None:
+        """Let the append be acknowledged later, unless acks=1 and it is durable enough where it is."""
+        if self._all_replicas or partition.flush_gated:
+            end = partition.log_end_offset
+            self.unacknowledged.append(Unacknowledged(partition, end, answer, self._all_replicas, partition.led_since))
+
+    def _refuse_unknown(self, topic: str | None, index: int, answer: PartitionProduceResponse) -> None:
+        try:
+            if topic is None:
+                raise UnknownTopicId
+            self._replicas.find(topic, index)
+        except KafkaError as error:
+            self.refuse(answer, error)
 
     def _check_refusals(self, partition: Partition, records: memoryview, answer: PartitionProduceResponse) -> None:
         check_records(self._version, records)
@@ -145,7 +164,9 @@ class RecordsAppend:
         if topic_names.is_internal(partition.topic) and not self._to_internal:
             raise InvalidTopic(f"Cannot append to internal topic {partition.topic}")
         try:
-            info = partition.append(records, AppendOrigin.CLIENT, self._now_ms, at_once=True)
+            info = partition.append(
+                records, AppendOrigin.CLIENT, self._now_ms, at_once=True, all_replicas=self._all_replicas
+            )
         except KafkaError as error:
             self._note_failure(partition, answer, error)
             raise
@@ -173,17 +194,18 @@ class RecordsAppend:
                 if partition.key in refusals:
                     answer.error_message = refusals[partition.key].explicit_message
                     raise refusals[partition.key]
-            info = partition.append_validated(validated, now_ms)
+            info = partition.append_validated(validated, now_ms, all_replicas=self._all_replicas)
         except KafkaError as error:
             self._note_failure(partition, answer, error)
             raise
         self._note(partition, answer, info, len(records))
-        if partition.flush_gated and self._acks:
-            self.unacknowledged.append(Unacknowledged(partition, partition.log_end_offset, answer))
+        if partition.gated and self._acks:
+            self._wait(partition, answer)
 
     def refuse(self, answer: PartitionProduceResponse, error: KafkaError) -> None:
         """Answer one partition with an error."""
         put_error(answer, error)
+        self.misplaced |= isinstance(error, NotLeaderOrFollower)
         self._metrics.request_error("produce", error.code)
 
     def _note(self, partition: Partition, answer: PartitionProduceResponse, info: AppendInfo, size: int) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Generator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from broker.replicas.bounds import HIGH_WATERMARK, LOG_END, TXN_COMMITTED
 from broker.replicas.delayed_fetch import NOWHERE, DelayedFetch, PartitionFetch
 from broker.replicas.partition import READ_COMMITTED
 from protocol.errors import (
@@ -21,6 +22,7 @@ from protocol.produce_fetch.fetch_request import AbortedTransaction, EpochEndOff
 
 if TYPE_CHECKING:
     from broker.replicas.fetch_session import Target
+    from broker.replicas.leading.replica_selector import ConsumerPlace
     from broker.replicas.partition import Partition
     from broker.replicas.replica_manager import ReplicaManager
     from protocol.produce_fetch.fetch_response import FetchPartitionResponse
@@ -33,26 +35,45 @@ Reading = Generator["ReadPlan", "Records", None]
 """Reads planned one after the other; each is sent the records that it asked for, or has the error thrown."""
 
 
+class Reader(NamedTuple):
+    """Who reads: a consumer, or the follower with that broker id and epoch.
+
+    `only_leader`: a consumer that does not read from followers (KIP-392). `place` is that of one that does, and is to
+    be sent to a follower near it.
+    """
+
+    replica_id: int = -1
+    replica_epoch: int = -1
+    only_leader: bool = True
+    place: ConsumerPlace | None = None
+
+
 class RecordsRead(ABC):
     """Reads partitions in the order of the request, and waits for more if there is too little.
 
-    A subclass knows the request: it looks up partitions, and puts errors into their answers.
+    A subclass knows the request: it looks up partitions, and puts errors into their answers. A follower reads up to the
+    log's end, and each of its requests tells the partitions how far it is.
 
     Attributes:
         partitions: what is read of each; the results are in here.
-        failed: a partition has an error, or differs from what the client has: to be answered at once.
+        failed: a partition has an error, differs from what the client has, or is to be read elsewhere: to be answered
+            at once.
     """
 
     __slots__ = (
         "_committed",
-        "_isolation_level",
+        "_is_follower",
+        "_isolation",
         "_left",
         "_max_bytes",
         "_max_wait_ms",
         "_min_bytes",
+        "_noted",
+        "_only_leader",
+        "_place",
         "_read_bytes",
+        "_reader",
         "_reading",
-        "_replica_id",
         "_replicas",
         "failed",
         "partitions",
@@ -62,16 +83,19 @@ class RecordsRead(ABC):
         self,
         replicas: ReplicaManager,
         partitions: list[PartitionFetch],
-        replica_id: int,
+        reader: Reader,
         isolation_level: int,
         max_wait_ms: int,
         min_bytes: int,
         max_bytes: int,
     ) -> None:
         self._replicas = replicas
-        self._replica_id = replica_id
-        self._isolation_level = isolation_level
-        self._committed = isolation_level == READ_COMMITTED
+        self._reader = reader
+        replica_id, _, self._only_leader, self._place = reader
+        self._is_follower = is_follower = replica_id >= 0
+        self._committed = isolation_level == READ_COMMITTED and not is_follower
+        self._isolation = LOG_END if is_follower else TXN_COMMITTED if self._committed else HIGH_WATERMARK
+        self._noted = False
         self._max_wait_ms = max_wait_ms
         self._min_bytes = min_bytes
         self._max_bytes = max_bytes
@@ -111,6 +135,7 @@ class RecordsRead(ABC):
 
     async def again(self) -> None:
         """Read anew, after a wait."""
+        self._noted = True
         self._reading = self._read()
         await self.go_on(self.begin())
 
@@ -123,7 +148,7 @@ class RecordsRead(ABC):
         if self._replicas.stopping:
             return
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        operation = DelayedFetch(self.partitions, self._isolation_level, self._min_bytes, ready)
+        operation = DelayedFetch(self.partitions, self._isolation, self._min_bytes, ready)
         keys = [one.partition.key for one in self.partitions]
         self._replicas.fetch_purgatory.watch(operation, keys, self._max_wait_ms)
         try:
@@ -158,16 +183,24 @@ class RecordsRead(ABC):
         key = target.key[0]
         if key is not partition.topic_id and not isinstance(key, str) and key != partition.topic_id:
             raise InconsistentTopicId
-        partition.check_leader_epoch(target.current_leader_epoch)
-        if self._replica_id >= 0:  # no replica is known here; one that names the right epoch is to try again
-            raise NotLeaderOrFollower if target.current_leader_epoch < 0 else UnknownLeaderEpoch
-        start, stable, high_watermark = bounds = partition.bounds
-        result.log_start_offset, result.last_stable_offset, result.high_watermark = bounds
-        if target.last_fetched_epoch >= 0 and self._diverges(target, partition, result):
+        one.leader_epoch = partition.leader_epoch
+        partition.check_leader_epoch(target.current_leader_epoch, self._only_leader)
+        is_follower = self._is_follower
+        if is_follower:
+            _check_assigned(self._reader.replica_id, target, partition)
+        diverges = target.last_fetched_epoch >= 0 and self._diverges(target, partition, result)
+        if is_follower and not self._noted and not diverges:
+            self._note_follower(target, partition)
+        bounds = partition.bounds
+        start, result.last_stable_offset, result.high_watermark, _ = bounds
+        result.log_start_offset = start
+        if diverges or (self._place is not None and self._is_elsewhere(one, self._place)):
+            return None
+        if is_follower and self._is_held_back(one):
             return None
         if self._committed:
             result.aborted_transactions = ()
-        end_offset = stable if self._committed else high_watermark
+        end_offset = bounds[self._isolation]
         if start <= target.fetch_offset == end_offset:
             one.offset, one.idle_at = end_offset, bounds
             one.start = NOWHERE if self._min_bytes <= 1 <= target.max_bytes else partition.place(end_offset)
@@ -178,6 +211,33 @@ class RecordsRead(ABC):
         if max_bytes < 0 and plan.segment is not None:
             raise UnknownServerError  # as Kafka's segments do, where there is something to read
         return plan
+
+    def _is_elsewhere(self, one: PartitionFetch, place: ConsumerPlace) -> bool:
+        """Whether the consumer is to read from another replica, which its answer names then."""
+        replicas = one.partition.replicas
+        one.result.preferred_read_replica = -1
+        if replicas is None:
+            return False
+        preferred = self._replicas.preferred_replica(replicas, one.target.fetch_offset, place)
+        if preferred is None:
+            return False
+        one.result.preferred_read_replica = preferred
+        self.failed = True
+        return True
+
+    def _is_held_back(self, one: PartitionFetch) -> bool:
+        """Whether the follower is to get nothing of the partition now, since its replication is throttled."""
+        replicas, (topic, index) = one.partition.replicas, one.partition.key
+        in_sync = replicas is not None and self._reader.replica_id in replicas.in_sync.committed
+        one.is_held_back = self._replicas.leader_quota.holds_back(topic, index, in_sync=in_sync)
+        return one.is_held_back
+
+    def _note_follower(self, target: Target, partition: Partition) -> None:
+        """Let the partition know how far the follower is."""
+        replicas, (replica_id, replica_epoch, *_) = partition.replicas, self._reader
+        assert replicas is not None, "the follower is one of the partition's"
+        if partition.log_start_offset <= target.fetch_offset <= partition.log_end_offset:  # else it is told so
+            replicas.fetched(replica_id, target.fetch_offset, target.log_start_offset, replica_epoch)
 
     def _take(self, one: PartitionFetch, plan: ReadPlan, data: Records) -> None:
         """Put what was read into the partition's result."""
@@ -207,6 +267,12 @@ class RecordsRead(ABC):
             self.failed = True
             return True
         return False
+
+
+def _check_assigned(replica_id: int, target: Target, partition: Partition) -> None:
+    """Raises an error to try again after if this node does not know the follower as one of the partition's, yet."""
+    if partition.replicas is None or replica_id not in partition.replicas.followers:
+        raise NotLeaderOrFollower if target.current_leader_epoch < 0 else UnknownLeaderEpoch
 
 
 def _advance(reading: Reading, outcome: Records | KafkaError | None = None) -> ReadPlan | None:

@@ -1,11 +1,11 @@
 """The partitions this node hosts, kept in step with the image (this node's part of Kafka's `ReplicaManager`).
 
-Theory of operation. The image is the truth. The logs of new partitions are made in worker threads while the image is
-still the old one (`prepare`); when it is the new one, they are hosted (`follow`), so that a visible partition can be
-used. A partition whose log cannot be made, because there is no room for it, say, is offline, and tried again from time
-to time (`retry`). While a folder of `log.dirs` cannot be used, a partition without a folder may be in there: it is
-offline, not recreated. Logs are made by one of these at a time, so no two are ever made for one partition at once; but
-while `retry` makes a log, its topic may be deleted.
+Theory of operation. The image is the truth: this node hosts the partitions of which it is a replica. The logs of new
+ones are made in worker threads while the image is still the old one (`prepare`); when it is the new one, they are
+hosted (`follow`), so that a visible partition can be used. A partition whose log cannot be made, because there is no
+room for it, say, is offline, and tried again from time to time (`retry`). While a folder of `log.dirs` cannot be used,
+a partition without a folder may be in there: it is offline, not recreated. While `retry` makes a log, its topic may be
+deleted. Each change of a partition tells it its role, and the fetchers whom to follow.
 """
 
 from __future__ import annotations
@@ -13,21 +13,27 @@ from __future__ import annotations
 import asyncio
 from asyncio import Future
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import structlog
 
+from broker.replicas.cluster_access import ALONE, ClusterAccess
 from broker.replicas.delayed_produce import DelayedProduce
+from broker.replicas.following.fetcher import FetcherContext
+from broker.replicas.following.fetchers import Fetchers
 from broker.replicas.large_batches import LargeBatches
+from broker.replicas.leading.alter_partition import AlterPartition
+from broker.replicas.leading.leader_state import LeaderState, Replication
+from broker.replicas.leading.replica_selector import ConsumerPlace, preferred_replica
 from broker.replicas.log_maintenance import LogMaintenance
+from broker.replicas.log_making import LogMaking, Replica
 from broker.replicas.log_moves import LogMoves
 from broker.replicas.partition import Partition, Role
+from broker.replicas.replication_quota import ReplicationQuota
 from metadata.configs import ResourceType
-from protocol.errors import KafkaStorage
-from storage.folders.new_logs import LogsNotMadeError
+from protocol.errors import KafkaStorage, NotLeaderOrFollower, UnknownTopicOrPartition
+from protocol.metadata.topics import NO_LEADER
 from timing.purgatory import Purgatory
 
 if TYPE_CHECKING:
@@ -36,7 +42,6 @@ if TYPE_CHECKING:
     from metadata.delta import MetadataDelta
     from metadata.image import MetadataImage
     from metadata.topics import TopicImage
-    from protocol.errors import KafkaError
     from protocol.produce_fetch.produce_messages import ProduceResponse
     from protocol.topic_partition import PartitionKey
     from storage.append_types import LogConfig
@@ -46,44 +51,24 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-PREPARING = 3
-"""The number of threads that make new logs: they mostly wait for the device, and their syncs share that wait."""
-
-MOST_NAMED = 10
-"""The most partitions that one line of the log names."""
-
-
-@dataclass(frozen=True, slots=True)
-class _New:
-    """A partition that needs a log."""
-
-    topic: str
-    index: int
-    topic_id: UUID
-    leader: int
-    leader_epoch: int
-
-    @property
-    def key(self) -> PartitionKey:
-        return self.topic, self.index
-
-
-_Plan = tuple["PartitionKey", Callable[[], "UnifiedLog"]]
-
 
 class ReplicaManager:
     """The replicas of this node.
 
     `log_config` gives the configuration of a topic's logs, of what is set for the topic; `topic_deleted` is called with
-    the name of a deleted topic.
+    the name of a deleted topic; `cluster` is the way to other nodes.
 
     Attributes:
         fetch_purgatory: Fetch requests that wait for records.
         produce_purgatory: Produce requests whose records are not committed yet.
+        delete_purgatory: DeleteRecords requests that followers have not heard of yet.
         logs: the logs of all partitions, and the folders they lie in.
         maintenance: periodic work on the logs.
         moves: moves logs between folders.
         large_batches: checks large batches in worker threads.
+        replication: what the leaders of this node share.
+        fetchers: get what this node follows.
+        leader_quota, follower_quota: throttle replication on either side.
         stopping: no request waits any more.
     """
 
@@ -96,6 +81,7 @@ class ReplicaManager:
         wheel: TimingWheel,
         new_id: Callable[[], UUID],
         topic_deleted: Callable[[str], None],
+        cluster: ClusterAccess = ALONE,
     ) -> None:
         self._node_id = node_id
         self._cache = cache
@@ -104,21 +90,42 @@ class ReplicaManager:
         self._topic_deleted = topic_deleted
         self.fetch_purgatory = Purgatory("Fetch", wheel)
         self.produce_purgatory = Purgatory("Produce", wheel)
-        self._purgatories = (self.fetch_purgatory, self.produce_purgatory)
+        self.delete_purgatory = Purgatory("DeleteRecords", wheel)
+        self._purgatories = (self.fetch_purgatory, self.produce_purgatory, self.delete_purgatory)
         self.large_batches = LargeBatches(logs.services.workers)
         self.maintenance = LogMaintenance(logs, self)
         self.moves = LogMoves(logs, self.maintenance.cleaner.is_busy_with, new_id)
-        self.wall_ms = logs.services.clock.wall_ms
+        clock = logs.services.clock
+        self.wall_ms = clock.wall_ms
+        self._cluster = cluster
+        self._alter_partition = AlterPartition(node_id, cluster.broker_epoch, cluster.ask_controller, clock)
+        self.replication = Replication(
+            node_id, clock, cache, self._alter_partition, lambda: cluster.settings().lag_time_max_ms
+        )
+        self.leader_quota = ReplicationQuota("leader", node_id, cache, clock.monotonic_ms)
+        self.follower_quota = ReplicationQuota("follower", node_id, cache, clock.monotonic_ms)
+        self.fetchers = Fetchers(FetcherContext(node_id, clock, cluster, self.moves, self.follower_quota))
         self.stopping = False
         self.most = 0
         """The largest number of partitions hosted at once so far."""
         self._by_key: dict[PartitionKey, Partition] = {}
-        self._making = asyncio.Lock()
+        self._without_log: dict[PartitionKey, Replica] = {}
+        self._making = LogMaking(logs, self._without_log.__contains__)
         self._prepared: dict[PartitionKey, UnifiedLog] = {}
-        self._without_log: dict[PartitionKey, _New] = {}
 
     def get(self, topic: str, index: int) -> Partition | None:
         return self._by_key.get((topic, index))
+
+    def find(self, topic: str, index: int) -> Partition:
+        """A hosted partition.
+
+        Raises NotLeaderOrFollower if only other nodes have it, UnknownTopicOrPartition if there is none.
+        """
+        found = self._by_key.get((topic, index))
+        if found is not None:
+            return found
+        known = self._cache.topic(topic)
+        raise UnknownTopicOrPartition if known is None or index not in known.partitions else NotLeaderOrFollower
 
     def online(self, topic: str, index: int) -> Partition | None:
         """A hosted partition, unless its log is offline (Kafka's `ReplicaManager.onlinePartition`)."""
@@ -131,10 +138,15 @@ class ReplicaManager:
         return found is not None and found.role is Role.OFFLINE
 
     def offline_of(self, topic: TopicImage) -> Set[int]:
-        """The partitions of a topic whose logs are offline."""
+        """The partitions of a topic whose logs are offline here, while no other node leads them."""
         if not self.logs.any_failed:
             return frozenset()
-        return {index for index in range(topic.partition_count) if self.is_offline(topic.name, index)}
+        mine = (self._node_id, NO_LEADER)
+        return {
+            index
+            for index, partition in topic.in_order()
+            if partition.leader in mine and self.is_offline(topic.name, index)
+        }
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._by_key.values())
@@ -143,21 +155,33 @@ class ReplicaManager:
         return len(self._by_key)
 
     async def start(self) -> None:
-        """Host the partitions of all topics."""
+        """Host the partitions of which this node is a replica."""
         image = self._cache.image
         missing = []
         for topic in image.topics:
             config = self._config_of(topic.name, image)
-            for index, partition in topic.in_order():
-                new = _New(topic.name, index, topic.id, partition.leader, partition.leader_epoch)
-                log = self.logs.get(*new.key) or self.logs.absent_log(*new.key, topic.id, config)
+            for index, state in topic.in_order():
+                if self._node_id not in state.replicas:
+                    continue
+                replica = Replica(topic.name, index, topic.id, state)
+                log = self.logs.get(*replica.key) or self.logs.absent_log(*replica.key, topic.id, config)
                 if log is None:
-                    missing.append(new)
+                    missing.append(replica)
                 else:
-                    self._host(new, log)
+                    self._host(replica, log)
         self._prepared = await self._make(missing, image)
-        for new in missing:
-            self._take(new, image)
+        for replica in missing:
+            self._take(replica, image)
+        self._follow_quotas(image, image.configs.names(ResourceType.TOPIC))
+
+    def _follow_quotas(self, image: MetadataImage, topics: Collection[str]) -> None:
+        for quota in (self.leader_quota, self.follower_quota):
+            quota.follow(image, topics)
+
+    async def stop(self) -> None:
+        """Follow and lead no more; the logs are still open."""
+        await self.fetchers.stop()
+        await self._alter_partition.stop()
 
     def reconfigure(self) -> None:
         """Apply changed broker defaults to every log."""
@@ -165,105 +189,74 @@ class ReplicaManager:
         for topic in image.topics:
             self._configure(topic, image)
 
+    @property
+    def is_rack_aware(self) -> bool:
+        """Whether consumers that name their rack are sent to followers in it."""
+        return self._cluster.settings().rack_aware
+
+    def preferred_replica(self, replicas: LeaderState, offset: int, consumer: ConsumerPlace) -> int | None:
+        """The follower that a consumer should read from; None for this leader."""
+        return preferred_replica(self._cache.image, self._node_id, replicas, offset, consumer)
+
+    async def shrink_in_sync_replicas(self) -> None:
+        """Propose to take followers that lag too long out of the ISR; a task for every half of that time."""
+        for partition in list(self._by_key.values()):
+            if partition.replicas is not None:
+                partition.replicas.shrink()
+
     # -- following the image
 
     async def prepare(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Make the logs of new partitions, in worker threads: their files take several syncs each."""
         if not delta.touched("topics"):
             return
-        async with self._making:
+        async with self._making.turn:
             recreated = {topic.after.name for topic in delta.topics.changed.values()}
             for deleted in delta.topics.deleted.values():
                 if deleted.name in recreated:  # its folders' names are needed
                     self._delete(deleted)
-            new = [new for new in _changed_partitions(delta) if new.key not in self._by_key]
+            new = [one for one in self._changed(delta) if self._is_here(one) and one.key not in self._by_key]
             self._prepared = await self._make(new, image)
 
     def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Host what was prepared, let go of what was deleted, and take over leader epochs and configurations."""
+        """Host what was prepared, let go of what was deleted or moved away, take over roles and configurations."""
         if delta.touched("topics"):
             for deleted in delta.topics.deleted.values():
                 self._delete(deleted)
-            for new in _changed_partitions(delta):
-                self._take(new, image)
+            for changed in self._changed(delta):
+                if self._is_here(changed):
+                    self._take(changed, image)
+                elif changed.key in self._by_key:
+                    self._by_key[changed.key].follow(changed.state)
+                    self._remove(changed.key)
+            self.fetchers.end_idle()
         if delta.touched("configs"):
-            for resource_type, name in delta.configs.changed:
-                topic = image.topics.get(name) if resource_type == ResourceType.TOPIC else None
-                if topic is not None:
-                    self._configure(topic, image)
+            names = [name for kind, name in delta.configs.changed if kind == ResourceType.TOPIC]
+            for topic in filter(None, map(image.topics.get, names)):
+                self._configure(topic, image)
+            self._follow_quotas(image, names)
+
+    def _changed(self, delta: MetadataDelta) -> Iterator[Replica]:
+        """The partitions that are new or have changed."""
+        for topic in delta.topics.changed.values():
+            for index, state in topic.changed.items():
+                yield Replica(topic.after.name, index, topic.after.id, state)
+
+    def _is_here(self, replica: Replica) -> bool:
+        return self._node_id in replica.state.replicas
 
     async def retry(self) -> set[str]:
         """Make the logs that could not be made before; return the topics of those that were made now."""
-        async with self._making:
+        async with self._making.turn:
             made = await self._make(list(self._without_log.values()), self._cache.image)
             late = {key: made.pop(key) for key in list(made) if key not in self._without_log}
             for key, log in made.items():
                 self._replace_placeholder(self._without_log.pop(key), log)
-            await self._abandon(late)
+            await self._making.abandon(late)
         return {topic for topic, _ in made}
 
-    async def _make(self, wanted: Collection[_New], image: MetadataImage) -> dict[PartitionKey, UnifiedLog]:
-        """Make logs, as far as that is possible. A device failure takes its folder offline, for the next attempt."""
-        plans: list[_Plan] = []
-        for new in wanted:
-            config = self._config_of(new.topic, image)
-            try:
-                make = self.logs.plan_log(new.topic, new.index, new.topic_id, config, new.leader_epoch)
-            except KafkaStorage as refused:
-                self._say_not_made([new.key], refused)
-            else:
-                plans.append((new.key, make))
-        shares = [share for start in range(PREPARING) if (share := plans[start::PREPARING])]
-        call = self.logs.services.workers.call
-        made: dict[PartitionKey, UnifiedLog] = {}
-        for logs, errors in await asyncio.gather(*(call(partial(self._make_share, share)) for share in shares)):
-            for error in errors.values():
-                self.logs.services.shortages.note(error.log_dir.path, error.cause)
-                self.logs.fail_if_device(error.log_dir, error.cause)
-            if errors:
-                self._say_not_made(errors, next(iter(errors.values())))
-                await self._abandon({key: logs.pop(key, None) for key in errors})
-            made |= logs
-        return made
-
-    def _make_share(
-        self, share: Sequence[_Plan]
-    ) -> tuple[dict[PartitionKey, UnifiedLog], dict[PartitionKey, LogsNotMadeError]]:
-        """Make the logs of a share; return them, and why others are not there or not safe. In a worker thread."""
-        made: dict[PartitionKey, UnifiedLog] = {}
-        errors: dict[PartitionKey, LogsNotMadeError] = {}
-        for key, make in share:
-            try:
-                made[key] = make()
-            except LogsNotMadeError as error:
-                errors[key] = error
-        try:
-            self.logs.sync_folders()
-        except LogsNotMadeError as error:
-            errors |= dict.fromkeys(made, error)
-        return made, errors
-
-    def _say_not_made(self, keys: Collection[PartitionKey], error: KafkaError) -> None:
-        """An attempt follows the other, so only the first is worth a line."""
-        new = [f"{topic}-{index}" for topic, index in keys if (topic, index) not in self._without_log]
-        if new:
-            logger.error("logs not made", error=error.message, partitions=new[:MOST_NAMED], count=len(new))
-
-    async def _abandon(self, unwanted: Mapping[PartitionKey, UnifiedLog | None]) -> None:
-        """Remove logs that are not to be hosted, and what is left of those that were not made."""
-        removals = [self.logs.abandon(*key, log) for key, log in unwanted.items()]
-
-        def remove() -> list[OSError]:
-            errors = []
-            for removal in removals:
-                try:
-                    removal()
-                except OSError as error:
-                    errors.append(error)
-            return errors
-
-        for failure in await self.logs.services.workers.call(remove):  # the next attempt, or start, removes them
-            logger.error("folder of a failed creation not removed", error=str(failure))
+    async def _make(self, wanted: Sequence[Replica], image: MetadataImage) -> dict[PartitionKey, UnifiedLog]:
+        return await self._making.make(wanted, lambda topic: self._config_of(topic, image), self._node_id)
 
     # -- waiting requests
 
@@ -291,39 +284,43 @@ class ReplicaManager:
 
     # -- hosting
 
-    def _take(self, new: _New, image: MetadataImage) -> None:
-        """Host a partition whose log was prepared, or take over the leader epoch of one that is hosted already."""
-        known = self._by_key.get(new.key)
+    def _take(self, replica: Replica, image: MetadataImage) -> None:
+        """Host a partition whose log was prepared, or take over the role of one that is hosted already."""
+        known = self._by_key.get(replica.key)
         if known is not None:
-            self._set_role(known, new)
-            if new.key in self._without_log:
-                self._without_log[new.key] = new
+            self._set_role(known, replica)
+            if replica.key in self._without_log:
+                self._without_log[replica.key] = replica
             return
-        log = self._prepared.pop(new.key, None)
+        log = self._prepared.pop(replica.key, None)
         if log is None:
-            self._without_log[new.key] = new
-            log = self.logs.unmade_log(*new.key, new.topic_id, self._config_of(new.topic, image))
+            self._without_log[replica.key] = replica
+            log = self.logs.unmade_log(*replica.key, replica.topic_id, self._config_of(replica.topic, image))
         else:
             self.logs.adopt(log)
-        self._host(new, log)
+        self._host(replica, log)
 
-    def _replace_placeholder(self, new: _New, log: UnifiedLog) -> None:
-        self._by_key[new.key].deleted()
-        log.config = self._config_of(new.topic, self._cache.image)  # it may have changed while the log was made
+    def _replace_placeholder(self, replica: Replica, log: UnifiedLog) -> None:
+        self._by_key[replica.key].deleted()
+        log.config = self._config_of(replica.topic, self._cache.image)  # it may have changed while the log was made
         self.logs.adopt(log)
-        self._host(new, log)
-        logger.info("log made at last", partition=f"{new.topic}-{new.index}")
+        self._host(replica, log)
+        logger.info("log made at last", partition=f"{replica.topic}-{replica.index}")
 
-    def _set_role(self, partition: Partition, new: _New) -> None:
-        if new.leader == self._node_id:
-            partition.lead(new.leader_epoch)
+    def _set_role(self, partition: Partition, replica: Replica) -> None:
+        if replica.state.leader == self._node_id:
+            partition.lead(replica.state)
         else:
-            partition.follow(new.leader_epoch)
+            partition.follow(replica.state)
+        if partition.role is Role.FOLLOWER and replica.state.has_leader:
+            self.fetchers.follow(partition)
+        else:
+            self.fetchers.leave(partition)
 
-    def _host(self, new: _New, log: UnifiedLog) -> None:
-        partition = Partition(new.topic, new.topic_id, new.index, log, new.leader_epoch, self._advanced)
-        self._set_role(partition, new)
-        self._by_key[new.key] = partition
+    def _host(self, replica: Replica, log: UnifiedLog) -> None:
+        partition = Partition(replica.topic, replica.topic_id, replica.index, log, self._advanced, self.replication)
+        self._set_role(partition, replica)
+        self._by_key[replica.key] = partition
         self.most = max(self.most, len(self._by_key))
 
     def _config_of(self, topic: str, image: MetadataImage) -> LogConfig:
@@ -332,27 +329,25 @@ class ReplicaManager:
     def _configure(self, topic: TopicImage, image: MetadataImage) -> None:
         config = self._config_of(topic.name, image)
         for index in range(topic.partition_count):
-            self._by_key[topic.name, index].configure(config)
+            partition = self._by_key.get((topic.name, index))
+            if partition is not None:
+                partition.configure(config)
 
     def _delete(self, topic: TopicImage) -> None:
         for index in range(topic.partition_count):
-            key = topic.name, index
-            partition = self._by_key.pop(key, None)
-            if partition is None:
-                continue
-            if self._without_log.pop(key, None) is None:
-                try:
-                    self.logs.delete_log_soon(*key)
-                except KafkaStorage as error:  # the next start removes it
-                    logger.error("partition not removed", partition=f"{topic.name}-{index}", error=error.message)
-            partition.deleted()
-            self._advanced(partition)
+            if (topic.name, index) in self._by_key:
+                self._remove((topic.name, index))
         if self._cache.topic(topic.name) is None:
             self._topic_deleted(topic.name)
 
-
-def _changed_partitions(delta: MetadataDelta) -> Iterator[_New]:
-    """The partitions that are new or have changed."""
-    for topic in delta.topics.changed.values():
-        for index, partition in topic.changed.items():
-            yield _New(topic.after.name, index, topic.after.id, partition.leader, partition.leader_epoch)
+    def _remove(self, key: PartitionKey) -> None:
+        """Let go of a partition, and delete its log."""
+        partition = self._by_key.pop(key)
+        self.fetchers.leave(partition)
+        if self._without_log.pop(key, None) is None:
+            try:
+                self.logs.delete_log_soon(*key)
+            except KafkaStorage as error:  # the next start removes it
+                logger.error("partition not removed", partition=partition.log.name, error=error.message)
+        partition.deleted()
+        self._advanced(partition)

@@ -16,6 +16,7 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.current import CurrentConfig
 from broker.config.listener_settings import ListenerSettings, is_security
 from broker.config.listeners import Listener
+from broker.config.own_authority import CLIENTS, FOLDER
 from broker.config.security_checks import security_problems
 from broker.security.errors import SecurityError
 from broker.security.listener_security import ListenerSecurity, Prepared, Stamp, prepare, stamps_of
@@ -42,9 +43,12 @@ class NodeSecurity:
         self._used: Mapping[str, str] = {}
         self._refused: dict[str, Mapping[str, Stamp]] = {}  # bad files, as they were when they were read
 
-    async def open(self, listeners: Iterable[Listener]) -> None:
-        """Make what the listeners need. Raises SecurityError."""
+    async def open(self, listeners: Iterable[Listener], hosts: Iterable[str] = ()) -> None:
+        """Make what the listeners need; `hosts` is where clients reach this node. Raises SecurityError."""
         config = self._current.config
+        listeners = tuple(listeners)
+        if any(listener.uses_tls for listener in listeners):
+            await self._make_certificates(config, [*hosts, *(listener.host for listener in listeners)])
         for listener in listeners:
             if listener.uses_tls or listener.uses_sasl:
                 prepared = await self._prepare(config, listener)
@@ -100,6 +104,15 @@ class NodeSecurity:
 
     async def _prepare(self, config: BrokerConfig, listener: Listener) -> Prepared:
         return await self._sources.workers.call(lambda: prepare(config, listener, self._sources, self._count))
+
+    async def _make_certificates(self, config: BrokerConfig, hosts: list[str]) -> None:
+        folder, clients = config.optional_string(FOLDER), config.list_(CLIENTS)
+        if folder is None:
+            return
+        from broker.security.tls.own_authority import make_certificates
+
+        now_ms = self._sources.clock.machine.wall_ms()
+        await self._sources.workers.call(lambda: make_certificates(folder, hosts, clients, now_ms))
 
     def _count(self, listener: str, mechanism: str, success: bool) -> None:
         self.attempts[listener, mechanism, success] += 1

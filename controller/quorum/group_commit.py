@@ -38,6 +38,7 @@ class GroupCommit:
         bytes_written: the size of all batches that are on the device.
         roll_next: begin a new segment with the next batch.
         failure: why nothing can be appended any more.
+        on_durable: called when `durable_end` has moved.
 
     `on_refused` is called when records were refused for want of room, before anything else can be appended;
     `on_failure` once, with the reason, when nothing can be made durable any more.
@@ -60,6 +61,7 @@ class GroupCommit:
         self.bytes_written = 0
         self.roll_next = False
         self.failure: str | None = None
+        self.on_durable: Callable[[], None] = lambda: None
         self._queue: deque[OpenBatch | ControlBatch] = deque()
         self._writing: OpenBatch | ControlBatch | None = None
         self._scheduled = False
@@ -169,6 +171,7 @@ class GroupCommit:
             elif not done.done():
                 done.set_result(None)
         self._write_next()
+        self.on_durable()
 
     def _refuse(self, cause: KafkaStorage) -> None:
         """Refuse the batch, of which nothing is in the log, and those queued after it, which may build on it."""

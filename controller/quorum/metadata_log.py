@@ -24,7 +24,7 @@ from controller.quorum.opening import MetadataLogConfig, open_partition_log
 from controller.quorum.quorum_state import QuorumState
 from controller.quorum.snapshots import SnapshotId
 from controller.quorum.survey import Survey, survey
-from protocol.errors import KafkaError
+from protocol.errors import KafkaError, SnapshotNotFound
 from protocol.metadata.control import KRaftVersionRecord, LeaderChangeMessage, Voter
 from storage.files import is_transient
 from storage.log.log_services import LogServices
@@ -166,6 +166,27 @@ class MetadataLog:
     def kraft_version(self) -> int:
         """The finalized level of `kraft.version`."""
         return self._found.facts.kraft_version
+
+    # -- for observers
+
+    @property
+    def snapshots(self) -> tuple[SnapshotId, ...]:
+        """The snapshots that can be read, oldest first; the bootstrap snapshot is none of them."""
+        return tuple(snapshot for snapshot in self._snapshots if snapshot.offset > 0)
+
+    def call_when_durable(self, moved: Callable[[], None]) -> None:
+        """Call `moved` whenever `durable_end` has moved."""
+        self._commit.on_durable = moved
+
+    async def read_snapshot(self, snapshot: SnapshotId, position: int, most: int) -> tuple[bytes, int]:
+        """At most so many bytes of a snapshot's file from `position` on, and the file's size.
+
+        Raises SnapshotNotFound, PositionOutOfRange, OSError.
+        """
+        if snapshot not in self.snapshots:
+            raise SnapshotNotFound
+        path = f"{self._folder}/{snapshot.file_name}"
+        return await self._files_lane().call(partial(snapshots.read_part, self._services.fs, path, position, most))
 
     # -- appending
 

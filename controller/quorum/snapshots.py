@@ -15,11 +15,12 @@ from controller.quorum.batch_walk import damaged, good_batches
 from controller.quorum.errors import DamagedError, MetadataLogError
 from controller.quorum.facts import LogFacts
 from controller.quorum.metadata_batches import CommittedBatch, OpenBatch, control_batch, decode_batch, encode_values
+from protocol.errors import PositionOutOfRange, SnapshotNotFound
 from protocol.metadata.control import SnapshotFooterRecord, SnapshotHeaderRecord
 from storage.files import FileSystem, write_fully
 
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
-_LEFTOVER = re.compile(r"\d{20}-\d{10}.*\.checkpoint\.(part|deleted)")
+_LEFTOVER = re.compile(r"\d{20}-\d{10}.*\.checkpoint\.(part|deleted|tmp)")
 
 
 class SnapshotId(NamedTuple):
@@ -75,6 +76,24 @@ def read(fs: FileSystem, path: str, snapshot: SnapshotId, timestamp: int) -> Ite
         for _, header, batch in good_batches(file, 0, 0):
             if not header.is_control:
                 yield CommittedBatch(snapshot.offset - 1, snapshot.epoch, timestamp, decode_batch(header, batch, path))
+    finally:
+        file.close()
+
+
+def read_part(fs: FileSystem, path: str, position: int, most: int) -> tuple[bytes, int]:
+    """At most so many bytes of the file from `position` on, and its size. Blocking.
+
+    Raises SnapshotNotFound, PositionOutOfRange, OSError.
+    """
+    try:
+        file = fs.open_to_read(path)
+    except FileNotFoundError as error:
+        raise SnapshotNotFound from error
+    try:
+        size = file.size()
+        if not 0 <= position < size:
+            raise PositionOutOfRange
+        return bytes(file.pread(min(most, size - position), position)), size
     finally:
         file.close()
 

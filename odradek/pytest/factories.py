@@ -14,20 +14,29 @@ from typing import Any, Literal
 import pytest
 
 from odradek.controls import Controls
-from odradek.process import Broker, require_profile
+from odradek.process import Broker
 from odradek.pytest.cleaning import cleaned
 from odradek.pytest.options import Options
 from odradek.pytest.pool import pool_of
+from odradek.security import Users
+from odradek.start_settings import require_profile
 
 Scope = Literal["session", "package", "module", "class", "function"]
 SCOPES = ("session", "package", "module", "class", "function")
 
 
 def broker(
-    name: str, settings: Mapping[str, object] | None = None, scope: Scope = "session", *, profile: str = "test"
+    name: str,
+    settings: Mapping[str, object] | None = None,
+    scope: Scope = "session",
+    *,
+    profile: str = "test",
+    security: str | None = None,
+    users: Users | None = None,
 ) -> Any:
     """A fixture of this name with a running `odradek.Broker`, one for each `scope`.
 
+    `security` and `users` are as those of `odradek.Broker`.
     `settings` come on top of those of the session (`odradek_settings`, `--odradek-set`). If the broker dies, the test
     at that time fails, and the next one gets a new one at the same address.
     """
@@ -39,7 +48,7 @@ def broker(
         options = Options.of(request.config)
         options.require_own(f"the fixture {name} starts a broker of its own")
         pool = pool_of(request.config)
-        started = pool.start({**options.settings, **(settings or {})}, profile)
+        started = pool.start({**options.settings, **(settings or {})}, profile, security, users)
         yield started
         pool.close(started)
 

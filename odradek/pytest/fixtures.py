@@ -125,6 +125,26 @@ def odradek_fresh_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
     pool.close(broker)
 
 
+@pytest.fixture(scope="session")
+def odradek_users() -> dict[str, str]:
+    """The users of `odradek_secure_broker`, passwords by name. Override it for others."""
+    return {"app": "app-secret"}
+
+
+@pytest.fixture(scope="session")
+def odradek_secure_broker(pytestconfig: pytest.Config, odradek_users: dict[str, str]) -> Iterator[Broker]:
+    """One broker for the whole session to which clients come with TLS and a password (SASL_SSL).
+
+    `odradek_secure_broker.client_config(kind)` is what clients are given. Its certificates are made for it.
+    """
+    options = Options.of(pytestconfig)
+    options.require_own("odradek_secure_broker starts a broker")
+    pool = pool_of(pytestconfig)
+    broker = pool.start(options.settings, security="SASL_SSL", users=odradek_users)
+    yield broker
+    pool.close(broker)
+
+
 @pytest.fixture
 def odradek_client_config(odradek: Controls) -> Callable[..., dict[str, Any]]:
     """`odradek_client_config(kind)`: the configuration of a client of the test's broker.

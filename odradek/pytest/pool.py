@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from odradek.process import Broker
+from odradek.security import Users
 
 MOST_KEPT = 3
 """So many brokers with settings of their own (`@pytest.mark.odradek(settings=...)`) are kept for other tests."""
@@ -14,22 +15,41 @@ MOST_KEPT = 3
 Settings = Mapping[str, object]
 
 
+class SharedBroker(Broker):
+    """A broker of the plugin. A test that closes it ends it, and the next test has a new one."""
+
+    def close(self) -> None:
+        if self.running:
+            self.stop()
+
+    def close_for_good(self) -> None:
+        """What `close` is for a broker of one's own."""
+        super().close()
+
+
 class Pool:
     """All running brokers that fixtures started. `close_all` ends them."""
 
     def __init__(self) -> None:
-        self._brokers: list[Broker] = []
-        self._kept: dict[tuple[tuple[str, str], ...], Broker] = {}
+        self._brokers: list[SharedBroker] = []
+        self._kept: dict[tuple[tuple[str, str], ...], SharedBroker] = {}
         self._told: set[int] = set()
         self._unclean: set[int] = set()
 
-    def start(self, settings: Settings, profile: str = "test") -> Broker:
+    def start(
+        self, settings: Settings, profile: str = "test", security: str | None = None, users: Users | None = None
+    ) -> SharedBroker:
         """A new broker."""
-        broker = Broker(settings, profile=profile).start()
+        broker = SharedBroker(settings, profile=profile, security=security, users=users)
+        try:
+            broker.start()
+        except BaseException:
+            broker.close_for_good()
+            raise
         self._brokers.append(broker)
         return broker
 
-    def with_settings(self, settings: Settings) -> Broker:
+    def with_settings(self, settings: Settings) -> SharedBroker:
         """A broker with exactly these settings: one that an earlier test used, or a new one."""
         key = tuple(sorted((name, str(value)) for name, value in settings.items()))
         broker = self._kept.pop(key, None) or self.start(settings)
@@ -38,10 +58,10 @@ class Pool:
             self.close(self._kept.pop(next(iter(self._kept))))
         return broker
 
-    def close(self, broker: Broker) -> None:
+    def close(self, broker: SharedBroker) -> None:
         """End a broker for good."""
         self._brokers = [one for one in self._brokers if one is not broker]
-        broker.close()
+        broker.close_for_good()
 
     def close_all(self) -> None:
         for broker in tuple(self._brokers):

@@ -8,6 +8,7 @@ import pytest
 
 from odradek.control import ControlError
 from odradek.controls import Controls
+from odradek.pytest.traceback import end_at_users_line
 
 SECTION = "odradek"
 
@@ -31,9 +32,15 @@ def _marks(item: pytest.Item) -> Iterator[tuple[int, int]]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the section to the report of a test that failed and has a broker."""
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the section to the report of a test that failed and has a broker; show the user's lines, not ours."""
+    error = None if call.excinfo is None or item.config.getoption("fulltrace") else call.excinfo.value
+    has_users_line = error is None or end_at_users_line(error)
     made = yield
+    if made.failed and not has_users_line:
+        made.longrepr = f"{type(error).__name__}: {error}"
     if made.failed and made.when != "teardown":
         marks = item.stash.get(MARKS, {})
         texts = [_text(broker, marks.get(id(broker))) for broker in brokers_of(item)]

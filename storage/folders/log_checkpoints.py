@@ -56,7 +56,7 @@ class LogCheckpoints:
         self._files = {
             (log_dir.path, name): OffsetCheckpoint(fs, log_dir.path, name, partial(log_dir.require_unchanged, fs))
             for log_dir in dirs.dirs
-            for name in (*_OFFSETS, REPLICATION)
+            for name in _OFFSETS
         }
 
     def read(self, log_dir: LogDir, name: str) -> dict[TopicPartition, int]:
@@ -67,7 +67,7 @@ class LogCheckpoints:
             damage.repaired(f"{log_dir.path}/{name}", error, "left aside: the logs themselves are read instead")
             return {}
 
-    def write_all(self, name: str, offset_of: OffsetOf | None = None, *, folder: str | None = None) -> None:
+    def write_all(self, name: str, *, folder: str | None = None) -> None:
         """Write one kind of checkpoint for every folder, or the one named; blocking, any thread.
 
         Raises CheckpointError, having tried all.
@@ -76,7 +76,7 @@ class LogCheckpoints:
         for log_dir in self._dirs.dirs:
             if not log_dir.failed and folder in (None, log_dir.path):
                 try:
-                    self._write(log_dir, name, offset_of or _OFFSETS[name])
+                    self._write(log_dir, name, _OFFSETS[name])
                 except OSError as error:
                     failures.append((log_dir, error))
         if failures:
@@ -116,6 +116,10 @@ def _recovery_point(log: UnifiedLog) -> int:
     return log.flushed.offset
 
 
+def _high_watermark(log: UnifiedLog) -> int:
+    return log.high_watermark
+
+
 def _cleaned_to(log: UnifiedLog) -> int | None:
     return log.cleaned_to
 
@@ -127,5 +131,10 @@ def _start_to_save(log: UnifiedLog) -> int | None:
     return None
 
 
-_OFFSETS: dict[str, OffsetOf] = {RECOVERY_POINT: _recovery_point, LOG_START: _start_to_save, CLEANER: _cleaned_to}
+_OFFSETS: dict[str, OffsetOf] = {
+    RECOVERY_POINT: _recovery_point,
+    LOG_START: _start_to_save,
+    CLEANER: _cleaned_to,
+    REPLICATION: _high_watermark,
+}
 """What the checkpoints that a load reads say of a log."""

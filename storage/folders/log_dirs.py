@@ -88,6 +88,7 @@ class LogDirs:
         new_id: Callable[[], UUID],
         now_ms: int,
         cluster_id: str | None = None,
+        unknown_cluster: str | None = None,
         held: LogDirs | None = None,
         once_locked: Callable[[], None] = lambda: None,
     ) -> LogDirs:
@@ -96,9 +97,10 @@ class LogDirs:
         Locks that `held` still has are shared with it: for folders whose contents were exchanged. `once_locked` is
         called before anything is read.
 
-        Without `cluster_id` that of the folders is taken, or a new one made. A folder with an I/O error counts as
-        failed, unless it is the first, which holds the metadata. Raises LogDirError if the first cannot be used, or if
-        any is in use by another broker, belongs to another node or cluster, or has an invalid `meta.properties`.
+        Without `cluster_id` that of the folders is taken, or else a new one made; with `unknown_cluster`, which says
+        what to do, that is an error. A folder with an I/O error counts as failed, unless it is the first, which holds
+        the metadata. Raises LogDirError if the first cannot be used, or if any is in use by another broker, belongs to
+        another node or cluster, or has an invalid `meta.properties`.
         """
         unlock: list[Callable[[], None]] = []
         dirs = [LogDir(path, "", clean=False) for path in paths]
@@ -112,7 +114,10 @@ class LogDirs:
             once_locked()
             found = each_usable(dirs, lambda log_dir: meta_properties.read(fs, log_dir.path), _fail)
             known = {log_dir.path: properties for log_dir, properties in found}
-            common = _one_cluster(known, cluster_id, node_id) or uuids.to_text(new_id())
+            common = _one_cluster(known, cluster_id, node_id)
+            if common is None and unknown_cluster is not None:
+                raise LogDirError(unknown_cluster)
+            common = common or uuids.to_text(new_id())
 
             def prepare(log_dir: LogDir) -> None:
                 new = MetaProperties(common, node_id, uuids.to_text(new_id()))

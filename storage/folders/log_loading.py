@@ -15,7 +15,7 @@ from protocol.errors import KafkaError, KafkaStorage
 from protocol.topic_partition import TopicPartition
 from storage import damage
 from storage.folders import log_names, partition_metadata
-from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT
+from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION
 from storage.folders.folder_removal import remove_folder
 from storage.folders.log_dirs import each_usable
 from storage.folders.log_opening import Found, read_topic_id
@@ -198,6 +198,7 @@ def find_logs(fs: FileSystem, checkpoints: LogCheckpoints, log_dir: LogDir) -> l
     recovery_points = checkpoints.read(log_dir, RECOVERY_POINT)
     log_starts = checkpoints.read(log_dir, LOG_START)
     cleaned = checkpoints.read(log_dir, CLEANER)
+    high_watermarks = checkpoints.read(log_dir, REPLICATION)
     found = []
     for name in sorted(fs.listdir(log_dir.path)):
         path = f"{log_dir.path}/{name}"
@@ -209,8 +210,16 @@ def find_logs(fs: FileSystem, checkpoints: LogCheckpoints, log_dir: LogDir) -> l
             if name.endswith(log_names.STRAY_SUFFIX):
                 logger.warning("stray folder ignored", path=path)
             continue
-        recovery_point, log_start = recovery_points.get(partition, 0), log_starts.get(partition, 0)
-        found.append(Found(partition, log_dir, recovery_point, log_start, cleaned.get(partition)))
+        found.append(
+            Found(
+                partition,
+                log_dir,
+                recovery_points.get(partition, 0),
+                log_starts.get(partition, 0),
+                cleaned.get(partition),
+                high_watermarks.get(partition, 0),
+            )
+        )
     return found
 
 

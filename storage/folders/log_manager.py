@@ -166,9 +166,9 @@ class LogManager:
         return self._offline_log(found, topic_id, config, OSError("its log could not be made yet"))
 
     def plan_log(
-        self, topic: str, partition: int, topic_id: UUID, config: LogConfig, leader_epoch: int
+        self, topic: str, partition: int, topic_id: UUID, config: LogConfig, leader_epoch: int | None
     ) -> Callable[[], UnifiedLog]:
-        """Choose the folder of a new log; the returned function makes the log and may block.
+        """Choose the folder of a new log; the returned function makes the log and may block. Followers have no epoch.
 
         That function may run in any thread and raises LogsNotMadeError; call `sync_folders` after the last of several.
         Then `adopt` the log on the loop, or `abandon` the plan. Raises KafkaStorage.
@@ -184,7 +184,7 @@ class LogManager:
         return self.placement.leave(key)
 
     def _make_log(
-        self, key: TopicPartition, log_dir: LogDir, topic_id: UUID, config: LogConfig, leader_epoch: int
+        self, key: TopicPartition, log_dir: LogDir, topic_id: UUID, config: LogConfig, leader_epoch: int | None
     ) -> UnifiedLog:
         folder = f"{log_dir.path}/{log_names.folder_name(key)}"
         with making(log_dir):
@@ -203,7 +203,10 @@ class LogManager:
             self._fs.mkdir(folder)
             log = self.open_log(Found(key, log_dir), topic_id, config, clean=True)
             partition_metadata.write(self._fs, folder, topic_id)
-            log.leader_epochs.assign(leader_epoch, 0)  # syncs the folder, and with it the other names
+            if leader_epoch is None:
+                self._fs.fsync_dir(folder)
+            else:
+                log.leader_epochs.assign(leader_epoch, 0)  # syncs the folder, and with it the other names
         return log
 
     def sync_folders(self) -> None:
@@ -301,9 +304,9 @@ class LogManager:
         """
         self._checkpoints.write_all(LOG_START, folder=folder)
 
-    def checkpoint_high_watermarks(self, high_watermark: Callable[[UnifiedLog], int]) -> None:
+    def checkpoint_high_watermarks(self) -> None:
         """Write `replication-offset-checkpoint`; blocking, any thread. Raises CheckpointError."""
-        self._checkpoints.write_all(REPLICATION, high_watermark)
+        self._checkpoints.write_all(REPLICATION)
 
     def checkpoint_cleaned_offsets(self) -> None:
         """Write `cleaner-offset-checkpoint`; blocking, any thread. Raises CheckpointError."""
@@ -344,9 +347,9 @@ class LogManager:
                 if failure is not None:
                     failures.append(failure)
                 self.closed += 1
-            for write in (self.checkpoint_recovery_points, self.checkpoint_log_start_offsets):
+            for name in (RECOVERY_POINT, LOG_START, REPLICATION):
                 try:
-                    write()
+                    self._checkpoints.write_all(name)
                 except CheckpointError as error:
                     failures.append(error)
                     spoiled |= {log_dir.path for log_dir, _ in error.failures}

@@ -33,6 +33,7 @@ class Found:
     recovery_point: int = 0
     log_start_offset: int = 0
     cleaned_to: int | None = None
+    high_watermark: int = 0
     topic_id: UUID | None = None
 
     @property
@@ -79,7 +80,7 @@ def open_log(
         state=load(request),
         host=host,
     )
-    log.cleaned_to = found.cleaned_to
+    log.cleaned_to, log.high_watermark = found.cleaned_to, found.high_watermark
     return log
 
 
@@ -135,6 +136,6 @@ def offline_log(
         ),
         host=host,
     )
-    log.cleaned_to = found.cleaned_to
+    log.cleaned_to, log.high_watermark = found.cleaned_to, found.high_watermark
     log.fail(reason)
     return log

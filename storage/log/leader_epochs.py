@@ -51,7 +51,8 @@ class LeaderEpochs:
         self._fs = fs
         self._path = f"{folder}/{FILE_NAME}"
         self._take([])
-        self._unsaved = self._retired = False
+        self._unsaved_from: int | None = None  # where the first epoch begins that the file may lack
+        self._retired = False
         self.writing = threading.Lock()
         lines = read_checkpoint(fs, self._path) or ()
         try:
@@ -87,11 +88,15 @@ class LeaderEpochs:
     def begin(self, epoch: int, start_offset: int) -> None:
         """Note that `epoch` starts at the log's end. It must be saved before any of its records is on the device."""
         if self._put(EpochEntry(epoch, start_offset)):
-            self._unsaved = True
+            self._note_unsaved(start_offset)
+
+    def _note_unsaved(self, start_offset: int) -> None:
+        known = self._unsaved_from
+        self._unsaved_from = start_offset if known is None else min(known, start_offset)
 
     def is_unsaved(self, end_offset: int) -> bool:
         """Whether the file lacks an epoch that has records in the log, whose end is given."""
-        return self._unsaved and bool(self._entries) and self._entries[-1].start_offset < end_offset
+        return self._unsaved_from is not None and self._unsaved_from < end_offset
 
     def _put(self, new: EpochEntry) -> bool:
         latest = self._entries[-1] if self._entries else None
@@ -173,9 +178,10 @@ class LeaderEpochs:
             if self._retired:
                 return
             # Cleared before the entries are copied: an epoch that begins during the write will not be in the file.
-            self._unsaved = False
+            unsaved_from, self._unsaved_from = self._unsaved_from, None
             try:
                 write_checkpoint(self._fs, self._path, lines_of(list(self._entries)))
             except OSError:
-                self._unsaved = True
+                if unsaved_from is not None:
+                    self._note_unsaved(unsaved_from)
                 raise

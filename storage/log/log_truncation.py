@@ -1,7 +1,7 @@
 """Making a log shorter at its end (Kafka's UnifiedLog.truncateTo, truncateFullyAndStartAt).
 
-Truncation is for replicas, which drop what their new leader does not have; with one node nothing calls it yet. It
-blocks on the device, since it happens once per leader change and what was cut off must not come back.
+Truncation is for followers, which drop what their new leader does not have. It blocks on the device, since it happens
+once per leader change and what was cut off must not come back.
 """
 
 from __future__ import annotations
@@ -12,11 +12,16 @@ from storage.segments.segment import LogSegment
 
 
 def truncate_to(log: UnifiedLog, offset: int) -> bool:
-    """Drop everything from `offset` on; False if the log ends there or before. Raises KafkaStorage."""
+    """Drop everything from `offset` on; False if the log ends there or before. Raises KafkaStorage.
+
+    In any case no leader epoch remains that has no records: this node may have led in it and appended nothing, and the
+    leader knows nothing of it.
+    """
     log.check_online()
-    if offset >= log.log_end_offset:
-        return False
     try:
+        if offset >= log.log_end_offset:
+            log.leader_epochs.truncate_from_end(log.log_end_offset)
+            return False
         if offset < log.segments.first.base_offset:
             _drop_all(log, offset, offset)
         else:

@@ -1,13 +1,11 @@
 """One partition's log: appends and reads (Kafka's UnifiedLog and LocalLog).
 
 Everything here runs on the loop and never awaits; only `ReadPlan.read` and flushes use worker threads. Whatever else is
-done with a log has a module of its own: `retention`, `time_lookup`, `log_truncation`.
-A disk error other than a lack of room or of file descriptors takes the log offline for good: from then on every call
-raises KafkaStorage, and nothing is acknowledged.
+done with a log has a module of its own, such as `follower_append` and `retention`. A disk error other than a lack of
+room or of descriptors takes the log offline for good: every call raises KafkaStorage, nothing is acknowledged.
 
-How it works: a log is a list of segments, of which only the last is appended to. An append goes through fixed steps:
-validate, roll if needed, check the producers, give offsets and leader epoch, write, add index entries, publish the
-producers' new state. Whatever refuses the append comes before the write, so that a refusal leaves memory as it was.
+How it works: a log is a list of segments, of which only the last is appended to. An append goes through fixed steps,
+which docs/design.md lists. Whatever refuses it comes before the write, so that a refusal leaves memory as it was.
 """
 
 from __future__ import annotations
@@ -46,6 +44,7 @@ class UnifiedLog:
         config: the topic's configuration; replace it when that changes.
         cleaned_to: the offset up to which the log has been compacted; None if it never was.
         held_back: appends are refused for a moment, until the log has moved to another folder.
+        high_watermark: what the checkpoint had when the log was loaded, then what the partition says.
     """
 
     __slots__ = (
@@ -55,6 +54,7 @@ class UnifiedLog:
         "flusher",
         "folder",
         "held_back",
+        "high_watermark",
         "host",
         "leader_epochs",
         "log_end_offset",
@@ -91,6 +91,7 @@ class UnifiedLog:
         self.host = host
         self.held_back = False
         self.cleaned_to: int | None = None
+        self.high_watermark = 0
         self.segments = state.segments
         self.producers = state.producers
         self.leader_epochs = state.leader_epochs
@@ -115,7 +116,7 @@ class UnifiedLog:
     def append_as_leader(
         self, batch: memoryview, *, leader_epoch: int, origin: AppendOrigin, now_ms: int, at_once: bool = False
     ) -> AppendInfo:
-        """Check one batch, give it offsets and write it; never awaits. docs/design.md has the order of the steps.
+        """Check one batch, give it offsets and write it; never awaits.
 
         `batch` should be writable: base offset and leader epoch are patched into it. A duplicate of one of the
         producer's last batches appends nothing, and the first append's offsets are returned.
@@ -164,12 +165,12 @@ class UnifiedLog:
             set_offsets_and_epoch(data, header, base_offset, leader_epoch)
             segment.append(data, last_offset, max_timestamp, base_offset)
         except OSError as error:
-            raise self._failed_append(error) from error
+            raise self.failed_append(error) from error
         self.log_end_offset = last_offset + 1
         if update is not None:
             completed = self.producers.publish(update, base_offset)
             if completed is not None and completed.is_aborted:
-                self._note_aborted(segment, completed)
+                self.note_aborted(segment, completed)
         if last_offset + 1 - self.flusher.flushed.offset >= config.flush_messages:
             self.flusher.request()
         return new_append_info((base_offset, last_offset, log_append_time, self.log_start_offset, False))
@@ -180,7 +181,7 @@ class UnifiedLog:
             f"configured segment size of {self.config.segment_bytes}."
         )
 
-    def _note_aborted(self, segment: LogSegment, completed: CompletedTxn) -> None:
+    def note_aborted(self, segment: LogSegment, completed: CompletedTxn) -> None:
         """Note an aborted transaction; without room it is written with the next one, or when the segment is sealed."""
         try:
             segment.note_aborted(completed)
@@ -189,7 +190,7 @@ class UnifiedLog:
                 raise self.fail(error) from error
             self.services.note_shortage(self.folder, error)
 
-    def _failed_append(self, error: OSError) -> KafkaError:
+    def failed_append(self, error: OSError) -> KafkaError:
         """Cut off what a failed append left; return what to raise."""
         try:
             self.segments.active.cut_back()
@@ -239,7 +240,6 @@ class UnifiedLog:
 
     @property
     def size(self) -> int:
-        """Bytes of all segments."""
         return self.segments.size
 
     def locate(self, offset: int) -> LogOffsetMetadata:

@@ -26,7 +26,10 @@ MOVING_OUT = f"{WORK}/old.partial"
 OLD = f"{WORK}/old"
 CONFIRMED = f"{WORK}/old.confirmed"
 
-STAYS = (LOCK_FILE, WORK, "lost+found")
+HISTORIES = ".odradek-histories"
+"""What the kit has recorded is no part of the state."""
+
+STAYS = (LOCK_FILE, WORK, HISTORIES, "lost+found")
 
 
 class Exchange:

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import pytest
 
 from odradek import Broker
+from tests.client.plugin_runs import QUIET, run
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("own_cluster")
-
-
-def run(pytester: pytest.Pytester, source: str, *arguments: str, conftest: str = "") -> pytest.RunResult:
-    """Run these tests in this process, with the plugin as the entry point loads it."""
-    if conftest:
-        pytester.makeconftest(textwrap.dedent(conftest))
-    pytester.makepyfile(textwrap.dedent(source))
-    return pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=strict", *arguments)
 
 
 def test_a_test_finds_its_broker_as_it_was_whatever_the_one_before_left_open(pytester: pytest.Pytester) -> None:
@@ -54,13 +45,13 @@ def test_a_test_finds_its_broker_as_it_was_whatever_the_one_before_left_open(pyt
         def test_two(odradek):
             assert list(odradek.topics()) == ["kept"]
             assert [record.value for record in odradek.topics()["kept"].records()] == [b"stays"]
-            assert odradek.transactions() == []
+            assert odradek.transactions() == {}
             assert not odradek.clock.frozen
             assert abs(odradek.clock.now() - datetime.datetime.now(datetime.UTC)) < datetime.timedelta(minutes=1)
             left.clear()
 
         def test_three(odradek):
-            assert odradek.groups() == []
+            assert odradek.groups() == {}
         """,
     )
     result.assert_outcomes(passed=3)
@@ -431,7 +422,7 @@ def test_a_broker_that_died_fails_the_test_and_the_next_has_a_new_one(pytester: 
 )
 def test_wrong_uses(pytester: pytest.Pytester, source: str, arguments: list[str], told: str) -> None:
     pytester.makepyfile(f"import pytest\n\n{source}\ndef test_it():\n    pass\n")
-    result = pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider", *arguments)
+    result = pytester.runpytest_inprocess(*QUIET, *arguments)
     assert result.ret != 0
     assert any(line for line in (*result.outlines, *result.errlines) if "Traceback" in line) is False
     pattern = f"*{told.replace('[', '[[]')}*"
@@ -449,7 +440,7 @@ def test_wrong_uses(pytester: pytest.Pytester, source: str, arguments: list[str]
 )
 def test_wrong_fixtures_of_ones_own(pytester: pytest.Pytester, wrong: str, told: str) -> None:
     pytester.makepyfile(f"from odradek.pytest import factories\n\nb = factories.{wrong}\n\ndef test_it(b):\n    pass\n")
-    result = pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider")
+    result = pytester.runpytest_inprocess(*QUIET)
     assert result.ret != 0
     result.stdout.fnmatch_lines([f"*{told}*"])
 
@@ -481,6 +472,41 @@ def test_faults_are_removed_and_a_crash_that_was_asked_for_is_no_failure(pyteste
         def test_next(odradek):
             assert odradek.running
             assert odradek.topics() == {}
+        """,
+    )
+    result.assert_outcomes(passed=3)
+
+
+def test_secure_broker_and_factories_with_security(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+        from odradek.pytest import factories
+
+        own = factories.broker("own", security="SASL_PLAINTEXT", users={"me": "pw"})
+
+        @pytest.fixture(scope="session")
+        def odradek_users():
+            return {"app": "app-secret", "other": "secret"}
+        """
+    )
+    result = run(
+        pytester,
+        """
+        import pytest
+        from confluent_kafka import Producer
+
+        def send(config):
+            producer = Producer(config)
+            producer.produce("t", b"v")
+            assert producer.flush(10) == 0
+
+        @pytest.mark.parametrize("user", ["app", "other"])
+        def test_secure(odradek_secure_broker, user):
+            send(odradek_secure_broker.client_config("confluent", user=user))
+
+        def test_own(own):
+            send(own.client_config("confluent"))
         """,
     )
     result.assert_outcomes(passed=3)

@@ -7,6 +7,8 @@ from types import MappingProxyType
 
 from broker.config.definition import ConfigDef
 from broker.config.defs.cleaner import CLEANER_DEFS
+from broker.config.defs.cluster import CLUSTER_DEFS
+from broker.config.defs.followers import FOLLOWER_DEFS
 from broker.config.defs.groups import GROUP_DEFS, OFFSET_DEFS
 from broker.config.defs.log import LOG_DEFS
 from broker.config.defs.network import NETWORK_DEFS
@@ -20,6 +22,8 @@ from broker.config.defs.transactions import TRANSACTION_DEFS
 
 BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigDef, ...]], ...] = (
     ("Node", NODE_DEFS),
+    ("Cluster", CLUSTER_DEFS),
+    ("Followers and their leaders", FOLLOWER_DEFS),
     ("Network", NETWORK_DEFS),
     ("TLS", TLS_DEFS),
     ("SASL", SASL_DEFS),
@@ -44,11 +48,11 @@ TOPIC_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType({definition.name: defi
 CHANGED_DEFAULTS: Mapping[str, str] = MappingProxyType(
     {
         "node.id": "Kafka has no default; one node needs no number of its own.",
-        "process.roles": "Kafka has no default; there is only the broker's role.",
+        "process.roles": "Kafka has no default; a plain start should need no settings.",
         "listeners": "Kafka opens every interface; a plain start should be seen by this machine alone.",
         "log.dir": "Kafka writes to /tmp/kafka-logs, which a reboot empties.",
-        "offsets.topic.replication.factor": "3 in Kafka, which one node cannot hold.",
-        "transaction.state.log.replication.factor": "3 in Kafka, which one node cannot hold.",
-        "transaction.state.log.min.isr": "2 in Kafka, which one node cannot reach.",
+        "offsets.topic.replication.factor": "3 in Kafka, which one node cannot hold. In a cluster it is 3.",
+        "transaction.state.log.replication.factor": "3 in Kafka, which one node cannot hold. In a cluster it is 3.",
+        "transaction.state.log.min.isr": "2 in Kafka, which one node cannot reach. In a cluster it is 2.",
     }
 )

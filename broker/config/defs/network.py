@@ -36,7 +36,8 @@ NETWORK_DEFS: tuple[ConfigDef, ...] = (
         "controller.listener.names",
         STRING,
         None,
-        "Listeners of a KRaft controller. There is none here: they are left out of `listeners`.",
+        "Names of the controllers' listeners; the first gives, by `listener.security.protocol.map`, the protocol with "
+        "which a broker speaks to them. A node that stands alone leaves them out of `listeners`.",
     ),
     ConfigDef(
         "socket.send.buffer.bytes",

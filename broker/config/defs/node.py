@@ -9,13 +9,21 @@ INT, LONG, BOOLEAN, STRING = ConfigType.INT, ConfigType.LONG, ConfigType.BOOLEAN
 CLUSTER = UpdateMode.CLUSTER_WIDE
 
 NODE_DEFS: tuple[ConfigDef, ...] = (
-    ConfigDef("node.id", INT, 1, "Id of this node; the same as `broker.id` if both are set.", at_least(0)),
+    ConfigDef(
+        "node.id",
+        INT,
+        1,
+        "Id of this node; the same as `broker.id` if both are set. To be set in a cluster.",
+        at_least(0),
+    ),
     ConfigDef("broker.id", INT, -1, "Older name of `node.id`; -1 is unset."),
     ConfigDef(
         "process.roles",
         ConfigType.LIST,
         ("broker",),
-        "Roles of a KRaft node. Needs `broker`; there is no controller here, so that role is ignored.",
+        "Roles of a KRaft node. Needs `broker`. With `broker` alone, and controllers named in "
+        "`controller.quorum.bootstrap.servers` or `controller.quorum.voters`, the node is a broker of their cluster; "
+        "otherwise it stands alone.",
         each_of("broker", "controller"),
     ),
     ConfigDef(
@@ -95,21 +103,21 @@ REPLICATION_DEFS: tuple[ConfigDef, ...] = (
         "replica.lag.time.max.ms",
         LONG,
         30 * SECOND_MS,
-        "Time without having caught up after which a follower leaves the in-sync replicas. No effect here.",
+        "Time without having caught up after which a follower leaves the in-sync replicas.",
         unit="ms",
     ),
     ConfigDef(
         "replica.socket.timeout.ms",
         INT,
         30 * SECOND_MS,
-        "Time a follower waits for the leader's answer. No effect here.",
+        "Time a follower waits for the leader's answer.",
         unit="ms",
     ),
     ConfigDef(
         "replica.fetch.max.bytes",
         INT,
         1 << 20,
-        "Bytes a follower asks of one partition. A larger batch still comes. No effect here.",
+        "Bytes a follower asks of one partition. A larger batch still comes.",
         at_least(0),
         "bytes",
     ),
@@ -117,21 +125,21 @@ REPLICATION_DEFS: tuple[ConfigDef, ...] = (
         "replica.fetch.wait.max.ms",
         INT,
         500,
-        "Longest wait of a follower's fetch at the leader. No effect here.",
+        "Longest wait of a follower's fetch at the leader.",
         unit="ms",
     ),
     ConfigDef(
         "replica.fetch.min.bytes",
         INT,
         1,
-        "Bytes that end a follower's wait at the leader. No effect here.",
+        "Bytes that end a follower's wait at the leader.",
         unit="bytes",
     ),
     ConfigDef(
         "replica.fetch.response.max.bytes",
         INT,
         10 << 20,
-        "Bytes a follower asks for in one fetch over all its partitions. No effect here.",
+        "Bytes a follower asks for in one fetch over all its partitions.",
         at_least(0),
         "bytes",
     ),
@@ -139,7 +147,7 @@ REPLICATION_DEFS: tuple[ConfigDef, ...] = (
         "replica.fetch.backoff.ms",
         INT,
         SECOND_MS,
-        "Pause of a follower after a failed fetch. No effect here.",
+        "Pause of a follower after a failed fetch.",
         at_least(0),
         "ms",
     ),

@@ -62,8 +62,22 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "odradek.users.file",
         STRING,
         None,
-        "File with the users of PLAIN, a line `name:password` each, beside those of JAAS lines; read again when it "
-        "changes. Only the broker's own account should be able to read it.",
+        "File with the users of PLAIN and SCRAM, a line `name:password` each, besides those of JAAS lines and of the "
+        "metadata; read again when it changes. `sasl.enabled.mechanisms` then is PLAIN, SCRAM-SHA-256 and "
+        "SCRAM-SHA-512 by default. Only the broker's own account should be able to read it.",
+    ),
+    ConfigDef(
+        "odradek.tls.folder",
+        STRING,
+        None,
+        "For tests and trials: the folder in which the broker makes itself an authority and a certificate, which are "
+        "used where no keystore or truststore is set. Clients trust its `ca.pem`.",
+    ),
+    ConfigDef(
+        "odradek.tls.clients",
+        ConfigType.LIST,
+        (),
+        "Names for each of which `client-NAME.pem`, a key and a certificate, is made in `odradek.tls.folder`.",
     ),
     ConfigDef(
         "odradek.authentication.timeout.ms",

@@ -38,8 +38,8 @@ def _throttled(name: str) -> Check:
 
 def _throttle(name: str, role: str) -> ConfigDef:
     doc = (
-        f"Replicas whose replication is throttled on the {role} side: `*` for all, or partition:broker pairs. "
-        "No effect here."
+        f"Replicas whose replication is throttled on the {role} side, at `{role}.replication.throttled.rate`, as long "
+        "as they are not in sync: `*` for all, or partition:broker pairs."
     )
     return ConfigDef(name, ConfigType.LIST, (), doc, _throttled(name))
 
@@ -216,7 +216,7 @@ TOPIC_DEFS: tuple[ConfigDef, ...] = (
         INT,
         1,
         "In-sync replicas without which an append with acks=all is refused; never more than the partition has, as in "
-        "Kafka. No effect here.",
+        "Kafka.",
         at_least(1),
         "replicas",
         synonyms=_same("min.insync.replicas"),

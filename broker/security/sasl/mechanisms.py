@@ -16,9 +16,9 @@ from broker.security.sasl import oauthbearer
 from broker.security.sasl.conversation import Begin
 from broker.security.sasl.plain import PlainConversation
 from broker.security.sasl.scram import MECHANISMS as SCRAM_MECHANISMS
-from broker.security.sasl.scram import ScramConversation, ScramCredential
+from broker.security.sasl.scram import FindCredential, ScramConversation, ScramCredential, user_credential
 from broker.security.sasl.users_file import read_users
-from controller.scram import ScramMechanism
+from controller.scram import ScramMechanism, stretched
 from storage.workers import Workers
 from timing.clock import Clock
 
@@ -52,16 +52,33 @@ def _begin(settings: ListenerSettings, name: str, sources: Sources) -> Begin:
         return partial(PlainConversation, _plain_users(settings))
     if name == oauthbearer.MECHANISM:
         return partial(oauthbearer.OAuthBearerConversation, _validator(settings, sources))
-    find = partial(sources.find_scram, SCRAM_MECHANISMS[name])
-    return partial(ScramConversation, name, find, sources.random)
+    return partial(ScramConversation, name, _scram_users(settings, name, sources), sources.random)
+
+
+def _scram_users(settings: ListenerSettings, name: str, sources: Sources) -> FindCredential:
+    """Those of the metadata, and those of the file that the metadata does not have."""
+    mechanism = SCRAM_MECHANISMS[name]
+    of_file = {
+        user: user_credential(stretched(user, mechanism, password, sources.random))
+        for user, password in _users_of_file(settings).items()
+    }
+
+    def find(user: str, is_token: bool) -> ScramCredential | None:
+        found = sources.find_scram(mechanism, user, is_token)
+        return of_file.get(user) if found is None and not is_token else found
+
+    return find
+
+
+def _users_of_file(settings: ListenerSettings) -> dict[str, str]:
+    location = settings.text("odradek.users.file")
+    return read_users(location) if location else {}
 
 
 def _plain_users(settings: ListenerSettings) -> dict[str, str]:
     """Those of the file, and those of the JAAS line, which counts if both have one."""
-    location = settings.text("odradek.users.file")
-    users = read_users(location) if location else {}
     options = _module(settings, "PLAIN").options
-    return users | {
+    return _users_of_file(settings) | {
         option.removeprefix(_USER_OPTION): value for option, value in options.items() if option.startswith(_USER_OPTION)
     }
 

@@ -1,4 +1,4 @@
-"""`odradek.users.file`: the users of PLAIN, a line `name:password` each. Blocking, any thread."""
+"""`odradek.users.file`: the users of PLAIN and SCRAM, a line `name:password` each. Blocking, any thread."""
 
 from __future__ import annotations
 

@@ -92,11 +92,11 @@ class Rig:
         throttling = Throttling(current.config, clock.monotonic_ms)
         throttling.follow(cache.image.quotas)
         telemetry = ClientTelemetry(cache, metrics, clock, 1 << 20)
-        auto_topics = AutoTopicCreation(current, cache, metadata.controller)
+        auto_topics = AutoTopicCreation(current, cache, metadata.port)
         sessions = FetchSessionCache(1000, clock.monotonic_ms, chance)
         sources = Sources(clock, chance, LoopWorkers(), lambda *_: None)
         security = NodeSecurity(current, sources, TimingWheel(clock))
-        node.metadata, node.controller = metadata, metadata.controller
+        node.metadata, node.controller = metadata, metadata.port
         node.cluster = Cluster("NfaQcBywSz--MiXDmlGZAQ", cache, metadata.log, auto_topics)
         node.coordinators = SimpleNamespace(producer_ids=ProducerIds(metadata.allocate_producer_ids))
         node.local = Local(1, current, clock, chance, metrics, throttling, sessions, telemetry, security)

@@ -10,7 +10,7 @@ from kio.schema.describe_client_quotas.v1.request import ComponentData
 
 from broker.quotas import hosts
 from broker.quotas.connection_rates import ConnectionRates
-from broker.quotas.rate import Windows
+from broker.rate import Windows
 from tests.doubles.clock import settle
 from tests.unit.broker.admin_rig import Rig
 

@@ -16,7 +16,7 @@ from kio.schema.elect_leaders.v2.request import TopicPartitions
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
 
 from broker.cluster.internal_topics import wanted
-from protocol.errors import FencedLeaderEpoch, KafkaStorage, UnsupportedVersion
+from protocol.errors import FencedLeaderEpoch, KafkaStorage, UnknownTopicOrPartition, UnsupportedVersion
 from tests.unit.broker.admin_rig import Rig
 
 SECOND = datetime.timedelta(seconds=1)
@@ -162,6 +162,11 @@ async def with_partition() -> Rig:
         def get(self, topic: str, index: int) -> FakePartition | None:  # type: ignore[override]
             return super().get((topic, index))
 
+        def find(self, topic: str, index: int) -> FakePartition:
+            if (topic, index) not in self:
+                raise UnknownTopicOrPartition
+            return self[topic, index]
+
         def __iter__(self) -> Any:
             return iter(self.values())
 
@@ -235,7 +240,7 @@ async def test_alter_replica_log_dirs() -> None:
     assert await ask("/nowhere") == "log_dir_not_found"
     assert await ask("/nowhere", "no") == "log_dir_not_found"
     assert await ask("/data", "no") == "unknown_topic_or_partition"
-    assert await ask("/data", "t", 1) == "unknown_topic_or_partition"
+    assert await ask("/data", "t", 1) == "not_leader_or_follower"  # it exists, and is to come here
     assert await ask("/other") == "none"
     assert rig.node.replicas.moves.asked == ["/data", "/other"]
     assert await ask("/broken") == "kafka_storage_error"

@@ -11,6 +11,7 @@ from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsets
 
 from broker.logging import Tracebacks
 from broker.replicas.partition import Partition
+from broker.replicas.records_delete import delete_records
 from storage.append_types import AppendOrigin
 from tests.doubles.clock import settle
 from tests.doubles.files import Fault
@@ -84,7 +85,7 @@ async def open_transaction_cut_by_delete_records(rig: Rig) -> Partition:
     for sequence, value in enumerate((b"d", b"e")):
         records = batch(value, producer_id=7, producer_epoch=0, base_sequence=sequence, transactional=True)
         partition.append(memoryview(records), AppendOrigin.COORDINATOR, NOW)
-    partition.delete_records(4)
+    delete_records(partition, 4)
     return partition
 
 

@@ -11,7 +11,9 @@ from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsets
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 
 from broker.logging import Tracebacks
-from broker.replicas.partition import Bounds, Partition
+from broker.replicas.bounds import Bounds
+from broker.replicas.partition import Partition
+from broker.replicas.records_delete import delete_records
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import NOW, answer, batch, fetch, frame, produce
@@ -84,7 +86,7 @@ async def test_a_partition_of_which_no_byte_is_wanted_does_not_end_a_long_poll(r
 async def test_after_a_wait_an_idle_partition_is_told_as_it_is_then(rig: Rig) -> None:
     await append(rig, "t", b"a", index=0)
     client = await poll(rig, ("t", 0, 1), ("t", 1, 0), ("t", 2, 0))
-    rig.node.replicas.get("t", 0).delete_records(1)
+    delete_records(rig.node.replicas.find("t", 0), 1)
     assert client.replies() == []
     await append(rig, "t", b"b", index=1)
     (reply,) = client.replies()

@@ -98,7 +98,10 @@ def test_a_dynamic_voter(tmp_path: Path) -> None:
 
 
 def test_a_broker_of_other_controllers_has_no_metadata_log(tmp_path: Path) -> None:
-    settings = "process.roles=broker\ncontroller.quorum.voters=3000@127.0.0.1:9093\n"
+    settings = (
+        "process.roles=broker\nnode.id=1\ncontroller.quorum.voters=3000@127.0.0.1:9093\n"
+        "controller.listener.names=CONTROLLER\n"
+    )
     done = tool(tmp_path / "data", "-t", ID, properties=settings)
     assert done.output == f"Formatting data directory {tmp_path}/data with metadata.version 4.4-IV2.\n"
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["meta.properties"]

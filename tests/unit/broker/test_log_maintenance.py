@@ -14,11 +14,13 @@ from broker.config.broker_config import BrokerConfig
 from broker.periodic import Periodic
 from broker.replicas.log_maintenance import LogMaintenance
 from broker.replicas.partition import Partition
+from broker.replicas.records_delete import delete_records
 from protocol.errors import OffsetOutOfRange, PolicyViolation
 from storage.append_types import AppendOrigin, LogConfig
 from storage.log.retention import delete_old_segments
 from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import Fault
+from tests.unit.broker.partitions import alone, state
 from tests.unit.storage.cleaner.cleaning import end_txn, keyed, put, records
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents
 
@@ -45,9 +47,15 @@ def produce(partition: Partition, data: memoryview) -> None:
     partition.append(data, AppendOrigin.CLIENT, NOW)
 
 
+def deleted(partition: Partition, offset: int) -> int:
+    """The log's start after records were deleted."""
+    delete_records(partition, offset)
+    return partition.log_start_offset
+
+
 def led(topic: str, log: UnifiedLog) -> Partition:
-    partition = Partition(topic, TOPIC_ID, 0, log, 0, lambda _: None)
-    partition.lead(0)
+    partition = Partition(topic, TOPIC_ID, 0, log, lambda _: None, alone(log.services.clock))
+    partition.lead(state())
     return partition
 
 
@@ -188,15 +196,15 @@ def test_deleting_records_is_bounded_by_the_high_watermark() -> None:
     for _ in range(4):
         hosted.append()
     with pytest.raises(OffsetOutOfRange):
-        hosted.partition.delete_records(1)
-    assert hosted.partition.delete_records(-1) == 0
+        delete_records(hosted.partition, 1)
+    assert deleted(hosted.partition, -1) == 0
     hosted.rig.workers.run_all()
-    assert hosted.partition.delete_records(3) == 3
-    assert hosted.partition.delete_records(1) == 3
-    assert hosted.partition.delete_records(-1) == 4
+    assert deleted(hosted.partition, 3) == 3
+    assert deleted(hosted.partition, 1) == 3
+    assert deleted(hosted.partition, -1) == 4
     hosted.log.config = LogConfig(compact=True, delete=False)
     with pytest.raises(PolicyViolation):
-        hosted.partition.delete_records(-1)
+        delete_records(hosted.partition, -1)
 
 
 # -- compaction

@@ -11,8 +11,8 @@ import pytest
 
 from broker.quotas.entities import DEFAULT, Entity
 from broker.quotas.limits import Limits, Tags
-from broker.quotas.rate import LONGEST_MS, Rate, TokenBucket, Windows
 from broker.quotas.sensors import INACTIVE_MS, Sensors
+from broker.rate import LONGEST_MS, Rate, TokenBucket, Windows
 
 RECORDED: list[dict[str, Any]] = json.loads(Path(__file__).with_name("kafka_rates.json").read_text())
 START_MS = 1_000_000

@@ -93,6 +93,9 @@ class Schema:
     def default(self, resource_type: int, name: str) -> str:
         return "delete"
 
+    def topic_value(self, configs: Mapping[str, str], name: str) -> str:
+        return configs.get(name) or {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}[name]
+
     def effective_topic_configs(self, configs: Mapping[str, str]) -> tuple[CreatableTopicConfigs, ...]:
         return tuple(
             CreatableTopicConfigs(name=name, value=value, read_only=False, config_source=1, is_sensitive=False)

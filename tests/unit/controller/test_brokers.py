@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from controller.brokers import FENCED, UNFENCED, Registration, bootstrap, elect, register, resign, shut_down
+from controller.broker_changes import FENCED, UNFENCED
+from controller.brokers import Registration, bootstrap, elect, register, resign, shut_down
 from controller.decision import Decision
 from controller.features import DEFAULTS, SUPPORTED
 from metadata.configs import CLUSTER_DEFAULT, ResourceType
@@ -15,8 +16,9 @@ from metadata.topics import PartitionRegistration
 from protocol.metadata.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord, RegisterControllerRecord
 from protocol.metadata.settings import FeatureLevelRecord
 from protocol.metadata.topics import NO_LEADER
-from tests.unit.controller.images import PLAINTEXT, after, config, image_of, topic
+from tests.unit.controller.images import PLAINTEXT, Schema, after, config, image_of, topic
 
+SCHEMA = Schema()
 FIRST, SECOND = UUID(int=41), UUID(int=42)
 
 
@@ -27,11 +29,11 @@ def registration(*directories: UUID, incarnation: int = 7) -> Registration:
 def registered(image: MetadataImage, new: Registration | None = None) -> tuple[MetadataImage, Decision[int]]:
     """The image after the three steps of a start, and these as one decision."""
     new = new or registration()
-    resigned = resign(image, 1)
+    resigned = resign(image, SCHEMA, 1)
     image, records = after(image, resigned), [*resigned.records]
     made = register(image, new, image.offset + 1)
     image, records = after(image, made), [*records, *made.records]
-    elected = elect(image, new)
+    elected = elect(image, SCHEMA, new)
     return after(image, elected), Decision([*records, *elected.records], made.response)
 
 
@@ -94,7 +96,7 @@ def test_a_broker_is_registered_then_unfenced_and_its_epoch_is_the_registrations
 def test_after_a_clean_stop_the_leader_epoch_is_two_higher() -> None:
     image, _ = registered(EMPTY)
     image = image_of(*topic("t", 1, [1]), image=image)
-    decision = shut_down(image, 1)
+    decision = shut_down(image, SCHEMA, 1)
     assert kinds(decision) == [
         "BrokerRegistrationChangeRecord",
         "PartitionChangeRecord",
@@ -118,6 +120,7 @@ def test_after_a_kill_it_is_too() -> None:
         "PartitionChangeRecord",
         "RegisterControllerRecord",
         "RegisterBrokerRecord",
+        "PartitionChangeRecord",  # its replica lies in the broker's only directory
         "BrokerRegistrationChangeRecord",
         "PartitionChangeRecord",
     ]
@@ -138,10 +141,10 @@ def test_a_broker_with_another_directory_has_its_replicas_there() -> None:
 
 
 def test_a_broker_that_is_gone_already_needs_no_shutdown() -> None:
-    assert not shut_down(EMPTY, 1).records
+    assert not shut_down(EMPTY, SCHEMA, 1).records
     image, _ = registered(EMPTY)
-    stopped = after(image, shut_down(image, 1))
-    assert not shut_down(stopped, 1).records
-    assert shut_down(image, 1).records[-1] == BrokerRegistrationChangeRecord(
+    stopped = after(image, shut_down(image, SCHEMA, 1))
+    assert not shut_down(stopped, SCHEMA, 1).records
+    assert shut_down(image, SCHEMA, 1).records[-1] == BrokerRegistrationChangeRecord(
         broker_id=1, broker_epoch=image.cluster.brokers[1].epoch, fenced=FENCED
     )

@@ -55,7 +55,7 @@ def test_a_topic_is_its_record_then_its_configs_then_its_partitions() -> None:
     (told,) = decision.response.topics
     assert (told.topic_id, told.num_partitions, told.replication_factor) == (UUID(int=100), 2, 1)
     assert [(each.name, each.value) for each in told.configs] == [("retention.ms", "5")]
-    leaders = [2, 3]  # spread from the broker that the id points to: 100 % 3
+    leaders = [1, 2]  # the stripes begin where the id says
     assert decision.records == [
         TopicRecord(name="new", topic_id=UUID(int=100)),
         config(ResourceType.TOPIC, "new", "retention.ms", "5"),
@@ -80,20 +80,24 @@ def test_replicas_of_a_partition_lie_in_different_racks() -> None:
 
 def test_a_partition_is_assigned_as_the_request_says() -> None:
     image = image_of(broker(3, fenced=True), broker(2, log_dirs=(UUID(int=1), UUID(int=2))), image=THREE)
-    decision = decided(image, wanted("new", -1, -1, {1: (1,), 0: (3, 2)}))
+    decision = decided(image, wanted("new", -1, -1, {1: (1, 3), 0: (3, 2)}))
     made = after(image, decision).topics.by_name["new"]
-    assert [found.replicas for _, found in made.in_order()] == [(3, 2), (1,)]
+    assert [found.replicas for _, found in made.in_order()] == [(3, 2), (1, 3)]
     first = made.partitions[0]
     assert (first.isr, first.leader) == ((2,), 2)  # broker 3 is fenced
     assert first.directories == (directory(3), UUID(int=1))  # broker 2 has several, and will choose
     assert decision.response.topics[0].replication_factor == 2
+    uneven = decided(image, wanted("new", -1, -1, {0: (3, 2), 1: (1,)}))
+    assert codes(uneven) == {"new": "invalid_replica_assignment"}
 
 
-def test_a_fenced_broker_gets_no_replica_unless_it_is_named() -> None:
+def test_a_fenced_broker_gets_no_replica_unless_it_is_named_or_needed() -> None:
     image = image_of(broker(3, fenced=True), image=THREE)
     made = after(image, decided(image, wanted("new", 6, 2))).topics.by_name["new"]
     assert {number for _, found in made.in_order() for number in found.replicas} == {1, 2}
-    assert codes(decided(image, wanted("new", 1, 3))) == {"new": "invalid_replication_factor"}
+    (needed,) = after(image, decided(image, wanted("new", 1, 3))).topics.by_name["new"].partitions.values()
+    assert (needed.replicas[2], set(needed.isr)) == (3, {1, 2})
+    assert codes(decided(image, wanted("new", 1, 4))) == {"new": "invalid_replication_factor"}
     assert codes(decided(image, wanted("new", -1, -1, {0: (3,)}))) == {"new": "invalid_replica_assignment"}
 
 

@@ -1,108 +1,22 @@
-"""Who leads when brokers come and go, and the answers to ElectLeaders."""
+"""The answers to ElectLeaders."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 import pytest
 from kio.schema.elect_leaders.v2 import ElectLeadersRequest
 from kio.schema.elect_leaders.v2.request import TopicPartitions
 
 from controller import elections
-from metadata.image import MetadataImage
-from metadata.topics import PartitionRegistration
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, Timeout
-from protocol.metadata.topics import NO_LEADER, PartitionChangeRecord
-from tests.unit.controller.images import around, broker, directory, image_of, partition, topic
+from tests.unit.controller.images import around, broker, image_of, topic
 
 ALONE = image_of(broker(1), *topic("t", 1, [1], [1]))
-THREE = image_of(broker(1), broker(2), broker(3), *topic("t", 1, [1, 2, 3]))
 Result = tuple[str, list[tuple[int, str]]]
-
-
-def first(image: MetadataImage) -> PartitionRegistration:
-    return image.topics.by_name["t"].partitions[0]
-
-
-def resigned(image: MetadataImage, broker_id: int) -> MetadataImage:
-    return image_of(*elections.resign(image, broker_id), image=image)
-
-
-def elected(image: MetadataImage, broker_id: int, log_dir: UUID | None = None) -> MetadataImage:
-    return image_of(*elections.elect(image, broker_id, log_dir), image=image)
-
-
-# -- brokers that come and go
-
-
-def test_the_only_replica_leaves_no_leader_and_an_eligible_one() -> None:
-    assert list(elections.resign(ALONE, 1))[1] == PartitionChangeRecord(
-        topic_id=UUID(int=1),
-        partition_id=1,
-        isr=(),
-        leader=NO_LEADER,
-        eligible_leader_replicas=(1,),
-        last_known_elr=(1,),
-    )
-    found = first(resigned(ALONE, 1))
-    assert (found.leader, found.isr, found.elr, found.last_known_elr) == (NO_LEADER, (), (1,), (1,))
-    assert found.leader_epoch == first(ALONE).leader_epoch + 1
-
-
-def test_it_leads_again_when_it_is_back_with_the_next_epoch() -> None:
-    found = first(elected(resigned(ALONE, 1), 1))
-    assert (found.leader, found.isr, found.elr, found.last_known_elr) == (1, (1,), (), ())
-    assert found.leader_epoch == first(ALONE).leader_epoch + 2
-
-
-def test_with_others_in_the_isr_the_next_replica_leads() -> None:
-    found = first(resigned(THREE, 1))
-    assert (found.leader, found.isr, found.elr) == (2, (2, 3), ())
-    found = first(resigned(resigned(THREE, 1), 2))
-    assert (found.leader, found.isr) == (3, (3,))
-
-
-def test_a_follower_that_leaves_changes_the_isr_alone_and_a_stranger_nothing() -> None:
-    found = first(resigned(THREE, 3))
-    assert (found.leader, found.isr) == (1, (1, 2))
-    assert not list(elections.resign(resigned(THREE, 3), 3))
-    assert not list(elections.resign(THREE, 4))
-
-
-def test_who_was_not_in_sync_at_the_end_does_not_lead_but_the_last_one_does() -> None:
-    image = THREE
-    for broker_id in (1, 2, 3):
-        image = resigned(image, broker_id)
-    assert not list(elections.elect(image, 1, None))
-    found = first(elected(image, 3))
-    assert (found.leader, found.isr, found.elr) == (3, (3,), ())
-
-
-def test_a_partition_that_has_a_leader_is_left_alone() -> None:
-    assert not list(elections.elect(resigned(THREE, 1), 1, None))
-
-
-def test_a_broker_that_is_no_replica_is_never_elected() -> None:
-    image = image_of(partition(1, 0, [1], isr=(2,), leader=NO_LEADER), image=ALONE)
-    assert not list(elections.elect(image, 2, None))
-
-
-def test_a_replica_lies_in_the_brokers_only_directory_whatever_was_known() -> None:
-    elsewhere = UUID(int=77)
-    found = first(elected(resigned(THREE, 1), 1, elsewhere))
-    assert found.directories == first(THREE).directories  # it leads already
-    image = resigned(ALONE, 1)
-    assert first(elected(image, 1, elsewhere)).directories == (elsewhere,)
-    for unchanged in (directory(1), None):
-        change, _ = elections.elect(image, 1, unchanged)
-        assert change.directories is None
-
-
-# -- ElectLeaders
 
 
 def decided(

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments as a decision: with one broker a partition can only stay where it is."""
+"""AlterPartitionReassignments as a decision: what is refused, and, with one broker, that a partition can only stay."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kio.schema.alter_partition_reassignments.v1.request import ReassignablePart
 from controller.reassignments import decide
 from protocol.durations import ZERO
 from protocol.errors import Timeout
-from tests.unit.controller.images import broker, image_of, topic
+from tests.unit.controller.images import Schema, broker, image_of, topic
 
-IMAGE = image_of(broker(1), broker(2), *topic("t", 1, [1], [1]))
+IMAGE = image_of(broker(1), *topic("t", 1, [1], [1]))
 
 
 def decided(*topics: ReassignableTopic, **fields: Any) -> AlterPartitionReassignmentsResponse:
     asked: dict[str, Any] = {"timeout": timedelta(seconds=1)} | fields
-    decision = decide(IMAGE, AlterPartitionReassignmentsRequest(topics=topics, **asked))
+    decision = decide(IMAGE, AlterPartitionReassignmentsRequest(topics=topics, **asked), Schema())
     assert not decision.records
     return decision.response
 

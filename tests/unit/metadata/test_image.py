@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from immutables import Map
 
 from metadata.delta import MetadataDelta
+from metadata.difference import delta_to
 from metadata.image import EMPTY, MetadataImage
 from metadata.loader import ImageLoader
 from metadata.snapshot import records_of
@@ -204,6 +205,18 @@ def test_quotas_credentials_features_and_producer_ids() -> None:
         image=image,
     )
     assert (len(gone.quotas), len(gone.scram), gone.metadata_version) == (0, 0, 0)
+    assert _led_to(image, gone) == gone
+    assert _led_to(gone, image) == image
+
+
+def test_a_snapshot_in_place_of_an_image_takes_brokers_and_their_configurations_away() -> None:
+    broker = RegisterBrokerRecord(broker_id=1, broker_epoch=5, incarnation_id=_id(3), end_points=(), features=())
+    config = ConfigRecord(resource_type=4, resource_name="1", name="a", value="1")
+    before, after = image_of(broker, config), image_of(config, NoOpRecord())
+    assert _led_to(before, after) == after
+    assert _led_to(after, before) == before
+    assert delta_to(before, after).cluster.changed == {1: None}
+    assert not delta_to(before, before).touched("cluster")
 
 
 def test_records_of_a_transaction_count_together_or_not_at_all() -> None:
@@ -236,6 +249,7 @@ _STEPS = st.lists(
 def test_any_records_in_any_batches_against_a_model(steps: list[tuple[str, str, int]], ends: list[bool]) -> None:
     """The model: name to (id, leader epochs, configs)."""
     loader, model = ImageLoader(), dict[str, tuple[UUID, list[int], dict[str, str]]]()
+    images = [loader.image]
     for number, (what, name, value) in enumerate(steps):
         topic_id, epochs, configs = model.get(name, (_id(100 + number), [], {}))
         match what:
@@ -257,12 +271,20 @@ def test_any_records_in_any_batches_against_a_model(steps: list[tuple[str, str, 
                     configs["k"] = text
         if ends[number]:
             loader.publish(number, 1, 0)
+            images.append(loader.image)
     loader.publish(len(steps), 1, 0)
     _check(loader.image, model)
     again = ImageLoader()
     again.load(records_of(loader.image))
     again.publish(loader.image.offset, 1, 0)
     assert again.image == loader.image
+    for image in images:
+        assert _led_to(image, loader.image) == loader.image
+        assert _led_to(loader.image, image) == image
+
+
+def _led_to(before: MetadataImage, after: MetadataImage) -> MetadataImage:
+    return delta_to(before, after).apply(after.offset, after.epoch, after.timestamp_ms)
 
 
 def _check(image: MetadataImage, model: dict[str, tuple[UUID, list[int], dict[str, str]]]) -> None:

@@ -24,7 +24,7 @@ BROKER_ROWS = {row[0]: row for row in KAFKA["broker_definitions"]}
 
 def expected_of(validator: str | None) -> str | None:
     """Kafka's text of a rule, in our words."""
-    if validator is None:
+    if validator is None or validator == "non-empty list":  # of lists that are empty by default
         return None
     if bounds := re.fullmatch(r"\[([^,]+),\.\.\.(?:,(.+))?\]", validator):
         return f"from {bounds[1]} to {bounds[2]}" if bounds[2] else f"at least {bounds[1]}"
@@ -73,7 +73,7 @@ def _texts() -> Iterator[str]:
                         yield re.escape(node.value)
 
 
-MENTIONED = {"unclean.leader.election.enable", "min.insync.replicas"}
+MENTIONED = {"unclean.leader.election.enable"}
 """Given to internal topics and to AlterConfigs' rules by name, but no append and no election asks for the values."""
 CHECKED = {"process.roles"}
 """Its rule is its effect: a node without the broker's role does not start."""

@@ -10,6 +10,8 @@ import pytest
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.defs import CHANGED_DEFAULTS
+from broker.config.defs.cluster import CLUSTER_DEFS
+from broker.config.defs.followers import FOLLOWER_DEFS
 from broker.config.defs.not_needed import NOT_NEEDED
 from broker.config.defs.quotas import QUOTA_DEFS
 from broker.config.defs.security import SASL_DEFS, TLS_DEFS
@@ -92,7 +94,10 @@ def test_the_broker_is_described_as_kafka_does(scenario: dict[str, Any]) -> None
     assert [r for r in without_changed_defaults(ours) if r[0] in names] == recorded
     assert {r[0] for r in ours} - {r[0] for r in scenario["broker"]} <= {
         *NOT_NEEDED,
-        *(definition.name for definition in (*QUOTA_DEFS, *SHARE_DEFS, *TLS_DEFS, *SASL_DEFS)),
+        *(
+            definition.name
+            for definition in (*CLUSTER_DEFS, *FOLLOWER_DEFS, *QUOTA_DEFS, *SHARE_DEFS, *TLS_DEFS, *SASL_DEFS)
+        ),
     }
 
 

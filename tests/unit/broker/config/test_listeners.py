@@ -73,12 +73,14 @@ def test_what_is_refused(text: str, more: dict[str, str], complaint: str) -> Non
         listeners(text, **more)
 
 
-def test_controller_listeners_are_left_out_with_a_warning() -> None:
-    loaded = load_text(
-        "process.roles=broker,controller\nlisteners=PLAINTEXT://a:1,CONTROLLER://a:2\n"
-        "controller.listener.names=CONTROLLER\n"
-    )
+def test_controller_listeners_are_those_of_a_controller_and_else_left_out_with_a_warning() -> None:
+    settings = "listeners=PLAINTEXT://a:1,CONTROLLER://a:2\ncontroller.listener.names=CONTROLLER\n"
+    loaded = load_text("process.roles=broker,controller\n" + settings)
     assert [x.name for x in loaded.listeners.bound] == ["PLAINTEXT"]
+    assert [str(x) for x in loaded.listeners.controllers] == ["CONTROLLER://a:2"]
+    assert loaded.warnings == ()
+    loaded = load_text("process.roles=broker\n" + settings)
+    assert not loaded.listeners.controllers
     assert loaded.warnings == ("there is no controller here: CONTROLLER://a:2 is not opened",)
 
 

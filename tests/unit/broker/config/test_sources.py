@@ -218,3 +218,14 @@ def test_topics_to_create_that_are_malformed_are_named(text: str, wrong: str) ->
 )
 def test_service_links_are_told_from_settings(variable: str, value: str, expected: bool) -> None:
     assert is_service_link(variable, value) is expected
+
+
+def test_a_typing_error_in_a_tests_settings_is_refused_and_elsewhere_it_has_no_effect() -> None:
+    wrong = ("num.partition=3", "xyzzy=1", "ssl.protocol=TLS", "listener.name.a.ssl.protocol=x")
+    assert problems("", "odradek.profile=test", *wrong) == (
+        "num.partition: expected a name of Kafka's server.properties, or one of Odradek's own; "
+        "did you mean num.partitions?",
+        "xyzzy: expected a name of Kafka's server.properties, or one of Odradek's own",
+    )
+    assert len(load_text("num.partition=3", {"KAFKA_XYZZY": "1"}, ["odradek.profile=test"]).warnings) == 2
+    assert len(load_text("", {}, ["odradek.profile=dev", *wrong]).warnings) == 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.control.endpoint import ControlError
+from broker.replicas.records_delete import delete_records
 from tests.unit.broker.control.asking import control, keep_journal
 from tests.unit.broker.explain.findings import found
 from tests.unit.broker.members import CONFIG, ClassicMember, ConsumerMember, commit
@@ -212,7 +213,7 @@ async def test_a_committed_offset_out_of_range_says_which_side() -> None:
         assert "the committed offset 7 of t-0 is out of range: the log has 0 to 3 (there are no such" in finding["text"]
         await control(rig, "POST", "/groups/g/reset_offsets", to=1, topic="t")
         assert "committed_out_of_range" not in await found(rig, group="g")
-        rig.node.replicas.get("t", 0).delete_records(2)
+        delete_records(rig.node.replicas.find("t", 0), 2)
         finding = (await found(rig, group="g"))["committed_out_of_range"]
         assert "the log has 2 to 3 (records before that were deleted)" in finding["text"]
 

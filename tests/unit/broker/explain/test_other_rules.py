@@ -11,6 +11,7 @@ from broker.control.faults import faults_of
 from broker.explain.finding import Severity, counted, in_order, listed, seconds
 from broker.explain.kit_rules import a_fault_is_set, clock_is_frozen
 from broker.inspection.kit import KitView
+from broker.replicas.records_delete import delete_records
 from tests.unit.broker.control.asking import control, keep_journal
 from tests.unit.broker.explain.findings import found
 from tests.unit.broker.members import CONFIG, TICK_MS, commit
@@ -62,7 +63,7 @@ async def test_deleted_records_are_told_of_with_the_retention() -> None:
     async with Rig(config=CONFIG) as rig:
         await rig.create("t", retention_ms="60000")
         await fill(rig, 3)
-        rig.node.replicas.get("t", 0).delete_records(3)
+        delete_records(rig.node.replicas.find("t", 0), 3)
         finding = (await found(rig, topic="t"))["records_were_deleted"]
         assert "(retention.ms: 60 s) or on request: t-0 starts at 3 and has none left" in finding["text"]
 

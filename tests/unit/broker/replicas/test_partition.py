@@ -6,9 +6,11 @@ import errno
 
 import pytest
 
-from broker.replicas.partition import UNREADABLE, Partition, Role
+from broker.replicas.partition import Partition, Role
+from broker.replicas.records_delete import delete_records
 from protocol.errors import KafkaError, KafkaStorage, NotLeaderOrFollower, UnknownTopicOrPartition
 from storage.append_types import AppendOrigin, LogConfig
+from tests.unit.broker.partitions import alone, state
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, batch
 
 
@@ -20,7 +22,9 @@ class Hosted:
         self.log = self.rig.log()
         self.advances: list[int] = []
         self.failures: list[KafkaError] = []
-        self.partition = Partition("t", TOPIC_ID, 0, self.log, 0, lambda one: self.advances.append(one.high_watermark))
+        self.partition = Partition(
+            "t", TOPIC_ID, 0, self.log, lambda one: self.advances.append(one.high_watermark), alone(self.rig.clock)
+        )
         self.partition.listen(lambda _: None, self.failures.append)
 
     def append(self) -> None:
@@ -30,38 +34,38 @@ class Hosted:
 def test_a_new_one_leads_when_the_image_says_so() -> None:
     hosted = Hosted()
     assert hosted.partition.role is Role.FOLLOWER
-    hosted.partition.lead(3)
+    hosted.partition.lead(state(3))
     assert (hosted.partition.role, hosted.partition.leader_epoch) == (Role.LEADER, 3)
 
 
 def test_a_follower_refuses_requests_and_tells_those_who_wait() -> None:
     hosted = Hosted()
-    hosted.partition.lead(0)
+    hosted.partition.lead(state(0))
     hosted.append()
-    hosted.partition.follow(1)
+    hosted.partition.follow(state(1, leader=2))
     assert hosted.partition.role is Role.FOLLOWER
-    assert hosted.partition.bounds is UNREADABLE
+    assert hosted.partition.bounds == (0, 1, 1, 1)
     assert [type(one) for one in hosted.failures] == [NotLeaderOrFollower]
-    assert hosted.advances == [1, 1]
+    assert hosted.advances == [0, 1, 1]
     for request in (
         hosted.append,
         lambda: hosted.partition.check_leader_epoch(1),
-        lambda: hosted.partition.delete_records(0),
+        lambda: delete_records(hosted.partition, 0),
     ):
         with pytest.raises(NotLeaderOrFollower):
             request()
-    hosted.partition.lead(2)
+    hosted.partition.lead(state(2))
     hosted.append()
-    assert hosted.partition.bounds == (0, 2, 2)
+    assert hosted.partition.bounds == (0, 2, 2, 2)
 
 
 def test_a_failed_log_takes_it_offline_for_good() -> None:
     hosted = Hosted()
-    hosted.partition.lead(0)
+    hosted.partition.lead(state(0))
     hosted.log.fail(OSError(errno.EIO, "broken"))
     assert [type(one) for one in hosted.failures] == [KafkaStorage]
     for change in (hosted.partition.lead, hosted.partition.follow):
-        change(1)
+        change(state(1))
         assert hosted.partition.role is Role.OFFLINE
     with pytest.raises(KafkaStorage):
         hosted.append()
@@ -69,7 +73,7 @@ def test_a_failed_log_takes_it_offline_for_good() -> None:
 
 def test_a_deleted_one_is_offline() -> None:
     hosted = Hosted()
-    hosted.partition.lead(0)
+    hosted.partition.lead(state(0))
     hosted.partition.deleted()
     assert (hosted.partition.role, hosted.partition.is_deleted) == (Role.OFFLINE, True)
     assert [type(one) for one in hosted.failures] == [UnknownTopicOrPartition]
@@ -78,7 +82,8 @@ def test_a_deleted_one_is_offline() -> None:
 def test_the_high_watermark_follows_the_flushed_end_and_never_moves_back() -> None:
     hosted = Hosted(flush_messages=1)
     partition = hosted.partition
-    partition.lead(0)
+    partition.lead(state(0))
+    hosted.advances.clear()
     hosted.append()
     assert (partition.high_watermark, hosted.advances) == (0, [])
     hosted.rig.workers.run_all()
@@ -89,6 +94,6 @@ def test_the_high_watermark_follows_the_flushed_end_and_never_moves_back() -> No
     partition.configure(LogConfig(flush_messages=1))
     assert partition.high_watermark == 2
     hosted.append()
-    assert partition.bounds == (0, 2, 2)
+    assert partition.bounds == (0, 2, 2, 3)
     hosted.rig.workers.run_all()
-    assert partition.bounds == (0, 3, 3)
+    assert partition.bounds == (0, 3, 3, 3)

@@ -89,3 +89,18 @@ def test_a_flush_of_a_deleted_log_leaves_its_successor_alone() -> None:
     log = rig.restart()
     assert log.leader_epochs.entries == ((0, 0),)
     assert {header.leader_epoch for batch in contents(log) for header in headers_in(batch)} == {0}
+
+
+def test_an_epoch_with_records_is_saved_though_another_has_begun_without_any() -> None:
+    """As when a follower begins to lead: a later recovery does not read the flushed records again."""
+    rig = Rig()
+    log = begun(rig)
+    append(log, epoch=2)
+    log.begin_epoch(4)
+    log.flush()
+    rig.workers.run_all()
+    assert LeaderEpochs(rig.fs, log.folder).entries == ((0, 0), (2, 1), (4, 2))
+    rig.manager.checkpoint_recovery_points()
+    rig.files.crash(Unsynced.LOST)
+    rig.workers.drop_all()
+    assert rig.reopen().leader_epochs.entries == ((0, 0), (2, 1))

@@ -59,17 +59,21 @@ class Rate:
     def measure(self, now_ms: int) -> tuple[float, int]:
         """(rate per second, measured time in ms). The time is at least that of all windows except one."""
         windows = self._windows
-        expired_ms = now_ms - windows.num * windows.size_ms
+        total, elapsed_ms = self._sum(now_ms)
+        elapsed_ms += max(windows.num - 1 - elapsed_ms // windows.size_ms, 0) * windows.size_ms
+        elapsed_ms = max(elapsed_ms, 1)
+        return total / (elapsed_ms / 1000.0), elapsed_ms
+
+    def _sum(self, now_ms: int) -> tuple[float, int]:
+        """What the windows that count have, and the time since the oldest of them began, in ms."""
+        expired_ms = now_ms - self._windows.num * self._windows.size_ms
         total, oldest_ms = 0.0, now_ms
         for sample in self._samples:
             if sample.last_ms <= expired_ms:
                 sample.reset(now_ms)
             total += sample.value
             oldest_ms = min(oldest_ms, sample.start_ms)
-        elapsed_ms = now_ms - oldest_ms
-        elapsed_ms += max(windows.num - 1 - elapsed_ms // windows.size_ms, 0) * windows.size_ms
-        elapsed_ms = max(elapsed_ms, 1)
-        return total / (elapsed_ms / 1000.0), elapsed_ms
+        return total, now_ms - oldest_ms
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
         """Milliseconds without use until the rate has fallen to the quota; 0 if it is within it."""
@@ -77,6 +81,17 @@ class Rate:
         if rate <= quota:
             return 0
         return _whole_ms((rate - quota) / quota * elapsed_ms) if quota else LONGEST_MS
+
+
+class SimpleRate(Rate):
+    """The rate since the oldest window that counts began, over one window at least (Kafka's `SimpleRate`)."""
+
+    __slots__ = ()
+
+    def measure(self, now_ms: int) -> tuple[float, int]:
+        total, elapsed_ms = self._sum(now_ms)
+        elapsed_ms = max(elapsed_ms, self._windows.size_ms)
+        return total / (elapsed_ms / 1000.0), elapsed_ms
 
 
 class TokenBucket:

@@ -1,0 +1,149 @@
+"""What a node with the controller's role does for the other nodes of its cluster: it is their only controller.
+
+Brokers register and send heartbeats; those that fall silent are fenced. They read the metadata log as observers, and
+send requests for changes here, their own and, in envelopes, those of their clients. From time to time leaderships
+return to the preferred replicas. There is one controller: while this node is down, nothing can change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Protocol
+
+import structlog
+from kio.schema.broker_heartbeat.v2 import BrokerHeartbeatRequest
+from kio.schema.broker_registration.v4 import BrokerRegistrationRequest
+
+from broker.config.broker_config import BrokerConfig
+from controller import broker_changes, heartbeats, registration
+from controller.decision import Decision
+from controller.heartbeats import BrokerSessions, Reply
+from controller.local import LocalController
+from controller.quorum.errors import MetadataLogError
+from controller.quorum.metadata_log import MetadataLog
+from controller.quorum.observers import MetadataObservers
+from metadata.image import MetadataImage
+from protocol.metadata.brokers import Endpoint
+from timing.clock import Clock
+
+logger = structlog.get_logger(__name__)
+
+MOST_ELECTIONS = 1000
+"""The most elections of one periodic look at all partitions (`QuorumController.MAX_ELECTIONS_PER_IMBALANCE`)."""
+
+LEAST_CHECK_MS = 50
+UNCLEAN_ELECTION_MS = 5 * 60 * 1000
+"""Kafka's `unclean.leader.election.interval.ms`."""
+
+
+class Every(Protocol):
+    """Runs jobs from time to time; see `broker.periodic.Periodic`."""
+
+    def every(self, pause_ms: float, name: str, job: Callable[[], Awaitable[None]]) -> None: ...
+
+
+class ControllerService:
+    """See above.
+
+    Attributes:
+        log: the metadata log.
+        observers: read the metadata log.
+        sessions: of the registered brokers.
+        endpoint: where the controller is reached by its first listener; known once that is open.
+        answer: gives the reply to a request that came in an envelope.
+    """
+
+    def __init__(
+        self, controller: LocalController, log: MetadataLog, clock: Clock, cluster_id: str, session_timeout_ms: int
+    ) -> None:
+        self.log = log
+        self.observers = MetadataObservers(log, clock)
+        self.sessions = BrokerSessions(
+            clock.monotonic_ms, session_timeout_ms, controller.around.node_id, lambda: controller.image.offset
+        )
+        self.endpoint: Endpoint | None = None
+        self.answer: Callable[[Any, memoryview], Awaitable[Any]]
+        self._controller = controller
+        self._schema = controller.around.schema
+        self._cluster_id = cluster_id
+        self._session_timeout_ms = session_timeout_ms
+
+    def begin(self) -> None:
+        """Give every broker that is registered a new session: nobody knows when the last one was heard of."""
+        for broker in self._controller.image.cluster.brokers.values():
+            self.sessions.begin(broker.id, broker.epoch)
+
+    def start(self, periodic: Every, config: BrokerConfig) -> None:
+        """Begin the periodic work."""
+        check_ms = max(self._session_timeout_ms / 8, LEAST_CHECK_MS)
+        periodic.every(check_ms, "sessions of brokers", self._fence_silent)
+        periodic.every(UNCLEAN_ELECTION_MS, "unclean elections", self._elect_uncleanly)
+        if config.boolean("auto.leader.rebalance.enable"):
+            pause_ms = config.integer("leader.imbalance.check.interval.seconds") * 1000
+            periodic.every(pause_ms, "preferred leaders", self._elect_preferred)
+
+    # -- brokers
+
+    async def register(self, request: BrokerRegistrationRequest) -> int:
+        """Register a broker; return its epoch. Raises KafkaError."""
+
+        def decide(image: MetadataImage) -> Decision[int]:
+            decision = registration.decide(
+                image,
+                request,
+                self._schema,
+                cluster_id=self._cluster_id,
+                is_alive=self.sessions.is_alive(request.broker_id),
+                next_offset=self._controller.next_offset,
+            )
+            self.sessions.begin(request.broker_id, decision.response)
+            return decision
+
+        epoch = await self._controller.submit(decide)
+        logger.info("broker registered", broker=request.broker_id, epoch=epoch)
+        return epoch
+
+    async def heartbeat(self, request: BrokerHeartbeatRequest) -> Reply:
+        """A broker is alive, and wants what the request says. Raises KafkaError."""
+
+        def decide(image: MetadataImage) -> Decision[Reply]:
+            return heartbeats.decide(image, request, self._schema, self.sessions, self._controller.next_offset)
+
+        try:
+            return await self._controller.submit(decide)
+        except MetadataLogError:
+            self.sessions.shutdown_ended(request.broker_id)  # its records were refused: it is as before
+            raise
+
+    async def unregister(self, broker_id: int) -> None:
+        """Raises KafkaError."""
+        await self._controller.submit(lambda image: registration.unregister(image, self._schema, broker_id))
+        self.sessions.forget(broker_id)
+        self.observers.forget(broker_id)
+
+    # -- periodic work
+
+    async def _fence_silent(self) -> None:
+        for broker_id, epoch in self.sessions.over():
+            fence = partial(heartbeats.fence_silent, schema=self._schema, sessions=self.sessions)
+            if await self._controller.submit(partial(fence, broker_id=broker_id, epoch=epoch)):
+                logger.warning("broker fenced: it was not heard of", broker=broker_id, for_ms=self._session_timeout_ms)
+
+    async def _elect_uncleanly(self) -> None:
+        await self._elect(broker_changes.elect_uncleanly, "leaders elected that may lack records")
+
+    async def _elect_preferred(self) -> None:
+        await self._elect(broker_changes.elect_preferred, "preferred leaders elected")
+
+    async def _elect(self, elect: Callable[..., list[Any]], event: str) -> None:
+        """Change leaders until there is nothing left to change."""
+        changed = MOST_ELECTIONS
+        while changed >= MOST_ELECTIONS:
+            changed = await self._controller.submit(lambda image: _counted(elect(image, self._schema, MOST_ELECTIONS)))
+            if changed:
+                logger.info(event, partitions=changed)
+
+
+def _counted(records: list[Any]) -> Decision[int]:
+    return Decision(records, len(records))

@@ -1,0 +1,246 @@
+"""Follows the metadata log of the cluster's controllers as an observer (Kafka's `KafkaRaftClient`, `MetadataLoader`).
+
+Theory of operation. One fetch follows the other, to the active controller if it is known, else to each configured one
+in turn: whoever is asked says who leads. What an answer brings is one of four things. Records: those below the high
+watermark are applied to the image, and what follows the image is told. A diverging epoch: what is not committed is
+dropped. The id of a snapshot: the log no longer reaches back so far; the snapshot is fetched, and takes the place of
+the image. An error: another controller leads, or none.
+
+At the start `catch_up` fetches while nothing follows the image; from `start` on a task does. What cannot be gone on
+from (records that this release does not know, another cluster, a log that has lost what was committed) ends the node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import structlog
+from kio.schema.errors import ErrorCode
+
+from broker.cluster.controller_channel import NoControllerError
+from broker.cluster.controller_quorum import ControllerQuorum
+from broker.cluster.fetched_log import FetchedLog
+from broker.cluster.metadata_copy import Copied, MetadataCopy
+from broker.cluster.observer_requests import Observer, Position, fetch, fetch_snapshot
+from broker.peers.client import PeerClient
+from broker.peers.clients import PeerClients
+from broker.peers.errors import PeerError
+from controller.quorum.errors import MetadataLogError
+from controller.quorum.snapshots import SnapshotId
+from metadata.delta import MetadataDelta
+from metadata.difference import delta_to
+from metadata.image import MetadataImage
+from metadata.loader import ImageLoader
+from timing.clock import Clock
+
+logger = structlog.get_logger(__name__)
+
+MAX_WAIT_MS = 500
+"""How long a controller holds a fetch back for which there is nothing (`KafkaRaftClient.MAX_FETCH_WAIT_MS`)."""
+
+Publish = Callable[[MetadataDelta, MetadataImage], Awaitable[None]]
+
+_ANOTHER_LEADS = frozenset(
+    {
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.broker_not_available,
+    }
+)
+
+
+class MetadataObserver:
+    """See the theory of operation above.
+
+    Attributes:
+        image: the newest image that was published.
+        high_watermark: the offset up to which the log is known to be committed; -1 before the first answer.
+        on_failure: called once, with the reason, when the log cannot be followed any more.
+    """
+
+    def __init__(
+        self,
+        who: Observer,
+        quorum: ControllerQuorum,
+        clients: PeerClients,
+        clock: Clock,
+        copy: MetadataCopy,
+        publish: Publish,
+        *,
+        retry_ms: float,
+    ) -> None:
+        self.image = MetadataImage()
+        self.high_watermark = -1
+        self.on_failure: Callable[[str], None] = lambda reason: logger.error("metadata not followed", error=reason)
+        self._who = who
+        self._quorum = quorum
+        self._clients = clients
+        self._clock = clock
+        self._copy = copy
+        self._publish = publish
+        self._retry_ms = retry_ms
+        self._log = FetchedLog()
+        self._loader = ImageLoader()
+        self._log_start = 0
+        self._complaint = "no controller was asked yet"
+        self._stopping = False
+        self._task: asyncio.Task[None] | None = None
+        self._saving: asyncio.Task[None] | None = None
+
+    def begin_with(self, copied: Copied) -> None:
+        """Go on from the node's own copy."""
+        self.image = copied.image
+        self._log = FetchedLog(copied.image.offset + 1, copied.image.epoch)
+        self._log.quorum_records = {record.__class__.__name__: record for record in copied.quorum_records}
+        self._loader = ImageLoader(copied.image)
+        self._log_start = self._log.committed_end
+
+    async def catch_up(self, offset: int = -1, *, timeout_ms: float) -> None:
+        """Return once the image has all that is committed at the first answer, and the record at `offset`.
+
+        Raises NoControllerError if no controller has answered in this time; MetadataLogError.
+        """
+        deadline = self._clock.monotonic_ms() + timeout_ms
+        self.high_watermark = -1
+        while self.high_watermark < 0:
+            if self._clock.monotonic_ms() > deadline:
+                raise NoControllerError(f"no controller has answered within {timeout_ms:.0f} ms: {self._complaint}")
+            await self._step(max_wait_ms=0)
+        target = max(self.high_watermark, offset + 1)
+        while self._log.committed_end < target:
+            await self._step(MAX_WAIT_MS)
+
+    def start(self) -> None:
+        """Follow the log from now on."""
+        self._task = asyncio.get_running_loop().create_task(self._follow(), name="metadata-observer")
+
+    async def stop(self) -> None:
+        """End following once what was fetched is applied, and keep a copy of the image."""
+        self._stopping = True
+        self._clients.close()
+        for task in (self._task, self._saving):
+            if task is not None:
+                await asyncio.wait([task])
+        await self._save(self.image)
+
+    async def _follow(self) -> None:
+        try:
+            while not self._stopping:
+                await self._step(MAX_WAIT_MS)
+        except MetadataLogError as error:
+            self.on_failure(error.message)
+        except Exception as error:
+            logger.exception("unexpected error while metadata was applied")
+            self.on_failure(f"a change of the cluster's metadata could not be applied: {error!r}")
+
+    # -- fetching
+
+    async def _step(self, max_wait_ms: int) -> None:
+        """Fetch once, and do what the answer says."""
+        active = self._quorum.active
+        where = self._quorum.next_to_ask() if active is None else active
+        client = self._clients.of(where.host, where.port)
+        at = Position(self._log.end_offset, self._log.last_epoch, self._log_start, self.high_watermark)
+        try:
+            answer = await client.send(fetch(self._who, self._quorum.epoch, at, max_wait_ms))
+            handled = await self._answered(client, answer)
+        except PeerError as error:
+            self._complain(str(error))
+            handled = False
+        except OSError as error:  # the copy cannot be written now
+            self._complain(f"the metadata cannot be kept: {error}")
+            handled = False
+        if not handled and self._quorum.active is active:
+            self._quorum.lost()
+            await self._clock.sleep(self._retry_ms)
+
+    async def _answered(self, client: PeerClient, answer: Any) -> bool:
+        """Take an answer; return whether the node that gave it is the active controller."""
+        if answer.error_code is ErrorCode.inconsistent_cluster_id:
+            raise MetadataLogError(f"{client} is a controller of another cluster than {self._who.cluster_id}.")
+        if answer.error_code is not ErrorCode.none or not answer.responses:
+            self._complain(f"{client} answers {answer.error_code.name}")
+            return False
+        partition = answer.responses[0].partitions[0]
+        self._note_leader(partition, answer.node_endpoints)
+        if partition.error_code is not ErrorCode.none:
+            if partition.error_code not in _ANOTHER_LEADS:
+                self._complain(f"{client} answers {partition.error_code.name}")
+            return False
+        if partition.snapshot_id.end_offset >= 0:
+            return await self._fetch_snapshot(client, SnapshotId(*_pair(partition.snapshot_id)))
+        if partition.diverging_epoch.epoch >= 0:
+            self._log.truncate(partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset)
+            return True
+        self._log.append(bytes(partition.records or b""))
+        self.high_watermark = max(self.high_watermark, partition.high_watermark)
+        await self._apply(len(partition.records or b""))
+        return True
+
+    def _note_leader(self, partition: Any, endpoints: Any) -> None:
+        leader = partition.current_leader
+        found = next(((each.host, each.port) for each in endpoints if each.node_id == leader.leader_id), None)
+        self._quorum.elected(leader.leader_id, leader.leader_epoch, found)
+
+    def _complain(self, complaint: str) -> None:
+        """Log what goes wrong, once until it changes."""
+        if complaint != self._complaint and not self._stopping:
+            logger.warning("metadata not fetched", error=complaint)
+            self._complaint = complaint
+
+    # -- applying
+
+    async def _apply(self, size: int) -> None:
+        last = None
+        for batch in self._log.take_committed(self.high_watermark):
+            self._loader.load(batch.records)
+            last = batch
+        if last is None:
+            return
+        self._complaint = ""
+        delta = self._loader.publish(last.last_offset, last.epoch, last.timestamp)
+        await self._published(delta, self._loader.image)
+        if self._copy.grown(size) and (self._saving is None or self._saving.done()) and not self._loader.in_transaction:
+            self._saving = asyncio.create_task(self._save(self.image), name="metadata-snapshot")
+
+    async def _published(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        await self._publish(delta, image)
+        self.image = image
+
+    async def _fetch_snapshot(self, client: PeerClient, snapshot: SnapshotId) -> bool:
+        """Fetch a whole snapshot, and let it take the place of the image."""
+        logger.info("metadata snapshot is fetched", offset=snapshot.offset, epoch=snapshot.epoch)
+        data = bytearray()
+        while True:
+            answer = await client.send(fetch_snapshot(self._who, self._quorum.epoch, snapshot, len(data)))
+            if answer.error_code is not ErrorCode.none or not answer.topics:
+                self._complain(f"{client} answers {answer.error_code.name} for the snapshot {snapshot.file_name}")
+                return False
+            (part,) = answer.topics[0].partitions
+            if part.error_code is not ErrorCode.none or part.position != len(data):
+                self._complain(f"{client} answers {part.error_code.name} for the snapshot {snapshot.file_name}")
+                return False
+            data += part.unaligned_records
+            if len(data) >= part.size:
+                break
+        copied = await self._copy.adopt(snapshot, bytes(data))
+        before = self.image
+        self.begin_with(copied)
+        self.image = before  # until it is published
+        await self._published(delta_to(before, copied.image), copied.image)
+        return True
+
+    async def _save(self, image: MetadataImage) -> None:
+        if self._loader.in_transaction:
+            return
+        try:
+            await self._copy.save(image, list(self._log.quorum_records.values()))
+        except (OSError, MetadataLogError) as error:  # the controllers have everything
+            logger.warning("copy of the metadata not written", error=str(error))
+
+
+def _pair(snapshot_id: Any) -> tuple[int, int]:
+    return snapshot_id.end_offset, snapshot_id.epoch

@@ -1,0 +1,99 @@
+"""What a node needs of the cluster's metadata, whether it decides on them itself or follows other controllers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
+
+from protocol.topic_partition import TopicPartition
+from storage.folders.strays import FolderState
+
+if TYPE_CHECKING:
+    from kio.schema.alter_partition.v3 import AlterPartitionRequest, AlterPartitionResponse
+    from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+
+    from broker.cluster.controller_port import Controller
+    from broker.cluster.metadata_cache import MetadataCache
+    from broker.cluster.publisher import MetadataPublisher
+    from controller.brokers import Registration
+    from controller.quorum.metadata_log import MetadataLog
+    from metadata.image import MetadataImage
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """With what a node joins its cluster.
+
+    Attributes:
+        previous_epoch: the broker epoch in which it was last shut down cleanly; -1 if it was not.
+        min_insync_replicas: what a new cluster begins with.
+    """
+
+    registration: Registration
+    previous_epoch: int
+    min_insync_replicas: int
+
+
+class NodeMetadata(Protocol):
+    """One of the two: `StandaloneMetadata` or `FollowedMetadata`.
+
+    Attributes:
+        cache: has the image.
+        publisher: tells this node's parts what has changed.
+        folder: the folder of `log.dirs` with the metadata log, or the copy of it.
+        before_snapshot: makes durable, off the loop, what a snapshot makes the node forget: that topics were deleted.
+        on_failure: called once, with the reason, when the node cannot go on.
+    """
+
+    cache: MetadataCache
+    publisher: MetadataPublisher
+    folder: str
+    before_snapshot: Callable[[], None]
+    on_failure: Callable[[str], None]
+
+    @property
+    def log(self) -> MetadataLog | None:
+        """The metadata log of this node; None if it is that of other nodes."""
+
+    @property
+    def port(self) -> Controller:
+        """How changes are decided."""
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of this run; -1 before it has one."""
+
+    def folder_state(self, partition: TopicPartition, topic_id: UUID | None, closed_in: int) -> FolderState:
+        """Whether a folder of that partition and topic id, if it has one, is a topic's."""
+
+    def rise_above(self, former: MetadataImage) -> None:
+        """Let what `join` writes lie above what clients know of an image that was replaced by an older one."""
+
+    async def join(self, joining: Joining) -> None:
+        """Register this run of the node; from here on the image knows it."""
+
+    async def enter(self) -> None:
+        """Everything follows the image, and the node can serve: return once it may."""
+
+    async def allocate_producer_ids(self) -> range:
+        """The next block of producer ids."""
+
+    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        """The controller's answer. Raises PeerError if there is none."""
+
+    async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        """The controller's answer. Raises PeerError if there is none."""
+
+    def problems(self) -> list[str]:
+        """What an operator should know now, a sentence each."""
+
+    async def retry(self) -> None:
+        """Do what there was no room for; for a periodic job."""
+
+    async def leave(self) -> None:
+        """The node is to stop, and serves until this returns: let other nodes take over what it leads."""
+
+    async def close(self) -> bool:
+        """The node serves no more: end, and return whether that went well."""

@@ -1,0 +1,121 @@
+"""Where the controllers of a node's cluster are, and what Kafka demands of the configuration of such a node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from broker.config.broker_config import BrokerConfig, ConfigurationError, split_list
+from broker.config.listeners import SERVED_TO_NODES, Listeners, protocol_map
+
+_VOTERS = "controller.quorum.voters"
+_BOOTSTRAP = "controller.quorum.bootstrap.servers"
+_ADDRESS = r"\[?([0-9a-zA-Z\-%._:]+)\]?:([0-9]+)"
+LISTENER_NAMES = "controller.listener.names"
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerAddress:
+    """Where a controller listens; `node_id` is None where only its address is configured."""
+
+    host: str
+    port: int
+    node_id: int | None = None
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def controllers(config: BrokerConfig) -> tuple[ControllerAddress, ...]:
+    """The configured controllers: the bootstrap servers, then the voters. Raises ConfigurationError."""
+    found = [_address(_BOOTSTRAP, entry, entry) for entry in config.list_(_BOOTSTRAP)]
+    for entry in config.list_(_VOTERS):
+        node_id, at, address = entry.partition("@")
+        if not at or not node_id.strip().isdecimal():
+            raise _wrong(_VOTERS, entry, "id@host:port")
+        found.append(_address(_VOTERS, entry, address, int(node_id)))
+    return tuple(found)
+
+
+def _address(key: str, entry: str, address: str, node_id: int | None = None) -> ControllerAddress:
+    match = re.fullmatch(_ADDRESS, address.strip())
+    if match is None or not 0 < int(match[2]) <= 65535:
+        raise _wrong(key, entry, "host:port" if node_id is None else "id@host:port")
+    return ControllerAddress(match[1], int(match[2]), node_id)
+
+
+def _wrong(key: str, entry: str, form: str) -> ConfigurationError:
+    return ConfigurationError([f"{key}: expected {form}, which {entry!r} is not"])
+
+
+def broken_cluster_rules(config: BrokerConfig) -> Iterator[str]:
+    """What is wrong with the configuration of a broker in a cluster, a line each (`KafkaConfig.validateValues`)."""
+    if not config.is_in_cluster:
+        return
+    if "node.id" not in config.given:
+        yield "node.id is not set: expected a number of its own for each node of a cluster"
+    try:
+        voters = {each.node_id for each in controllers(config)}
+    except ConfigurationError as error:
+        yield from error.problems
+    else:
+        if config.node_id in voters:
+            yield (
+                f"{_VOTERS}: expected other nodes than this, node {config.node_id}, since process.roles is broker alone"
+            )
+    yield from _listener_rules(config)
+    heartbeat, session = (config.integer(f"broker.{key}.ms") for key in ("heartbeat.interval", "session.timeout"))
+    if 2 * heartbeat > session:
+        yield (
+            f"broker.heartbeat.interval.ms = {heartbeat}: expected at most half of broker.session.timeout.ms, {session}"
+        )
+
+
+def _listener_rules(config: BrokerConfig) -> Iterator[str]:
+    names = [name.upper() for name in split_list(config.optional_string(LISTENER_NAMES) or "")]
+    if not names:
+        yield f"{LISTENER_NAMES} is not set: expected the name of the controllers' listener, such as CONTROLLER"
+        return
+    try:
+        protocols = protocol_map(config)
+    except ConfigurationError:  # reported with the listeners
+        return
+    for name in names:
+        if name not in protocols:
+            yield f"{LISTENER_NAMES} = {name}: expected it to have a protocol in listener.security.protocol.map"
+    protocol = protocols.get(names[0])
+    if protocol is not None and protocol not in SERVED_TO_NODES:
+        yield (
+            f"{LISTENER_NAMES} = {names[0]}: expected protocol {' or '.join(SERVED_TO_NODES)}; "
+            f"{protocol} is not spoken to controllers"
+        )
+    if "inter.broker.listener.name" in config.given and "security.inter.broker.protocol" in config.given:
+        yield "security.inter.broker.protocol: expected it not to be set together with inter.broker.listener.name"
+
+
+def broken_listener_rules(config: BrokerConfig, listeners: Listeners) -> Iterator[str]:
+    """What is wrong with the listeners of a broker in a cluster, a line each."""
+    if not config.is_in_cluster:
+        return
+    for listener in listeners.left_out:
+        yield (
+            f"listeners: expected none that {LISTENER_NAMES} has, since process.roles is broker alone; "
+            f"{listener.name} is one"
+        )
+    name = inter_broker_listener(config)
+    advertised = {listener.name: listener for listener in listeners.advertised}
+    if name not in advertised:
+        shown = ", ".join(advertised)
+        yield f"inter.broker.listener.name = {name!r}: expected one of the advertised listeners, {shown}"
+    elif advertised[name].protocol not in SERVED_TO_NODES:
+        yield (
+            f"inter.broker.listener.name = {name!r}: expected protocol {' or '.join(SERVED_TO_NODES)}; "
+            f"{advertised[name].protocol} is not spoken between brokers"
+        )
+
+
+def inter_broker_listener(config: BrokerConfig) -> str:
+    """The name of the listener that brokers use among themselves."""
+    name = config.optional_string("inter.broker.listener.name")
+    return (config.string("security.inter.broker.protocol") if name is None else name).upper()

@@ -1,0 +1,237 @@
+"""The events of a history (`odradek.history_check` has the table), made of the frames that were recorded."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from broker.control.topic_reader import READ_BYTES, decode_batches
+from broker.faults.names import error_name
+from broker.node import Node
+from protocol import messages
+from protocol.api_table import API_BY_NAME
+from protocol.errors import KafkaError
+from protocol.headers import RequestHeader, parse_request_header
+from protocol.primitives import Buffer, DecodeError
+from protocol.produce_fetch import produce_messages
+from protocol.reader import entity_reader
+from protocol.records.batch import HEADER_SIZE, BatchHeader, advance_sequence, read_header
+from protocol.records.build import Record, iter_records
+from protocol.records.markers import ControlRecordType, read_control_batch
+
+PRODUCE, FETCH = API_BY_NAME["produce"], API_BY_NAME["fetch"]
+READ_COMMITTED = 1
+SIZE_BYTES = 4
+LONGEST_SHOWN = 40
+
+TopicName = Callable[[Any], str]
+Event = dict[str, Any]
+
+
+def events_of(path: Path, topic_name: TopicName) -> list[Event]:
+    """What the file of a recorder has, as events; blocking. Raises OSError."""
+    found: list[Event] = []
+    versions: dict[str, RequestHeader] = {}
+    with path.open() as lines:
+        for text in lines:
+            try:
+                line = json.loads(text)
+            except ValueError:
+                continue  # the last line of a process that was killed
+            try:
+                found += _events(line, versions, topic_name)
+            except (DecodeError, ValueError):
+                continue  # a request that no broker could read, which got no answer either
+    return found
+
+
+def _events(line: dict[str, Any], headers: dict[str, RequestHeader], topic_name: TopicName) -> Iterator[Event]:
+    match line["kind"]:
+        case "began" | "restored":
+            yield {"type": line["kind"], "ends": line["ends"]}
+        case "deleted":
+            yield {"type": "deleted", "topic": line["topic"]}
+        case "request":
+            frame = base64.b64decode(line["request"])
+            header = headers[line["id"]] = parse_request_header(frame)
+            yield from _sent(line, header, frame, topic_name)
+        case "answer" if line["answer"] is not None and line["id"] in headers:
+            yield from _acked(line, headers[line["id"]], topic_name)
+        case "fetch" if line["answer"] is not None:
+            yield from _read(line, topic_name)
+
+
+def _sent(line: dict[str, Any], header: RequestHeader, frame: bytes, topic_name: TopicName) -> Iterator[Event]:
+    request = produce_messages.decode_request(header.api_version, memoryview(frame), header.body)
+    for key, partitions in request.topics:
+        for index, records in partitions:
+            if records is None or len(records) < HEADER_SIZE:
+                continue
+            batch = read_header(records)
+            yield {
+                "type": "sent",
+                "id": _attempt(line["id"], topic_name(key), index),
+                "at": line["at"],
+                "client": header.client_id or "",
+                "connection": line["connection"],
+                "topic": topic_name(key),
+                "partition": index,
+                "producer_id": batch.producer_id,
+                "epoch": batch.producer_epoch,
+                "sequence": batch.base_sequence,
+                "records": [
+                    {**described(record), "timestamp": record.timestamp} for record in iter_records(records, batch)
+                ],
+            }
+
+
+def _attempt(exchange: str, topic: str, partition: int) -> str:
+    return f"{exchange} {topic}-{partition}"
+
+
+def _acked(line: dict[str, Any], header: RequestHeader, topic_name: TopicName) -> Iterator[Event]:
+    response = _decoded(PRODUCE, header.api_version, line["answer"])
+    for topic in response.responses:
+        name = topic_name(topic.name if header.api_version < 13 else topic.topic_id)
+        for one in topic.partition_responses:
+            place = {"id": _attempt(line["id"], name, one.index), "topic": name, "partition": one.index}
+            if int(one.error_code) == 0:
+                yield {"type": "acked", **place, "offset": one.base_offset}
+            else:
+                yield {"type": "failed", **place, "error": error_name(one.error_code)}
+
+
+def _read(line: dict[str, Any], topic_name: TopicName) -> Iterator[Event]:
+    frame = base64.b64decode(line["request"])
+    header = parse_request_header(frame)
+    request = messages.decode_request(FETCH, header.api_version, frame[header.body :])
+    committed = request.isolation_level == READ_COMMITTED
+    response = _decoded(FETCH, header.api_version, line["answer"])
+    for topic in response.responses:
+        name = topic_name(topic.topic if header.api_version < 13 else topic.topic_id)
+        for one in topic.partitions:
+            records = one.records
+            if not records or len(records) < HEADER_SIZE:
+                continue
+            first = read_header(records).base_offset
+            aborted = one.aborted_transactions if committed else None
+            read, after = decode_batches(records, first, aborted or ())
+            yield {
+                "type": "read",
+                "at": line["at"],
+                "client": header.client_id or "",
+                "connection": line["connection"],
+                "topic": name,
+                "partition": one.partition_index,
+                "from": first,
+                "to": after,
+                "committed": committed,
+                "records": [{"offset": record.offset, **described(record)} for record in read],
+            }
+
+
+def _decoded(api: Any, version: int, answer: str) -> Any:
+    cls = messages.response_class(api.key, version)
+    start = SIZE_BYTES + (4 if api.response_header_version(version) == 0 else 5)
+    entity, _ = entity_reader(cls, cls)(base64.b64decode(answer), start)
+    return entity
+
+
+def described(record: Record) -> Event:
+    """The digest of a record's content, and what to show of it."""
+    content = repr((record.key, record.value, record.headers)).encode()
+    shown = (b"" if record.key is None else record.key + b" = ") + (b"null" if record.value is None else record.value)
+    text = shown.decode(errors="backslashreplace")
+    short = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+    return {"digest": hashlib.blake2b(content, digest_size=8).hexdigest(), "show": short}
+
+
+class LogContent(NamedTuple):
+    """The records and markers of a part of a log, as events have them."""
+
+    records: list[Event]
+    markers: list[Event]
+
+
+async def log_event(node: Node, topic: str, index: int, begin: int) -> Event | None:
+    """What a partition has from offset `begin` on; None if it is gone or offline."""
+    partition = node.replicas.get(topic, index)
+    if partition is None or partition.log.is_offline:
+        return None
+    start, end = max(begin, partition.log_start_offset), partition.high_watermark
+    content = LogContent([], [])
+    offset = start
+    while offset < end:
+        try:
+            data = await partition.plan_read(offset, READ_BYTES, end, True, READ_BYTES).read()
+        except KafkaError:
+            return None
+        if not data:
+            break
+        offset = await node.base.seams.workers.call(partial(_add, data, offset, content))
+    return {
+        "type": "log",
+        "topic": topic,
+        "partition": index,
+        "start": start,
+        "end": end,
+        "compacted": partition.log.config.compact,
+        "records": content.records,
+        "markers": content.markers,
+    }
+
+
+def _add(data: Buffer, offset: int, content: LogContent) -> int:
+    """Add the whole batches at the front; return the offset after them."""
+    view = memoryview(data)
+    at = 0
+    while at + HEADER_SIZE <= len(view):
+        header = read_header(view, at)
+        if at + header.size > len(view):
+            break
+        if header.is_control:
+            content.markers.extend(_markers(view[at : at + header.size], header))
+        else:
+            content.records.extend(_records(view, header, at, offset))
+        offset = max(offset, header.next_offset)
+        at += header.size
+    return offset
+
+
+def _records(view: memoryview, header: BatchHeader, at: int, offset: int) -> Iterator[Event]:
+    for record in iter_records(view, header, at):
+        if record.offset >= offset:
+            sequence = header.base_sequence
+            yield {
+                "offset": record.offset,
+                "producer_id": header.producer_id,
+                "epoch": header.producer_epoch,
+                "sequence": -1 if sequence < 0 else advance_sequence(sequence, record.offset - header.base_offset),
+                "transactional": header.is_transactional,
+                **described(record),
+            }
+
+
+def _markers(batch: memoryview, header: BatchHeader) -> Iterable[Event]:
+    control = read_control_batch(batch, header)
+    if control is not None and control[0] is not None:
+        committed = control[0].type is ControlRecordType.COMMIT
+        yield {"offset": header.base_offset, "producer_id": header.producer_id, "committed": committed}
+
+
+def name_of(node: Node) -> TopicName:
+    """The name of a topic, of its name or its id; the id as text if nobody knows it any more."""
+
+    def name(key: str | UUID) -> str:
+        if isinstance(key, str):
+            return key
+        topic = node.cluster.cache.topic_by_id(key)
+        return str(key) if topic is None else topic.name
+
+    return name

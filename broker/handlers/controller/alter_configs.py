@@ -1,0 +1,16 @@
+"""AlterConfigs as a controller decides on it: the broker that was asked has checked its own part."""
+
+from __future__ import annotations
+
+from kio.schema.alter_configs.v2 import AlterConfigsRequest, AlterConfigsResponse
+
+from broker.handlers.alter_configs import decided, error_response, respond, wanted
+from broker.request_context import RequestContext
+
+__all__ = ["error_response", "handle"]
+
+
+async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    changes = dict(enumerate(wanted(request)))
+    response: AlterConfigsResponse = await decided(ctx, request, changes, respond)
+    return response

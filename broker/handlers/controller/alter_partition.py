@@ -1,0 +1,13 @@
+"""AlterPartition 3 (KIP-497, KIP-841, KIP-903), decided by `controller.alter_partition`."""
+
+from __future__ import annotations
+
+from kio.schema.alter_partition.v3 import AlterPartitionRequest, AlterPartitionResponse
+
+from broker.request_context import RequestContext
+from controller.alter_partition import decide
+
+
+async def handle(ctx: RequestContext, request: AlterPartitionRequest) -> AlterPartitionResponse:
+    controller = ctx.controller
+    return await controller.submit(lambda image: decide(image, request, controller.around.schema))

@@ -1,0 +1,16 @@
+"""ApiVersions 0-4 of a controller's listener: the APIs that are served there."""
+
+from __future__ import annotations
+
+from kio.schema.api_versions.v4.request import ApiVersionsRequest
+from kio.schema.api_versions.v4.response import ApiVersionsResponse
+
+from broker.handlers.api_versions import answer, error_response, unsupported_version
+from broker.request_context import RequestContext
+from protocol.api_table import CONTROLLER_TABLE
+
+__all__ = ["error_response", "handle", "unsupported_version"]
+
+
+def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    return answer(ctx, request, CONTROLLER_TABLE)

@@ -1,0 +1,92 @@
+"""Envelope 0 (KIP-590): a client's request that a broker sends on, with the client's principal.
+
+The answer carries the whole answer to the request inside, errors included. The envelope's own error says that there is
+none: the principal cannot be read, or the request inside is none that may be sent on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Any
+
+from kio.schema.default_principal_data.v0 import DefaultPrincipalData
+from kio.schema.envelope.v0 import EnvelopeRequest, EnvelopeResponse
+from kio.schema.errors import ErrorCode
+
+from broker.handlers.controller.service import service_of
+from broker.network.principal import Principal
+from broker.network.request import CloseConnectionError, Peer
+from broker.request_context import RequestContext
+from protocol import headers
+from protocol.api_table import API_BY_KEY, API_TABLE, CONTROLLER_TABLE
+from protocol.errors import InvalidRequest, PrincipalDeserialization
+from protocol.primitives import INT16, DecodeError
+from protocol.reader import entity_reader
+
+FORWARDABLE = {api.key for api in API_TABLE if api in CONTROLLER_TABLE} - {1, 18}
+"""What clients ask of brokers and controllers decide; not Fetch and ApiVersions, which each node answers itself."""
+
+
+@dataclass(slots=True)
+class ForwardedClient:
+    """The client of a request in an envelope, as handlers see it."""
+
+    listener_name: str
+    principal: Principal
+    client_host: str
+    client_address: str
+    client_port: int = 0
+    client_software: tuple[str, str] = ("unknown", "unknown")
+    repeated: Any = None
+    last_active_ms: float = 0.0
+    throttled_ms: list[int] = field(default_factory=list)
+
+    def spent_ms(self) -> float:
+        """Nothing: the broker that the client is connected to counts that."""
+        return 0.0
+
+    def throttle(self, throttle_ms: int) -> None:
+        """The broker that the client is connected to holds it back: the answer says for how long."""
+        self.throttled_ms.append(throttle_ms)
+
+
+async def handle(ctx: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
+    """Raises PrincipalDeserialization and InvalidRequest."""
+    client = _client(ctx.connection, request)
+    frame = memoryview(request.request_data)
+    try:
+        api = API_BY_KEY[headers.parse_request_header(frame).api_key]
+    except DecodeError as error:
+        raise InvalidRequest(f"The request in the envelope has no header: {error}") from error
+    if api.key not in FORWARDABLE:
+        raise InvalidRequest(f"{api.name} cannot come in an envelope.")
+    try:
+        reply = await service_of(ctx).answer(client, frame)
+    except CloseConnectionError as error:
+        raise InvalidRequest(f"The request in the envelope cannot be answered: {error}") from error
+    parts = reply if isinstance(reply, list) else [reply]
+    return EnvelopeResponse(response_data=b"".join(parts)[4:], error_code=ErrorCode.none)
+
+
+def _client(connection: Peer, request: EnvelopeRequest) -> ForwardedClient:
+    host = _host(request.client_host_address)
+    return ForwardedClient(connection.listener_name, _principal(request.request_principal), host, host)
+
+
+def _host(address: bytes) -> str:
+    try:
+        return str(ip_address(address))
+    except ValueError as error:
+        raise InvalidRequest(f"A client's address has 4 or 16 bytes, not {len(address)}.") from error
+
+
+def _principal(data: bytes | None) -> Principal:
+    """The client's principal (Kafka's `DefaultKafkaPrincipalBuilder`)."""
+    if data is None or len(data) < INT16.size or INT16.unpack_from(data)[0] != 0:
+        raise PrincipalDeserialization
+    try:
+        principal, _ = entity_reader(DefaultPrincipalData, DefaultPrincipalData)(data, INT16.size)
+    except DecodeError as error:
+        raise PrincipalDeserialization from error
+    return Principal(principal.type_, principal.name, principal.token_authenticated)

@@ -1,0 +1,115 @@
+"""Fetch 4-18 of `__cluster_metadata` by the observers of the quorum (KIP-595, KIP-630, KIP-1166).
+
+There are no sessions. Only what is committed is given out, in the same answer with the high watermark.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+from kio.schema.fetch.v18 import FetchRequest, FetchResponse
+from kio.schema.fetch.v18.request import FetchPartition
+from kio.schema.fetch.v18.response import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    SnapshotId,
+)
+
+from broker.handlers.controller.service import service_of
+from broker.request_context import RequestContext
+from controller.quorum import snapshots
+from controller.quorum.observers import Diverging
+from controller.quorum.survey import TOPIC_ID
+from protocol.durations import ZERO
+from protocol.errors import (
+    FencedLeaderEpoch,
+    InconsistentClusterId,
+    InvalidRequest,
+    KafkaError,
+    UnknownLeaderEpoch,
+)
+
+ONLY_READS = True
+NO_NODE = -1
+ANY_EPOCH = -1
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+
+
+async def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
+    """Raises InconsistentClusterId, and InvalidRequest for other partitions."""
+    if request.cluster_id not in (None, ctx.cluster.id):
+        raise InconsistentClusterId
+    wanted = _metadata_partition(ctx, request)
+    observers = service_of(ctx).observers
+    replica = request.replica_state.replica_id
+    try:
+        check_epoch(ctx, wanted.current_leader_epoch)
+        hindrance = observers.check(wanted.fetch_offset, wanted.last_fetched_epoch)
+        if hindrance is not None:
+            return _response(ctx, _told(ctx, hindrance))
+        if replica != NO_NODE:
+            observers.note(replica, wanted.fetch_offset)
+        await observers.wait(wanted.fetch_offset, request.max_wait.total_seconds() * 1000)
+        records = await observers.read(wanted.fetch_offset, request.max_bytes)
+    except KafkaError as error:
+        return _response(ctx, _partition(ctx, error.code))
+    return _response(ctx, _partition(ctx, ErrorCode.none, records=records))
+
+
+def _metadata_partition(ctx: RequestContext, request: FetchRequest) -> FetchPartition:
+    if ctx.version < FIRST_VERSION_WITH_TOPIC_IDS:
+        raise InvalidRequest("The metadata log is fetched by its topic id: use version 13 or a newer one.")
+    if len(request.topics) != 1 or request.topics[0].topic_id != TOPIC_ID or len(request.topics[0].partitions) != 1:
+        raise InvalidRequest("A controller has no partition but that of __cluster_metadata.")
+    (partition,) = request.topics[0].partitions
+    if partition.partition != 0:
+        raise InvalidRequest("The only partition of __cluster_metadata has the index 0.")
+    return partition
+
+
+def check_epoch(ctx: RequestContext, epoch: int) -> None:
+    """Raises FencedLeaderEpoch and UnknownLeaderEpoch unless it is the one in which this controller leads."""
+    current = service_of(ctx).log.epoch
+    if epoch not in (ANY_EPOCH, current):
+        raise FencedLeaderEpoch if epoch < current else UnknownLeaderEpoch
+
+
+def _told(ctx: RequestContext, hindrance: Diverging | snapshots.SnapshotId) -> PartitionData:
+    if isinstance(hindrance, Diverging):
+        diverging = EpochEndOffset(epoch=hindrance.epoch, end_offset=hindrance.end_offset)
+        return _partition(ctx, ErrorCode.none, diverging_epoch=diverging)
+    snapshot = SnapshotId(end_offset=hindrance.offset, epoch=hindrance.epoch)
+    return _partition(ctx, ErrorCode.none, snapshot_id=snapshot)
+
+
+def _partition(ctx: RequestContext, error: ErrorCode, *, records: Any = b"", **more: Any) -> PartitionData:
+    log = service_of(ctx).log
+    return PartitionData(
+        partition_index=0,
+        error_code=error,
+        high_watermark=log.durable_end,
+        last_stable_offset=log.durable_end,
+        log_start_offset=log.log.log_start_offset,
+        current_leader=LeaderIdAndEpoch(leader_id=ctx.local.node_id, leader_epoch=log.epoch),
+        aborted_transactions=(),
+        records=records,
+        **more,
+    )
+
+
+def _response(ctx: RequestContext, partition: PartitionData) -> FetchResponse:
+    endpoint = service_of(ctx).endpoint
+    nodes: tuple[NodeEndpoint, ...] = ()
+    if endpoint is not None:
+        nodes = (NodeEndpoint(node_id=ctx.local.node_id, host=endpoint.host, port=endpoint.port, rack=None),)
+    return FetchResponse(
+        throttle_time=ZERO,
+        error_code=ErrorCode.none,
+        session_id=0,
+        responses=(FetchableTopicResponse(topic_id=TOPIC_ID, partitions=(partition,)),),
+        node_endpoints=nodes,
+    )

@@ -1,0 +1,135 @@
+"""The first part of a node's start: its metadata, its own or those of the cluster that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+
+from broker.cluster.config_schema import NodeConfigSchema
+from broker.cluster.endpoints import endpoint_of
+from broker.cluster.followed_metadata import Belonging, FollowedMetadata
+from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.node_metadata import Joining, NodeMetadata
+from broker.cluster.standalone import StandaloneMetadata
+from broker.config.controllers import inter_broker_listener
+from broker.config.listeners import Listener
+from broker.node_state import Base
+from broker.peers.client import PeerClient, PeerNetwork, PeerSettings
+from broker.peers.versions import ask_versions
+from broker.replicas.cluster_access import ALONE, ClusterAccess, ReplicationSettings
+from controller.brokers import Registration
+from controller.decision import Surroundings
+from protocol import uuids
+from protocol.metadata.brokers import Endpoint
+from storage.folders.log_dirs import UNKNOWN_EPOCH, LogDirs
+
+NO_METADATA = (
+    "there is no metadata in {}, the first folder of log.dirs. Name the folder first that has __cluster_metadata-0, "
+    "or restore it; otherwise all partitions would become strays."
+)
+"""After a change of the order of `log.dirs`, say, or if the first folder's disk is not mounted."""
+
+NO_CLUSTER_ID = (
+    "it is not known which cluster this node belongs to, since the folders of log.dirs are new. Format them with the "
+    "id that the controllers have (`odradek format --cluster-id ID --config FILE`), or set odradek.cluster.id to it"
+)
+
+
+async def open_metadata(base: Base, dirs: LogDirs, undo: AsyncExitStack) -> NodeMetadata:
+    """Read the metadata; from here on the dynamic configurations count.
+
+    Raises LogDirError if a node that stands alone has partitions and no metadata: they would all become strays.
+    """
+    current = base.current
+    around = Surroundings(NodeConfigSchema(lambda: current.config), base.new_id, base.node_id, base.state.is_offline)
+    metadata: NodeMetadata
+    if current.config.is_in_cluster:
+        metadata = await _follow(base, dirs, around, undo)
+    else:
+        metadata = await _read_own(base, dirs, around, undo)
+    metadata.on_failure = base.state.cannot_go_on
+    base.state.metadata_problems = metadata.problems
+    current.config = current.config.with_dynamic(*metadata.cache.broker_configs(base.node_id))
+    return metadata
+
+
+async def _read_own(base: Base, dirs: LogDirs, around: Surroundings, undo: AsyncExitStack) -> StandaloneMetadata:
+    folder = dirs.dirs[0]
+    directory_id = uuids.from_text(folder.directory_id)
+    metadata = await StandaloneMetadata.open(
+        base.log_services, folder.path, base.node_id, directory_id, MetadataCache(), around, clean=folder.clean
+    )
+    undo.push_async_callback(metadata.log.close)
+    if metadata.is_new:
+        dirs.require_no_partitions(NO_METADATA.format(folder.path))
+    return metadata
+
+
+async def _follow(base: Base, dirs: LogDirs, around: Surroundings, undo: AsyncExitStack) -> FollowedMetadata:
+    seams = base.seams
+    who = Belonging(
+        base.node_id,
+        dirs.cluster_id,
+        [uuids.from_text(each.directory_id) for each in dirs.dirs if each.directory_id],
+        lambda: [uuids.from_text(each.directory_id) for each in dirs.dirs if each.failed and each.directory_id],
+    )
+    network = PeerNetwork(seams.clock.machine, seams.random, seams.connect)
+    metadata = FollowedMetadata(
+        base.log_services, dirs.dirs[0].path, who, base.current.config, MetadataCache(), around, network
+    )
+    undo.push_async_callback(metadata.close)
+    await metadata.open()
+    return metadata
+
+
+def cluster_access(base: Base, metadata: NodeMetadata, *, serves_others: bool) -> ClusterAccess:
+    """How this node's replicas reach the controller and other brokers, if there are any.
+
+    `serves_others`: the node's own controller is that of other nodes too.
+    """
+    if not serves_others and not base.current.config.is_in_cluster:
+        return ALONE
+    current, cache, seams = base.current, metadata.cache, base.seams
+    network = PeerNetwork(seams.clock.machine, seams.random, seams.connect)
+    listener = inter_broker_listener(current.config)
+
+    def connect(node_id: int) -> PeerClient | None:
+        endpoint = endpoint_of(cache.image, node_id, listener)
+        if endpoint is None:
+            return None
+        settings = PeerSettings(f"broker-{base.node_id}-fetcher", current.config.integer("replica.socket.timeout.ms"))
+        return PeerClient(endpoint.host, endpoint.port, settings, network, ask_versions)
+
+    return ClusterAccess(
+        lambda: metadata.broker_epoch,
+        metadata.alter_partition,
+        connect,
+        lambda: ReplicationSettings.of(current.config),
+    )
+
+
+def endpoint(listener: Listener) -> Endpoint:
+    """A listener as it is registered."""
+    return Endpoint(
+        name=listener.name, host=listener.host, port=listener.port, security_protocol=listener.protocol_number
+    )
+
+
+def joining(base: Base, dirs: LogDirs, advertised: Mapping[str, Listener], controllers: Sequence[Listener]) -> Joining:
+    """With what this run of the node joins its cluster, or begins one."""
+    config = base.current.config
+    registration = Registration(
+        base.node_id,
+        base.new_id(),
+        [endpoint(listener) for listener in advertised.values()],
+        [endpoint(listener) for listener in controllers],
+        config.optional_string("broker.rack"),
+        [uuids.from_text(log_dir.directory_id) for log_dir in dirs.dirs if log_dir.directory_id],
+    )
+    return Joining(registration, _last_clean_epoch(dirs), config.integer("min.insync.replicas"))
+
+
+def _last_clean_epoch(dirs: LogDirs) -> int:
+    """The broker epoch of the last run, if all folders were closed by it in good order (KIP-966)."""
+    closed_in = {each.closed_in if each.clean and not each.failed else UNKNOWN_EPOCH for each in dirs.dirs}
+    return closed_in.pop() if len(closed_in) == 1 else UNKNOWN_EPOCH

@@ -1,0 +1,103 @@
+"""The metrics of leaders and followers, under the names of Kafka's JMX exporter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from broker.monitoring.metrics import Metrics, Values
+
+if TYPE_CHECKING:
+    from broker.replicas.leading.leader_state import LeaderState
+    from broker.replicas.partition import Partition
+    from broker.replicas.replica_manager import ReplicaManager
+
+MANAGER = "kafka_server_replicamanager"
+PARTITION = "kafka_cluster_partition"
+
+
+def register_replication(metrics: Metrics, replicas: ReplicaManager) -> None:
+    """Register the metrics. Those of single partitions are of the partitions that this node leads and others follow."""
+    _leaders(metrics, replicas)
+    _followers(metrics, replicas)
+
+
+def _led(replicas: ReplicaManager) -> Iterator[tuple[Partition, LeaderState]]:
+    return ((one, one.replicas) for one in replicas if one.replicas is not None)
+
+
+def _leaders(metrics: Metrics, replicas: ReplicaManager) -> None:
+    def count(name: str, documentation: str, is_so: Callable[[LeaderState], bool]) -> None:
+        metrics.gauge(f"{MANAGER}_{name}", documentation, (), lambda: sum(is_so(state) for _, state in _led(replicas)))
+
+    def each(name: str, documentation: str, read: Callable[[LeaderState], int]) -> None:
+        def values() -> Values:
+            return [((one.topic, str(one.index)), read(state)) for one, state in _led(replicas)]
+
+        metrics.gauge(f"{PARTITION}_{name}", documentation, ("topic", "partition"), values)
+
+    count(
+        "underreplicatedpartitions",
+        "Partitions led by this node that lack in-sync replicas.",
+        lambda state: state.is_under_replicated,
+    )
+    count(
+        "underminisrpartitioncount",
+        "Partitions led by this node with fewer in-sync replicas than min.insync.replicas.",
+        lambda state: state.is_under_min_isr,
+    )
+    count(
+        "atminisrpartitioncount",
+        "Partitions led by this node with just min.insync.replicas in-sync replicas.",
+        lambda state: state.is_at_min_isr,
+    )
+    each("replicascount", "Replicas of the partition.", lambda state: len(state.followers) + 1)
+    each("insyncreplicascount", "In-sync replicas of the partition.", lambda state: len(state.in_sync.committed))
+    each("underreplicated", "Whether in-sync replicas are lacking.", lambda state: int(state.is_under_replicated))
+    each("underminisr", "Whether they are fewer than required.", lambda state: int(state.is_under_min_isr))
+    shared = replicas.replication
+    metrics.counter(f"{MANAGER}_isrshrinks_total", "In-sync replicas that became fewer.", (), lambda: shared.shrinks)
+    metrics.counter(f"{MANAGER}_isrexpands_total", "In-sync replicas that became more.", (), lambda: shared.expands)
+    metrics.counter(
+        f"{MANAGER}_failedisrupdates_total",
+        "Changes of in-sync replicas that the controller refused.",
+        (),
+        lambda: shared.failed_updates,
+    )
+
+
+def _followers(metrics: Metrics, replicas: ReplicaManager) -> None:
+    fetchers = replicas.fetchers
+
+    def lags() -> Values:
+        return [
+            (
+                (
+                    f"ReplicaFetcherThread-{fetcher.number}-{fetcher.leader}",
+                    one.partition.topic,
+                    str(one.partition.index),
+                ),
+                lag,
+            )
+            for fetcher, one in fetchers.followed
+            if (lag := one.lag) is not None
+        ]
+
+    metrics.gauge(
+        "kafka_server_fetcherlagmetrics_consumerlag",
+        "Records that a partition of this node lacks of its leader's.",
+        ("clientId", "topic", "partition"),
+        lags,
+    )
+    metrics.gauge(
+        "kafka_server_replicafetchermanager_maxlag",
+        "The largest number of records that a partition lacks of its leader's.",
+        (),
+        lambda: max((one.lag or 0 for _, one in fetchers.followed), default=0),
+    )
+    metrics.gauge(
+        "kafka_server_replicafetchermanager_failedpartitionscount",
+        "Partitions that are not fetched for a while after an error.",
+        (),
+        lambda: sum(one.is_left_alone for _, one in fetchers.followed),
+    )

@@ -1,0 +1,131 @@
+"""Tells the controller in which folder of `log.dirs` each replica here is (Kafka's `AssignmentsManager`, KIP-858).
+
+The controller needs to know when a folder fails: it then moves the leaders away that are in there. A node with one
+folder has nothing to say. The image has what the controller knows; what differs is sent, until it is the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import structlog
+from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+from kio.schema.assign_replicas_to_dirs.v0.request import DirectoryData, PartitionData, TopicData
+from kio.schema.errors import ErrorCode
+
+from broker.peers.errors import PeerError
+from protocol import uuids
+from protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from broker.cluster.metadata_cache import MetadataCache
+    from broker.replicas.replica_manager import ReplicaManager
+    from metadata.delta import MetadataDelta
+    from metadata.image import MetadataImage
+
+logger = structlog.get_logger(__name__)
+
+CHECK_MS = 500
+MOST_AT_ONCE = 2_250
+"""Replicas of one request (`AssignReplicasToDirsRequest.MAX_ASSIGNMENTS_PER_REQUEST`)."""
+FIRST_METADATA_VERSION = 17
+"""3.7-IV2 brought directories into the metadata."""
+
+Assign = Callable[[AssignReplicasToDirsRequest], Awaitable[AssignReplicasToDirsResponse]]
+
+Replica = tuple[UUID, int]
+"""Topic id and partition."""
+
+
+class DirectoryAssignments:
+    """`reconcile` is a periodic job; it looks only when something may have changed."""
+
+    def __init__(
+        self,
+        node_id: int,
+        broker_epoch: Callable[[], int],
+        cache: MetadataCache,
+        replicas: ReplicaManager,
+        assign: Assign,
+    ) -> None:
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._cache = cache
+        self._replicas = replicas
+        self._assign = assign
+        self._must_look = True
+        self._moves_seen = 0
+
+    def follow(self, delta: MetadataDelta, _image: MetadataImage) -> None:
+        """Replicas may be new here."""
+        self._must_look |= delta.touched("topics")
+
+    async def reconcile(self) -> None:
+        """Send what the controller does not know; what fails is tried again with the next call."""
+        moves = self._replicas.moves.ended
+        if not self._must_look and moves == self._moves_seen:
+            return
+        self._must_look, self._moves_seen = False, moves
+        wanted = self._differences()
+        if not wanted:
+            return
+        self._must_look = True
+        try:
+            answer = await self._assign(self._request(dict(islice(wanted.items(), MOST_AT_ONCE))))
+        except (PeerError, KafkaError) as error:
+            logger.warning("directories of replicas not assigned", error=str(error))
+            return
+        if answer.error_code is not ErrorCode.none:
+            logger.warning("directories of replicas not assigned", error=answer.error_code.name)
+
+    def _differences(self) -> dict[Replica, UUID]:
+        """The folder of each replica whose folder is another one in the image."""
+        image = self._cache.image
+        if image.metadata_version < FIRST_METADATA_VERSION:
+            return {}
+        known = {
+            os.path.abspath(each.path): uuids.from_text(each.directory_id)
+            for each in self._replicas.logs.usable_dirs
+            if each.directory_id
+        }
+        found: dict[Replica, UUID] = {}
+        for partition in self._replicas:
+            topic = image.topics.by_id(partition.topic_id)
+            state = None if topic is None else topic.partitions.get(partition.index)
+            if state is None or self._node_id not in state.replicas or partition.log.is_offline:
+                continue
+            here = known.get(os.path.abspath(os.path.dirname(partition.log.folder)))
+            if here is not None and self._known_to_controller(state) != here:
+                found[partition.topic_id, partition.index] = here
+        return found
+
+    def _known_to_controller(self, state: Any) -> UUID | None:
+        at = state.replicas.index(self._node_id)
+        directory: UUID | None = state.directories[at] if at < len(state.directories) else None
+        return directory
+
+    def _request(self, wanted: dict[Replica, UUID]) -> AssignReplicasToDirsRequest:
+        by_directory: dict[UUID, dict[UUID, list[int]]] = {}
+        for (topic_id, index), directory in wanted.items():
+            by_directory.setdefault(directory, {}).setdefault(topic_id, []).append(index)
+        return AssignReplicasToDirsRequest(
+            broker_id=self._node_id,
+            broker_epoch=self._broker_epoch(),
+            directories=tuple(
+                DirectoryData(
+                    id_=directory,
+                    topics=tuple(
+                        TopicData(
+                            topic_id=topic_id,
+                            partitions=tuple(PartitionData(partition_index=index) for index in indexes),
+                        )
+                        for topic_id, indexes in topics.items()
+                    ),
+                )
+                for directory, topics in by_directory.items()
+            ),
+        )

@@ -1,0 +1,383 @@
+"""Fetches from one leader what some partitions of this node follow (Kafka's `ReplicaFetcherThread`).
+
+Theory of operation. One request is out at a time, for all partitions that are ready; the leader holds it back until
+there is something. What comes is appended; the next request starts at the logs' new ends, which tells the leader how
+far this node is. A partition's answer counts only if the partition still follows this leader in the epoch that was
+asked with, and its log still ends where it was asked from.
+
+| answer for a partition          | what is done                                                                  |
+| ------------------------------- | ----------------------------------------------------------------------------- |
+| records, or nothing new         | append them; take over high watermark and log start                           |
+| a diverging epoch               | truncate to where the logs may be the same, and fetch from there              |
+| OFFSET_OUT_OF_RANGE             | ask for the leader's offsets: truncate to its end, or begin anew at its start |
+| any other error, or bad records | leave the partition alone for `replica.fetch.backoff.ms`                      |
+| none at all: no connection      | leave all alone for that time, and begin a new session                        |
+
+Errors such as UNKNOWN_LEADER_EPOCH pass when both nodes have the same image.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import structlog
+from kio.schema.errors import ErrorCode
+
+from broker.peers.call import Call, entity_call
+from broker.peers.errors import PeerError
+from broker.replicas.following import follower_log
+from broker.replicas.following.fetch_session import FetchSession, Key
+from broker.replicas.following.truncation import offset_to_truncate_to
+from broker.replicas.partition import Partition, Role, do_nothing
+from protocol.errors import KafkaError, KafkaStorage
+from protocol.produce_fetch import replica_fetch
+from protocol.produce_fetch.fetch_request import FetchPartition, FetchRequest
+from protocol.produce_fetch.fetch_response import NO_EPOCH, FetchPartitionResponse, FetchResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from broker.replicas.cluster_access import ClusterAccess, Peer, ReplicationSettings
+    from broker.replicas.replication_quota import ReplicationQuota
+    from storage.log.unified_log import UnifiedLog
+    from timing.clock import Clock
+
+logger = structlog.get_logger(__name__)
+
+BATCHES_AT_A_TIME = 200
+"""The batches that are appended before the loop gets a turn."""
+
+FETCH = 1
+LATEST, EARLIEST = -1, -2
+
+UNKNOWN_SESSION = int(ErrorCode.fetch_session_id_not_found)
+OUT_OF_RANGE = int(ErrorCode.offset_out_of_range)
+
+
+class TruncationGuard(Protocol):
+    """Keeps whatever else changes a log's files away from it while it is truncated."""
+
+    async def stop_moving(self, log: UnifiedLog) -> str | None:
+        """End the log's move to another folder, and return that folder; None if it is not being moved."""
+        ...
+
+    def move_again(self, log: UnifiedLog, folder: str) -> None: ...
+
+    def is_cleaning(self, log: UnifiedLog) -> bool: ...
+
+
+@dataclass(slots=True, eq=False)
+class Followed:
+    """A partition that is fetched in one leader epoch.
+
+    Attributes:
+        lag: the number of records that it lacks; None if not known yet.
+        is_left_alone: it is not fetched for a while after an error.
+    """
+
+    partition: Partition
+    leader_epoch: int
+    not_before_ms: float = 0.0
+    lag: int | None = None
+    is_left_alone: bool = False
+
+    @property
+    def is_current(self) -> bool:
+        partition = self.partition
+        return partition.role is Role.FOLLOWER and partition.leader_epoch == self.leader_epoch
+
+
+@dataclass(frozen=True, slots=True)
+class FetcherContext:
+    """What the fetchers of a node share."""
+
+    node_id: int
+    clock: Clock
+    cluster: ClusterAccess
+    guard: TruncationGuard
+    quota: ReplicationQuota
+
+
+class Fetcher:
+    """See the theory of operation above. `number` tells the fetchers of one leader apart."""
+
+    def __init__(self, context: FetcherContext, leader: int, number: int) -> None:
+        self.leader = leader
+        self.number = number
+        self.followed: dict[Key, Followed] = {}
+        self._context = context
+        self._clock = context.clock
+        self._session = FetchSession()
+        self._peer: Peer | None = None
+        self._changed = asyncio.Event()
+        self._says = True  # of failures one after the other only the first is worth a line
+        self._task = asyncio.ensure_future(self._run())
+
+    def add(self, partition: Partition) -> None:
+        """Fetch the partition in its present leader epoch."""
+        key = (partition.topic_id, partition.index)
+        self.followed[key] = Followed(partition, partition.leader_epoch)
+        partition.wake_fetcher = self._changed.set
+        self._changed.set()
+
+    def is_following(self, partition: Partition) -> bool:
+        """Whether it fetches the partition from its present leader, in its present epoch."""
+        one = self.followed.get((partition.topic_id, partition.index))
+        return one is not None and one.partition is partition and one.is_current and partition.leader_id == self.leader
+
+    def remove(self, partition: Partition) -> None:
+        partition.wake_fetcher = do_nothing
+        self.followed.pop((partition.topic_id, partition.index), None)
+
+    async def stop(self) -> None:
+        """End the fetcher; an append that has begun is whole."""
+        for followed in self.followed.values():
+            followed.partition.wake_fetcher = do_nothing
+        self.followed.clear()
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._peer is not None:
+            self._peer.close()
+            self._peer = None
+
+    # -- fetching
+
+    async def _run(self) -> None:
+        while True:
+            wanted = self._wanted()
+            if not wanted:
+                await self._until_there_is_something()
+                continue
+            try:
+                await self._cut_off_unknown(wanted.values())
+                await self._fetch(wanted)
+            except PeerError as error:
+                await self._pause(error)
+            except Exception:
+                logger.exception("unexpected error of a fetcher", leader=self.leader)
+                await self._pause(None)
+
+    async def _pause(self, error: PeerError | None) -> None:
+        if error is not None and self._says:
+            logger.warning("no answer of a leader", leader=self.leader, error=str(error))
+        self._says = False
+        self._session.lost()
+        self._disconnect()
+        await self._clock.sleep(self._settings.fetch_backoff_ms)
+
+    @property
+    def _settings(self) -> ReplicationSettings:
+        return self._context.cluster.settings()
+
+    def _wanted(self) -> dict[Key, Followed]:
+        """The partitions to fetch now; none as long as one that is flushed by message has not flushed what it got.
+
+        To fetch is to say that everything before is safe. The others wait too, as no fetch may then hold it up.
+        """
+        now_ms = self._clock.monotonic_ms()
+        current = {
+            key: one
+            for key, one in self.followed.items()
+            if one.is_current and one.not_before_ms <= now_ms and not self._is_held_back(one)
+        }
+        if any(one.partition.durable_end < one.partition.log_end_offset for one in current.values()):
+            return {}
+        return current
+
+    def _is_held_back(self, one: Followed) -> bool:
+        """Whether a throttle does not allow to fetch the partition; then it is left alone for a while."""
+        is_held_back = self._context.quota.holds_back(*one.partition.key, in_sync=one.lag == 0)
+        if is_held_back:
+            one.not_before_ms = self._clock.monotonic_ms() + self._settings.fetch_backoff_ms
+        return is_held_back
+
+    async def _until_there_is_something(self) -> None:
+        self._changed.clear()
+        now_ms = self._clock.monotonic_ms()
+        pauses = [one.not_before_ms - now_ms for one in self.followed.values() if one.not_before_ms > now_ms]
+        timer = self._clock.call_later(min(pauses), self._changed.set) if pauses else None
+        try:
+            await self._changed.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    async def _fetch(self, wanted: dict[Key, Followed]) -> None:
+        if self._peer is None:
+            self._peer = self._context.cluster.connect(self.leader)
+            if self._peer is None:
+                await self._clock.sleep(self._settings.fetch_backoff_ms)
+                return
+        asked = {key: self._asked(one) for key, one in wanted.items()}
+        response = await self._peer.send(self._call(asked), self._settings.socket_timeout_ms)
+        self._says = True
+        if response.error_code:
+            self._session.lost(unknown=response.error_code == UNKNOWN_SESSION)
+            if response.error_code != UNKNOWN_SESSION:
+                logger.warning("fetch refused", leader=self.leader, error=ErrorCode(response.error_code).name)
+                await self._clock.sleep(self._settings.fetch_backoff_ms)
+            return
+        self._session.answered(response.session_id)
+        for topic_id, results in response.topics:
+            for result in results:
+                key = (topic_id, result.partition_index)
+                if key in wanted:
+                    await self._take(wanted[key], asked[key].fetch_offset, result)
+
+    async def _cut_off_unknown(self, wanted: Iterable[Followed]) -> None:
+        """Where no leader epoch is known, the leader cannot say where logs differ: keep only what is committed."""
+        for one in wanted:
+            partition = one.partition
+            if partition.log.leader_epochs.latest < 0 and partition.log_end_offset > partition.high_watermark:
+                await self._truncate(one, partition.high_watermark, anew=False)
+
+    def _asked(self, one: Followed) -> FetchPartition:
+        log = one.partition.log
+        return FetchPartition(
+            one.partition.index,
+            log.log_end_offset,
+            self._settings.fetch_max_bytes,
+            log.log_start_offset,
+            one.leader_epoch,
+            log.leader_epochs.latest,
+        )
+
+    def _call(self, asked: dict[Key, FetchPartition]) -> Call[FetchResponse]:
+        settings = self._settings
+        topics, forgotten = self._session.next_request(asked)
+        request = FetchRequest(
+            max_wait_ms=settings.fetch_wait_max_ms,
+            min_bytes=settings.fetch_min_bytes,
+            max_bytes=settings.fetch_response_max_bytes,
+            session_id=self._session.id,
+            session_epoch=self._session.epoch,
+            topics=topics,
+            forgotten_topics=forgotten,
+            replica_id=self._context.node_id,
+            replica_epoch=self._context.cluster.broker_epoch(),
+        )
+        return Call(
+            FETCH,
+            replica_fetch.LOWEST,
+            replica_fetch.HIGHEST,
+            lambda _: True,
+            lambda out, _: replica_fetch.encode_request(out, request),
+            lambda frame, position, _: replica_fetch.decode_response(frame, position),
+        )
+
+    # -- a partition's answer
+
+    async def _take(self, one: Followed, offset: int, result: FetchPartitionResponse) -> None:
+        """Do what the table above says."""
+        if not one.is_current or one.partition.log_end_offset != offset:
+            self._session.lost()  # within one, the leader would not repeat what is ignored here
+            return
+        try:
+            if result.error_code == OUT_OF_RANGE:
+                await self._find_offsets(one)
+            elif result.error_code:
+                self._leave_alone(one, ErrorCode(result.error_code).name)
+            elif result.diverging_epoch is not NO_EPOCH:
+                to = offset_to_truncate_to(one.partition.log, result.diverging_epoch)
+                await self._truncate(one, to, anew=False)
+            else:
+                await self._append(one, result)
+        except KafkaStorage as error:  # the log has said why, and is offline unless it only lacks room
+            self._fail(one, error)
+        except KafkaError as error:
+            logger.warning("records of the leader not appended", partition=one.partition.log.name, error=str(error))
+            self._fail(one, error)
+
+    def _fail(self, one: Followed, error: KafkaError) -> None:
+        self._session.lost()
+        self._leave_alone(one, str(error))
+
+    def _leave_alone(self, one: Followed, reason: str) -> None:
+        logger.debug("partition not fetched for a while", partition=one.partition.log.name, reason=reason)
+        one.not_before_ms = self._clock.monotonic_ms() + self._settings.fetch_backoff_ms
+        one.is_left_alone = True
+
+    async def _append(self, one: Followed, result: FetchPartitionResponse) -> None:
+        partition, records = one.partition, memoryview(result.records or b"")  # type: ignore[arg-type]  # it is read
+        now_ms = self._clock.wall_ms()
+        self._context.quota.record(*partition.key, len(records))
+        while True:
+            appended = follower_log.append(partition, records, now_ms, BATCHES_AT_A_TIME) if records else 0
+            follower_log.take_offsets(partition, result.high_watermark, result.log_start_offset)
+            records = records[appended:]
+            if not appended or not records:
+                break
+            await self._clock.sleep(0)
+            if not one.is_current:
+                self._session.lost()
+                return
+        one.is_left_alone = False
+        one.lag = max(0, result.high_watermark - partition.log_end_offset)
+
+    async def _find_offsets(self, one: Followed) -> None:
+        """The leader does not have the offset that this log ends at (Kafka's `fetchOffsetAndTruncate`)."""
+        partition = one.partition
+        end = await self._leaders_offset(one, LATEST)
+        if end is None or not one.is_current:
+            return
+        if end < partition.log_end_offset:
+            await self._truncate(one, end, anew=False)
+            return
+        start = await self._leaders_offset(one, EARLIEST)
+        if start is None or not one.is_current:
+            return
+        if start > partition.log_end_offset:
+            await self._truncate(one, start, anew=True)
+
+    async def _leaders_offset(self, one: Followed, timestamp: int) -> int | None:
+        """The leader's last or first offset; None, and the partition is left alone, if it does not say."""
+        from kio.schema.list_offsets.v9.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+        assert self._peer is not None
+        partition = one.partition
+        asked = ListOffsetsPartition(
+            partition_index=partition.index, current_leader_epoch=one.leader_epoch, timestamp=timestamp
+        )
+        request = ListOffsetsRequest(
+            replica_id=self._context.node_id,
+            isolation_level=0,
+            topics=(ListOffsetsTopic(name=partition.topic, partitions=(asked,)),),
+        )
+        response: Any = await self._peer.send(entity_call(request, lowest=7), self._settings.socket_timeout_ms)
+        (answer,) = response.topics[0].partitions
+        if answer.error_code is ErrorCode.none:
+            return int(answer.offset)
+        self._leave_alone(one, answer.error_code.name)
+        return None
+
+    async def _truncate(self, one: Followed, offset: int, *, anew: bool) -> None:
+        """Truncate the log, or let it begin `anew` at the offset; nothing else changes its files meanwhile."""
+        partition, guard = one.partition, self._context.guard
+        log = partition.log
+        folder = await guard.stop_moving(log)
+        try:
+            if not one.is_current or guard.is_cleaning(log):
+                self._leave_alone(one, "the log is being compacted")
+                return
+            if offset < partition.high_watermark and not anew:
+                logger.warning(
+                    "truncating below the high watermark",
+                    partition=log.name,
+                    offset=offset,
+                    high_watermark=partition.high_watermark,
+                )
+            if anew:
+                follower_log.restart_at(partition, offset)
+            else:
+                follower_log.truncate_to(partition, offset)
+        finally:
+            if folder is not None:
+                guard.move_again(log, folder)
+        one.lag = None
+        self._session.lost()  # a new one tells the high watermark, which was not taken over with the diverging epoch
+        logger.info("truncated to what the leader has", partition=log.name, offset=offset, anew=anew)

@@ -1,0 +1,147 @@
+"""Asks the controller to change in-sync replicas (Kafka's `DefaultAlterPartitionManager`).
+
+Theory of operation. One AlterPartition request is in flight at a time; what is submitted meanwhile goes into the next,
+so that the changes of many partitions share a request. Of a partition one change is waiting or in flight. Each change
+gets one outcome. A request that fails as a whole (no controller is to be found, or our broker epoch is old, since the
+node is registering anew) is sent again after a pause, with what was submitted meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
+
+import structlog
+from kio.schema.errors import ErrorCode
+
+from broker.peers.errors import PeerError
+
+if TYPE_CHECKING:
+    from timing.clock import Clock
+
+logger = structlog.get_logger(__name__)
+
+RETRY_MS = 50
+"""Pause before a request is sent again."""
+
+AskController = Callable[[Any], Awaitable[Any]]
+"""Sends an AlterPartitionRequest to the active controller; gives the AlterPartitionResponse. Raises PeerError."""
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChange:
+    """A proposed ISR: the epochs that it is based on, and (broker id, broker epoch) of each replica; -1: not known."""
+
+    topic_id: UUID
+    index: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[tuple[int, int], ...]
+
+    @property
+    def key(self) -> tuple[UUID, int]:
+        return self.topic_id, self.index
+
+
+class IsrOutcome(NamedTuple):
+    """What the controller made of a change; what follows `error` counts if that is `none`."""
+
+    error: ErrorCode
+    leader_epoch: int = -1
+    partition_epoch: int = -1
+    isr: tuple[int, ...] = ()
+
+
+class _Waiting(NamedTuple):
+    change: IsrChange
+    done: Callable[[IsrOutcome], None]
+
+
+class AlterPartition:
+    """See the theory of operation above. `broker_epoch` gives the node's present one."""
+
+    def __init__(self, node_id: int, broker_epoch: Callable[[], int], ask: AskController, clock: Clock) -> None:
+        self._node_id = node_id
+        self.broker_epoch = broker_epoch
+        self._ask = ask
+        self._clock = clock
+        self._waiting: dict[tuple[UUID, int], _Waiting] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def submit(self, change: IsrChange, done: Callable[[IsrOutcome], None]) -> bool:
+        """Ask for a change; `done` is called once, later. False, and nothing is asked, if one waits already."""
+        if change.key in self._waiting:
+            return False
+        self._waiting[change.key] = _Waiting(change, done)
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._run())
+        return True
+
+    async def stop(self) -> None:
+        """Ask for nothing more; no outcome comes from now on."""
+        self._waiting.clear()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                if not await self._ask_for(list(self._waiting.values())):
+                    await self._clock.sleep(RETRY_MS)
+        finally:
+            self._task = None
+
+    async def _ask_for(self, asked: list[_Waiting]) -> bool:
+        """Whether all was done; else the next request has to wait."""
+        try:
+            response = await self._ask(_request(self._node_id, self.broker_epoch(), [one.change for one in asked]))
+        except PeerError as error:
+            logger.warning("in-sync replicas not changed: no controller answers", error=str(error))
+            return False
+        if response.error_code is not ErrorCode.none:
+            logger.warning("in-sync replicas not changed", error=response.error_code.name)
+            return False
+        answers = {
+            (topic.topic_id, one.partition_index): IsrOutcome(
+                one.error_code, one.leader_epoch, one.partition_epoch, tuple(one.isr)
+            )
+            for topic in response.topics
+            for one in topic.partitions
+        }
+        for waiting in asked:
+            answer = answers.get(waiting.change.key)
+            if answer is not None and self._waiting.pop(waiting.change.key, None) is not None:
+                waiting.done(answer)
+        return len(answers) == len(asked) and all(one.error is ErrorCode.none for one in answers.values())
+
+
+def _request(node_id: int, broker_epoch: int, changes: Iterable[IsrChange]) -> Any:
+    from kio.schema.alter_partition.v3.request import AlterPartitionRequest, BrokerState, PartitionData, TopicData
+
+    ordered = sorted(changes, key=lambda one: one.key)
+    return AlterPartitionRequest(
+        broker_id=node_id,
+        broker_epoch=broker_epoch,
+        topics=tuple(
+            TopicData(
+                topic_id=topic_id,
+                partitions=tuple(
+                    PartitionData(
+                        partition_index=one.index,
+                        leader_epoch=one.leader_epoch,
+                        new_isr_with_epochs=tuple(
+                            BrokerState(broker_id=broker_id, broker_epoch=epoch) for broker_id, epoch in one.isr
+                        ),
+                        partition_epoch=one.partition_epoch,
+                    )
+                    for one in of_topic
+                ),
+            )
+            for topic_id, of_topic in groupby(ordered, key=lambda one: one.topic_id)
+        ),
+    )

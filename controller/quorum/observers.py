@@ -1,0 +1,128 @@
+"""What brokers read of the metadata log, as observers of the quorum (Kafka's `KafkaRaftClient`; KIP-595, KIP-630).
+
+Only what is durable is given out, so an observer has never more than what is committed. One that comes with records of
+an epoch that ended earlier is told where to truncate; one that is behind the log's start gets a snapshot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from controller.quorum.metadata_log import MetadataLog
+from controller.quorum.snapshots import SnapshotId
+from protocol.primitives import Buffer
+from timing.clock import Clock
+
+LEAST_BYTES, MOST_BYTES = 1, 8 << 20
+"""Bytes of one answer; a batch that is larger than asked comes whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diverging:
+    """The observer is to truncate to this: an epoch, and the offset at which it ended here."""
+
+    epoch: int
+    end_offset: int
+
+
+@dataclass(slots=True)
+class Observer:
+    """How far an observer is; instants are wall-clock milliseconds, -1 for never."""
+
+    offset: int
+    fetched_ms: int
+    caught_up_ms: int = -1
+
+
+class MetadataObservers:
+    """Reads the log for observers, and remembers them.
+
+    Attributes:
+        known: the observers that have fetched, by node id.
+    """
+
+    def __init__(self, log: MetadataLog, clock: Clock) -> None:
+        self.log = log
+        self.known: dict[int, Observer] = {}
+        self._clock = clock
+        self._waiting: set[asyncio.Future[None]] = set()
+        log.call_when_durable(self._wake)
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.durable_end
+
+    def check(self, offset: int, last_epoch: int) -> Diverging | SnapshotId | None:
+        """What hinders an observer that is to read from `offset`, after a record of `last_epoch`; None if nothing does.
+
+        Source: Kafka's `ReplicatedLog.validateOffsetAndEpoch`.
+        """
+        log = self.log.log
+        start, snapshots = log.log_start_offset, self.log.snapshots
+        if offset == start == 0:
+            return None
+        if start and snapshots:
+            oldest = snapshots[0]
+            if offset < start or last_epoch < oldest.epoch or (offset == start and last_epoch != oldest.epoch):
+                return snapshots[-1]
+        if last_epoch > log.leader_epochs.latest:
+            return Diverging(max(log.leader_epochs.latest, 0), self.high_watermark)
+        epoch, end = log.end_offset_for_epoch(last_epoch)
+        end = min(end, self.high_watermark)
+        if epoch != last_epoch or end < offset:
+            return Diverging(max(epoch, 0), max(end, 0))
+        return None
+
+    async def read(self, offset: int, most: int) -> Buffer:
+        """The durable batches from `offset` on: of about so many bytes, but one at least, if there is any.
+
+        Raises KafkaError.
+        """
+        if offset >= self.high_watermark:
+            return b""
+        most = min(max(most, LEAST_BYTES), MOST_BYTES)
+        upper = self.log.log.locate(self.high_watermark)
+        plan = self.log.log.plan_read(offset, most, upper, min_one_message=True)
+        data = plan.try_read()
+        return await plan.read() if data is None else data
+
+    async def wait(self, offset: int, wait_ms: float) -> None:
+        """Return once there is something durable from `offset` on, or the time is over."""
+        if wait_ms <= 0 or offset < self.high_watermark:
+            return
+        moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(moved)
+        timer = self._clock.call_later(wait_ms, lambda: _resolve(moved))
+        try:
+            await moved
+        finally:
+            timer.cancel()
+            self._waiting.discard(moved)
+
+    def note(self, node_id: int, offset: int) -> None:
+        """An observer has fetched from `offset`, so it has all before."""
+        now_ms = self._clock.wall_ms()
+        observer = self.known.get(node_id)
+        if observer is None:
+            observer = self.known[node_id] = Observer(offset, now_ms)
+        observer.offset, observer.fetched_ms = offset, now_ms
+        if offset >= self.high_watermark:
+            observer.caught_up_ms = now_ms
+
+    def forget(self, node_id: int) -> None:
+        """The node is not registered any more."""
+        self.known.pop(node_id, None)
+
+    def stop(self) -> None:
+        """Let no one wait any longer."""
+        self._wake()
+
+    def _wake(self) -> None:
+        for moved in self._waiting:
+            _resolve(moved)
+
+
+def _resolve(moved: asyncio.Future[None]) -> None:
+    if not moved.done():
+        moved.set_result(None)

@@ -1,0 +1,110 @@
+"""The settings of a broker whose controllers are other nodes."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.config.broker_config import ConfigurationError
+from broker.config.controllers import ControllerAddress, controllers, inter_broker_listener
+from tests.unit.broker.config.loading import load_text
+
+BROKER = """\
+process.roles=broker
+node.id=4
+controller.quorum.voters=3000@127.0.0.1:9093, 3001@[::1]:9094
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://127.0.0.1:9092
+"""
+
+
+def test_a_broker_alone_that_names_controllers_is_in_a_cluster() -> None:
+    config = load_text(BROKER).config
+    assert config.is_in_cluster
+    assert controllers(config) == (
+        ControllerAddress("127.0.0.1", 9093, 3000),
+        ControllerAddress("::1", 9094, 3001),
+    )
+    assert inter_broker_listener(config) == "PLAINTEXT"
+
+
+def test_bootstrap_servers_have_no_ids() -> None:
+    text = BROKER.replace("controller.quorum.voters=3000@127.0.0.1:9093, 3001@[::1]:9094", "") + (
+        "controller.quorum.bootstrap.servers=a:1,b:2\n"
+    )
+    config = load_text(text).config
+    assert config.is_in_cluster
+    assert [str(each) for each in controllers(config)] == ["a:1", "b:2"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "process.roles=broker\n",
+        "process.roles=broker,controller\ncontroller.quorum.voters=1@127.0.0.1:9093\ncontroller.listener.names=C\n",
+    ],
+)
+def test_other_nodes_stand_alone(text: str) -> None:
+    assert not load_text(text).config.is_in_cluster
+
+
+def test_internal_topics_have_kafkas_replicas_in_a_cluster() -> None:
+    config = load_text(BROKER).config
+    names = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
+    assert [config.integer(name) for name in names] == [3, 3]
+    assert config.integer("transaction.state.log.min.isr") == 2
+    assert load_text(BROKER + "offsets.topic.replication.factor=1\n").config.integer(names[0]) == 1
+    assert load_text("").config.integer(names[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "instead", "complaint"),
+    [
+        ("node.id=4", "", "node.id is not set: expected a number of its own"),
+        ("node.id=4", "node.id=3000", "expected other nodes than this, node 3000"),
+        ("3001@[::1]:9094", "[::1]:9094", "expected id@host:port, which '[::1]:9094' is not"),
+        ("3001@[::1]:9094", "3001@somewhere", "expected id@host:port, which '3001@somewhere' is not"),
+        ("3001@[::1]:9094", "3001@somewhere:0", "expected id@host:port"),
+        ("controller.listener.names=CONTROLLER", "", "controller.listener.names is not set"),
+        (
+            "controller.listener.names=CONTROLLER",
+            "controller.listener.names=SSL",
+            "expected protocol PLAINTEXT; SSL is not spoken to controllers",
+        ),
+        (
+            "controller.listener.names=CONTROLLER",
+            "controller.listener.names=C\nlistener.security.protocol.map=PLAINTEXT:PLAINTEXT",
+            "expected it to have a protocol in listener.security.protocol.map",
+        ),
+        (
+            "listeners=PLAINTEXT://127.0.0.1:9092",
+            "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+            "expected none that controller.listener.names has",
+        ),
+        (
+            "node.id=4",
+            "node.id=4\ninter.broker.listener.name=INSIDE",
+            "inter.broker.listener.name = 'INSIDE': expected one of the advertised listeners, PLAINTEXT",
+        ),
+        (
+            "node.id=4",
+            "node.id=4\ninter.broker.listener.name=PLAINTEXT\nsecurity.inter.broker.protocol=PLAINTEXT",
+            "expected it not to be set together with inter.broker.listener.name",
+        ),
+        (
+            "listeners=PLAINTEXT://127.0.0.1:9092",
+            "listeners=SASL_SSL://127.0.0.1:9092\nsecurity.inter.broker.protocol=SASL_SSL",
+            "inter.broker.listener.name = 'SASL_SSL': expected protocol PLAINTEXT; SASL_SSL is not spoken between",
+        ),
+        (
+            "node.id=4",
+            "node.id=4\nbroker.heartbeat.interval.ms=5000",
+            "broker.heartbeat.interval.ms = 5000: expected at most half of broker.session.timeout.ms, 9000",
+        ),
+    ],
+)
+def test_what_kafka_refuses(given: str, instead: str, complaint: str) -> None:
+    assert given in BROKER
+    with pytest.raises(ConfigurationError) as refused:
+        load_text(BROKER.replace(given, instead))
+    assert complaint in str(refused.value)

@@ -1,0 +1,1 @@
+"""The pytest plugin as users have it: the wheel, in environments of several Pythons."""
