@@ -67,6 +67,48 @@ GROUP_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
                 "Whether a share group sees records of open and aborted transactions.",
                 one_of("read_committed", "read_uncommitted"),
             ),
+            ConfigDef(
+                "share.delivery.count.limit",
+                _INT,
+                5,
+                "How often a record is delivered before it is given up.",
+                at_least(2),
+                "deliveries",
+            ),
+            ConfigDef(
+                "share.partition.max.record.locks",
+                _INT,
+                2000,
+                "Most records of a partition that are in flight at once.",
+                at_least(100),
+                "records",
+            ),
+            ConfigDef(
+                "share.renew.acknowledge.enable",
+                ConfigType.BOOLEAN,
+                True,
+                "Whether share consumers may renew their locks (KIP-1222).",
+            ),
+            ConfigDef(
+                "share.assignment.interval.ms",
+                _INT,
+                1_000,
+                "Least time between two assignments of a share group.",
+                at_least(0),
+                "ms",
+            ),
+            ConfigDef(
+                "errors.deadletterqueue.topic.name",
+                _STRING,
+                "",
+                "Where records go that a share group gives up (KIP-1191); empty: nowhere.",
+            ),
+            ConfigDef(
+                "errors.deadletterqueue.copy.record.enable",
+                ConfigType.BOOLEAN,
+                False,
+                "Whether a dead letter has the record's key and value.",
+            ),
             _interval("streams.session.timeout.ms", 45_000, "Time without a heartbeat before a member is removed."),
             _interval("streams.heartbeat.interval.ms", 5_000, "Time between heartbeats, sent to the members."),
             ConfigDef("streams.num.standby.replicas", _INT, 0, "Standby replicas of each task.", at_least(0)),
@@ -96,15 +138,9 @@ MATCH_ATTRIBUTES = frozenset(
     }
 )
 
-# Kafka's defaults for the limits of share and streams groups, which this broker does not offer.
+# Kafka's defaults for the limits of streams groups, which this broker does not offer.
 _LIMITS: Mapping[str, int] = MappingProxyType(
     {
-        "group.share.min.session.timeout.ms": 45_000,
-        "group.share.max.session.timeout.ms": 60_000,
-        "group.share.min.heartbeat.interval.ms": 5_000,
-        "group.share.max.heartbeat.interval.ms": 15_000,
-        "group.share.min.record.lock.duration.ms": 15_000,
-        "group.share.max.record.lock.duration.ms": 60_000,
         "group.streams.min.session.timeout.ms": 45_000,
         "group.streams.max.session.timeout.ms": 60_000,
         "group.streams.min.heartbeat.interval.ms": 5_000,
@@ -114,16 +150,23 @@ _LIMITS: Mapping[str, int] = MappingProxyType(
 )
 
 _KINDS = ("consumer", "share", "streams")
-_LIMITED = ("heartbeat.interval.ms", "session.timeout.ms", "record.lock.duration.ms", "num.standby.replicas")
+_LIMITED = (
+    "heartbeat.interval.ms",
+    "session.timeout.ms",
+    "assignment.interval.ms",
+    "record.lock.duration.ms",
+    "delivery.count.limit",
+    "partition.max.record.locks",
+    "num.standby.replicas",
+)
 
 
 def group_configs(broker_config: BrokerConfig) -> dict[str, ConfigDef]:
     """`GROUP_CONFIGS` with the broker's values as defaults (`GroupConfigManager`), where it offers the groups."""
-    own = {
-        "consumer.session.timeout.ms": broker_config.integer("group.consumer.session.timeout.ms"),
-        "consumer.heartbeat.interval.ms": broker_config.integer("group.consumer.heartbeat.interval.ms"),
+    return {
+        name: replace(one, default=broker_config.values.get(f"group.{name}", one.default))
+        for name, one in GROUP_CONFIGS.items()
     }
-    return {name: replace(one, default=own.get(name, one.default)) for name, one in GROUP_CONFIGS.items()}
 
 
 def parse_group_configs(broker_config: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Value]:
