@@ -55,12 +55,14 @@ def _spread(
             keeps = index in present.get(member, {}).get(topic, ())
             if keeps and len(chosen[member]) < most_of_member and here[one] < most_of_partition:
                 _give(member, one, chosen, here, owners)
-    for one in sorted(wanted, key=lambda one: owners.get(one, 0)):
-        if not here[one]:
-            _give(min(members, key=lambda member: len(chosen[member])), one, chosen, here, owners)
-    for member in members:
-        if not chosen[member] and len(members) > len(wanted):
-            _give(member, min(wanted, key=lambda one: here[one]), chosen, here, owners)
+    if len(members) > len(wanted):
+        for member in members:
+            if not chosen[member]:
+                _give(member, min(wanted, key=lambda one: here[one]), chosen, here, owners)
+    else:
+        for one in sorted(wanted, key=lambda one: owners.get(one, 0)):
+            if not here[one]:
+                _give(min(members, key=lambda member: len(chosen[member])), one, chosen, here, owners)
     _level(members, wanted, chosen, here, owners)
 
 
