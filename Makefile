@@ -10,7 +10,7 @@ DATA ?= data
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit conformance client crash churn torture soak crashpoints external lint types bench image lock clean tools pipeline demo
+.PHONY: help run test unit conformance client crash churn torture soak crashpoints external examples lint types bench image lock clean tools pipeline demo
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -51,6 +51,9 @@ soak: $(VENV)/.dev ## half an hour of mixed load; memory and descriptors are giv
 
 crashpoints: $(VENV)/.dev ## a power failure before every single operation of a run; takes minutes
 	ODRADEK_CRASH_POINTS=1 $(PYTEST) $(ARGS) tests/unit/storage/test_crash_points.py
+
+examples: $(VENV)/.dev tools ## the examples' own tests, in Python, Go and Java
+	$(PYTEST) $(ARGS) tests/client/test_examples.py
 
 external: $(VENV)/.dev ## aiokafka's own integration tests, from a checkout of aio-libs/aiokafka: AIOKAFKA=path
 	$(BIN)/python -m tools.external.aiokafka_suite $(AIOKAFKA) $(ARGS)

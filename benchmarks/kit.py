@@ -16,10 +16,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
-from benchmarks.contenders import ROOT, Contender, Kafka, Odradek, arguments, contenders, serving
+from benchmarks.contenders import ROOT, Contender, Odradek, arguments, contenders
 from benchmarks.figures import Figures, alternating, note, print_table
+from benchmarks.first_record import wait_for_first_record
 from odradek import Broker
 
 SUITE = "benchmarks/kit_suite"
@@ -34,56 +34,65 @@ def main() -> None:
     measured = contenders(options.kafka, options.alone, SETTINGS)
     figures: Figures = {}
     for contender in alternating(measured, options.rounds):
-        if isinstance(contender, Odradek):
-            note(figures, contender, {**_start(), **_suite(options.tests, None)})
-        else:
-            with serving(contender):
-                note(figures, contender, _suite(options.tests, f"127.0.0.1:{contender.port}"))
-    _print(figures, measured)
+        note(
+            figures,
+            contender,
+            _odradek(options.tests) if isinstance(contender, Odradek) else _kafka(contender, options.tests),
+        )
+    print_table(figures, measured)
 
 
-def _start() -> dict[str, float]:
+def _odradek(tests: int) -> dict[str, float]:
+    """The plugin's fixtures start the broker, as a user's would; a start of its own is measured before."""
     began = time.monotonic()
     with Broker():
-        return {"start of the broker, s": time.monotonic() - began}
+        started = time.monotonic() - began
+    return {"start of the broker, s": started, **_suite(tests, {})}
 
 
-def _suite(tests: int, bootstrap: str | None) -> dict[str, float]:
-    """Run the suite in a process of its own; `bootstrap` is a broker that runs, or the plugin starts one."""
+def _kafka(contender: Contender, tests: int) -> dict[str, float]:
+    """Its start is measured from a formatted folder to the first record."""
+    contender.prepare()
+    try:
+        began = time.monotonic()
+        contender.start()
+        wait_for_first_record(contender.port)
+        started = time.monotonic() - began
+        place = {"KIT_BOOTSTRAP": f"127.0.0.1:{contender.port}", "KIT_PID": str(contender.pid())}
+        return {"start of the broker, s": started, **_suite(tests, place)}
+    finally:
+        contender.stop()
+
+
+def _suite(tests: int, place: dict[str, str]) -> dict[str, float]:
+    """Run the suite in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "figures.json"
-        own = {"KIT_FIGURES": str(path), "KIT_TESTS": str(tests), **({"KIT_BOOTSTRAP": bootstrap} if bootstrap else {})}
+        variables = {**os.environ, "KIT_FIGURES": str(path), "KIT_TESTS": str(tests), **place}
         command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", SUITE]
         began = time.monotonic()
-        run = subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, capture_output=True, text=True, check=False)
+        run = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
         took = time.monotonic() - began
         if run.returncode:
             sys.exit(run.stdout[-5000:] + run.stderr[-2000:])
         found = json.loads(path.read_text())
-    return {"the whole suite, s": took, **_per_test(found)}
+    return {"the whole suite, s": took, **_per_test(found["phases"]), "broker's memory, MB": found["memory"]["rss_mb"]}
 
 
-def _per_test(found: dict[str, Any]) -> dict[str, float]:
-    # The first test's set-up starts the broker, which has a figure of its own.
+def _per_test(phases: dict[str, list[float]]) -> dict[str, float]:
+    # The first test's set-up may start the broker, which has a figure of its own.
     setup, call, teardown, broker = (
-        [seconds * 1000 for seconds in found["phases"][phase][1:]] for phase in ("setup", "call", "teardown", "broker")
+        [seconds * 1000 for seconds in phases[phase][1:]] for phase in ("setup", "call", "teardown", "broker")
     )
     fixtures = [sum(pair) for pair in zip(setup, teardown, strict=True)]
-    per_test = {"fixtures of a test": statistics.median(fixtures), "a test itself": statistics.median(call)}
-    if broker:
-        part = [sum(pair) for pair in zip(fixtures, broker, strict=True)]
-        per_test["broker's CPU while a test runs"] = statistics.median(broker)
-        per_test["broker's part of a test"] = statistics.median(part)
-        per_test["broker's part, 95 of 100 tests"] = statistics.quantiles(part, n=20)[-1]
-        per_test["broker's memory, MB"] = found["memory"]["rss_mb"]
-    return per_test
-
-
-def _print(figures: Figures, measured: list[Contender]) -> None:
-    shared = {name: by for name, by in figures.items() if len(by) == len(measured)}
-    print_table(shared, measured)
-    alone = [contender for contender in measured if not isinstance(contender, Kafka)]
-    print_table({name: by for name, by in figures.items() if name not in shared}, alone)
+    part = [sum(pair) for pair in zip(fixtures, broker, strict=True)]
+    return {
+        "a test itself": statistics.median(call),
+        "fixtures of a test": statistics.median(fixtures),
+        "broker's CPU while a test runs": statistics.median(broker),
+        "broker's part of a test": statistics.median(part),
+        "broker's part, 95 of 100 tests": statistics.quantiles(part, n=20)[-1],
+    }
 
 
 if __name__ == "__main__":

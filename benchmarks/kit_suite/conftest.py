@@ -1,7 +1,7 @@
 """Where the suite's broker comes from, and how long each part of a test took.
 
-`KIT_BOOTSTRAP` names a broker that runs already; otherwise the plugin's fixtures start one. The figures go to the file
-`KIT_FIGURES`, in JSON.
+`KIT_BOOTSTRAP` names a broker that runs already, as the process `KIT_PID`; otherwise the plugin starts one. The
+figures go to the file `KIT_FIGURES`, in JSON.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
         request.node.stash[PID] = own.pid
         yield own.bootstrap_servers, request.getfixturevalue("odradek_topic").name
         return
+    request.node.stash[PID] = int(os.environ["KIT_PID"])
     admin = AdminClient({"bootstrap.servers": BOOTSTRAP})
     topic = f"orders-{uuid.uuid4().hex}"
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
@@ -45,9 +46,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Look at the broker before and after the test itself."""
-    pid = item.stash.get(PID, None)
-    if pid is None:
-        return (yield)
+    pid = item.stash[PID]
     before = _cpu_s(pid)
     result = yield
     phases["broker"].append(_cpu_s(pid) - before)

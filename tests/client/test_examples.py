@@ -77,7 +77,8 @@ def test_spring_boot() -> None:
     maven = shutil.which("mvn")
     if maven is None or shutil.which("javac") is None:
         pytest.skip("Maven and a JDK are not installed (tests/client/install-tools.sh)")
-    status, output = run("spring_boot", maven, "-B", "test", ODRADEK=COMMAND)
+    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    status, output = run("spring_boot", maven, "-B", f"-DargLine={quick}", "test", ODRADEK=COMMAND, MAVEN_OPTS=quick)
     if re.search("Non-resolvable|Could not (resolve dependencies|transfer artifact|find artifact)", output):
         pytest.skip(f"what examples/spring_boot needs cannot be fetched: {output[-500:]}")
     assert status == 0, output

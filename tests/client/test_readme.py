@@ -17,7 +17,8 @@ PRINTED_ADDRESS = "127.0.0.1:9092"
 
 
 def examples(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE)
+    return [code for named, code in blocks if named == language]
 
 
 def run(command: list[str], folder: Path) -> str:
@@ -41,6 +42,14 @@ def test_python_example(code: str, bootstrap: str, tmp_path: Path) -> None:
     program = tmp_path / "example.py"
     program.write_text(code.replace(PRINTED_ADDRESS, bootstrap))
     assert "hello" in run([sys.executable, str(program)], tmp_path)
+
+
+@pytest.mark.usefixtures("own_cluster")
+def test_the_first_test_passes(tmp_path: Path) -> None:
+    (code,) = [code for code in examples("python") if "def test_" in code]
+    (tmp_path / "test_first.py").write_text("from confluent_kafka import Producer\n\n" + code)
+    command = [sys.executable, "-I", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    assert "1 passed" in run(command, tmp_path)
 
 
 @pytest.mark.usefixtures("java_tool")
