@@ -44,9 +44,8 @@ def rebalance(groups: GroupDirectory, group_id: str) -> Outcome[None]:
         change.after.append(groups.consumer.metrics.count_rebalance)
         return change.outcome(None)
     if isinstance(group, ShareGroup):
-        names = [name for member in group.members.values() for name in member.topics]
-        record = share_records.epoch(group_id, group.epoch + 1, groups.share.metadata_hash(names))
-        return Outcome([record])
+        topics = [name for member in group.members.values() for name in member.topics]
+        return Outcome([share_records.epoch(group_id, group.epoch + 1, groups.share.metadata_hash(topics))])
     if group.state is GroupState.PREPARING_REBALANCE:
         return Outcome()
     return Outcome(effects=lambda _: groups.classic.rebalances.prepare(group, REASON))
