@@ -124,6 +124,7 @@ class Node:
         self.metadata = parts.metadata
         self.connection_rates = parts.connection_rates
         self._hanging = parts.hanging
+        self.server.lost = self.local.share.connection_lost
         self._periodic = Periodic(self.base.seams.clock)
         self._checks = Periodic(self.base.seams.clock.machine)
         self._assignments = DirectoryAssignments(
@@ -163,6 +164,8 @@ class Node:
             [
                 Follower("replicas", self.replicas.follow, self.replicas.prepare),
                 Follower("directories of replicas", self._assignments.follow),
+                Follower("share coordinator", self.coordinators.share.follow),
+                Follower("share partitions", self.local.share.follow),
                 Follower("group coordinator", self.coordinators.groups.follow),
                 Follower("transaction coordinator", self.coordinators.transactions.follow),
                 Follower("configurations", self._configs_changed),
@@ -251,6 +254,7 @@ class Node:
         made = await self.replicas.retry()
         self.coordinators.groups.logs_made(made)
         self.coordinators.transactions.logs_made(made)
+        self.coordinators.share.logs_made(made)
 
     # -- stop
 
@@ -289,8 +293,10 @@ class Node:
         if self.cluster.controller_service is not None:
             self.cluster.controller_service.observers.stop()
         self._hanging.stop()
+        self.local.share.stop()
         self.coordinators.transactions.stop()
         self.coordinators.groups.stop()
+        self.coordinators.share.stop()
 
     def _last_works(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """What may wait for a device while the node stops, in order."""

@@ -25,6 +25,7 @@ from broker.config.topic_config import log_config
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.hosted import Host
+from broker.coordinators.share_coordinator import ShareCoordinator
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.metadata_opening import NO_CLUSTER_ID, cluster_access, endpoint, joining, open_metadata
 from broker.monitoring.client_telemetry import ClientTelemetry
@@ -40,6 +41,10 @@ from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
 from broker.request_context import RequestContext
 from broker.services import Cluster, Coordinators, Local, Services
+from broker.share.dead_letters import DeadLetterQueues
+from broker.share.settings import AllShareSettings
+from broker.share.share_partitions import SharePartitions
+from broker.share.share_states import ShareStates
 from metadata.image import MetadataImage
 from storage.folders import meta_properties
 from storage.folders.log_dirs import LogDirError, LogDirs
@@ -322,7 +327,9 @@ def _services(
     base.credentials.use(cache)
     auto_topics = AutoTopicCreation(current, cache, metadata.port)
     host = Host(current, cache, auto_topics, seams.random, seams.clock, base.wheel, replicas)
-    groups = GroupCoordinator(host)
+    share_coordinator = ShareCoordinator(host)
+    share_states = ShareStates(share_coordinator)
+    groups = GroupCoordinator(host, share_states)
     producer_ids = ProducerIds(metadata.allocate_producer_ids)
     transactions = TransactionCoordinator(host, groups.runtime, producer_ids)
     config = current.config
@@ -337,14 +344,22 @@ def _services(
         FetchSessionCache(slots, seams.clock.machine.monotonic_ms, seams.random),
         ClientTelemetry(cache, base.metrics, seams.clock.machine, config.integer("telemetry.max.bytes")),
         base.security,
+        _share_partitions(host, share_states),
     )
     return Services(
         Cluster(dirs.cluster_id, cache, metadata.log, auto_topics, service),
         metadata.port,
         replicas,
-        Coordinators(groups, transactions, producer_ids),
+        Coordinators(groups, transactions, producer_ids, share_coordinator),
         local,
     )
+
+
+def _share_partitions(host: Host, states: ShareStates) -> SharePartitions:
+    settings = AllShareSettings(host.current, host.cache)
+    letters = DeadLetterQueues(host.current, host.cache, host.replicas, settings, host.clock)
+    most_sessions = host.current.config.integer("group.share.max.share.sessions")
+    return SharePartitions(host.replicas, settings, states, letters, host.clock, most_sessions)
 
 
 async def _bind(server: Server, listeners: Listeners, undo: AsyncExitStack) -> Bound:
@@ -361,7 +376,7 @@ async def _bind(server: Server, listeners: Listeners, undo: AsyncExitStack) -> B
 
 def _start_coordinators(services: Services, undo: AsyncExitStack) -> HangingTransactions:
     groups, transactions = services.coordinators.groups, services.coordinators.transactions
-    for coordinator in (groups, transactions):
+    for coordinator in (services.coordinators.share, groups, transactions):
         undo.callback(coordinator.stop)
         coordinator.start()
     hanging = HangingTransactions(transactions, groups.runtime, services.replicas, services.local.clock.machine)

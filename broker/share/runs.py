@@ -43,6 +43,10 @@ class Acquired:
     last: int
     delivery_count: int
 
+    @property
+    def count(self) -> int:
+        return self.last - self.first + 1
+
 
 @dataclass(slots=True)
 class Change:

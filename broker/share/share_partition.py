@@ -76,7 +76,7 @@ class SharePartition:
         self.fenced = False
         self.reading = False
         self.on_available: Callable[[], None] = lambda: None
-        self._leader_epoch = leader_epoch
+        self.leader_epoch = leader_epoch
         self._state_epoch = loaded.state_epoch
         self._rules = rules
         self._persister = persister
@@ -198,7 +198,7 @@ class SharePartition:
         batches = [batch for change, _ in taken for batch in change.batches()]
         completed = self._in_flight.completed_with([change for change, _ in taken])
         wanted = ShareWrite(
-            self._state_epoch, self._leader_epoch, self._in_flight.start_offset, tuple(batches), completed
+            self._state_epoch, self.leader_epoch, self._in_flight.start_offset, tuple(batches), completed
         )
         try:
             await self._persister.write(self.key, wanted)

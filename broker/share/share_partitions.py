@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from asyncio import Future
 from collections.abc import Iterable
-from uuid import UUID
 
 from broker.replicas.partition import Partition, Role
 from broker.replicas.replica_manager import ReplicaManager
@@ -14,6 +13,8 @@ from broker.share.persister import Persister
 from broker.share.sessions import ShareSession, ShareSessions
 from broker.share.settings import AllShareSettings
 from broker.share.share_partition import DeadLetters, SharePartition
+from metadata.delta import MetadataDelta
+from metadata.image import MetadataImage
 from protocol.coordinator_records.share_records import NO_START_OFFSET, SharePartitionKey
 from protocol.errors import NotLeaderOrFollower
 from timing.clock import Clock
@@ -130,11 +131,18 @@ class SharePartitions:
         for session in self.sessions.close_of(connection):
             self.end_session(session)
 
-    def leave(self, topic_id: UUID, index: int) -> None:
-        """The partition is deleted, or no longer led here."""
-        for key in [key for key in self._by_key if key.topic_id == topic_id and key.partition == index]:
-            self._end(key)
-            self.available(key)
+    def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Settings may have changed; share partitions of partitions that are gone, or led elsewhere, end."""
+        self.settings.follow(delta)
+        if not delta.touched("topics"):
+            return
+        for key, share in list(self._by_key.items()):
+            topic = image.topics.by_id(key.topic_id)
+            partition = None if topic is None else self._replicas.get(topic.name, key.partition)
+            is_led = partition is not None and partition.role is Role.LEADER
+            if partition is None or not is_led or partition.leader_epoch != share.leader_epoch:
+                self._end(key)
+                self.available(key)
 
     def stop(self) -> None:
         for key in list(self._by_key):
