@@ -29,6 +29,9 @@ TRANSACTION_WRITERS = frozenset(("init_producer_id", "add_partitions_to_txn", "a
 WRITERS = frozenset(("produce", *GROUP_WRITERS, *TRANSACTION_WRITERS))
 """APIs whose requests append to a log of which this is known: the topic's, or that of a coordinator."""
 
+AUTHENTICATION = frozenset(("sasl_handshake", "sasl_authenticate"))
+"""APIs that a connection answers itself before its client is known: no fault sees their requests."""
+
 SELECTORS: dict[str, Collection[str]] = {
     "topic": TOPIC_APIS,
     "partition": PARTITION_APIS,
@@ -131,6 +134,10 @@ def _apis(given: Given, phase: Phase) -> tuple[str, ...]:
         near = nearest(given["api"], API_KEYS)
         raise FaultError(f"api = {given['api']!r} is no API here: expected a name or number, such as {near}", "api")
     shown = API_NAMES[api.name]
+    if api.name in AUTHENTICATION:
+        raise FaultError(
+            f"api = {shown!r}: faults see requests only once the client is known; give it a wrong password", "api"
+        )
     for selector, suitable in SELECTORS.items():
         if selector in given and api.name not in suitable:
             raise FaultError(
@@ -151,7 +158,7 @@ def _apis(given: Given, phase: Phase) -> tuple[str, ...]:
 
 def _any_of(given: Given, phase: Phase) -> tuple[str, ...]:
     """All the APIs whose requests have what the selectors name."""
-    found = [api.name for api in API_TABLE if phase in phases_of(api.name)]
+    found = [api.name for api in API_TABLE if phase in phases_of(api.name) and api.name not in AUTHENTICATION]
     for selector, suitable in SELECTORS.items():
         if selector in given:
             found = [name for name in found if name in suitable]

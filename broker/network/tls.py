@@ -53,6 +53,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
     ) -> None:
         super().__init__()
         self._connection = connection
+        self._protocol: Any = connection  # or what a fault has put before it
         self._secures = secures
         self._handshakes = handshakes
         self._identifies = identifies
@@ -76,7 +77,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._transport = None
         self._state = TlsState.CLOSED
         self._tls = None
-        self._connection.connection_lost(exc)
+        self._protocol.connection_lost(exc)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return _received
@@ -101,13 +102,13 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._step()
 
     def eof_received(self) -> bool:
-        return self._connection.eof_received() if self._state is TlsState.OPEN else False
+        return bool(self._protocol.eof_received()) if self._state is TlsState.OPEN else False
 
     def pause_writing(self) -> None:
-        self._connection.pause_writing()
+        self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        self._connection.resume_writing()
+        self._protocol.resume_writing()
 
     # -- the handshake
 
@@ -177,27 +178,27 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
 
     def _decrypt(self) -> None:
         """Hand what has arrived to the connection, as long as it reads."""
-        connection, incoming = self._connection, self._incoming
+        protocol, incoming = self._protocol, self._incoming
         tls = self._tls
         assert tls is not None
         try:
             while not self._paused and self._state is TlsState.OPEN:
-                space = connection.get_buffer(-1)
+                space = protocol.get_buffer(-1)
                 if not space:
                     break
                 count = tls.read(len(space), space)
                 if not count:
                     raise ssl.SSLZeroReturnError
-                connection.buffer_updated(cast(int, count))
+                protocol.buffer_updated(cast(int, count))
                 if not incoming.pending and not tls.pending():
                     break
         except ssl.SSLWantReadError:
             pass  # the rest of a record has not arrived
         except ssl.SSLZeroReturnError:
-            if not connection.eof_received():
+            if not protocol.eof_received():
                 self.close()
         except ssl.SSLError as error:
-            connection.warn("connection closed", error=f"TLS: {reason_of(error)}")
+            self._connection.warn("connection closed", error=f"TLS: {reason_of(error)}")
             self.abort()
         if self._outgoing.pending and self._state is TlsState.OPEN:
             self._send_encrypted()  # an answer of OpenSSL's own, as to a change of keys
@@ -207,6 +208,15 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
             self._transport.write(self._outgoing.read())
 
     # -- the transport of the connection
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return cast(asyncio.BaseProtocol, self._protocol)
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+
+    def is_reading(self) -> bool:
+        return not self._paused
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return default if self._transport is None else self._transport.get_extra_info(name, default)

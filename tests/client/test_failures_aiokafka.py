@@ -1,25 +1,22 @@
-"""Ten failures as users test for them, with aiokafka: each with a client that does not cope, and one that does."""
+"""Failures as users test for them, with aiokafka: each with a client that does not cope, and one that does."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
+from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import CommitFailedError, KafkaError, OffsetOutOfRangeError, ProducerFenced
 
 from odradek import Broker
 from odradek.topic import Topic
-
-BOTH = ["naive", "right"]
-BACKOFF_MS = 20
-SYNCED = {"flush.messages": 1}
-"""Of a topic whose acknowledgements wait for the device."""
+from tests.client.service_aiokafka import BOTH, SYNCED, consuming, next_of, producing, values
 
 
 @pytest.fixture(scope="module")
@@ -39,37 +36,6 @@ def orders(broker: Broker) -> Topic:
     return broker.topic(f"orders-{uuid.uuid4().hex[:8]}", partitions=1)
 
 
-@asynccontextmanager
-async def producing(broker: Broker, **settings: Any) -> AsyncIterator[AIOKafkaProducer]:
-    settings = {"retry_backoff_ms": BACKOFF_MS, **settings}
-    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers, **settings) as producer:
-        yield producer
-
-
-@asynccontextmanager
-async def consuming(broker: Broker, topic: Topic, **settings: Any) -> AsyncIterator[AIOKafkaConsumer]:
-    settings = {
-        "group_id": f"g-{topic}",
-        "auto_offset_reset": "earliest",
-        "enable_auto_commit": False,
-        "retry_backoff_ms": BACKOFF_MS,
-        **settings,
-    }
-    async with AIOKafkaConsumer(str(topic), bootstrap_servers=broker.bootstrap_servers, **settings) as consumer:
-        yield consumer
-
-
-async def next_of(consumer: AIOKafkaConsumer) -> ConsumerRecord:
-    return await asyncio.wait_for(consumer.getone(), 20)
-
-
-def values(topic: Topic, *, committed: bool = False) -> list[bytes | None]:
-    return [record.value for record in topic.records(committed=committed)]
-
-
-# 1
-
-
 @pytest.mark.parametrize(("idempotent", "copies"), [(False, 2), (True, 1)], ids=BOTH)
 async def test_the_reply_to_a_produce_request_is_lost(
     broker: Broker, orders: Topic, idempotent: bool, copies: int
@@ -79,9 +45,6 @@ async def test_the_reply_to_a_produce_request_is_lost(
             await producer.send_and_wait(str(orders), b"order 1")
         assert fault.hits == 1
     assert values(orders) == [b"order 1"] * copies
-
-
-# 2
 
 
 async def send_and_hope(producer: AIOKafkaProducer, topic: str, wanted: list[bytes]) -> list[bytes]:
@@ -108,9 +71,6 @@ async def test_the_broker_refuses_records(broker: Broker, orders: Topic, send: A
     async with producing(broker) as producer:
         believed = await send(producer, str(orders), [b"order 1", b"order 2"])
     assert (believed == values(orders)) == is_true
-
-
-# 3
 
 
 async def stop_at_any_error(consumer: AIOKafkaConsumer, handled: dict[int, bytes], count: int) -> None:
@@ -146,9 +106,6 @@ async def test_a_rebalance_begins_in_the_middle_of_a_commit(
     assert len(handled) == (3 if copes else 2)
 
 
-# 4
-
-
 async def test_a_zombie_producer_wakes_up_without_transactions(broker: Broker, orders: Topic) -> None:
     async with producing(broker, client_id="zombie", enable_idempotence=True) as zombie:
         await zombie.partitions_for(str(orders))
@@ -176,9 +133,6 @@ async def test_a_zombie_producer_wakes_up_and_is_fenced(broker: Broker, orders: 
     assert values(orders, committed=True) == [b"by the successor"]
 
 
-# 5
-
-
 @pytest.mark.parametrize(("configs", "left"), [({}, []), (SYNCED, [b"order 1"])], ids=BOTH)
 async def test_the_power_fails_before_the_sync(configs: Any, left: list[bytes], own_cluster: None) -> None:
     with Broker() as broker:
@@ -190,9 +144,6 @@ async def test_the_power_fails_before_the_sync(configs: Any, left: list[bytes], 
             await asyncio.to_thread(broker.restart)
             await asyncio.wait_for(sending, 20)  # either way the client is told that the order is stored
         assert values(orders) == left
-
-
-# 6
 
 
 async def first_after_out_of_range(broker: Broker, orders: Topic, reset: str) -> Any:
@@ -218,9 +169,6 @@ async def first_after_out_of_range(broker: Broker, orders: Topic, reset: str) ->
 async def test_the_offset_is_said_to_be_out_of_range(broker: Broker, orders: Topic, reset: str, first: bytes) -> None:
     orders.produce("order 1")
     assert await first_after_out_of_range(broker, orders, reset) == first
-
-
-# 7
 
 
 async def read_or_stop(_broker: Broker, record: ConsumerRecord, _dead: Topic) -> Any:
@@ -261,9 +209,6 @@ async def test_a_poisoned_record(broker: Broker, orders: Topic, read: Any, copes
     assert handled == [{"id": 1}]
 
 
-# 8
-
-
 async def healthy_if_it_has_partitions(consumer: AIOKafkaConsumer) -> bool:
     return bool(consumer.assignment())
 
@@ -285,9 +230,6 @@ async def test_the_network_falls_silent(broker: Broker, orders: Topic, check: An
         assert await check(consumer)
         with broker.stall(client_id=f"c-{orders}"):
             assert await check(consumer) == (not notices)
-
-
-# 9
 
 
 async def send_again_if_the_end_is_unknown(broker: Broker, topic: Topic) -> None:
@@ -319,9 +261,6 @@ async def test_the_reply_to_a_commit_of_a_transaction_is_lost(
     assert values(orders, committed=True) == [b"order 1"] * copies
 
 
-# 10
-
-
 @pytest.mark.parametrize("remembers", [False, True], ids=BOTH)
 async def test_the_power_fails_and_commits_are_lost(remembers: bool, own_cluster: None) -> None:
     charged: list[str] = []
@@ -345,3 +284,95 @@ async def test_the_power_fails_and_commits_are_lost(remembers: bool, own_cluster
         await asyncio.to_thread(broker.restart)
         await work(broker, orders, 2)
     assert charged == ["order 1", "order 2"] * (1 if remembers else 2)
+
+
+@pytest.mark.parametrize(
+    ("isolation", "handled"),
+    [("read_uncommitted", [b"order 1", b"order 2"]), ("read_committed", [b"order 2"])],
+    ids=BOTH,
+)
+async def test_a_service_dies_in_the_middle_of_a_transaction(
+    broker: Broker, orders: Topic, isolation: str, handled: list[bytes]
+) -> None:
+    async with producing(broker, transactional_id=f"tx-{orders}", client_id="dies") as producer:
+        await producer.begin_transaction()
+        await producer.send_and_wait(str(orders), b"order 1")
+        broker.transaction(f"tx-{orders}").abort()  # as the broker itself does after the transaction's timeout
+    orders.produce("order 2")
+    found: list[bytes] = []
+    async with consuming(broker, orders, isolation_level=isolation) as consumer:
+        while b"order 2" not in found:
+            found.append((await next_of(consumer)).value)
+    assert found == handled
+
+
+class Ownership(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Whether the partitions are still those of the last look."""
+
+    def __init__(self) -> None:
+        self.lost = asyncio.Event()
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        self.lost.set()
+
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        """They are read from the last commit."""
+
+
+async def charge_all(consumer: AIOKafkaConsumer, batch: list[ConsumerRecord], charge: Any, _ours: Ownership) -> None:
+    for record in batch:
+        await charge(record)
+    with suppress(CommitFailedError):
+        await consumer.commit()
+
+
+async def charge_what_is_ours(consumer: AIOKafkaConsumer, batch: list[ConsumerRecord], charge: Any, ours: Any) -> None:
+    ours.lost.clear()
+    for record in batch:
+        if ours.lost.is_set():
+            return  # somebody else may have this partition now
+        await charge(record)
+
+
+@pytest.mark.parametrize(("work", "again"), [(charge_all, 3), (charge_what_is_ours, 2)], ids=BOTH)
+async def test_a_member_is_too_slow_and_expires(broker: Broker, orders: Topic, work: Any, again: int) -> None:
+    orders.produce_many([f"order {number}" for number in range(3)])
+    charged: list[bytes] = []
+    ours = Ownership()
+
+    async with consuming(broker, orders, ours, heartbeat_interval_ms=100) as consumer:
+
+        async def charge(record: ConsumerRecord) -> None:
+            charged.append(record.value)
+            if work is charge_what_is_ours:
+                await consumer.commit({TopicPartition(str(orders), 0): record.offset + 1})
+            if len(charged) == 1:
+                broker.group(f"g-{orders}").expire()
+                await asyncio.wait_for(ours.lost.wait(), 20)
+
+        for count in (3, again):
+            await work(consumer, [await next_of(consumer) for _ in range(count)], charge, ours)
+    assert charged == [b"order 0", b"order 1", b"order 2"] * (2 if again == 3 else 1)
+
+
+async def send_again_if_it_takes_long(producer: AIOKafkaProducer, topic: str, value: bytes) -> None:
+    for _ in range(2):
+        with suppress(TimeoutError):
+            await asyncio.wait_for(producer.send_and_wait(topic, value), 0.5)
+            return
+
+
+async def wait_however_long_it_takes(producer: AIOKafkaProducer, topic: str, value: bytes) -> None:
+    await producer.send_and_wait(topic, value)
+
+
+@pytest.mark.parametrize(
+    ("send", "is_doubled"), [(send_again_if_it_takes_long, True), (wait_however_long_it_takes, False)], ids=BOTH
+)
+async def test_the_network_is_slow(broker: Broker, orders: Topic, send: Any, is_doubled: bool) -> None:
+    order = b"x" * 4000
+    async with producing(broker, client_id=f"c-{orders}", enable_idempotence=True) as producer:
+        await producer.partitions_for(str(orders))
+        with broker.throttle(client_id=f"c-{orders}", bytes_per_second=4000, direction="requests"):
+            await send(producer, str(orders), order)
+    assert values(orders) == [order] * (2 if is_doubled else 1)

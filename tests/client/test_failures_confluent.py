@@ -1,12 +1,11 @@
-"""Ten failures as users test for them, with confluent-kafka: a client that copes with each, and one that does not."""
+"""Failures as users test for them, with confluent-kafka: each with a client that does not cope, and one that does."""
 
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,10 +13,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from odradek import Broker
 from odradek.topic import Topic
-
-BOTH = ["naive", "right"]
-SYNCED = {"flush.messages": 1}
-"""Of a topic whose acknowledgements wait for the device."""
+from tests.client.service_confluent import BOTH, SYNCED, Ours, consuming, next_of, producer_of, values
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -37,46 +34,6 @@ def orders(broker: Broker) -> Topic:
     return broker.topic(f"orders-{uuid.uuid4().hex[:8]}", partitions=1)
 
 
-def producer_of(broker: Broker, **settings: Any) -> Producer:
-    given = {key.replace("_", "."): value for key, value in settings.items()}
-    return Producer({"bootstrap.servers": broker.bootstrap_servers, "retry.backoff.ms": 20, **given})
-
-
-@contextmanager
-def consuming(broker: Broker, topic: Topic, **settings: Any) -> Iterator[Consumer]:
-    given = {key.replace("_", "."): value for key, value in settings.items()}
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": f"g-{topic}",
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            **given,
-        }
-    )
-    consumer.subscribe([str(topic)])
-    try:
-        yield consumer
-    finally:
-        consumer.close()
-
-
-def next_of(consumer: Consumer) -> Message:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        message = consumer.poll(0.5)
-        if message is not None and message.error() is None:
-            return message
-    raise AssertionError("no message in 20 s")
-
-
-def values(topic: Topic, *, committed: bool = False) -> list[bytes | None]:
-    return [record.value for record in topic.records(committed=committed)]
-
-
-# 1
-
-
 @pytest.mark.parametrize(("idempotent", "copies"), [(False, 2), (True, 1)], ids=BOTH)
 def test_the_reply_to_a_produce_request_is_lost(broker: Broker, orders: Topic, idempotent: bool, copies: int) -> None:
     with broker.fault(api="Produce", topic=str(orders), drop="reply", count=1) as fault:
@@ -85,9 +42,6 @@ def test_the_reply_to_a_produce_request_is_lost(broker: Broker, orders: Topic, i
         assert producer.flush(20) == 0
         assert fault.hits == 1
     assert values(orders) == [b"order 1"] * copies
-
-
-# 2
 
 
 def send_and_hope(broker: Broker, topic: str, wanted: list[bytes]) -> list[bytes]:
@@ -116,9 +70,6 @@ def send_and_look(broker: Broker, topic: str, wanted: list[bytes]) -> list[bytes
 def test_the_broker_refuses_records(broker: Broker, orders: Topic, send: Any, is_true: bool) -> None:
     broker.fault(api="Produce", topic=str(orders), error="POLICY_VIOLATION", count=1)
     assert (send(broker, str(orders), [b"order 1", b"order 2"]) == values(orders)) == is_true
-
-
-# 3
 
 
 def commit_or_stop(consumer: Consumer, message: Message) -> None:
@@ -155,9 +106,6 @@ def test_a_rebalance_begins_in_the_middle_of_a_commit(broker: Broker, orders: To
     assert len(handled) == (3 if copes else 2)
 
 
-# 4
-
-
 def test_a_zombie_producer_wakes_up_without_transactions(broker: Broker, orders: Topic) -> None:
     zombie = producer_of(broker, client_id="zombie", enable_idempotence=True)
     zombie.list_topics(str(orders), timeout=20)
@@ -187,9 +135,6 @@ def test_a_zombie_producer_wakes_up_and_is_fenced(broker: Broker, orders: Topic)
     assert values(orders, committed=True) == [b"by the successor"]
 
 
-# 5
-
-
 @pytest.mark.parametrize(("configs", "left"), [({}, []), (SYNCED, [b"order 1"])], ids=BOTH)
 def test_the_power_fails_before_the_sync(configs: Any, left: list[bytes], own_cluster: None) -> None:
     with Broker() as broker:
@@ -201,9 +146,6 @@ def test_the_power_fails_before_the_sync(configs: Any, left: list[bytes], own_cl
         broker.restart()
         assert producer.flush(20) == 0  # either way the client is told that the order is stored
         assert values(orders) == left
-
-
-# 6
 
 
 def start_or_stop(producer: Producer) -> None:
@@ -234,9 +176,6 @@ def test_the_coordinator_moves_while_a_service_starts(
         else:
             with pytest.raises(KafkaException, match="TIMED_OUT"):
                 start(producer)
-
-
-# 7
 
 
 def read_or_stop(_broker: Broker, message: Message, _dead: Topic) -> Any:
@@ -278,9 +217,6 @@ def test_a_poisoned_record(broker: Broker, orders: Topic, read: Any, copes: bool
     assert handled == [{"id": 1}]
 
 
-# 8
-
-
 def healthy_if_it_has_partitions(consumer: Consumer) -> bool:
     return bool(consumer.assignment())
 
@@ -303,9 +239,6 @@ def test_the_network_falls_silent(broker: Broker, orders: Topic, check: Any, not
         assert check(consumer)
         with broker.stall(client_id=f"c-{orders}"):
             assert check(consumer) == (not notices)
-
-
-# 9
 
 
 def send_again_if_the_end_is_unknown(producer: Producer, again: Callable[[], Producer], topic: str) -> None:
@@ -349,9 +282,6 @@ def test_the_reply_to_a_commit_of_a_transaction_is_lost(
     assert values(orders, committed=True) == [b"order 1"] * copies
 
 
-# 10
-
-
 @pytest.mark.parametrize("remembers", [False, True], ids=BOTH)
 def test_the_power_fails_and_commits_are_lost(remembers: bool, own_cluster: None) -> None:
     charged: list[str] = []
@@ -377,3 +307,93 @@ def test_the_power_fails_and_commits_are_lost(remembers: bool, own_cluster: None
         broker.restart()
         work(broker, orders, 2)
     assert charged == ["order 1", "order 2"] * (1 if remembers else 2)
+
+
+@pytest.mark.parametrize(
+    ("isolation", "handled"),
+    [("read_uncommitted", [b"order 1", b"order 2"]), ("read_committed", [b"order 2"])],
+    ids=BOTH,
+)
+def test_a_service_dies_in_the_middle_of_a_transaction(
+    broker: Broker, orders: Topic, isolation: str, handled: list[bytes]
+) -> None:
+    producer = producer_of(broker, transactional_id=f"tx-{orders}")
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(str(orders), b"order 1")
+    assert producer.flush(20) == 0
+    broker.transaction(f"tx-{orders}").abort()  # as the broker itself does after the transaction's timeout
+    orders.produce("order 2")
+    found: list[bytes | None] = []
+    with consuming(broker, orders, isolation_level=isolation) as consumer:
+        while b"order 2" not in found:
+            found.append(next_of(consumer).value())
+    assert found == handled
+
+
+Charge = Callable[[Message], None]
+
+
+def charge_all(consumer: Consumer, batch: list[Message], charge: Charge, _ours: Ours) -> None:
+    for message in batch:
+        charge(message)
+    with suppress(KafkaException):
+        consumer.commit(asynchronous=False)
+
+
+def charge_what_is_ours(_consumer: Consumer, batch: list[Message], charge: Charge, ours: Ours) -> None:
+    ours.lost = False
+    for message in batch:
+        if ours.lost:
+            return  # somebody else may have this partition now
+        charge(message)
+
+
+@pytest.mark.parametrize(("work", "again"), [(charge_all, 3), (charge_what_is_ours, 2)], ids=BOTH)
+def test_a_member_is_too_slow_and_expires(broker: Broker, orders: Topic, work: Any, again: int) -> None:
+    orders.produce_many([f"order {number}" for number in range(3)])
+    charged: list[bytes | None] = []
+    ours = Ours()
+
+    with consuming(broker, orders, ours.on_lost, heartbeat_interval_ms=100) as consumer:
+
+        def is_lost() -> bool:
+            consumer.poll(0)  # it has all messages already: this has news of the group
+            return ours.lost
+
+        def charge(message: Message) -> None:
+            charged.append(message.value())
+            if work is charge_what_is_ours:
+                consumer.commit(message=message, asynchronous=False)
+            if len(charged) == 1:
+                broker.group(f"g-{orders}").expire()
+                wait_until(is_lost, "the consumer does not notice that it has expired")
+
+        for count in (3, again):
+            work(consumer, [next_of(consumer) for _ in range(count)], charge, ours)
+    assert charged == [b"order 0", b"order 1", b"order 2"] * (2 if again == 3 else 1)
+
+
+def send_again_if_it_takes_long(producer: Producer, topic: str, value: bytes) -> None:
+    for _ in range(2):
+        producer.produce(topic, value)
+        if producer.flush(0.5) == 0:
+            return
+
+
+def wait_however_long_it_takes(producer: Producer, topic: str, value: bytes) -> None:
+    producer.produce(topic, value)
+    producer.flush()
+
+
+@pytest.mark.parametrize(
+    ("send", "is_doubled"), [(send_again_if_it_takes_long, True), (wait_however_long_it_takes, False)], ids=BOTH
+)
+def test_the_network_is_slow(broker: Broker, orders: Topic, send: Any, is_doubled: bool) -> None:
+    order = b"x" * 4000
+    producer = producer_of(broker, client_id=f"c-{orders}", enable_idempotence=True)
+    producer.list_topics(str(orders), timeout=20)
+    with broker.throttle(client_id=f"c-{orders}", bytes_per_second=4000, direction="requests"):
+        send(producer, str(orders), order)
+    assert producer.flush(20) == 0
+    assert values(orders) == [order] * (2 if is_doubled else 1)

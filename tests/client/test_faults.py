@@ -290,6 +290,29 @@ def test_other_clients_do_not_notice_a_stalled_one(broker: Broker, made: str) ->
     assert Sent(broker, made).send() == ""
 
 
+@pytest.mark.parametrize(("security", "users"), [("SSL", ["alice"]), ("SASL_SSL", {"alice": "secret"})])
+def test_faults_under_tls(security: str, users: Any, topic: str, own_cluster: None) -> None:
+    with Broker(security=security, users=users) as broker:
+        config = {**broker.client_config("confluent", user="alice"), "client.id": "sender"}
+        sent = Sent(broker, topic, **config, **{"enable.idempotence": True, "retries": 5, "socket.timeout.ms": 1000})
+        assert sent.send() == ""
+        with broker.fault(api="Produce", drop="reply", count=1, listener=security) as fault:
+            assert sent.send() == ""
+            assert fault.hits == 1
+        with broker.throttle(client_id="sender", bytes_per_second=20_000):
+            began = time.monotonic()
+            assert sent.send(b"x" * 10_000) == ""
+            assert time.monotonic() - began > 0.4
+        with broker.stall(client_id="sender") as stall:
+            quick = Sent(broker, topic, **config, **QUICK)
+            assert quick.send() == "_MSG_TIMED_OUT"
+            assert stall.hits >= 1
+        assert broker.disconnect(client_id="sender") >= 1
+        assert sent.send() == ""
+        assert len(broker.topic(topic).records()) == 4
+        assert "Traceback" not in broker.log()
+
+
 # -- crashes
 
 

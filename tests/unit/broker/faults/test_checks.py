@@ -24,6 +24,7 @@ LISTENERS = ["PLAINTEXT", "INTERNAL"]
             "api",
             "api = 'Prodoce' is no API here: expected a name or number, such as Produce (0), ",
         ),
+        ({"api": "SaslAuthenticate", "error": 58}, "api", "only once the client is known"),
         ({"api": 4711, "observe": True}, "api", "such as Produce (0), Fetch (1), ListOffsets (2)"),
         ({"api": "Produce", "error": "NOT_LEADER"}, "error", "such as NOT_LEADER_OR_FOLLOWER (6), LEADER_NOT_"),
         ({"api": "Produce", "error": "TIMEOUT"}, "error", "REQUEST_TIMED_OUT (7)"),
