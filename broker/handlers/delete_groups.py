@@ -28,7 +28,23 @@ def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsRes
 
 
 def _deleting(group_ids: Sequence[str]) -> Callable[[GroupCoordinatorShard], Outcome[dict[str, ErrorCode]]]:
-    return lambda state: state.offsets.delete_groups(group_ids)
+    def operation(state: GroupCoordinatorShard) -> Outcome[dict[str, ErrorCode]]:
+        found = {group_id: state.groups.share.find(group_id) for group_id in group_ids}
+        states = {group_id: [*group.states()] for group_id, group in found.items() if group is not None}
+        outcome = state.offsets.delete_groups(group_ids)
+        codes, effects = outcome.reply, outcome.effects
+        assert isinstance(codes, dict)
+
+        def forget_states(error: KafkaError | None) -> None:
+            if effects is not None:
+                effects(error)
+            for group_id, topics in states.items():
+                if error is None and codes[group_id] is ErrorCode.none:
+                    state.groups.share.state.delete(group_id, {key: topic.partitions for key, topic in topics})
+
+        return outcome._replace(effects=forget_states) if states else outcome
+
+    return operation
 
 
 def _response(

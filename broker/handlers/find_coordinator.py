@@ -1,7 +1,7 @@
 """FindCoordinator 0-6 (KIP-699; Kafka's `KafkaApis.getCoordinator`).
 
 Deviations: before the first answer the internal topic is created and its shards are loaded; Kafka meanwhile answers
-COORDINATOR_NOT_AVAILABLE. There is no coordinator for share groups: their keys get COORDINATOR_NOT_AVAILABLE.
+COORDINATOR_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> Answer | Awa
 def _coordinator(ctx: RequestContext, key_type: int) -> HostedCoordinator[Any] | None:
     if key_type == KeyType.GROUP:
         return ctx.coordinators.groups
+    if key_type == KeyType.SHARE:
+        return ctx.coordinators.share if ctx.version >= FIRST_VERSION_WITH_SHARE else None
     return ctx.coordinators.transactions if key_type == KeyType.TRANSACTION else None
 
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from broker.replicas.partition import Partition, Role
 from broker.replicas.replica_manager import ReplicaManager
 from broker.share.offset_reset import first_offset
-from broker.share.persister import Persister
 from broker.share.sessions import ShareSession, ShareSessions
 from broker.share.settings import AllShareSettings
 from broker.share.share_partition import DeadLetters, SharePartition
+from broker.share.share_states import ShareStates
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from protocol.coordinator_records.share_records import NO_START_OFFSET, SharePartitionKey
@@ -21,13 +21,16 @@ from timing.clock import Clock
 
 
 class SharePartitions:
-    """Finds, loads and ends share partitions; `sessions` are those of the members that fetch from them."""
+    """Finds, loads and ends share partitions.
+
+    `sessions` are those of the members that fetch from them, `states` what the share coordinator keeps.
+    """
 
     def __init__(
         self,
         replicas: ReplicaManager,
         settings: AllShareSettings,
-        persister: Persister,
+        states: ShareStates,
         letters: DeadLetters,
         clock: Clock,
         most_sessions: int,
@@ -35,7 +38,7 @@ class SharePartitions:
         self.settings = settings
         self.sessions = ShareSessions(most_sessions)
         self._replicas = replicas
-        self._persister = persister
+        self.states = states
         self._letters = letters
         self._clock = clock
         self._by_key: dict[SharePartitionKey, SharePartition] = {}
@@ -64,7 +67,7 @@ class SharePartitions:
     async def _load(self, key: SharePartitionKey, partition: Partition) -> SharePartition:
         partition.check_leads()
         leader_epoch = partition.leader_epoch
-        loaded = await self._persister.read(key, leader_epoch)
+        loaded = await self.states.read(key, leader_epoch)
         start_offset = loaded.start_offset
         if start_offset == NO_START_OFFSET:
             start_offset = await first_offset(
@@ -78,7 +81,7 @@ class SharePartitions:
             loaded,
             start_offset,
             lambda: self.settings.of(key.group_id).rules,
-            self._persister,
+            self.states,
             self._letters,
             self._clock,
         )
@@ -149,6 +152,7 @@ class SharePartitions:
             self._end(key)
         for task in self._loading.values():
             task.cancel()
+        self.states.stop()
 
     def _end(self, key: SharePartitionKey) -> None:
         self._by_key.pop(key).close()

@@ -43,7 +43,7 @@ def missing(groups: ShareGroups, group: ShareGroup, names: frozenset[str]) -> di
 
 def begin(group: ShareGroup, wanted: Mapping[UUID, TopicPartitions]) -> CoordinatorRecord:
     """Note that the share coordinator is asked."""
-    return state_record(group.group_id, group.state._replace(initializing=_joined(group.state.initializing, wanted)))
+    return state_record(group.group_id, group.state._replace(initializing=joined(group.state.initializing, wanted)))
 
 
 def ask(groups: ShareGroups, group_id: str, wanted: Mapping[UUID, TopicPartitions], state_epoch: int) -> None:
@@ -71,7 +71,7 @@ def _done(
         logger.warning("share partitions not initialized", group=group_id, error=str(error))
         return Outcome()
     state = group.state._replace(
-        initializing=_without(group.state.initializing, wanted), initialized=_joined(group.state.initialized, wanted)
+        initializing=_without(group.state.initializing, wanted), initialized=joined(group.state.initialized, wanted)
     )
     return Outcome([state_record(group_id, state)])
 
@@ -81,9 +81,7 @@ def _partitions(topics: Mapping[UUID, TopicPartitions], topic_id: UUID) -> froze
     return frozenset() if known is None else known.partitions
 
 
-def _joined(
-    topics: Mapping[UUID, TopicPartitions], more: Mapping[UUID, TopicPartitions]
-) -> dict[UUID, TopicPartitions]:
+def joined(topics: Mapping[UUID, TopicPartitions], more: Mapping[UUID, TopicPartitions]) -> dict[UUID, TopicPartitions]:
     joined = dict(topics)
     for topic_id, topic in more.items():
         joined[topic_id] = TopicPartitions(topic.name, _partitions(topics, topic_id) | topic.partitions)
