@@ -20,9 +20,8 @@ class ShareRequest(Protocol):
 
 
 def require_share_groups(ctx: RequestContext) -> None:
-    """Raises UnsupportedVersion unless share groups are offered."""
-    offered = "share" in ctx.local.config.list_("group.coordinator.rebalance.protocols")
-    if not offered or not ctx.image.features.get("share.version", 0):
+    """Raises UnsupportedVersion unless the cluster has share groups (the feature share.version)."""
+    if not ctx.image.features.get("share.version", 0):
         raise UnsupportedVersion
 
 
