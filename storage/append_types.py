@@ -40,9 +40,13 @@ class AppendInfo(NamedTuple):
 new_append_info: Callable[[tuple[int, int, int, int, bool]], AppendInfo] = partial(tuple.__new__, AppendInfo)
 
 
+LARGEST_RECORD = 2**31 - 1 - 8
+"""In bytes: the largest array of Java's, so no limit."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """The part of a topic's configuration that the log uses, with Kafka 4.1's topic defaults (Kafka's LogConfig).
+    """The part of a topic's configuration that the log uses, with Kafka 4.4's topic defaults (Kafka's LogConfig).
 
     Sizes are bytes, times milliseconds. `compression_type` is 'producer', 'uncompressed', 'gzip', 'snappy', 'lz4' or
     'zstd'; `message_timestamp_type` 'CreateTime' or 'LogAppendTime'. A retention of -1 is unbounded.
@@ -54,6 +58,7 @@ class LogConfig:
     segment_index_bytes: int = 10 << 20
     index_interval_bytes: int = 4096
     max_message_bytes: int = 1048588
+    max_decompressed_message_bytes: int = LARGEST_RECORD
     message_timestamp_type: str = "CreateTime"
     message_timestamp_before_max_ms: int = 2**63 - 1
     message_timestamp_after_max_ms: int = 3600000

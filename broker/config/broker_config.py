@@ -89,7 +89,10 @@ class BrokerConfig:
         return value
 
     def string(self, name: str) -> str:
+        """The value as a text; a list's entries have commas between them."""
         value = self.values[name]
+        if isinstance(value, tuple):
+            return ",".join(value)
         assert isinstance(value, str)
         return value
 

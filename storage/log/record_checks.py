@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from protocol.errors import InvalidRecord, InvalidTimestamp
 from protocol.records.batch import LOG_APPEND_TIME_FLAG, NO_TIMESTAMP, BatchHeader
+from protocol.records.build import INT_BITS, read_varint
 from protocol.records.walk import UNBOUNDED, RecordShape, TooManyHeadersError, exact_walk, fast_walk
 from storage.append_types import LogConfig
 
@@ -79,6 +80,26 @@ def check_records(
         now_ms,
         topic_partition,
     )
+
+
+def check_record_sizes(section: bytes, count: int, most: int, topic_partition: str) -> None:
+    """Raises InvalidRecord if one of the records says that it has more bytes than `max.decompressed.message.bytes`.
+
+    Malformed sizes are left to the walks that follow.
+    """
+    pos = 0
+    for _ in range(count):
+        try:
+            size, pos = read_varint(section, pos, INT_BITS)
+        except ValueError:
+            return
+        if size > most:
+            raise InvalidRecord(
+                f"A record of {size} bytes for {topic_partition} is larger than max.decompressed.message.bytes={most}."
+            )
+        if size < 0:
+            return
+        pos += size
 
 
 def as_long(number: int) -> int:

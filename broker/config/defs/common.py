@@ -5,6 +5,8 @@ from __future__ import annotations
 from broker.config.definition import Check, Value, at_least
 
 INT_MAX = (1 << 31) - 1
+ARRAY_MAX = INT_MAX - 8
+"""Longest array of Java's."""
 LONG_MAX = (1 << 63) - 1
 SECOND_MS = 1000
 MINUTE_MS = 60 * SECOND_MS

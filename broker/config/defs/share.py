@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.config.definition import ConfigDef, ConfigType, at_least
+from broker.config.definition import ConfigDef, ConfigType, UpdateMode, at_least
 
 INT = ConfigType.INT
 
@@ -22,7 +22,15 @@ GROUP_DEFS: tuple[ConfigDef, ...] = (
     _ms("group.share.heartbeat.interval.ms", 5_000, "Time between heartbeats, sent to share consumers."),
     _ms("group.share.min.heartbeat.interval.ms", 5_000, "Shortest heartbeat interval that a share group may be given."),
     _ms("group.share.max.heartbeat.interval.ms", 15_000, "Longest heartbeat interval that a share group may be given."),
-    _ms("group.share.assignment.interval.ms", 1_000, "Least time between two assignments of a share group.", 0),
+    ConfigDef(
+        "group.share.assignment.interval.ms",
+        INT,
+        1_000,
+        "Least time between two assignments of a share group.",
+        at_least(0),
+        "ms",
+        UpdateMode.CLUSTER_WIDE,
+    ),
     _ms(
         "group.share.min.assignment.interval.ms", 0, "Shortest assignment interval that a share group may be given.", 0
     ),
@@ -60,6 +68,7 @@ GROUP_DEFS: tuple[ConfigDef, ...] = (
         ConfigType.STRING,
         "dlq.",
         "How the names of dead letter queues begin; empty: any name (KIP-1191).",
+        mode=UpdateMode.CLUSTER_WIDE,
     ),
 )
 
@@ -81,10 +90,14 @@ SHARE_DEFS: tuple[ConfigDef, ...] = (
         None,
         "bytes",
     ),
-    _ms(
+    ConfigDef(
         "share.coordinator.state.topic.prune.interval.ms",
+        INT,
         300_000,
         "Time between two removals of what `__share_group_state` no longer needs.",
+        at_least(1),
+        "ms",
+        internal=True,
     ),
     ConfigDef(
         "share.coordinator.state.topic.num.partitions",

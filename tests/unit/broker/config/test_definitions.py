@@ -24,7 +24,7 @@ BROKER_ROWS = {row[0]: row for row in KAFKA["broker_definitions"]}
 
 def expected_of(validator: str | None) -> str | None:
     """Kafka's text of a rule, in our words."""
-    if validator is None or validator == "non-empty list":  # of lists that are empty by default
+    if validator in (None, "", "non-empty list"):  # of lists: any entries, none twice
         return None
     if bounds := re.fullmatch(r"\[([^,]+),\.\.\.(?:,(.+))?\]", validator):
         return f"from {bounds[1]} to {bounds[2]}" if bounds[2] else f"at least {bounds[1]}"
