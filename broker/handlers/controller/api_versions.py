@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from kio.schema.api_versions.v4.request import ApiVersionsRequest
-from kio.schema.api_versions.v4.response import ApiVersionsResponse
-
 from broker.handlers.api_versions import answer, error_response, unsupported_version
 from broker.request_context import RequestContext
 from protocol.api_table import CONTROLLER_TABLE

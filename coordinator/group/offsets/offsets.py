@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
@@ -28,13 +29,16 @@ class OffsetToCommit(NamedTuple):
     offset: int
     leader_epoch: int
     metadata: str | None
+    topic_id: UUID | None = None
+    """If the client named the topic by it."""
 
 
 class Commit(NamedTuple):
     """An OffsetCommit or, with `transaction`, a TxnOffsetCommit.
 
     `retention_ms` is set by the client (OffsetCommit 2-4), None for the broker's. `knows_member_epochs`: the request's
-    version is 9 or later, and has GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION.
+    version, 9 or later of OffsetCommit, 6 of TxnOffsetCommit, has GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH instead of
+    ILLEGAL_GENERATION.
     """
 
     group_id: str
@@ -80,7 +84,7 @@ class Offsets:
         limit = self._config.offset_metadata_max_bytes
         records: list[CoordinatorRecord] = []
         codes: list[ErrorCode] = []
-        for topic, partition, offset, leader_epoch, metadata in commit.offsets:
+        for topic, partition, offset, leader_epoch, metadata, _ in commit.offsets:
             note = metadata or ""
             if utf16_length(note) > limit:
                 codes.append(ErrorCode.offset_metadata_too_large)
@@ -97,7 +101,7 @@ class Offsets:
         if group is None:
             if commit.generation < 0:
                 return None
-            if commit.knows_member_epochs and commit.transaction is None:
+            if commit.knows_member_epochs:
                 raise GroupIdNotFound(f"Group {commit.group_id} not found.")
             raise IllegalGeneration
         try:
@@ -109,7 +113,7 @@ class Offsets:
                 knows_member_epochs=commit.knows_member_epochs,
             )
         except StaleMemberEpoch:
-            if commit.transaction is None:
+            if commit.transaction is None or commit.knows_member_epochs:
                 raise
             raise IllegalGeneration from None
         if commit.transaction is not None or not commit.member_id:
