@@ -31,6 +31,7 @@ from protocol.errors import (
 )
 from protocol.records.batch import NO_PRODUCER_ID
 from protocol.topic_partition import PartitionKey, by_topic
+from storage.producers.producer_entry import NO_OFFSET
 
 if TYPE_CHECKING:
     from broker.replicas.partition import Partition

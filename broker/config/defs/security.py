@@ -211,7 +211,7 @@ SASL_DEFS: tuple[ConfigDef, ...] = (
         "sasl.oauthbearer.allow.unverified.issuer",
         BOOLEAN,
         False,
-        "Whether `sasl.oauthbearer.expected.issuer` may be left out: tokens by anyone whose key is known are then taken.",
+        "Whether `sasl.oauthbearer.expected.issuer` may be left out: tokens of any issuer are then taken.",
     ),
     ConfigDef(
         "sasl.oauthbearer.clock.skew.seconds",
