@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from broker.config.broker_config import BrokerConfig
+from broker.config.current import CurrentConfig
 from broker.coordinators.group_topics import GroupTopics
 from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.monitoring.group_metrics import register_group_metrics
@@ -53,12 +54,14 @@ def group_config(config: BrokerConfig) -> GroupConfig:
     )
 
 
-def consumer_group_config(config: BrokerConfig, overrides: Mapping[str, Mapping[str, int]]) -> ConsumerGroupConfig:
+def consumer_group_config(current: CurrentConfig, overrides: Mapping[str, Mapping[str, int]]) -> ConsumerGroupConfig:
     """The settings of KIP-848 groups, in ms; see `ConsumerGroupConfig.overrides`."""
+    config = current.config
     policy = config.string("group.consumer.migration.policy").lower()
     return ConsumerGroupConfig(
         session_timeout_ms=config.integer("group.consumer.session.timeout.ms"),
         heartbeat_interval_ms=config.integer("group.consumer.heartbeat.interval.ms"),
+        assignment_interval=lambda: current.config.integer("group.consumer.assignment.interval.ms"),
         max_size=config.integer("group.consumer.max.size"),
         assignors=config.list_("group.consumer.assignors"),
         may_upgrade=policy in ("bidirectional", "upgrade"),
@@ -117,7 +120,7 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
         config = host.current.config
         self.config = group_config(config)
         self._overrides = GroupOverrides(CONSUMER_PREFIX)
-        self.consumer_config = consumer_group_config(config, self._overrides)
+        self.consumer_config = consumer_group_config(host.current, self._overrides)
         self._share_overrides = GroupOverrides(SHARE_PREFIX)
         self._share_config = share_group_config(config, self._share_overrides)
         self._share_state = share_state

@@ -74,6 +74,7 @@ V = TypeVar("V")
 
 _METADATA_HASH_TAG = 0
 _CLASSIC_TAG = 0
+_TIMESTAMP_TAG = 0
 _NULL_STRUCT = b"\x00"
 _STRUCT = b"\x01"
 _DEFAULT_CLASSIC = ClassicMemberMetadata(0, ())
@@ -156,7 +157,15 @@ def _read_classic_protocol(reader: FieldReader) -> tuple[str, bytes]:
 
 
 def _target_metadata(value: ConsumerGroupTargetAssignmentMetadataValue) -> bytes:
-    return VERSION_0 + INT32.pack(value.assignment_epoch) + NO_TAGS
+    tags = {_TIMESTAMP_TAG: INT64.pack(value.assigned_ms)} if value.assigned_ms else {}
+    return VERSION_0 + INT32.pack(value.assignment_epoch) + fields.tagged_fields(tags)
+
+
+def _read_target_metadata(data: bytes) -> ConsumerGroupTargetAssignmentMetadataValue:
+    reader = value_reader(data)
+    epoch = reader.int32()
+    assigned = reader.tags().get(_TIMESTAMP_TAG)
+    return ConsumerGroupTargetAssignmentMetadataValue(epoch, 0 if assigned is None else INT64.unpack(assigned)[0])
 
 
 def _target_member(value: ConsumerGroupTargetAssignmentMemberValue) -> bytes:
@@ -221,7 +230,7 @@ CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA = _schema(
     6,
     one_part(ConsumerGroupTargetAssignmentMetadataKey),
     _target_metadata,
-    lambda data: ConsumerGroupTargetAssignmentMetadataValue(value_reader(data).int32()),
+    _read_target_metadata,
 )
 CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER = _schema(
     "ConsumerGroupTargetAssignmentMember",

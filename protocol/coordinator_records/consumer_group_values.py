@@ -70,9 +70,10 @@ class ConsumerGroupTargetAssignmentMetadataKey(NamedTuple):
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(NamedTuple):
-    """The group epoch that the target assignment was computed for."""
+    """The group epoch that the target assignment was computed for, and when, in ms; 0 if that is not known."""
 
     assignment_epoch: int
+    assigned_ms: int = 0
 
 
 class ConsumerGroupTargetAssignmentMemberKey(NamedTuple):

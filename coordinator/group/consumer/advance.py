@@ -45,13 +45,20 @@ def advance(
     members = members_with(group, member)
     if bump or not group.is_fresh:
         _refresh(groups, group, members.values(), bump, change)
-    if change.epoch_of(group) > group.assignment_epoch:
+    now_ms = groups.context.clock.wall_ms()
+    if change.epoch_of(group) > group.assignment_epoch and _may_assign(groups, group, now_ms):
         assignor = preferred_assignor(members.values(), groups.config.assignors)
-        targets = make_target(group, members, groups.topics, assignor, change)
+        targets = make_target(group, members, groups.topics, assignor, now_ms, change)
         target, target_epoch = targets.get(member.member_id, NO_PARTITIONS), change.epoch_of(group)
     else:
         target, target_epoch = group.target_of(member), group.assignment_epoch
     return _reconcile(groups, group, member, target_epoch, target, owned, change)
+
+
+def _may_assign(groups: ConsumerGroups, group: ConsumerGroup, now_ms: int) -> bool:
+    """Whether the last target is old enough for a new one (KIP-1263); the first of a group is made at once."""
+    interval_ms = groups.config.assignment_interval_of(group.group_id)
+    return not group.assigned_ms or not interval_ms or now_ms >= group.assigned_ms + interval_ms
 
 
 def members_with(group: ConsumerGroup, member: ConsumerMember) -> Mapping[str, ConsumerMember]:

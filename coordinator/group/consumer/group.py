@@ -3,8 +3,8 @@
 How it works: three numbers drive a group, and each is raised by a record.
 
 1. The group epoch rises when members, subscriptions or topics change (`advance.py`). The group is Assigning. 2. The
-target assignment is computed for that epoch, and the assignment epoch becomes equal to it (`target.py`). The group is
-Reconciling. 3. Each member, at its own heartbeats, goes to the target in steps (`reconciliation.py`): it gives up what
+target assignment is computed for that epoch, and the assignment epoch becomes equal to it (`target.py`); this is done
+at a heartbeat, and at most once in `group.consumer.assignment.interval.ms`. The group is Reconciling. 3. Each member, at its own heartbeats, goes to the target in steps (`reconciliation.py`): it gives up what
 is no longer its own, says so, and then gets what others have given up. When all are there, the group is Stable.
 
 No partition has two owners at any moment: a member gets a partition only when no other member has it, or must still
@@ -34,10 +34,15 @@ from protocol.errors import (
 )
 
 
+INITIAL_EPOCH = 1
+"""That of a group before its first member, who is at the next one."""
+
+
 class ConsumerGroup:
     """Kafka's `ConsumerGroup`.
 
-    `epoch` is the group's, `assignment_epoch` the one that `target` was made for; `target` and `members` are by member
+    `epoch` is the group's, `assignment_epoch` the one that `target` was made for, at `assigned_ms` (0 if that is not
+    known, or does not matter since there were no members); `target` and `members` are by member
     id, in order of arrival. `owners` is the target by partition. `metadata_hash` stands for the topics that the target
     was made from.
     `is_fresh` is soft state: no topic behind the hash has changed since it was computed.
@@ -47,6 +52,7 @@ class ConsumerGroup:
         "_partition_epochs",
         "_subscribed_regexes",
         "_subscribed_topics",
+        "assigned_ms",
         "assignment_epoch",
         "epoch",
         "group_id",
@@ -62,8 +68,9 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.epoch = 0
+        self.epoch = INITIAL_EPOCH
         self.assignment_epoch = 0
+        self.assigned_ms = 0
         self.metadata_hash = 0
         self.members: dict[str, ConsumerMember] = {}
         self.static_ids: dict[str, str] = {}
@@ -124,6 +131,11 @@ class ConsumerGroup:
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         member_id = self.static_ids.get(instance_id) if instance_id is not None else None
         return None if member_id is None else self.member(member_id)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no epoch was ever given to it."""
+        return self.epoch <= INITIAL_EPOCH and not self.assignment_epoch
 
     def target_of(self, member: ConsumerMember) -> Partitions:
         """The member's target; a static member that replaces another takes over its target."""

@@ -91,7 +91,7 @@ def heartbeat_of_any(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outc
     check_room(group, request.member_id, groups.config.max_size)
     before = _member(groups, group, request, joins, change)
     member = _updated(before, request)
-    bump = group.epoch == 0
+    bump = group.is_new
     bump |= record_member(group, before, member, change)
     bump |= update_regexes(groups, group, before, member, change)
     after = advance(groups, group, member, request.owned, bump, change)

@@ -86,5 +86,7 @@ def remove(groups: ConsumerGroups, group: ConsumerGroup, members: Sequence[Consu
     change.records += [records.regex(group_id, regex, None) for regex in unused]
     names = topics_of(remaining, group.resolved)
     raise_epoch(group, groups.metadata_hash(names), change)
+    if not remaining:  # nothing is left to assign
+        change.records.append(records.target_epoch(group_id, change.epoch_of(group), 0))
     change.after.append(lambda: groups.timeouts.end_all(group_id, gone))
     return change

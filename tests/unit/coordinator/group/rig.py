@@ -100,7 +100,7 @@ class Rig:
         self.clock = ManualClock()
         self.log = MemoryLog()
         self.config = GroupConfig(**config)
-        self.consumer_config = ConsumerGroupConfig()
+        self.consumer_config = ConsumerGroupConfig(assignment_interval=lambda: 0)
         self.share_config = ShareGroupConfig()
         self.share_state = ShareStates()
         self.topics = TopicsInMemory()
