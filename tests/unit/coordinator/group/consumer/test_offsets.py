@@ -58,7 +58,7 @@ async def test_members_commit_and_fetch_with_their_epoch() -> None:
     assert commit() is UnknownMemberId, "an administrator, while there are members"
     assert fetch("m1", 3) is fetch(None, -1) is nothing
     assert fetch("m1", 4) is StaleMemberEpoch
-    assert fetch(old_id, 3) is IllegalGeneration
+    assert fetch(old_id, 4) is IllegalGeneration
     assert fetch("m9", 2) is UnknownMemberId
     assert fetch(None, 0) is UnknownServerError
     rig.commit_in_transaction(1, offset(1, 1, "a"))

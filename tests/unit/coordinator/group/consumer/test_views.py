@@ -34,7 +34,7 @@ async def test_is_described_with_what_members_have_and_what_they_are_to_have() -
     rig.drop("a")
     assert described(rig).members[0].target == [TopicAssignment(b, "b", [0])]
     first.leave()
-    assert described(rig)[:3] == ("Assigning", 3, 2)
+    assert described(rig)[:3] == ("Assigning", 4, 3)
     second.leave()
     assert described(rig)[:3] == ("Empty", 4, 2)
 
