@@ -32,9 +32,11 @@ from broker.replicas.replica_manager import ReplicaManager
 from broker.security.node_security import CHECK_MS as SECURITY_CHECK_MS
 from broker.services import Cluster, Coordinators, Local, Services
 from broker.stopping import Stopped, end_work
+from controller import brokers
 from metadata.configs import ResourceType
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
+from protocol import uuids
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
 from timing.clock import Clock
@@ -233,9 +235,18 @@ class Node:
             current = self.local.current
             current.config = current.config.with_dynamic(*self.cluster.cache.broker_configs(self.node_id))
             self.replicas.reconfigure()
+            self._cordon()
             self.server.limits_changed()
             self._start(self.local.security.follow_settings())
             self.replicas.maintenance.reconfigure(current.config)
+
+    def _cordon(self) -> None:
+        """Apply `cordoned.log.dirs`; in a cluster, the next heartbeat tells its controllers."""
+        logs = self.replicas.logs
+        logs.cordon(self.local.config.cordoned_log_dirs)
+        if self.metadata.log is not None:
+            ids = [uuids.from_text(log_dir.directory_id) for log_dir in logs.cordoned if log_dir.directory_id]
+            self._start(self.metadata.port.submit(lambda image: brokers.cordon(image, self.node_id, ids)))
 
     def _quotas_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if delta.touched("quotas"):

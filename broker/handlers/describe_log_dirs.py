@@ -79,4 +79,5 @@ def _result(
         ),
         total_bytes=total,
         usable_bytes=usable,
+        is_cordoned=path in ctx.local.config.cordoned_log_dirs,
     )

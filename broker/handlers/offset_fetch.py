@@ -110,7 +110,7 @@ def _every_topic(ctx: RequestContext, found: Fetched) -> Iterator[OffsetFetchRes
         known = ctx.image.topics.get(name) if by_id else None
         if known is not None or not by_id:
             partitions = tuple(_partition(found, name, index) for index in indexes)
-            yield new_topic(name=name, topic_id=known and known.id, partitions=partitions)
+            yield new_topic(name=name, topic_id=None if known is None else known.id, partitions=partitions)
 
 
 def _topic(ctx: RequestContext, found: Fetched, asked: Any) -> OffsetFetchResponseTopics:

@@ -16,8 +16,8 @@ NO_NODE = -1
 class ApiVersionsRequest:
     client_software_name: str = of("string")
     client_software_version: str = of("string")
-    cluster_id: str | None = of("string", None)
-    node_id: int = of("int32", NO_NODE)
+    cluster_id: str | None = of("string", default=None)
+    node_id: int = of("int32", default=NO_NODE)
 
 
 @response(18, 5, old_header=True)
@@ -25,10 +25,10 @@ class ApiVersionsResponse:
     error_code: ErrorCode = of("error_code")
     api_keys: tuple[ApiVersion, ...]
     throttle_time: timedelta = of("timedelta_i32")
-    supported_features: tuple[SupportedFeatureKey, ...] = tagged(0, None, ())
-    finalized_features_epoch: int = tagged(1, "int64", -1)
-    finalized_features: tuple[FinalizedFeatureKey, ...] = tagged(2, None, ())
-    zk_migration_ready: bool = tagged(3, "bool", False)
+    supported_features: tuple[SupportedFeatureKey, ...] = tagged(0, None, default=())
+    finalized_features_epoch: int = tagged(1, "int64", default=-1)
+    finalized_features: tuple[FinalizedFeatureKey, ...] = tagged(2, None, default=())
+    zk_migration_ready: bool = tagged(3, "bool", default=False)
 
 
 REQUEST, RESPONSE = ApiVersionsRequest, ApiVersionsResponse

@@ -18,7 +18,7 @@ class DeleteGroupsRequest:
 class DeletableGroupResult:
     group_id: str = of("string")
     error_code: ErrorCode = of("error_code")
-    error_message: str | None = of("string", None)
+    error_message: str | None = of("string", default=None)
 
 
 @response(42, 3)

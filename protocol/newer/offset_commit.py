@@ -13,24 +13,24 @@ from protocol.newer.declare import of, request, response
 
 @request(8, 10, nested=True)
 class OffsetCommitRequestTopic:
-    name: str = of("string", "")
-    topic_id: UUID | None = of("uuid", None)
+    name: str = of("string", default="")
+    topic_id: UUID | None = of("uuid", default=None)
     partitions: tuple[OffsetCommitRequestPartition, ...]
 
 
 @request(8, 10)
 class OffsetCommitRequest:
     group_id: str = of("string")
-    generation_id_or_member_epoch: int = of("int32", -1)
-    member_id: str = of("string", "")
-    group_instance_id: str | None = of("string", None)
+    generation_id_or_member_epoch: int = of("int32", default=-1)
+    member_id: str = of("string", default="")
+    group_instance_id: str | None = of("string", default=None)
     topics: tuple[OffsetCommitRequestTopic, ...]
 
 
 @response(8, 10, nested=True)
 class OffsetCommitResponseTopic:
-    name: str = of("string", "")
-    topic_id: UUID | None = of("uuid", None)
+    name: str = of("string", default="")
+    topic_id: UUID | None = of("uuid", default=None)
     partitions: tuple[OffsetCommitResponsePartition, ...]
 
 

@@ -13,29 +13,29 @@ from protocol.newer.declare import of, request, response
 
 @request(9, 10, nested=True)
 class OffsetFetchRequestTopics:
-    name: str = of("string", "")
-    topic_id: UUID | None = of("uuid", None)
-    partition_indexes: tuple[int, ...] = of("int32", ())
+    name: str = of("string", default="")
+    topic_id: UUID | None = of("uuid", default=None)
+    partition_indexes: tuple[int, ...] = of("int32", default=())
 
 
 @request(9, 10, nested=True)
 class OffsetFetchRequestGroup:
     group_id: str = of("string")
-    member_id: str | None = of("string", None)
-    member_epoch: int = of("int32", -1)
+    member_id: str | None = of("string", default=None)
+    member_epoch: int = of("int32", default=-1)
     topics: tuple[OffsetFetchRequestTopics, ...] | None
 
 
 @request(9, 10)
 class OffsetFetchRequest:
     groups: tuple[OffsetFetchRequestGroup, ...]
-    require_stable: bool = of("bool", False)
+    require_stable: bool = of("bool", default=False)
 
 
 @response(9, 10, nested=True)
 class OffsetFetchResponseTopics:
-    name: str = of("string", "")
-    topic_id: UUID | None = of("uuid", None)
+    name: str = of("string", default="")
+    topic_id: UUID | None = of("uuid", default=None)
     partitions: tuple[OffsetFetchResponsePartitions, ...]
 
 
@@ -43,7 +43,7 @@ class OffsetFetchResponseTopics:
 class OffsetFetchResponseGroup:
     group_id: str = of("string")
     topics: tuple[OffsetFetchResponseTopics, ...]
-    error_code: ErrorCode = of("error_code", ErrorCode.none)
+    error_code: ErrorCode = of("error_code", default=ErrorCode.none)
 
 
 @response(9, 10)

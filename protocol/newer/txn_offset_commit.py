@@ -13,8 +13,8 @@ from protocol.newer.declare import of, request, response
 
 @request(28, 6, nested=True)
 class TxnOffsetCommitRequestTopic:
-    name: str = of("string", "")
-    topic_id: UUID | None = of("uuid", None)
+    name: str = of("string", default="")
+    topic_id: UUID | None = of("uuid", default=None)
     partitions: tuple[TxnOffsetCommitRequestPartition, ...]
 
 
@@ -24,16 +24,16 @@ class TxnOffsetCommitRequest:
     group_id: str = of("string")
     producer_id: int = of("int64")
     producer_epoch: int = of("int16")
-    generation_id: int = of("int32", -1)
-    member_id: str = of("string", "")
-    group_instance_id: str | None = of("string", None)
+    generation_id: int = of("int32", default=-1)
+    member_id: str = of("string", default="")
+    group_instance_id: str | None = of("string", default=None)
     topics: tuple[TxnOffsetCommitRequestTopic, ...]
 
 
 @response(28, 6, nested=True)
 class TxnOffsetCommitResponseTopic:
-    name: str = of("string", "")
-    topic_id: UUID | None = of("uuid", None)
+    name: str = of("string", default="")
+    topic_id: UUID | None = of("uuid", default=None)
     partitions: tuple[TxnOffsetCommitResponsePartition, ...]
 
 

@@ -23,9 +23,9 @@ class TxnOffsetCommitRequest:
     group_id: str = of("string")
     producer_id: int = of("int64")
     producer_epoch: int = of("int16")
-    generation_id: int = of("int32", -1)
-    member_id: str = of("string", "")
-    group_instance_id: str | None = of("string", None)
+    generation_id: int = of("int32", default=-1)
+    member_id: str = of("string", default="")
+    group_instance_id: str | None = of("string", default=None)
     topics: tuple[TxnOffsetCommitRequestTopic, ...]
 
 

@@ -138,7 +138,11 @@ def heartbeat(groups: ConsumerGroups, group: ConsumerGroup, request: HeartbeatRe
     member, _ = _member(group, request.member_id, request.group_instance_id, request.generation_id)
     groups.timeouts.start_session(group.group_id, member)
     may_get_more = member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_partitions(member)
-    if member.epoch >= group.assignment_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS and not may_get_more:
+    if (
+        member.epoch >= group.assignment_epoch
+        and member.state is not MemberState.UNREVOKED_PARTITIONS
+        and not may_get_more
+    ):
         return Outcome(reply=ErrorCode.none)
     groups.timeouts.start_join(group.group_id, member)
     return Outcome(reply=ErrorCode.rebalance_in_progress)

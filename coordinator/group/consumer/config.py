@@ -12,7 +12,8 @@ NOTHING: Mapping[str, int] = {}
 class ConsumerGroupConfig:
     """`group.consumer.*`, with Kafka's defaults.
 
-    `assignment_interval`, in ms, may change at run time. `overrides`: the groups' own configs, by group id and by name without the leading `consumer.`.
+    `assignment_interval`, in ms, may change at run time. `overrides`: the groups' own configs, by group id and by name
+    without the leading `consumer.`.
     """
 
     session_timeout_ms: int = 45_000
