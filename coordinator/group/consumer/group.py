@@ -4,9 +4,9 @@ How it works: three numbers drive a group, and each is raised by a record.
 
 1. The group epoch rises when members, subscriptions or topics change (`advance.py`). The group is Assigning. 2. The
 target assignment is computed for that epoch, and the assignment epoch becomes equal to it (`target.py`); this is done
-at a heartbeat, and at most once in `group.consumer.assignment.interval.ms`. The group is Reconciling. 3. Each member, at its
-own heartbeats, goes to the target in steps (`reconciliation.py`): it gives up what is no longer its own, says so, and
-then gets what others have given up. When all are there, the group is Stable.
+at a heartbeat, and at most once in `group.consumer.assignment.interval.ms`. The group is Reconciling. 3. Each member,
+at its own heartbeats, goes to the target in steps (`reconciliation.py`): it gives up what is no longer its own, says
+so, and then gets what others have given up. When all are there, the group is Stable.
 
 No partition has two owners at any moment: a member gets a partition only when no other member has it, or must still
 give it up (`is_free`). A member that does not answer in time is removed (`timeouts.py`), which frees its partitions and

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coordinator.group.consumer.states import ConsumerGroupState, MemberState
+from protocol.errors import StaleMemberEpoch
 from tests.unit.coordinator.group.consumer.clients import ConsumerClient
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
 
@@ -37,7 +40,9 @@ async def test_the_first_target_is_made_at_once_and_the_next_after_the_interval(
 async def test_a_waiting_newcomer_may_commit_with_the_epoch_that_it_has() -> None:
     rig, _, second = await two_members()
     second.beat()
-    assert rig.consumers.validate_offset_commit("m2", None, 2, transactional=False, knows_member_epochs=True) is None
+    rig.consumers.validate_offset_commit("m2", None, 2, transactional=False, knows_member_epochs=True)
+    with pytest.raises(StaleMemberEpoch):
+        rig.consumers.validate_offset_commit("m2", None, 3, transactional=False, knows_member_epochs=True)
 
 
 async def test_who_leaves_raises_the_group_epoch_alone_but_for_the_last() -> None:
