@@ -13,6 +13,7 @@ from coordinator.group.offsets.offsets import OffsetToCommit
 from metadata.topics import TopicsImage
 from protocol.durations import ZERO
 from protocol.entities import maker
+from protocol.errors import GroupAuthorization, KafkaError, TopicAuthorization, TransactionalIdAuthorization
 
 R = TypeVar("R")
 
@@ -65,6 +66,17 @@ def split(topics: TopicsImage, requested: Iterable[RequestTopic]) -> tuple[list[
             else:
                 refused.setdefault(name, []).append((index, ErrorCode.unknown_topic_or_partition))
     return offsets, refused
+
+
+def failed(topics: TopicsImage, requested: Iterable[RequestTopic], error: KafkaError) -> Answered:
+    """The answer with an error for every partition that the coordinator would have been asked about.
+
+    A client without right gets it for all: it shall not learn which exist.
+    """
+    if isinstance(error, GroupAuthorization | TransactionalIdAuthorization | TopicAuthorization):
+        return [(topic.name, [(one.partition_index, error.code) for one in topic.partitions]) for topic in requested]
+    offsets, refused = split(topics, requested)
+    return answered(requested, refused, [(offset, error.code) for offset in offsets])
 
 
 def answered(

@@ -12,7 +12,7 @@ from datetime import timedelta
 from kio.schema.offset_commit.v9 import OffsetCommitRequest, OffsetCommitResponse
 from kio.schema.offset_commit.v9.response import OffsetCommitResponsePartition, OffsetCommitResponseTopic
 
-from broker.coordinators.offset_commits import answered, response_of, split
+from broker.coordinators.offset_commits import answered, failed, response_of, split
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
 from coordinator.group.offsets.offsets import Commit
@@ -54,6 +54,4 @@ def _retention_ms(ctx: RequestContext) -> int | None:
 
 
 def error_response(ctx: RequestContext, request: OffsetCommitRequest, error: KafkaError) -> OffsetCommitResponse:
-    """The error for every partition that the coordinator was asked about."""
-    offsets, refused = split(ctx.image.topics, request.topics)
-    return _response(answered(request.topics, refused, [(offset, error.code) for offset in offsets]))
+    return _response(failed(ctx.image.topics, request.topics, error))

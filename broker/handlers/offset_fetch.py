@@ -21,12 +21,15 @@ from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.offsets.offsets import Fetched
 from coordinator.group.offsets.store import CommittedOffset
+from metadata.acls import AclOperation, ResourceType
 from protocol.durations import ZERO
 from protocol.entities import maker
-from protocol.errors import KafkaError
+from protocol.errors import GroupAuthorization, KafkaError
 from protocol.topic_partition import PartitionKey, by_topic
 
 ONLY_READS = True
+
+DESCRIBE = AclOperation.DESCRIBE
 
 FIRST_BATCHED_VERSION = 8
 FIRST_VERSION_WITH_GROUP_ERROR = 2
@@ -53,10 +56,19 @@ new_response = maker(OffsetFetchResponse)
 def handle(ctx: RequestContext, request: OffsetFetchRequest) -> Answer | Awaitable[Answer]:
     groups = _groups(ctx, request)
     coordinator = ctx.coordinators.groups
-    answers = [coordinator.read(group.group_id, _fetching(group, request.require_stable)) for group in groups]
-    return when_all_settled(
-        answers, lambda found: _answer(ctx, [_group(ctx, *pair) for pair in zip(groups, found, strict=True)])
-    )
+    allowed = [group for group in groups if ctx.allows(DESCRIBE, ResourceType.GROUP, group.group_id)]
+    answers = [coordinator.read(group.group_id, _fetching(group, request.require_stable)) for group in allowed]
+
+    def answer(found: Sequence[Fetched | KafkaError]) -> Answer:
+        answered = iter([_group(ctx, *pair) for pair in zip(allowed, found, strict=True)])
+        if len(allowed) == len(groups):
+            return _answer(ctx, list(answered))
+        may = {id(group) for group in allowed}
+        return _answer(
+            ctx, [next(answered) if id(one) in may else _group(ctx, one, GroupAuthorization()) for one in groups]
+        )
+
+    return when_all_settled(answers, answer)
 
 
 def _groups(ctx: RequestContext, request: OffsetFetchRequest) -> Sequence[Any]:
@@ -83,14 +95,27 @@ def _group(
         topics = _all_failed(asked, found.code) if ctx.version < FIRST_VERSION_WITH_GROUP_ERROR else ()
         return new_group(group_id=asked.group_id, topics=topics, error_code=found.code)
     if asked.topics is None:
-        wanted: Iterable[tuple[str, Iterable[int]]] = by_topic(found.offsets).items()
+        wanted: Iterable[tuple[str, Iterable[int]]] = (
+            (name, indexes) for name, indexes in by_topic(found.offsets).items() if _may_see(ctx, name)
+        )
     else:
         wanted = ((topic.name, topic.partition_indexes) for topic in asked.topics)
     topics = tuple(
-        new_topic(name=name, partitions=tuple(_partition(found, name, index) for index in indexes))
+        new_topic(
+            name=name,
+            partitions=tuple(
+                [_partition(found, name, index) for index in indexes]
+                if _may_see(ctx, name)
+                else [_without_offset(index, ErrorCode.topic_authorization_failed) for index in indexes]
+            ),
+        )
         for name, indexes in wanted
     )
     return new_group(group_id=asked.group_id, topics=topics, error_code=ErrorCode.none)
+
+
+def _may_see(ctx: RequestContext, topic: str) -> bool:
+    return ctx.allows(DESCRIBE, ResourceType.TOPIC, topic)
 
 
 def _partition(found: Fetched, topic: str, index: int) -> OffsetFetchResponsePartitions:

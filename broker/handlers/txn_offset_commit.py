@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kio.schema.txn_offset_commit.v5 import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kio.schema.txn_offset_commit.v5.response import TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic
 
-from broker.coordinators.offset_commits import Refused, answered, response_of, split
+from broker.coordinators.offset_commits import Refused, answered, failed, response_of, split
 from broker.coordinators.transactional_produce import Append, ClientAbilities, Refusals, admit
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
@@ -105,6 +105,4 @@ def _commit(
 
 
 def error_response(ctx: RequestContext, request: TxnOffsetCommitRequest, error: KafkaError) -> Answer:
-    """The error for every partition that the coordinator was asked about."""
-    offsets, refused = split(ctx.image.topics, request.topics)
-    return _response(answered(request.topics, refused, [(offset, error.code) for offset in offsets]))
+    return _response(failed(ctx.image.topics, request.topics, error))

@@ -58,6 +58,8 @@ class FakePeer:
     client_port: int = 50000
     principal: Principal = ANONYMOUS
     client_software: tuple[str, str] = ("apache-kafka-java", "4.1.0")
+    permissions: Any = None
+    is_forwarded: bool = False
 
     def spent_ms(self) -> float:
         return 0
@@ -151,6 +153,9 @@ class Rig:
             1,
             "client",
         )
+        prepare = getattr(handler, "prepare", None)
+        if prepare is not None:
+            request = prepare(ctx, request)
         try:
             answer = handler.handle(ctx, request)
             return await answer if inspect.isawaitable(answer) else answer
