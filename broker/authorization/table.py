@@ -252,14 +252,20 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
             Own((DESCRIBE,), DELEGATION_TOKEN, "each token of others", shows_less=True),
             Own((DESCRIBE_TOKENS,), USER, "or its owner; other tokens are left out", shows_less=True),
         ),
-        # share groups, which are not served
-        "share_group_heartbeat": NOTHING,
-        "share_group_describe": NOTHING,
-        "share_fetch": NOTHING,
-        "share_acknowledge": NOTHING,
-        "describe_share_group_offsets": NOTHING,
-        "alter_share_group_offsets": NOTHING,
-        "delete_share_group_offsets": NOTHING,
+        # share groups
+        "share_group_heartbeat": (_group(READ), Own((DESCRIBE,), TOPIC, "each topic that is subscribed to")),
+        "share_group_describe": (
+            Each(DESCRIBE, "group_ids", "groups", by_name("group_ids", GROUP, None), (GROUP,), "each group"),
+            Own((DESCRIBE,), TOPIC, "each topic that a member has; one without right hides the whole group"),
+        ),
+        "share_fetch": (_group(READ), Own((READ,), TOPIC, "each topic")),
+        "share_acknowledge": (_group(READ), Own((READ,), TOPIC, "each topic")),
+        "describe_share_group_offsets": (
+            Own((DESCRIBE,), GROUP, "each group"),
+            Own((DESCRIBE,), TOPIC, "each topic; others are left out if all are asked for"),
+        ),
+        "alter_share_group_offsets": (_group(READ), Own((READ,), TOPIC, "each topic")),
+        "delete_share_group_offsets": (_group(DELETE), Own((READ,), TOPIC, "each topic")),
         "initialize_share_group_state": (_cluster(CLUSTER_ACTION),),
         "read_share_group_state": (_cluster(CLUSTER_ACTION),),
         "write_share_group_state": (_cluster(CLUSTER_ACTION),),
