@@ -58,6 +58,9 @@ examples: $(VENV)/.dev tools ## the examples' own tests, in Python, Go and Java
 external: $(VENV)/.dev ## aiokafka's own integration tests, from a checkout of aio-libs/aiokafka: AIOKAFKA=path
 	$(BIN)/python -m tools.external.aiokafka_suite $(AIOKAFKA) $(ARGS)
 
+pythons: $(VENV)/.dev ## the pytest plugin installed from its wheel under other Pythons: PYTHONS="python3.12 python3.13"
+	$(BIN)/python -m tools.plugin.pythons $(PYTHONS)
+
 lint: $(VENV)/.dev ## ruff, ruff format, import-linter
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check

@@ -165,7 +165,8 @@ def _seams(config: BrokerConfig, loop: asyncio.AbstractEventLoop, workers: Threa
 
 async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, parent: Parent | None) -> int:
     loop = asyncio.get_running_loop()
-    workers = ThreadWorkers(loop)
+    # What is never synced is flushed at once.
+    workers = ThreadWorkers(loop, on_the_loop=() if loaded.config.syncs else ("flush ",))
     seams = _seams(loaded.config, loop, workers)
     logging.log_loop_exceptions(loop)
     stop = asyncio.Event()

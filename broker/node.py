@@ -33,6 +33,7 @@ from broker.security.node_security import CHECK_MS as SECURITY_CHECK_MS
 from broker.services import Cluster, Coordinators, Local, Services
 from broker.stopping import Stopped, end_work
 from controller import brokers
+from controller.delegation_tokens import decide_sweep
 from metadata.configs import ResourceType
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
@@ -160,10 +161,13 @@ class Node:
     # -- the end of the start
 
     def follow_metadata(self) -> None:
-        """What follows the metadata, in this order: replicas, coordinators, configurations, quotas."""
+        """What follows the metadata, in this order: the authorizer, replicas, coordinators, configurations, quotas."""
         telemetry = self.local.client_telemetry
+        if self.base.authorizer is not None:
+            self.base.authorizer.load(self.cluster.cache.image.acls)
         self.metadata.publisher.start(
             [
+                Follower("authorizer", self._acls_changed),
                 Follower("replicas", self.replicas.follow, self.replicas.prepare),
                 Follower("directories of replicas", self._assignments.follow),
                 Follower("share coordinator", self.coordinators.share.follow),
@@ -210,6 +214,9 @@ class Node:
         if checks is not None:
             self._checks.every(CHECK_MS, "check of the log directories", checks.check)
         self._checks.every(SECURITY_CHECK_MS, "keys and users in files", self.local.security.follow_files)
+        if not self.controller.is_elsewhere:
+            pause_ms = self.local.config.integer("delegation.token.expiry.check.interval.ms")
+            self._periodic.every(pause_ms, "expired delegation tokens", self._remove_expired_tokens)
         self._checks.every(RETRY_MS, "what there was no room for", self._retry)
         service = self.cluster.controller_service
         if service is not None:
@@ -248,6 +255,10 @@ class Node:
             ids = [uuids.from_text(log_dir.directory_id) for log_dir in logs.cordoned if log_dir.directory_id]
             self._start(self.metadata.port.submit(lambda image: brokers.cordon(image, self.node_id, ids)))
 
+    def _acls_changed(self, delta: MetadataDelta, _image: MetadataImage) -> None:
+        if self.base.authorizer is not None and delta.touched("acls"):
+            self.base.authorizer.follow(delta.acls.changed)
+
     def _quotas_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if delta.touched("quotas"):
             self.local.throttling.follow(delta.quotas.changed)
@@ -258,6 +269,10 @@ class Node:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _remove_expired_tokens(self) -> None:
+        if self.cluster.cache.image.tokens:
+            await self.controller.submit(lambda image: decide_sweep(image, self.clock.wall_ms()))
 
     async def _retry(self) -> None:
         """Do what could not be done for want of room."""

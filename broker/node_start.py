@@ -53,6 +53,7 @@ from storage.state.exchange import Exchange
 from storage.state.manifest import SnapshotError, usable
 
 if TYPE_CHECKING:
+    from broker.authorization.guard import Guard
     from broker.monitoring.http import HttpServer
 
 
@@ -70,7 +71,9 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         opened = await _open_parts(base, dirs, undo, serves_others=bool(listeners.controllers))
         machine = seams.clock.machine
         names = frozenset(listener.name for listener in listeners.controllers)
-        dispatcher = Dispatcher(opened.new_request, base.metrics, machine, opened.limits.throttling, names)
+        dispatcher = Dispatcher(
+            opened.new_request, base.metrics, machine, opened.limits.throttling, names, _guard(base)
+        )
         await base.security.open(listeners.bound, [*(one.host for one in listeners.advertised), socket.gethostname()])
         server = Server(
             base.current,
@@ -142,6 +145,14 @@ async def _serve_metadata(node: Node) -> None:
     topics = parse_start_topics(node.base.current.config.string("odradek.create.topics"))
     await node.cluster.auto_topics.create_at_start(topics)
     node.register_metrics()
+
+
+def _guard(base: Base) -> Guard | None:
+    if base.authorizer is None:
+        return None
+    from broker.authorization.guard import Guard
+
+    return Guard(base.authorizer)
 
 
 def _lock_folders(base: Base, undo: AsyncExitStack, held: LogDirs | None = None) -> LogDirs:

@@ -12,10 +12,12 @@ import structlog
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.current import CurrentConfig
+from broker.config.super_users import super_users
 from broker.monitoring.metrics import Metrics
 from broker.peers.client import Connect, open_socket
 from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
+from broker.security.authorizer import Authorizer
 from broker.security.credentials import Credentials
 from broker.security.node_security import NodeSecurity
 from broker.security.sasl.mechanisms import Sources
@@ -89,6 +91,7 @@ class Base:
     """What every part of a node is made with.
 
     `wheel` has what is due by Kafka's rules, `request_wheel` waits of connections and requests, in the machine's time.
+    `authorizer` is None where all clients may do everything.
     """
 
     node_id: int
@@ -101,6 +104,7 @@ class Base:
     credentials: Credentials
     security: NodeSecurity
     state: NodeState
+    authorizer: Authorizer | None
 
     def new_id(self) -> UUID:
         return uuids.random_uuid(self.seams.random)
@@ -111,7 +115,8 @@ def new_base(config: BrokerConfig, seams: Seams) -> Base:
     wheel = TimingWheel(clock)
     request_wheel = wheel if clock.machine is clock else TimingWheel(clock.machine)
     shortages = Shortages(clock.machine.monotonic_ms)
-    current, credentials = CurrentConfig(config), Credentials()
+    current = CurrentConfig(config)
+    credentials = Credentials(current, seams.random, clock.wall_ms)
     sources = Sources(clock, seams.random, seams.workers.lane("security"), credentials.find)
     return Base(
         config.node_id,
@@ -124,4 +129,13 @@ def new_base(config: BrokerConfig, seams: Seams) -> Base:
         credentials,
         NodeSecurity(current, sources, request_wheel),
         NodeState(),
+        _authorizer(config),
     )
+
+
+def _authorizer(config: BrokerConfig) -> Authorizer | None:
+    """The authorizer, if there shall be one. It knows no ACLs yet."""
+    if not config.string("authorizer.class.name"):
+        return None
+    everyone = config.boolean("allow.everyone.if.no.acl.found")
+    return Authorizer(super_users(config), allow_everyone_if_no_acl_found=everyone)

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from broker.cluster.controller_port import Controller
 from broker.network.request import Peer
 from broker.replicas.replica_manager import ReplicaManager
+from broker.security.authorized_operations import ALL
 from broker.services import Cluster, Coordinators, Local
+from metadata.acls import AclOperation, ResourceType
 from metadata.image import MetadataImage
 from protocol.api_table import API_BY_KEY
 from protocol.messages import decode_request
 
+if TYPE_CHECKING:
+    from broker.security.permissions import Permissions
+
 
 @dataclass(slots=True)
 class RequestContext:
-    """One request (`broker.network.request.Request`), and the parts of the node that handlers use."""
+    """One request (`broker.network.request.Request`), and the parts of the node that handlers use.
+
+    `permissions` are those of the client, None without an authorizer.
+    """
 
     cluster: Cluster
     controller: Controller
@@ -31,6 +39,7 @@ class RequestContext:
     body: bytes = b""
     begun: bool = True
     size: int = 0
+    permissions: Permissions | None = None
     _image: MetadataImage | None = None
 
     @property
@@ -40,6 +49,17 @@ class RequestContext:
         if image is None:
             image = self._image = self.cluster.cache.image
         return image
+
+    def allows(
+        self, operation: AclOperation, resource_type: ResourceType, name: str, *, log_denied: bool = True
+    ) -> bool:
+        """Whether the client may do this to this resource; it may do everything where there is no authorizer."""
+        permissions = self.permissions
+        return permissions is None or permissions.allows(operation, resource_type, name, log_denied=log_denied)
+
+    def operations(self, resource_type: ResourceType, name: str) -> int:
+        """All that the client may do to a resource, as a bit field (KIP-430)."""
+        return ALL[resource_type] if self.permissions is None else self.permissions.operations(resource_type, name)
 
     def note_appended(self) -> None:
         """Say that all which the request writes is in the logs, if its handler does not do that at once."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from immutables import Map
-
+from metadata.maps import Map
 from protocol.metadata.brokers import Endpoint
 
 Record = Any

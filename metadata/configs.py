@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from immutables import Map
+from metadata.maps import Map
 
 Record = Any
 """A ConfigRecord."""

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from immutables import Map
-
 from metadata.configs import ConfigsImage, Resource, ResourceType
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
+from metadata.maps import Map
 from metadata.settings import METADATA_VERSION, QuotaKey
 from metadata.snapshot import broker_record, partition_record
 from metadata.topics import TopicsImage

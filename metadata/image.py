@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from immutables import Map
-
 from metadata.brokers import ClusterImage
 from metadata.configs import ConfigsImage
+from metadata.maps import Map
 from metadata.settings import METADATA_VERSION, QuotaKey
 from metadata.topics import TopicsImage
 

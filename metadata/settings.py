@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
-from immutables import Map
-
+from metadata.maps import Map
 from protocol.metadata.settings import QuotaEntity
 
 K = TypeVar("K")

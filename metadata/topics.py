@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from immutables import Map
-
+from metadata.maps import Map
 from metadata.topic_names import collision_key, is_internal
 from protocol.metadata.topics import LEADER_UNCHANGED, NO_LEADER, RECOVERY_UNCHANGED
 

@@ -167,6 +167,11 @@ class Broker(Controls):
     def _expect_end(self) -> None:
         self._end_expected = True
 
+    @property
+    def may_end(self) -> bool:
+        """Whether a crash was asked for since it was started: it may come at any moment."""
+        return self._end_expected
+
     def last_words(self) -> str:
         """How a broker that is not running ended, and the end of its log."""
         status = None if self._child is None else self._child.poll()

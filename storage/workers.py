@@ -35,27 +35,58 @@ class Workers(Protocol):
         """The workers of that name, always the same ones; work in one lane never waits for work in another."""
 
 
-class ThreadWorkers:
-    """Small thread pools for one event loop; a thread is started when no idle one can take new work."""
+class OnTheLoop:
+    """Runs work on the loop, in turns of its own: for what waits for no device, where a thread costs more than that."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, threads: int = 4, name: str = "storage") -> None:
+    is_busy = False
+
+    def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
+        _deliver(asyncio.ensure_future(self.call(work)), done, failed)
+
+    async def call(self, work: Callable[[], T]) -> T:
+        return work()
+
+    def lane(self, _name: str) -> Workers:
+        return self
+
+
+def _deliver(running: asyncio.Future[T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
+    """Call `done` or `failed` with the outcome."""
+
+    def finish(future: asyncio.Future[T]) -> None:
+        error = future.exception()
+        if error is None:
+            done(future.result())
+        elif isinstance(error, Exception):
+            failed(error)
+        else:
+            raise error
+
+    running.add_done_callback(finish)
+
+
+class ThreadWorkers:
+    """Small thread pools for one event loop; a thread is started when no idle one can take new work.
+
+    `on_the_loop` has the beginnings of the names of lanes that have no threads.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        threads: int = 4,
+        name: str = "storage",
+        on_the_loop: tuple[str, ...] = (),
+    ) -> None:
         self._loop = loop
+        self._on_the_loop = on_the_loop
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._lanes: dict[str, ThreadWorkers] = {}
         self._running: set[Future[Any]] = set()
 
     def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
-        def finish(future: asyncio.Future[T]) -> None:
-            error = future.exception()
-            if error is None:
-                done(future.result())
-            elif isinstance(error, Exception):
-                failed(error)
-            else:
-                raise error
-
-        self._start(work).add_done_callback(finish)
+        _deliver(self._start(work), done, failed)
 
     async def call(self, work: Callable[[], T]) -> T:
         return await self._start(work)
@@ -70,10 +101,12 @@ class ThreadWorkers:
     def is_busy(self) -> bool:
         return bool(self._running) or any(lane.is_busy for lane in self._lanes.values())
 
-    def lane(self, name: str) -> ThreadWorkers:
+    def lane(self, name: str) -> Workers:
+        if self._on_the_loop and name.startswith(self._on_the_loop):
+            return OnTheLoop()
         found = self._lanes.get(name)
         if found is None:
-            found = self._lanes[name] = ThreadWorkers(self._loop, self._threads, name)
+            found = self._lanes[name] = ThreadWorkers(self._loop, self._threads, name, self._on_the_loop)
         return found
 
     def close(self) -> None:

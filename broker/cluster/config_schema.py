@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from immutables import Map
 from kio.schema.create_topics.v7.response import CreatableTopicConfigs
 
 from broker.config.broker_config import BrokerConfig
@@ -15,6 +14,7 @@ from broker.config.describe import describe_new_topic
 from broker.config.resource_defs import parse_client_metrics_configs, parse_group_configs
 from broker.config.topic_config import parse_topic_configs
 from metadata.configs import ResourceType
+from metadata.maps import Map
 
 MOST_DESCRIBED = 16
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from immutables import Map
-
 from metadata.brokers import BrokerRegistration
 from metadata.image import MetadataImage
+from metadata.maps import Map
 from protocol.metadata.brokers import Endpoint
 
 

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from broker.config.broker_config import BrokerConfig
 from broker.config.control_address import control_address
 from broker.config.controllers import broken_cluster_rules
+from broker.config.defs.authorization import STANDARD_AUTHORIZER
 from broker.config.defs.followers import LEADER_SELECTOR, RACK_AWARE_SELECTOR
 from broker.config.start_topics import parse_start_topics
+from broker.config.super_users import super_users
 from coordinator.group.consumer.assignors import ASSIGNORS
 
 _HOST = r"[0-9a-zA-Z\-%._:]*"
@@ -51,9 +53,12 @@ def _identity(config: BrokerConfig) -> Iterator[str]:
         control_address(config)
     except ValueError as error:
         yield str(error)
-    authorizer = config.static.get("authorizer.class.name", "").strip()
-    if authorizer:  # a user who sets one expects requests to be authorized
-        yield f"authorizer.class.name = {authorizer!r}: expected none, since requests are not authorized here"
+    authorizer = config.string("authorizer.class.name")
+    if authorizer not in ("", STANDARD_AUTHORIZER):
+        yield f"authorizer.class.name = {authorizer!r}: expected {STANDARD_AUTHORIZER}, or nothing for no authorizer"
+    for principal in super_users(config):
+        if not principal.partition(":")[2]:
+            yield f"super.users = {principal!r}: expected principals such as User:{principal}, separated by semicolons"
 
 
 def _log(config: BrokerConfig) -> Iterator[BrokenRule]:

@@ -73,7 +73,10 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True)
 class ConfigDef:
-    """One configuration. `default` is already parsed; `synonyms` (topics only) come highest precedence first."""
+    """One configuration. `default` is already parsed; `synonyms` (topics only) come highest precedence first.
+
+    `of_plugin`: in Kafka only a plugin knows it, so that DescribeConfigs treats it as one that nobody knows.
+    """
 
     name: str
     type: ConfigType
@@ -84,6 +87,7 @@ class ConfigDef:
     mode: UpdateMode = UpdateMode.READ_ONLY
     synonyms: tuple[Synonym, ...] = ()
     internal: bool = False
+    of_plugin: bool = False
 
     @property
     def sensitive(self) -> bool:

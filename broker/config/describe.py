@@ -121,7 +121,12 @@ class TopicDescriber:
 def describe_broker(config: BrokerConfig, keys: Keys = None) -> list[ConfigEntry]:
     """The broker's configurations: all of them, or those of `keys`; unknown ones that were given are included."""
     given = (*config.static, *config.dynamic_broker, *config.dynamic_default)
-    public = (name for table in (BROKER_CONFIGS, NOT_NEEDED) for name in table if not table[name].internal)
+    public = (
+        name
+        for table in (BROKER_CONFIGS, NOT_NEEDED)
+        for name, one in table.items()
+        if not one.internal | one.of_plugin
+    )
     return [
         _broker_entry(config, name, _synonyms(config, name)) for name in _chosen(dict.fromkeys((*public, *given)), keys)
     ]

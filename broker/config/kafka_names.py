@@ -35,8 +35,9 @@ def is_not_needed(name: str) -> bool:
 
 
 def definition_of(name: str) -> ConfigDef | None:
-    """The definition of a broker configuration, even if it is not needed here."""
-    return BROKER_CONFIGS.get(name) or NOT_NEEDED.get(name)
+    """The definition of a broker configuration, even if it is not needed here; None for that of a plugin of Kafka."""
+    found = BROKER_CONFIGS.get(name) or NOT_NEEDED.get(name)
+    return None if found is not None and found.of_plugin else found
 
 
 def base_name(name: str) -> str:
@@ -60,7 +61,7 @@ def described_names(name: str) -> tuple[str, ...]:
 def alterable() -> Mapping[str, ConfigDef]:
     """The definitions by which AlterConfigs checks a broker's values."""
     every = {**BROKER_CONFIGS, **NOT_NEEDED}
-    alterable = {name: one for name, one in every.items() if one.mode is not UpdateMode.READ_ONLY}
+    alterable = {name: one for name, one in every.items() if one.mode is not UpdateMode.READ_ONLY and not one.of_plugin}
     return MappingProxyType({**ALTERED_ONLY, **alterable})
 
 

@@ -165,6 +165,8 @@ def _warnings(config: BrokerConfig, listeners: Listeners, environment: Environme
             yield f"{name} (from {origin}) is a Kafka configuration that is not needed here"
         else:
             yield f"{name} (from {origin}) is not a known configuration{_nearest(name)}"
+    if config.given.get("super.users") and not config.string("authorizer.class.name"):
+        yield "super.users has no effect without authorizer.class.name: all clients may do everything"
     if listeners.left_out:
         shown = ", ".join(map(str, listeners.left_out))
         yield f"there is no controller here: {shown} is not opened"

@@ -8,9 +8,10 @@ from functools import partial
 from typing import NamedTuple
 
 from broker.node import Node
+from broker.replicas.bounds import HIGH_WATERMARK, TXN_COMMITTED
 from broker.replicas.delayed_fetch import DelayedFetch, PartitionFetch
 from broker.replicas.fetch_session import Target
-from broker.replicas.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Partition
+from broker.replicas.partition import NO_LEADER_EPOCH, Partition
 from protocol.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from protocol.primitives import Buffer
 from protocol.produce_fetch.fetch_response import FetchPartitionResponse
@@ -91,8 +92,7 @@ class TopicReader:
         """Return when there may be more to read. It waits for ever."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = [self._waiting(self._partition(index), offset) for index, offset in self.positions.items()]
-        isolation_level = READ_COMMITTED if self._committed else READ_UNCOMMITTED
-        operation = DelayedFetch(waiting, isolation_level, 1, ready)
+        operation = DelayedFetch(waiting, TXN_COMMITTED if self._committed else HIGH_WATERMARK, 1, ready)
         keys = [one.partition.key for one in waiting]
         self._node.replicas.fetch_purgatory.watch(operation, keys, FOREVER_MS)
         try:
@@ -105,7 +105,9 @@ class TopicReader:
         offset = min(max(offset, start), end)
         target = Target((self._topic, partition.index), self._topic, offset, READ_BYTES, NO_LEADER_EPOCH, -1)
         result = FetchPartitionResponse(partition.index)
-        return PartitionFetch(target, partition, result, offset, idle_at=partition.bounds if offset == end else None)
+        idle_at = partition.bounds if offset == end else None
+        epoch = partition.leader_epoch
+        return PartitionFetch(target, partition, result, offset, idle_at=idle_at, leader_epoch=epoch)
 
     def _partition(self, index: int) -> Partition:
         partition = self._node.replicas.get(self._topic, index)
@@ -114,8 +116,8 @@ class TopicReader:
         return partition
 
     def _bounds(self, partition: Partition) -> tuple[int, int]:
-        start, stable, high_watermark, _ = partition.bounds
-        return start, stable if self._committed else high_watermark
+        bounds = partition.bounds
+        return bounds[0], bounds[TXN_COMMITTED if self._committed else HIGH_WATERMARK]
 
 
 def decode_batches(data: Buffer, offset: int, aborted: Iterable[AbortedTxn]) -> tuple[list[Record], int]:

@@ -14,6 +14,7 @@ from coordinator.group.offsets.offsets import OffsetToCommit
 from metadata.topics import TopicsImage
 from protocol.durations import ZERO
 from protocol.entities import maker
+from protocol.errors import GroupAuthorization, KafkaError, TopicAuthorization, TransactionalIdAuthorization
 
 R = TypeVar("R")
 
@@ -83,6 +84,22 @@ def split(
                 code = unknown if known is None else ErrorCode.unknown_topic_or_partition
                 refused.setdefault((topic.name, topic_id), []).append((index, code))
     return offsets, refused
+
+
+def failed(
+    topics: TopicsImage, requested: Sequence[RequestTopic], error: KafkaError, *, by_id: bool = False
+) -> Answered:
+    """The answer with an error for every partition that the coordinator would have been asked about.
+
+    A client without right gets it for all: it shall not learn which exist.
+    """
+    if isinstance(error, GroupAuthorization | TransactionalIdAuthorization | TopicAuthorization):
+        return [
+            ((topic.name, topic.topic_id), [(one.partition_index, error.code) for one in topic.partitions])
+            for topic in requested
+        ]
+    offsets, refused = split(topics, requested, by_id=by_id)
+    return answered(requested, refused, [(offset, error.code) for offset in offsets])
 
 
 def answered(

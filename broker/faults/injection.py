@@ -88,7 +88,8 @@ class Struck:
     def __init__(self, route: Route, around: Around, ctx: RequestContext, request: Any) -> None:
         self._route = route
         self._api = route.api.name
-        self._handle = route.load().handle
+        route.load()
+        self._handle = route.own_handle
         self._around = around
         self._ctx = ctx
         self._request = request

@@ -27,6 +27,7 @@ from broker.network.old_clients import fencing_known_from
 from broker.request_context import RequestContext
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.transaction_metadata import TV_0, TV_2
+from metadata.acls import AclOperation, ResourceType
 from metadata.topic_names import is_internal
 from protocol.api_table import API_BY_NAME
 from protocol.durations import ZERO
@@ -110,11 +111,15 @@ def _partitions(topics: Sequence[Any]) -> tuple[PartitionKey, ...]:
 
 
 def _refused(ctx: RequestContext, wanted: Wanted) -> Codes | None:
-    """The answer if a partition is unknown, or a client names one of an internal topic: then nothing is added."""
-    known = ctx.replicas
+    """The answer if a partition is unknown, or forbidden to the client: then nothing is added."""
+    known, of_client = ctx.replicas, ctx.version < FIRST_VERSION_BETWEEN_BROKERS
+    if of_client and not ctx.allows(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, wanted.transactional_id):
+        return wanted.all(ErrorCode.transactional_id_authorization_failed)
     refused: Codes = {}
     for partition in wanted.partitions:
-        if ctx.version < FIRST_VERSION_BETWEEN_BROKERS and is_internal(partition[0]):
+        if of_client and (
+            is_internal(partition[0]) or not ctx.allows(AclOperation.WRITE, ResourceType.TOPIC, partition[0])
+        ):
             refused[partition] = ErrorCode.topic_authorization_failed
         elif known.get(*partition) is None:
             refused[partition] = ErrorCode.unknown_topic_or_partition

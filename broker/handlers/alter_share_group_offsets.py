@@ -16,11 +16,12 @@ from kio.schema.errors import ErrorCode
 
 from broker.handlers.share_requests import require_share_groups
 from broker.request_context import RequestContext
-from coordinator.group.share.offsets import begin_altering, note_altered
+from coordinator.group.share_offsets import begin_altering, note_altered
+from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records.share_group_records import TopicPartitions
 from protocol.coordinator_records.share_records import SharePartitionKey
 from protocol.durations import ZERO
-from protocol.errors import KafkaError, UnknownTopicOrPartition
+from protocol.errors import KafkaError, TopicAuthorization, UnknownTopicOrPartition
 from protocol.uuids import ZERO as NO_TOPIC
 
 
@@ -39,6 +40,8 @@ async def handle(ctx: RequestContext, request: AlterShareGroupOffsetsRequest) ->
         for partition in wanted.partitions:
             key = SharePartitionKey(group_id, topic_id, partition.partition_index)
             try:
+                if not ctx.allows(AclOperation.READ, ResourceType.TOPIC, wanted.topic_name):
+                    raise TopicAuthorization
                 if topic is None or partition.partition_index not in topic.partitions:
                     raise UnknownTopicOrPartition
                 await ctx.local.share.states.initialize_at(key, epoch, partition.start_offset)

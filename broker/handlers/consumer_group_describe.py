@@ -14,13 +14,16 @@ from broker.request_context import RequestContext
 from broker.security import authorized_operations
 from coordinator.group.consumer.describe import DescribedConsumerGroup, DescribedMember, TopicAssignment, describe
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
+from metadata.acls import AclOperation, ResourceType
 from protocol.durations import ZERO
-from protocol.errors import InvalidGroupId, KafkaError
+from protocol.errors import InvalidGroupId, KafkaError, TopicAuthorization
 
 ONLY_READS = True
 
 CLASSIC_MEMBER = 0
 CONSUMER_MEMBER = 1
+
+HIDDEN = "The group uses topics that the client is not authorized to describe."
 
 
 def handle(
@@ -31,8 +34,8 @@ def handle(
     named = [group_id for group_id in request.group_ids if group_id]
 
     def answer(found: Mapping[str, DescribedConsumerGroup | KafkaError]) -> ConsumerGroupDescribeResponse:
-        described = {group_id: _group(request, group_id, group) for group_id, group in found.items()}
-        described[""] = _group(request, "", InvalidGroupId())
+        described = {group_id: _group(ctx, request, group_id, group) for group_id, group in found.items()}
+        described[""] = _group(ctx, request, "", InvalidGroupId())
         return ConsumerGroupDescribeResponse(
             throttle_time=ZERO, groups=tuple([described[group_id] for group_id in request.group_ids])
         )
@@ -49,8 +52,13 @@ def _describing(group_id: str) -> Callable[[GroupCoordinatorShard], DescribedCon
 
 
 def _group(
-    request: ConsumerGroupDescribeRequest, group_id: str, found: DescribedConsumerGroup | KafkaError
+    ctx: RequestContext,
+    request: ConsumerGroupDescribeRequest,
+    group_id: str,
+    found: DescribedConsumerGroup | KafkaError,
 ) -> DescribedGroup:
+    if isinstance(found, DescribedConsumerGroup) and not _may_see(ctx, found):
+        found = TopicAuthorization(HIDDEN)
     if isinstance(found, KafkaError):
         return DescribedGroup(
             error_code=found.code,
@@ -63,7 +71,9 @@ def _group(
             members=(),
             authorized_operations=authorized_operations.UNKNOWN,
         )
-    operations = authorized_operations.GROUP if request.include_authorized_operations else authorized_operations.UNKNOWN
+    operations = authorized_operations.UNKNOWN
+    if request.include_authorized_operations:
+        operations = ctx.operations(ResourceType.GROUP, group_id)
     return DescribedGroup(
         error_code=ErrorCode.none,
         error_message=None,
@@ -75,6 +85,14 @@ def _group(
         members=tuple(map(_member, found.members)),
         authorized_operations=operations,
     )
+
+
+def _may_see(ctx: RequestContext, group: DescribedConsumerGroup) -> bool:
+    """Whether the client may describe all topics that the group's members have, or are about to have."""
+    if ctx.permissions is None:
+        return True
+    topics = {each.topic for member in group.members for each in (*member.assigned, *member.target)}
+    return all(ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic) for topic in topics)
 
 
 def _member(described: DescribedMember) -> Member:
@@ -107,5 +125,5 @@ def error_response(
     ctx: RequestContext, request: ConsumerGroupDescribeRequest, error: KafkaError
 ) -> ConsumerGroupDescribeResponse:
     return ConsumerGroupDescribeResponse(
-        throttle_time=ZERO, groups=tuple(_group(request, group_id, error) for group_id in request.group_ids)
+        throttle_time=ZERO, groups=tuple(_group(ctx, request, group_id, error) for group_id in request.group_ids)
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
+from dataclasses import replace
+from functools import partial
 from uuid import UUID
 
 from kio.schema.consumer_group_heartbeat.v1 import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -16,9 +18,10 @@ from broker.request_context import RequestContext
 from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.heartbeat import check_request
 from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from metadata.acls import AclOperation, ResourceType
 from protocol.durations import MILLISECOND, ZERO
 from protocol.entities import maker
-from protocol.errors import KafkaError
+from protocol.errors import KafkaError, TopicAuthorization
 from protocol.uuids import ZERO as NO_TOPIC
 
 FIRST_VERSION_WITH_OWN_MEMBER_IDS = 1
@@ -52,12 +55,22 @@ def prepare(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Cons
 
 def handle(ctx: RequestContext, heartbeat: ConsumerHeartbeat) -> Answer | Awaitable[Answer]:
     require_consumer_protocol(ctx.local.config, ctx.image)
+    if ctx.permissions is not None:
+        _require_rights(ctx, heartbeat.topics or ())
+        heartbeat = replace(heartbeat, may_describe=partial(ctx.allows, AclOperation.DESCRIBE, ResourceType.TOPIC))
     coordinator = ctx.coordinators.groups
     check_request(heartbeat, coordinator.consumer_config)
     answer = coordinator.write(heartbeat.group_id, lambda state: state.groups.consumer_heartbeat(heartbeat))
     if not heartbeat.tells_nothing and answer.done():
         return _linger(ctx, answer.result())
     return when_done(answer, _response)
+
+
+def _require_rights(ctx: RequestContext, topics: Iterable[str]) -> None:
+    """Raises TopicAuthorization unless the client may describe each topic that it subscribes to by name."""
+    for topic in topics:
+        if not ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic):
+            raise TopicAuthorization
 
 
 async def _linger(ctx: RequestContext, answer: ConsumerHeartbeatAnswer) -> Answer:

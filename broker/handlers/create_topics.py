@@ -6,10 +6,14 @@ in Kafka.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kio.schema.create_topics.v7 import CreateTopicsRequest, CreateTopicsResponse
+from kio.schema.errors import ErrorCode
 
 from broker.request_context import RequestContext
 from controller.create_topics import decide, failed
+from metadata.acls import AclOperation, ResourceType
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
 
@@ -19,7 +23,28 @@ FIRST_VERSION_THAT_KNOWS_QUOTAS = 6
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     controller = ctx.controller
     quota = ctx.local.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS)
-    return await controller.submit(lambda image: decide(image, request, controller.around, quota), ctx)
+    response = await controller.submit(lambda image: decide(image, request, controller.around, quota), ctx)
+    return response if ctx.permissions is None else _without_hidden_configs(ctx, response)
+
+
+def _without_hidden_configs(ctx: RequestContext, response: CreateTopicsResponse) -> CreateTopicsResponse:
+    """The response without the configurations that the client may not describe."""
+    return replace(
+        response,
+        topics=tuple(
+            topic
+            if topic.error_code is not ErrorCode.none
+            or ctx.allows(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name, log_denied=False)
+            else replace(
+                topic,
+                num_partitions=-1,
+                replication_factor=-1,
+                configs=(),
+                topic_config_error_code=ErrorCode.topic_authorization_failed,
+            )
+            for topic in response.topics
+        ),
+    )
 
 
 def error_response(_ctx: RequestContext, request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:

@@ -13,10 +13,11 @@ from kio.schema.errors import ErrorCode
 
 from broker.handlers.share_requests import require_share_groups
 from broker.request_context import RequestContext
-from coordinator.group.share.offsets import note_deleted, states_to_delete
+from coordinator.group.share_offsets import note_deleted, states_to_delete
+from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records.share_records import SharePartitionKey
 from protocol.durations import ZERO
-from protocol.errors import KafkaError, UnknownTopicOrPartition
+from protocol.errors import KafkaError, TopicAuthorization, UnknownTopicOrPartition
 from protocol.uuids import ZERO as NO_TOPIC
 
 
@@ -29,6 +30,9 @@ async def handle(ctx: RequestContext, request: DeleteShareGroupOffsetsRequest) -
     topics = []
     deleted = set()
     for name in dict.fromkeys(topic.topic_name for topic in request.topics):
+        if not ctx.allows(AclOperation.READ, ResourceType.TOPIC, name):
+            topics.append(_topic(name, NO_TOPIC, TopicAuthorization()))
+            continue
         if name not in known:
             topics.append(_topic(name, NO_TOPIC, UnknownTopicOrPartition()))
             continue

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from kio.schema.delete_topics.v6 import DeleteTopicsRequest, DeleteTopicsResponse
+from kio.schema.delete_topics.v6.request import DeleteTopicState
 from kio.schema.delete_topics.v6.response import DeletableTopicResult
 
 from broker.request_context import RequestContext
 from controller.delete_topics import decide
+from metadata.acls import AclOperation, ResourceType
 from protocol.durations import ZERO
-from protocol.errors import InvalidRequest, KafkaError, TopicDeletionDisabled
+from protocol.errors import InvalidRequest, KafkaError, TopicAuthorization, TopicDeletionDisabled
 
 FIRST_VERSION_THAT_KNOWS_DISABLED = 3
 FIRST_VERSION_THAT_KNOWS_QUOTAS = 5
@@ -23,12 +25,12 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
     return await ctx.controller.submit(lambda image: decide(image, request, quota), ctx)
 
 
-def error_response(_ctx: RequestContext, request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
+def error_response(ctx: RequestContext, request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
     return DeleteTopicsResponse(
         throttle_time=ZERO,
         responses=tuple(
             DeletableTopicResult(
-                name=topic.name,
+                name=topic.name if topic.topic_id is None else _name_of(ctx, topic, error),
                 topic_id=topic.topic_id,
                 error_code=error.code,
                 error_message=error.explicit_message,
@@ -36,3 +38,11 @@ def error_response(_ctx: RequestContext, request: DeleteTopicsRequest, error: Ka
             for topic in request.topics
         ),
     )
+
+
+def _name_of(ctx: RequestContext, asked: DeleteTopicState, error: KafkaError) -> str | None:
+    """The name of a topic that is asked for by id: shown to who may describe it, but not delete it."""
+    topic = ctx.image.topics.by_id(asked.topic_id) if isinstance(error, TopicAuthorization) else None
+    if topic is None or not ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name):
+        return asked.name
+    return topic.name

@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode
 from broker.cluster.endpoints import controller_id
 from broker.request_context import RequestContext
 from broker.security import authorized_operations
+from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from metadata.image import MetadataImage
 from protocol.durations import ZERO
 from protocol.errors import KafkaError, MismatchedEndpointType, UnsupportedEndpointType
@@ -26,7 +27,6 @@ def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClus
         )
     if request.endpoint_type != BROKERS:
         raise UnsupportedEndpointType(f"Unsupported endpoint type {request.endpoint_type}")
-    asked = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
         throttle_time=ZERO,
         error_code=ErrorCode.none,
@@ -34,8 +34,17 @@ def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClus
         cluster_id=ctx.cluster.id,
         controller_id=controller_id(ctx.image),
         brokers=tuple(_brokers(ctx.image, ctx.connection.listener_name, request.include_fenced_brokers)),
-        cluster_authorized_operations=authorized_operations.CLUSTER if asked else authorized_operations.UNKNOWN,
+        cluster_authorized_operations=operations_on_cluster(ctx, request.include_cluster_authorized_operations),
     )
+
+
+def operations_on_cluster(ctx: RequestContext, asked: bool) -> int:
+    """What the client may do to the cluster, nothing if it may not describe it."""
+    if not asked:
+        return authorized_operations.UNKNOWN
+    if not ctx.allows(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return 0
+    return ctx.operations(ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 def _brokers(image: MetadataImage, listener_name: str, include_fenced: bool) -> Iterator[DescribeClusterBroker]:

@@ -16,6 +16,7 @@ from broker.request_context import RequestContext
 from broker.security import authorized_operations
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupDescription
+from metadata.acls import ResourceType
 from protocol.durations import ZERO
 from protocol.errors import GroupIdNotFound, KafkaError
 
@@ -48,7 +49,9 @@ def _group(
         found = GroupDescription(DEAD, "", "", ())
     if isinstance(found, KafkaError):
         return _failed(group_id, found)
-    operations = authorized_operations.GROUP if request.include_authorized_operations else authorized_operations.UNKNOWN
+    operations = authorized_operations.UNKNOWN
+    if request.include_authorized_operations:
+        operations = ctx.operations(ResourceType.GROUP, group_id)
     return DescribedGroup(
         error_code=ErrorCode.none,
         error_message=None,

@@ -24,10 +24,17 @@ from kio.schema.errors import ErrorCode
 from broker.handlers.share_requests import require_share_groups
 from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
+from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records.share_group_records import TopicPartitions
 from protocol.coordinator_records.share_records import NO_START_OFFSET, SharePartitionKey
 from protocol.durations import ZERO
-from protocol.errors import InvalidGroupId, KafkaError, UnknownServerError
+from protocol.errors import (
+    GroupAuthorization,
+    InvalidGroupId,
+    KafkaError,
+    TopicAuthorization,
+    UnknownServerError,
+)
 from protocol.uuids import ZERO as NO_TOPIC
 
 UNKNOWN = -1
@@ -44,9 +51,12 @@ async def _group(ctx: RequestContext, wanted: Any) -> DescribeShareGroupOffsetsR
     try:
         if not group_id:
             raise InvalidGroupId
+        if not ctx.allows(AclOperation.DESCRIBE, ResourceType.GROUP, group_id):
+            raise GroupAuthorization
         known = await ctx.coordinators.groups.read(group_id, lambda state: _initialized(state, group_id))
         if wanted.topics is None:
-            asked = [(topic.name, sorted(topic.partitions)) for topic in known.values()]
+            names = [(topic.name, sorted(topic.partitions)) for topic in known.values()]
+            asked = [one for one in names if ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, one[0])]
         else:
             asked = [(topic.topic_name, topic.partitions) for topic in wanted.topics]
         if any(not indexes or min(indexes) < 0 for _, indexes in asked):
@@ -67,6 +77,9 @@ def _initialized(state: GroupCoordinatorShard, group_id: str) -> Mapping[UUID, T
 async def _topic(
     ctx: RequestContext, group_id: str, known: Mapping[UUID, TopicPartitions], name: str, indexes: Any
 ) -> DescribeShareGroupOffsetsResponseTopic:
+    if not ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+        denied = tuple(_unknown(index, TopicAuthorization()) for index in indexes)
+        return DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=NO_TOPIC, partitions=denied)
     topic = ctx.image.topics.get(name)
     topic_id = NO_TOPIC if topic is None else topic.id
     has_state = known.get(topic_id, TopicPartitions(name, frozenset())).partitions

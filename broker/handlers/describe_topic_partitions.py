@@ -20,49 +20,57 @@ from kio.schema.errors import ErrorCode
 from broker.cluster.endpoints import alive_ids
 from broker.handlers.metadata import NO_LEADER
 from broker.request_context import RequestContext
-from broker.security import authorized_operations
 from metadata import topic_names
+from metadata.acls import AclOperation, ResourceType
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
 
 if TYPE_CHECKING:
-    from metadata.topics import PartitionRegistration, TopicImage, TopicsImage
+    from metadata.topics import PartitionRegistration, TopicImage
 
 
 def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     most = ctx.local.config.integer("max.request.partition.size.limit")
     left = max(1, min(request.response_partition_limit, most))
     cursor = request.cursor
+    names, hidden = _names(ctx, request)
     alive = alive_ids(ctx.image, ctx.connection.listener_name)
     results: list[DescribeTopicPartitionsResponseTopic] = []
-    for name in _names(ctx.image.topics, request):
+    for name in names:
         if not name and cursor is None:
             raise UnknownServerError  # as in Kafka, unless a cursor is given
         start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         if left <= 0:
-            return _response(results, Cursor(topic_name=name, partition_index=start))
+            return _response(results + hidden, Cursor(topic_name=name, partition_index=start))
         topic = ctx.image.topics.get(name)
         if topic is None:
-            results.append(_missing(name))
+            results.append(_missing(ctx, name))
             continue
         end = min(start + left, topic.partition_count)
-        results.append(_found(topic, start, end, ctx.replicas.offline_of(topic), alive))
+        results.append(_found(ctx, topic, start, end, ctx.replicas.offline_of(topic), alive))
         left -= max(end - start, 0)
         if end < topic.partition_count:
-            return _response(results, Cursor(topic_name=name, partition_index=end))
-    return _response(results, None)
+            return _response(results + hidden, Cursor(topic_name=name, partition_index=end))
+    return _response(results + hidden, None)
 
 
-def _names(topics: TopicsImage, request: DescribeTopicPartitionsRequest) -> list[str]:
-    """The requested topics, all for an empty list, from the cursor on."""
+def _names(
+    ctx: RequestContext, request: DescribeTopicPartitionsRequest
+) -> tuple[list[str], list[DescribeTopicPartitionsResponseTopic]]:
+    """The requested topics, all for an empty list, from the cursor on; and the answers for those that are forbidden.
+
+    If all are asked for, forbidden ones are left out.
+    """
     cursor = request.cursor
     asked = {topic.name for topic in request.topics}
-    names = asked or {topic.name for topic in topics}
-    if cursor is None:
-        return sorted(names)
-    if cursor.partition_index < 0 or (asked and cursor.topic_name not in asked):
-        raise InvalidRequest
-    return sorted(name for name in names if name >= cursor.topic_name)
+    names = asked or {topic.name for topic in ctx.image.topics}
+    if cursor is not None:
+        if cursor.partition_index < 0 or (asked and cursor.topic_name not in asked):
+            raise InvalidRequest
+        names = {name for name in names if name >= cursor.topic_name}
+    allowed = {name for name in names if ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name)}
+    hidden = sorted(names - allowed) if asked else ()
+    return sorted(allowed), [_failed(name, ErrorCode.topic_authorization_failed) for name in hidden]
 
 
 def _response(
@@ -71,7 +79,11 @@ def _response(
     return DescribeTopicPartitionsResponse(throttle_time=ZERO, topics=tuple(results), next_cursor=cursor)
 
 
-def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _failed(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, topic_id=None, partitions=())
+
+
+def _missing(ctx: RequestContext, name: str) -> DescribeTopicPartitionsResponseTopic:
     invalid = topic_names.invalid_reason(name) is not None
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.invalid_topic_exception if invalid else ErrorCode.unknown_topic_or_partition,
@@ -79,12 +91,12 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
         topic_id=None,
         is_internal=topic_names.is_internal(name),
         partitions=(),
-        topic_authorized_operations=authorized_operations.TOPIC,
+        topic_authorized_operations=ctx.operations(ResourceType.TOPIC, name),
     )
 
 
 def _found(
-    topic: TopicImage, start: int, end: int, offline: Set[int], alive: Set[int]
+    ctx: RequestContext, topic: TopicImage, start: int, end: int, offline: Set[int], alive: Set[int]
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.none,
@@ -95,7 +107,7 @@ def _found(
             _partition(index, topic.partitions[index], alive, is_offline=index in offline)
             for index in range(start, end)
         ),
-        topic_authorized_operations=authorized_operations.TOPIC,
+        topic_authorized_operations=ctx.operations(ResourceType.TOPIC, topic.name),
     )
 
 
@@ -121,8 +133,5 @@ def error_response(
 ) -> DescribeTopicPartitionsResponse:
     return DescribeTopicPartitionsResponse(
         throttle_time=ZERO,
-        topics=tuple(
-            DescribeTopicPartitionsResponseTopic(error_code=error.code, name=topic.name, topic_id=None, partitions=())
-            for topic in request.topics
-        ),
+        topics=tuple(_failed(topic.name, error.code) for topic in request.topics),
     )

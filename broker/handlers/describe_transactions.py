@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 from broker.network.answers import ask_each
 from broker.request_context import RequestContext
 from coordinator.transaction.transaction_coordinator_shard import TransactionCoordinatorShard
+from metadata.acls import AclOperation, ResourceType
 from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import InvalidRequest, KafkaError, TransactionalIdNotFound
 from protocol.topic_partition import by_topic
@@ -35,12 +36,12 @@ def handle(
 
     return ask_each(
         request.transactional_ids,
-        lambda one: coordinator.read(one, partial(_describe, transactional_id=one)),
+        lambda one: coordinator.read(one, partial(_describe, ctx=ctx, transactional_id=one)),
         answer,
     )
 
 
-def _describe(state: TransactionCoordinatorShard, transactional_id: str) -> TransactionState:
+def _describe(state: TransactionCoordinatorShard, ctx: RequestContext, transactional_id: str) -> TransactionState:
     if not transactional_id:
         raise InvalidRequest
     found = state.get(transactional_id)
@@ -55,7 +56,11 @@ def _describe(state: TransactionCoordinatorShard, transactional_id: str) -> Tran
         transaction_start_time=EPOCH + found.start_ms * MILLISECOND,
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
-        topics=tuple(TopicData(topic=topic, partitions=tuple(indexes)) for topic, indexes in topics.items()),
+        topics=tuple(
+            TopicData(topic=topic, partitions=tuple(indexes))
+            for topic, indexes in topics.items()
+            if ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
+        ),
     )
 
 

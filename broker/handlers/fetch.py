@@ -21,11 +21,13 @@ from broker.replicas.leading.replica_selector import ConsumerPlace
 from broker.replicas.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Partition
 from broker.replicas.records_read import Reader, RecordsRead
 from broker.request_context import RequestContext
+from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from protocol.errors import (
     CorruptMessage,
     FencedLeaderEpoch,
     KafkaError,
     NotLeaderOrFollower,
+    TopicAuthorization,
     UnknownServerError,
     UnknownTopicId,
     UnsupportedVersion,
@@ -158,6 +160,8 @@ class Fetch(RecordsRead):
         for target in self._context.targets:
             result = FetchPartitionResponse(target.key[1])
             try:
+                if self._ctx.permissions is not None:
+                    self._require_right(target)
                 self.partitions.append(PartitionFetch(target, self.find(target), result))
             except KafkaError as error:
                 self._refuse(target, result, error)
@@ -195,14 +199,27 @@ class Fetch(RecordsRead):
             raise UnknownServerError
 
     def find(self, target: Target) -> Partition:
-        key, index = target.key
-        ctx = self._ctx
+        return self._ctx.replicas.find(target.topic or self._name(target), target.key[1])
+
+    def _name(self, target: Target) -> str:
+        """The topic's name. Raises UnknownTopicId."""
+        key = target.key[0]
         if target.topic is None and not isinstance(key, str):
             topic = self._ctx.image.topics.by_id(key)
             target.topic = None if topic is None else topic.name
         if target.topic is None:
             raise UnknownTopicId
-        return ctx.replicas.find(target.topic, index)
+        return target.topic
+
+    def _require_right(self, target: Target) -> None:
+        """Raises TopicAuthorization unless a consumer may read the topic, or a replica may act for its cluster."""
+        name = self._name(target)
+        if self._request.replica_id < 0:
+            may = self._ctx.allows(AclOperation.READ, ResourceType.TOPIC, name)
+        else:
+            may = self._ctx.allows(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        if not may:
+            raise TopicAuthorization
 
     def _refuse(self, target: Target, result: FetchPartitionResponse, error: KafkaError) -> None:
         result.error_code = int(error.code)

@@ -22,7 +22,7 @@ from broker.coordinators.hosted import HostedCoordinator
 from broker.request_context import RequestContext
 from protocol import uuids
 from protocol.durations import ZERO
-from protocol.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
+from protocol.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError, type_by_code
 
 FIRST_BATCHED_VERSION = 4
 FIRST_VERSION_WITH_SHARE = 6
@@ -126,14 +126,8 @@ def _answer(ctx: RequestContext, found: list[Coordinator]) -> Answer:
     if ctx.version >= FIRST_BATCHED_VERSION:
         return FindCoordinatorResponse(throttle_time=ZERO, coordinators=tuple(found))
     one = found[0]
-    message = "NONE" if one.error_code is ErrorCode.none else _text(one.error_code)
+    message = "NONE" if one.error_code is ErrorCode.none else type_by_code[one.error_code].default_message
     return OneCoordinator(ZERO, one.error_code, message, one.node_id, one.host, one.port)
-
-
-def _text(code: ErrorCode) -> str:
-    return (
-        InvalidRequest.default_message if code is ErrorCode.invalid_request else CoordinatorNotAvailable.default_message
-    )
 
 
 def error_response(ctx: RequestContext, request: FindCoordinatorRequest, error: KafkaError) -> Answer:

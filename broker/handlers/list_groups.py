@@ -1,6 +1,7 @@
 """ListGroups 0-5 (KIP-518, KIP-848; Kafka's `GroupCoordinatorService.listGroups`).
 
-Filters ignore case; an unknown state or type matches no group.
+Filters ignore case; an unknown state or type matches no group. A client without the right to describe the cluster is
+told of the groups that it may describe.
 """
 
 from __future__ import annotations
@@ -15,16 +16,21 @@ from kio.schema.list_groups.v5.response import ListedGroup
 
 from broker.request_context import RequestContext
 from coordinator.group.group_port import Groups
+from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from protocol.durations import ZERO
 from protocol.java_strings import java_trim
 
 ONLY_READS = True
 
+DESCRIBE = AclOperation.DESCRIBE
+
 
 def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse | Awaitable[ListGroupsResponse]:
     states = {java_trim(state.lower()) for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
-    return ctx.coordinators.groups.read_all(lambda state: _list(state.groups, states, types), _response)
+    return ctx.coordinators.groups.read_all(
+        lambda state: _list(state.groups, states, types), lambda groups: _response(ctx, groups)
+    )
 
 
 def _list(groups: Groups, states: set[str], types: set[str]) -> list[ListedGroup]:
@@ -40,6 +46,8 @@ def _list(groups: Groups, states: set[str], types: set[str]) -> list[ListedGroup
     ]
 
 
-def _response(groups: Iterable[list[ListedGroup]]) -> ListGroupsResponse:
+def _response(ctx: RequestContext, groups: Iterable[list[ListedGroup]]) -> ListGroupsResponse:
     listed = sorted(chain.from_iterable(groups), key=attrgetter("group_id"))
+    if not ctx.allows(DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, log_denied=False):
+        listed = [one for one in listed if ctx.allows(DESCRIBE, ResourceType.GROUP, one.group_id, log_denied=False)]
     return ListGroupsResponse(throttle_time=ZERO, error_code=ErrorCode.none, groups=tuple(listed))

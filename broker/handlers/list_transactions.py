@@ -18,11 +18,14 @@ from broker.request_context import RequestContext
 from coordinator.transaction.states import BY_WIRE_NAME
 from coordinator.transaction.transaction_coordinator_shard import TransactionCoordinatorShard
 from coordinator.transaction.transaction_metadata import TransactionMetadata
+from metadata.acls import AclOperation, ResourceType
 from protocol.durations import ZERO
 from protocol.errors import InvalidRegularExpression
 from protocol.re2_patterns import InvalidPatternError, Pattern, compile_pattern
 
 ONLY_READS = True
+
+DESCRIBE = AclOperation.DESCRIBE
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,11 @@ def handle(
             throttle_time=ZERO,
             error_code=ErrorCode.none,
             unknown_state_filters=unknown,
-            transaction_states=tuple(sorted(chain.from_iterable(found), key=attrgetter("transactional_id"))),
+            transaction_states=tuple(
+                state
+                for state in sorted(chain.from_iterable(found), key=attrgetter("transactional_id"))
+                if ctx.allows(DESCRIBE, ResourceType.TRANSACTIONAL_ID, state.transactional_id)
+            ),
         )
 
     return ctx.coordinators.transactions.read_all(lambda state: _found(state, wanted, now_ms), answer)

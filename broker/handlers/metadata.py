@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from immutables import Map
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.metadata.v13.response import (
@@ -19,9 +18,12 @@ from kio.schema.metadata.v13.response import (
 )
 
 from broker.cluster.endpoints import alive, alive_ids, controller_id
+from broker.handlers.describe_cluster import operations_on_cluster
 from broker.request_context import RequestContext
 from broker.security import authorized_operations
 from metadata import topic_names
+from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
+from metadata.maps import Map
 from metadata.topics import PartitionRegistration, TopicImage, in_order
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
@@ -52,19 +54,36 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """
     wanted = request.topics
     if wanted is None or (not wanted and ctx.version < FIRST_VERSION_WHERE_EMPTY_IS_NONE):
-        return _response(ctx, [_known(ctx, request, topic) for topic in ctx.image.topics.sorted()])
+        known = ctx.image.topics.sorted()
+        return _response(ctx, [_known(ctx, request, topic) for topic in known if _may_describe(ctx, topic.name)])
     _validate(ctx, wanted)
     if any(topic.topic_id is not None for topic in wanted):
         return _response(ctx, _by_ids(ctx, request, wanted))
     if any(topic.name is None for topic in wanted):
         raise UnknownServerError("a topic with neither name nor id was asked for")  # as in Kafka
     names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
+    forbidden = {name for name in names if not _may_describe(ctx, name)}
     if request.allow_auto_topic_creation and ctx.local.config.boolean("auto.create.topics.enable"):
-        missing = [name for name in names if ctx.image.topics.get(name) is None]
-        if missing:
-            valid = [name for name in missing if topic_names.invalid_reason(name) is None]
+        missing = [name for name in names if name not in forbidden and ctx.image.topics.get(name) is None]
+        uncreatable = {name for name in missing if not _may_create(ctx, name)}
+        forbidden |= uncreatable
+        valid = [name for name in missing if name not in uncreatable and topic_names.invalid_reason(name) is None]
+        if valid:
             ctx.cluster.auto_topics.begin(valid, ctx.local.throttling.mutations(ctx))
-    return _response(ctx, [_by_name(ctx, request, name) for name in names])
+    return _response(
+        ctx, [_forbidden(name, None) if name in forbidden else _by_name(ctx, request, name) for name in names]
+    )
+
+
+def _may_describe(ctx: RequestContext, name: str) -> bool:
+    return ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+
+
+def _may_create(ctx: RequestContext, name: str) -> bool:
+    """Whether the client may create a topic by asking for it."""
+    return ctx.allows(AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, log_denied=False) or ctx.allows(
+        AclOperation.CREATE, ResourceType.TOPIC, name
+    )
 
 
 def error_response(ctx: RequestContext, request: MetadataRequest, error: KafkaError) -> MetadataResponse:
@@ -93,7 +112,7 @@ def _response(ctx: RequestContext, topics: list[MetadataResponseTopic]) -> Metad
         for broker, endpoint in alive(ctx.image, ctx.connection.listener_name)
     )
     with_operations = ctx.version in VERSIONS_WITH_CLUSTER_OPERATIONS
-    cluster_operations = with_operations and ctx.raw.include_cluster_authorized_operations
+    asked = with_operations and ctx.raw.include_cluster_authorized_operations
     return Response(
         throttle_time=ZERO,
         brokers=brokers,
@@ -101,9 +120,7 @@ def _response(ctx: RequestContext, topics: list[MetadataResponseTopic]) -> Metad
         controller_id=controller_id(ctx.image),
         topics=tuple(topics),
         error_code=ErrorCode.none,
-        cluster_authorized_operations=authorized_operations.CLUSTER
-        if cluster_operations
-        else authorized_operations.UNKNOWN,
+        cluster_authorized_operations=operations_on_cluster(ctx, asked),
     )
 
 
@@ -116,6 +133,8 @@ def _by_ids(
             topic = ctx.image.topics.by_id(topic_id)
             if topic is None:
                 topics.append(_topic_error(ErrorCode.unknown_topic_id, None, topic_id))
+            elif not _may_describe(ctx, topic.name):
+                topics.append(_forbidden(None, topic_id))
             else:
                 topics.append(_known(ctx, request, topic))
     return topics
@@ -127,13 +146,18 @@ def _by_name(ctx: RequestContext, request: MetadataRequest, name: str) -> Metada
         return _known(ctx, request, topic)
     invalid = topic_names.invalid_reason(name) is not None
     code = ErrorCode.invalid_topic_exception if invalid else ErrorCode.unknown_topic_or_partition
-    return _topic_error(code, name, None, _operations(request))
+    return _topic_error(code, name, None, _operations(ctx, request, name))
 
 
-def _operations(request: MetadataRequest) -> int:
-    """What a client may do to a topic; reported even for topics that do not exist."""
+def _forbidden(name: str | None, topic_id: UUID | None) -> MetadataResponseTopic:
+    """The answer for a topic that the client has no right to: the same whether it exists or not."""
+    return replace(_topic_error(ErrorCode.topic_authorization_failed, name, topic_id), is_internal=False)
+
+
+def _operations(ctx: RequestContext, request: MetadataRequest, name: str) -> int:
+    """What the client may do to a topic; reported even for topics that do not exist."""
     wanted = request.include_topic_authorized_operations
-    return authorized_operations.TOPIC if wanted else authorized_operations.UNKNOWN
+    return ctx.operations(ResourceType.TOPIC, name) if wanted else authorized_operations.UNKNOWN
 
 
 def _topic_error(
@@ -159,7 +183,7 @@ def _known(ctx: RequestContext, request: MetadataRequest, topic: TopicImage) -> 
         topic_id=topic.id,
         is_internal=topic.is_internal,
         partitions=_without_offline_leaders(ctx.replicas, topic, partitions),
-        topic_authorized_operations=_operations(request),
+        topic_authorized_operations=_operations(ctx, request, topic.name),
     )
 
 

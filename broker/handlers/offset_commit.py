@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from kio.schema.offset_commit.v10.response import OffsetCommitResponsePartition
 
-from broker.coordinators.offset_commits import Refused, answered, response_of, split
+from broker.coordinators.offset_commits import Refused, answered, failed, response_of, split
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
@@ -59,6 +59,4 @@ def _retention_ms(ctx: RequestContext) -> int | None:
 
 
 def error_response(ctx: RequestContext, request: OffsetCommitRequest, error: KafkaError) -> OffsetCommitResponse:
-    """The error for every partition that the coordinator was asked about."""
-    offsets, refused = _split(ctx, request)
-    return _response(answered(request.topics, refused, [(offset, error.code) for offset in offsets]))
+    return _response(failed(ctx.image.topics, request.topics, error, by_id=ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS))

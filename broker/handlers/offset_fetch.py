@@ -15,9 +15,10 @@ from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.offsets.offsets import Fetched
 from coordinator.group.offsets.store import CommittedOffset
+from metadata.acls import AclOperation, ResourceType
 from protocol.durations import ZERO
 from protocol.entities import maker
-from protocol.errors import KafkaError
+from protocol.errors import GroupAuthorization, KafkaError
 from protocol.newer.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -28,6 +29,8 @@ from protocol.newer.offset_fetch import (
 from protocol.topic_partition import PartitionKey, by_topic
 
 ONLY_READS = True
+
+DESCRIBE = AclOperation.DESCRIBE
 
 FIRST_BATCHED_VERSION = 8
 FIRST_VERSION_WITH_TOPIC_IDS = 10
@@ -55,10 +58,19 @@ new_response = maker(OffsetFetchResponse)
 def handle(ctx: RequestContext, request: OffsetFetchRequest) -> Answer | Awaitable[Answer]:
     groups = _groups(ctx, request)
     coordinator = ctx.coordinators.groups
-    answers = [coordinator.read(group.group_id, _fetching(ctx, group, request.require_stable)) for group in groups]
-    return when_all_settled(
-        answers, lambda found: _answer(ctx, [_group(ctx, *pair) for pair in zip(groups, found, strict=True)])
-    )
+    allowed = [group for group in groups if ctx.allows(DESCRIBE, ResourceType.GROUP, group.group_id)]
+    answers = [coordinator.read(group.group_id, _fetching(ctx, group, request.require_stable)) for group in allowed]
+
+    def answer(found: Sequence[Fetched | KafkaError]) -> Answer:
+        answered = iter([_group(ctx, *pair) for pair in zip(allowed, found, strict=True)])
+        if len(allowed) == len(groups):
+            return _answer(ctx, list(answered))
+        may = {id(group) for group in allowed}
+        return _answer(
+            ctx, [next(answered) if id(one) in may else _group(ctx, one, GroupAuthorization()) for one in groups]
+        )
+
+    return when_all_settled(answers, answer)
 
 
 def _groups(ctx: RequestContext, request: OffsetFetchRequest) -> Sequence[Any]:
@@ -104,23 +116,30 @@ def _group(
 
 
 def _every_topic(ctx: RequestContext, found: Fetched) -> Iterator[OffsetFetchResponseTopics]:
-    """The topics with offsets; where they are named by id, without those that are deleted."""
+    """The topics with offsets that the client may see; where they are named by id, without those that are deleted."""
     by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
     for name, indexes in by_topic(found.offsets).items():
         known = ctx.image.topics.get(name) if by_id else None
-        if known is not None or not by_id:
+        if (known is not None or not by_id) and _may_see(ctx, name):
             partitions = tuple(_partition(found, name, index) for index in indexes)
             yield new_topic(name=name, topic_id=None if known is None else known.id, partitions=partitions)
 
 
 def _topic(ctx: RequestContext, found: Fetched, asked: Any) -> OffsetFetchResponseTopics:
     name = _name(ctx, asked)
-    partitions = tuple(
-        _without_offset(index, ErrorCode.unknown_topic_id) if name is None else _partition(found, name, index)
-        for index in asked.partition_indexes
-    )
+    if name is None:
+        partitions = [_without_offset(index, ErrorCode.unknown_topic_id) for index in asked.partition_indexes]
+    elif _may_see(ctx, name):
+        partitions = [_partition(found, name, index) for index in asked.partition_indexes]
+    else:
+        partitions = [_without_offset(index, ErrorCode.topic_authorization_failed) for index in asked.partition_indexes]
     by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
-    return new_topic(name=name or "", topic_id=asked.topic_id if by_id else None, partitions=partitions)
+    topic_id = asked.topic_id if by_id else None
+    return new_topic(name="" if by_id else name, topic_id=topic_id, partitions=tuple(partitions))
+
+
+def _may_see(ctx: RequestContext, topic: str) -> bool:
+    return ctx.allows(DESCRIBE, ResourceType.TOPIC, topic)
 
 
 def _partition(found: Fetched, topic: str, index: int) -> OffsetFetchResponsePartitions:

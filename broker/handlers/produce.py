@@ -83,7 +83,7 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> Answer | Awaitable[P
     transaction coordinator must be asked first, nothing is appended before it has answered. While a large batch is
     checked in a thread, the connection's next request waits, so that no later batch of its producer overtakes it.
     """
-    _check_first_batches(request)
+    transactional_id_of(request)
     if ctx.version < FIRST_VERSION_WITH_ZSTD:
         _check_old_compressions(ctx, request)
     if request.transactional_id is None:
@@ -196,11 +196,11 @@ def error_response(ctx: RequestContext, request: ProduceRequest, error: KafkaErr
     return ProduceResponse(topics)
 
 
-def _check_first_batches(request: ProduceRequest) -> None:
-    """Check what fails the request as a whole, before any partition is looked at.
+def transactional_id_of(request: ProduceRequest) -> str | None:
+    """The transactional id if a batch is transactional; what fails the request as a whole is found here.
 
-    Raises CorruptMessage if a partition's data starts with what cannot be a batch, TransactionalIdAuthorization if a
-    batch is transactional and the request names no transactional id.
+    No partition has been looked at. Raises CorruptMessage if a partition's data starts with what cannot be a batch,
+    TransactionalIdAuthorization if a batch is transactional and the request names no transactional id.
     """
     for _, partitions in request.topics:
         for _, records in partitions:
@@ -209,7 +209,8 @@ def _check_first_batches(request: ProduceRequest) -> None:
             if records[ATTRIBUTES_LOW_AT] & TRANSACTIONAL_FLAG and records[MAGIC_AT] == MAGIC:
                 if request.transactional_id is None:
                     raise TransactionalIdAuthorization
-                return  # Kafka looks for one such batch, and for nothing after it
+                return request.transactional_id  # Kafka looks for one such batch, and for nothing after it
+    return None
 
 
 def _check_old_compressions(ctx: RequestContext, request: ProduceRequest) -> None:

@@ -1,13 +1,13 @@
 """The APIs that are always refused, each with the answer of a Kafka that lacks the same.
 
-No listener speaks SASL, and delegation tokens need one that does (KIP-43, KIP-48, KIP-152). There is no authorizer, so
-there are no ACLs (KIP-140). There are no share groups: `share.version` is 0, and no coordinator has the state of one
-(KIP-932). The voters of the metadata do not change, since `kraft.version` is 0 (KIP-853), and the only broker stays.
+SASL is spoken before a client is known, and not here (KIP-43, KIP-152). There are no share groups:
+`share.version` is 0, and no coordinator has the state of one (KIP-932). The voters of the metadata do not change, since
+`kraft.version` is 0 (KIP-853), and the only broker stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -16,7 +16,6 @@ from uuid import UUID
 
 from broker.cluster.controller_port import decided_elsewhere
 from broker.config.broker_config import split_list
-from broker.network.request import CloseConnectionError
 from broker.request_context import RequestContext
 from protocol.api_table import API_BY_KEY
 from protocol.errors import (
@@ -25,9 +24,6 @@ from protocol.errors import (
     InconsistentClusterId,
     InvalidRequest,
     KafkaError,
-    SecurityDisabled,
-    UnknownServerError,
-    UnsupportedByAuthentication,
     UnsupportedVersion,
 )
 from protocol.messages import newest_response
@@ -89,41 +85,7 @@ def _for_each(asked: str, answered: str, name_of: Callable[[Any], dict[str, Any]
     return shape
 
 
-def _no_token(ctx: RequestContext, request: Any, error: KafkaError) -> Any:
-    requester = ctx.connection.principal
-    owned = request.owner_principal_type is not None and request.owner_principal_name
-    return default_entity(
-        _response_class(ctx),
-        error_code=error.code,
-        principal_type=request.owner_principal_type if owned else requester.type,
-        principal_name=request.owner_principal_name if owned else requester.name,
-        token_requester_principal_type=requester.type,
-        token_requester_principal_name=requester.name,
-        issue_timestamp=-1,
-        expiry_timestamp=-1,
-        max_timestamp=-1,
-    )
-
-
 # -- checks that come first
-
-
-def _check_owner(_ctx: RequestContext, request: Any) -> None:
-    """Raises UnknownServerError, as Kafka does, for an owner with a name and no type."""
-    if request.owner_principal_name and request.owner_principal_type is None:
-        raise UnknownServerError
-
-
-def _check_acls(acls_of: Callable[[Any], Iterable[Any]]) -> Check:
-    """Raises CloseConnectionError for the number that means UNKNOWN, which Kafka does not read; it reads all others."""
-
-    def check(_ctx: RequestContext, request: Any) -> None:
-        for one in acls_of(request):
-            acl: EntityClass = type(one)
-            if 0 in [getattr(one, plan.name) for plan in field_plans(acl) if plan.kind == "int8"]:
-                raise CloseConnectionError("an ACL or a filter of ACLs with an UNKNOWN element")
-
-    return check
 
 
 def _check_new_voter(ctx: RequestContext, request: Any) -> None:
@@ -147,29 +109,10 @@ def _check_broker(ctx: RequestContext, request: Any) -> None:
         raise InvalidRequest(f"Broker {request.broker_id} is the only one, and runs.")
 
 
-_no_authorizer = partial(SecurityDisabled, "No authorizer is configured.")
-
 REFUSALS: Mapping[str, Refusal] = MappingProxyType(
     {
         "sasl_handshake": Refusal(IllegalSaslState),
         "sasl_authenticate": Refusal(partial(IllegalSaslState, "This listener asks for no authentication.")),
-        "create_delegation_token": Refusal(UnsupportedByAuthentication, _no_token, _check_owner, is_change=True),
-        "renew_delegation_token": Refusal(UnsupportedByAuthentication, is_change=True),
-        "expire_delegation_token": Refusal(UnsupportedByAuthentication, is_change=True),
-        "describe_delegation_token": Refusal(UnsupportedByAuthentication),
-        "describe_acls": Refusal(_no_authorizer, check=_check_acls(lambda request: (request,))),
-        "create_acls": Refusal(
-            _no_authorizer,
-            _for_each("creations", "results"),
-            _check_acls(lambda request: request.creations),
-            is_change=True,
-        ),
-        "delete_acls": Refusal(
-            _no_authorizer,
-            _for_each("filters", "filter_results"),
-            _check_acls(lambda request: request.filters),
-            is_change=True,
-        ),
         "add_raft_voter": Refusal(UnsupportedVersion, check=_check_new_voter, is_change=True),
         "remove_raft_voter": Refusal(UnsupportedVersion, check=_check_leaving_voter, is_change=True),
         "unregister_broker": Refusal(

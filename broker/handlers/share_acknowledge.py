@@ -12,9 +12,9 @@ from kio.schema.share_acknowledge.v2.response import (
     ShareAcknowledgeTopicResponse,
 )
 
+from broker.handlers.share_acknowledging import FIRST_VERSION_WITH_RENEWAL, acknowledge
 from broker.handlers.share_requests import group_and_member, require_share_groups
 from broker.request_context import RequestContext
-from broker.share.acknowledging import FIRST_VERSION_WITH_RENEWAL, acknowledge
 from broker.share.sessions import FINAL_EPOCH, FULL_EPOCH
 from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import InvalidShareSessionEpoch, KafkaError

@@ -20,12 +20,12 @@ from kio.schema.share_fetch.v2.response import (
 )
 
 from broker.handlers.leader_hints import endpoints_of, leader_of
+from broker.handlers.share_acknowledging import FIRST_VERSION_WITH_RENEWAL, acknowledge
+from broker.handlers.share_fetching import Limits, ShareFetching, Taken
 from broker.handlers.share_requests import group_and_member, require_share_groups
 from broker.request_context import RequestContext
-from broker.share.acknowledging import FIRST_VERSION_WITH_RENEWAL, acknowledge
 from broker.share.runs import Wish
 from broker.share.sessions import FINAL_EPOCH, FULL_EPOCH
-from broker.share.share_fetch import Limits, ShareFetching, Taken
 from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import (
     FencedLeaderEpoch,

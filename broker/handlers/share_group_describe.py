@@ -14,8 +14,10 @@ from broker.request_context import RequestContext
 from broker.security import authorized_operations
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.share.group import ShareMember
+from metadata.acls import AclOperation, ResourceType
+from metadata.topics import TopicImage
 from protocol.durations import ZERO
-from protocol.errors import InvalidGroupId, KafkaError
+from protocol.errors import InvalidGroupId, KafkaError, TopicAuthorization
 
 ONLY_READS = True
 
@@ -32,6 +34,12 @@ def handle(
     def describe(state: GroupCoordinatorShard, group_id: str) -> DescribedGroup:
         state.groups.require_share(group_id)
         group = state.groups.share.get(group_id)
+        topics = {topic.name for one in group.members.values() for topic in _topics(ctx, one)}
+        if not all(ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic) for topic in topics):
+            raise TopicAuthorization("The group uses topics that the client is not authorized to describe.")
+        operations = authorized_operations.UNKNOWN
+        if request.include_authorized_operations:
+            operations = ctx.operations(ResourceType.GROUP, group_id)
         return DescribedGroup(
             error_code=ErrorCode.none,
             error_message=None,
@@ -41,9 +49,7 @@ def handle(
             assignment_epoch=group.assignment_epoch,
             assignor_name=ASSIGNOR,
             members=tuple(_member(ctx, member) for member in group.members.values()),
-            authorized_operations=(
-                authorized_operations.GROUP if request.include_authorized_operations else authorized_operations.UNKNOWN
-            ),
+            authorized_operations=operations,
         )
 
     def answer(found: Mapping[str, DescribedGroup | KafkaError]) -> ShareGroupDescribeResponse:
@@ -59,8 +65,13 @@ def handle(
     return ask_each(named, lambda group_id: coordinator.read(group_id, lambda state: describe(state, group_id)), answer)
 
 
+def _topics(ctx: RequestContext, member: ShareMember) -> list[TopicImage]:
+    """The topics that the member has partitions of, as far as they exist."""
+    found = map(ctx.image.topics.by_id, member.assigned)
+    return [topic for topic in found if topic is not None]
+
+
 def _member(ctx: RequestContext, member: ShareMember) -> Member:
-    topics = ((topic_id, ctx.image.topics.by_id(topic_id), indexes) for topic_id, indexes in member.assigned.items())
     return Member(
         member_id=member.member_id,
         rack_id=member.rack_id,
@@ -70,9 +81,10 @@ def _member(ctx: RequestContext, member: ShareMember) -> Member:
         subscribed_topic_names=member.topics,
         assignment=Assignment(
             topic_partitions=tuple(
-                TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=tuple(sorted(indexes)))
-                for topic_id, topic, indexes in topics
-                if topic is not None
+                TopicPartitions(
+                    topic_id=topic.id, topic_name=topic.name, partitions=tuple(sorted(member.assigned[topic.id]))
+                )
+                for topic in _topics(ctx, member)
             )
         ),
     )

@@ -13,9 +13,10 @@ from broker.network.answers import when_done
 from broker.request_context import RequestContext
 from coordinator.group.share.heartbeat import check_request
 from coordinator.group.share.messages import ShareHeartbeat, ShareHeartbeatAnswer
+from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records.consumer_group_values import Partitions
 from protocol.durations import MILLISECOND, ZERO
-from protocol.errors import KafkaError
+from protocol.errors import KafkaError, TopicAuthorization
 
 Answer = ShareGroupHeartbeatResponse
 
@@ -32,6 +33,8 @@ def handle(ctx: RequestContext, request: ShareGroupHeartbeatRequest) -> Answer |
         f"/{ctx.connection.client_address}",
     )
     check_request(heartbeat)
+    if not all(ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic) for topic in heartbeat.topics or ()):
+        raise TopicAuthorization
     answer = ctx.coordinators.groups.write(heartbeat.group_id, lambda state: state.groups.share_heartbeat(heartbeat))
     return when_done(answer, _response)
 

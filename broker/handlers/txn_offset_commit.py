@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kio.schema.txn_offset_commit.v5.response import TxnOffsetCommitResponsePartition
 
-from broker.coordinators.offset_commits import Refused, answered, response_of, split
+from broker.coordinators.offset_commits import Refused, answered, failed, response_of, split
 from broker.coordinators.transactional_produce import Append, ClientAbilities, Refusals, admit
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
@@ -115,6 +115,4 @@ def _commit(
 
 
 def error_response(ctx: RequestContext, request: TxnOffsetCommitRequest, error: KafkaError) -> Answer:
-    """The error for every partition that the coordinator was asked about."""
-    offsets, refused = _split(ctx, request)
-    return _response(answered(request.topics, refused, [(offset, error.code) for offset in offsets]))
+    return _response(failed(ctx.image.topics, request.topics, error, by_id=ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS))

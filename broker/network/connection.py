@@ -61,6 +61,8 @@ class Connection(asyncio.BufferedProtocol):
         self.listener_name = listener_name
         self.principal = ANONYMOUS
         self.client_id: str | None = None  # of its last request; noted only where faults may be set
+        self.permissions: Any = None
+        self.is_forwarded = False
         self.dispatcher = dispatcher  # something else while the client has to authenticate
         self.client_host = ""
         self.client_address = ""

@@ -22,7 +22,7 @@ from protocol.errors import KafkaError, UnknownServerError
 from protocol.primitives import DecodeError
 
 if TYPE_CHECKING:
-    from broker.network.ports import RequestCounters, RequestMetrics, Throttles
+    from broker.network.ports import Guards, RequestCounters, RequestMetrics, Throttles
     from timing.clock import Clock
 
 logger = structlog.get_logger(__name__)
@@ -91,15 +91,19 @@ class ByVersion(dict[int, T]):
 class Route:
     """One row of the API table with its handler (see `broker.handlers`), which is imported when first used."""
 
-    def __init__(self, api: Api, metrics: RequestMetrics, *, of_controller: bool = False) -> None:
+    def __init__(
+        self, api: Api, metrics: RequestMetrics, guard: Guards | None = None, *, of_controller: bool = False
+    ) -> None:
         self.api = api
         self._metrics = metrics
+        self._guard = guard
         self._of_controller = of_controller
         self.exclusive = not api.pipelined
         self.loaded = False
         self._handler: Any
         self.counters: RequestCounters
         self.handle: Callable[[Request, Any], Any]
+        self.own_handle: Callable[[Request, Any], Any]
         self._instead: Callable[[Any, Any], Any] | None = None
         self.decode: Callable[[int, memoryview, int], Any] | None
         self.read = ByVersion(partial(messages.request_reader, api.key))
@@ -114,7 +118,8 @@ class Route:
             find = handlers.controller_handler_of if self._of_controller else handlers.handler_of
             handler = find(self.api.name)
             self.counters = self._metrics.requests[self.api.name]
-            self.handle = handler.handle if self._instead is None else self._instead
+            self.own_handle = self._guarded(handler)
+            self.handle = self.own_handle if self._instead is None else self._instead
             self.decode = getattr(handler, "decode", None)
             self.prepare = getattr(handler, "prepare", None)
             self.only_reads = getattr(handler, "ONLY_READS", False)
@@ -127,7 +132,14 @@ class Route:
         """Have requests handled by `instead`, None for the handler itself, which is still imported when first used."""
         self._instead = instead
         if self.loaded:
-            self.handle = self._handler.handle if instead is None else instead
+            self.handle = self.own_handle if instead is None else instead
+
+    def _guarded(self, handler: Any) -> Callable[[Request, Any], Any]:
+        """What handles the requests: without an authorizer the handler itself."""
+        handle: Callable[[Request, Any], Any] = handler.handle
+        if self._guard is not None:
+            handle = self._guard.guarded(self.api, handler, of_controller=self._of_controller)
+        return handle
 
     def _writer(self, version: int) -> Callable[[Any, int], Buffers]:
         encode = getattr(self.load(), "encode", None)
@@ -148,6 +160,7 @@ class Dispatcher:
     """Routes frames to handlers. There is one for the whole node.
 
     `controller_listeners` are the names of the listeners on which the node serves other nodes as their controller.
+    `guard` stands before the handlers, None without an authorizer.
     """
 
     def __init__(
@@ -157,6 +170,7 @@ class Dispatcher:
         clock: Clock,
         throttling: Throttles,
         controller_listeners: frozenset[str] = frozenset(),
+        guard: Guards | None = None,
     ) -> None:
         self._metrics = metrics
         self._clock = clock
@@ -165,7 +179,7 @@ class Dispatcher:
         self.use(new_request, throttling)
         self._routes: dict[int, Route] = {}
         self._controller_listeners = controller_listeners
-        self._controller_routes = {api.key: Route(api, metrics, of_controller=True) for api in CONTROLLER_TABLE}
+        self._controller_routes = {api.key: Route(api, metrics, guard, of_controller=True) for api in CONTROLLER_TABLE}
         self._tasks: set[asyncio.Future[Any]] = set()
         self.dispatch: Callable[[Client, memoryview], Buffers | Pending | None] = self._dispatch
         """Handle one request; a journal puts its own function in place of this one. See `_dispatch`."""
@@ -173,7 +187,7 @@ class Dispatcher:
         for api in API_TABLE:
             if not _handlers().has_handler(api.name):
                 raise RuntimeError(f"the API table names {api.name}, which has no handler")
-            self._routes[api.key] = Route(api, metrics)
+            self._routes[api.key] = Route(api, metrics, guard)
 
     def use(self, new_request: NewRequest, throttling: Throttles) -> None:
         """Give requests these parts of the node from now on."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from broker.network.outbox import Outbox
     from broker.network.principal import Principal
     from broker.network.request import Request
+    from protocol.api_table import Api
     from timing.clock import Clock
     from timing.wheel import TimingWheel
 
@@ -32,6 +33,13 @@ class RequestMetrics(Protocol):
     @property
     def requests(self) -> Mapping[str, RequestCounters]: ...
     def request_error(self, api: str, error: ErrorCode) -> None: ...
+
+
+class Guards(Protocol):
+    """Checks what clients may do; see `broker.authorization.guard.Guard`."""
+
+    def guarded(self, api: Api, handler: Any, *, of_controller: bool) -> Callable[[Any, Any], Any]:
+        """The function of a handler, with what the API asks of the client before it."""
 
 
 class Throttles(Protocol):

@@ -16,6 +16,8 @@ class Peer(Protocol):
     """The connection as handlers see it. `client_address` is its `client_host` as Java shows it.
 
     `principal` is the client's; it changes when the client authenticates.
+    `is_forwarded`: the request came in an Envelope, and the connection to its client is another node's.
+    `permissions` is a place for what the authorizer has decided for its client, None until it is asked.
     """
 
     listener_name: str
@@ -23,6 +25,8 @@ class Peer(Protocol):
     client_address: str
     client_port: int
     principal: Principal
+    permissions: Any
+    is_forwarded: bool
     client_software: tuple[str, str]
 
     def spent_ms(self) -> float:

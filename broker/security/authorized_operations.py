@@ -1,55 +1,49 @@
-"""What a client may do, as the bit fields of KIP-430: everything, as there is no authorizer."""
+"""What a client may do to a resource, as the bit fields of KIP-430."""
 
 from __future__ import annotations
 
-from enum import IntEnum
+from collections.abc import Iterable
+
+from metadata.acls import AclOperation, ResourceType
 
 UNKNOWN = -(2**31)
 """The value if the request did not ask for it."""
 
+POSSIBLE: dict[ResourceType, tuple[AclOperation, ...]] = {
+    ResourceType.TOPIC: (
+        AclOperation.READ,
+        AclOperation.WRITE,
+        AclOperation.CREATE,
+        AclOperation.DELETE,
+        AclOperation.ALTER,
+        AclOperation.DESCRIBE,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
+    ),
+    ResourceType.GROUP: (
+        AclOperation.READ,
+        AclOperation.DELETE,
+        AclOperation.DESCRIBE,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
+    ),
+    ResourceType.CLUSTER: (
+        AclOperation.CREATE,
+        AclOperation.ALTER,
+        AclOperation.DESCRIBE,
+        AclOperation.CLUSTER_ACTION,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
+        AclOperation.IDEMPOTENT_WRITE,
+    ),
+}
+"""What can be done to each type of resource that answers tell of (Kafka's `AclEntry.supportedOperations`)."""
 
-class AclOperation(IntEnum):
-    """Kafka's `AclOperation`; an operation's bit is `1 << code`."""
 
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-
-
-def _bits(*operations: AclOperation) -> int:
+def bits(operations: Iterable[AclOperation]) -> int:
+    """The bit field with these operations."""
     return sum(1 << operation for operation in operations)
 
 
-TOPIC = _bits(
-    AclOperation.READ,
-    AclOperation.WRITE,
-    AclOperation.CREATE,
-    AclOperation.DELETE,
-    AclOperation.ALTER,
-    AclOperation.DESCRIBE,
-    AclOperation.DESCRIBE_CONFIGS,
-    AclOperation.ALTER_CONFIGS,
-)
-CLUSTER = _bits(
-    AclOperation.CREATE,
-    AclOperation.ALTER,
-    AclOperation.DESCRIBE,
-    AclOperation.CLUSTER_ACTION,
-    AclOperation.DESCRIBE_CONFIGS,
-    AclOperation.ALTER_CONFIGS,
-    AclOperation.IDEMPOTENT_WRITE,
-)
-GROUP = _bits(
-    AclOperation.READ,
-    AclOperation.DELETE,
-    AclOperation.DESCRIBE,
-    AclOperation.DESCRIBE_CONFIGS,
-    AclOperation.ALTER_CONFIGS,
-)
+ALL = {resource_type: bits(operations) for resource_type, operations in POSSIBLE.items()}
+"""The bit field of a client that may do everything."""

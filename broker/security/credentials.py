@@ -1,28 +1,62 @@
-"""The SCRAM credentials that the metadata have now."""
+"""The SCRAM credentials that the metadata have now: those of users, and those that delegation tokens stand for."""
 
 from __future__ import annotations
 
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
 from typing import TYPE_CHECKING
 
+from broker.config.delegation_tokens import token_settings
+from broker.network.principal import Principal
 from broker.security.sasl.scram import ScramCredential, user_credential
-from controller.scram import ScramMechanism
+from controller.delegation_tokens import is_expired, secret_of
+from controller.scram import ScramMechanism, stretched
 
 if TYPE_CHECKING:
     from broker.cluster.metadata_cache import MetadataCache
+    from broker.config.current import CurrentConfig
+
+MOST_KEPT = 10_000
+"""Credentials of tokens that are kept: each costs some 2 ms, once."""
 
 
 class Credentials:
     """Of nobody until `use` has said where the metadata are; a restored snapshot brings others."""
 
-    def __init__(self) -> None:
+    def __init__(self, current: CurrentConfig, random: Random, wall_ms: Callable[[], int]) -> None:
+        self._current = current
+        self._random = random
+        self._wall_ms = wall_ms
         self._cache: MetadataCache | None = None
+        self._of_tokens: dict[tuple[str, ScramMechanism], ScramCredential] = {}
 
     def use(self, cache: MetadataCache) -> None:
         self._cache = cache
 
     def find(self, mechanism: ScramMechanism, name: str, is_token: bool) -> ScramCredential | None:
-        """The credential of a user; if `is_token`, of the delegation token with that id, of which there are none."""
-        if self._cache is None or is_token:
+        """The credential of a user; if `is_token`, of the delegation token with that id, unless it has expired."""
+        if self._cache is None:
             return None
+        if is_token:
+            return self._of_token(self._cache, mechanism, name)
         record = self._cache.image.scram.get((name, mechanism))
         return None if record is None else user_credential(record)
+
+    def _of_token(self, cache: MetadataCache, mechanism: ScramMechanism, token_id: str) -> ScramCredential | None:
+        """The password is the token's secret, and the principal its owner."""
+        tokens, token = token_settings(self._current.config), cache.image.tokens.get(token_id)
+        if tokens is None or token is None or is_expired(token, self._wall_ms()):
+            return None
+        key = (token_id, mechanism)
+        kept = self._of_tokens.get(key)
+        if kept is None:
+            if len(self._of_tokens) >= MOST_KEPT:
+                self._of_tokens.clear()
+            password = b64encode(secret_of(tokens.key, token_id)).decode()
+            kept = self._of_tokens[key] = user_credential(stretched(token_id, mechanism, password, self._random))
+        kind, _, name = token.owner.partition(":")
+        return replace(
+            kept, owner=Principal(kind, name, token_authenticated=True), expires_ms=token.expiration_timestamp
+        )

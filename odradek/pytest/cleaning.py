@@ -29,8 +29,9 @@ def cleaned(request: pytest.FixtureRequest, controls: Controls) -> Iterator[Cont
         return
     mark = controls.mark()
     yield controls
-    if isinstance(controls, Broker) and not controls.running:
-        return  # the test failed for it, or ended it; the next one gets a new one
+    if isinstance(controls, Broker) and (controls.may_end or not controls.running):
+        pool_of(request.config).note_unclean(controls)
+        return  # the test failed for it, or ended it, or is about to; the next one gets a new one
     try:
         controls.reset(mark)
     except BaseException:

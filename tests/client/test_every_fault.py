@@ -64,7 +64,7 @@ def test_a_fault(broker: Broker, how: str, ask: Ask, action: str, phase: str, na
     with set_fault(broker, how, **given) as fault, Asking(broker, name) as connection:
         began = time.monotonic()
         connection.begin(ask.api, ask.version, **fields)
-        fault.wait(1, timeout=20)
+        fault.wait(1, timeout=60)
         if action == "disconnect":
             assert connection.is_closed_by_broker()
         elif action in ("drop_request", "drop_reply"):

@@ -454,14 +454,12 @@ def test_faults_are_removed_and_a_crash_that_was_asked_for_is_no_failure(pyteste
     result = run(
         pytester,
         """
-        import pytest
+        from confluent_kafka import Producer
 
         def test_fault(odradek):
             odradek.fault("Metadata", error="BROKER_NOT_AVAILABLE")
 
         def test_crash(odradek, odradek_topic):
-            from confluent_kafka import Producer
-
             assert odradek.faults == []
             odradek.fault("Produce", then="crash")
             producer = Producer(odradek.client_config("confluent"))
@@ -469,12 +467,18 @@ def test_faults_are_removed_and_a_crash_that_was_asked_for_is_no_failure(pyteste
             while odradek.running:
                 producer.poll(0.01)
 
+        def test_crash_that_may_come_while_all_is_cleaned(odradek, odradek_topic):
+            odradek.crash(at="before_fsync", topic=odradek_topic)
+            odradek_topic.produce("v")
+            Producer(odradek.client_config("confluent")).produce(odradek_topic, b"v")
+
         def test_next(odradek):
             assert odradek.running
             assert odradek.topics() == {}
+            assert odradek.faults == []
         """,
     )
-    result.assert_outcomes(passed=3)
+    result.assert_outcomes(passed=4)
 
 
 def test_secure_broker_and_factories_with_security(pytester: pytest.Pytester) -> None:

@@ -36,6 +36,7 @@ from tests.conformance.authentication.settings import (
     Certificates,
     add_scram_users,
 )
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("own_cluster")
 
@@ -114,7 +115,7 @@ def test_a_certificate_is_a_login(secured: Secured, client: str, topic: str) -> 
 def test_a_bad_certificate_is_none(secured: Secured, client: str, name: str, topic: str) -> None:
     login = Login("SSL", ca=secured.ca, certificate=secured.client_certificate(name))
     assert CLIENTS[client](secured.address("MUTUAL"), topic, login) != SENT
-    assert "TLS handshake failed" in secured.broker.log()
+    wait_until(lambda: "TLS handshake failed" in secured.broker.log(), "the broker says nothing of it")
 
 
 def test_a_broker_whose_authority_is_unknown_is_not_talked_to(secured: Secured, client: str, topic: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from broker.config.definition import ConfigDef
+from broker.config.defs.authorization import AUTHORIZER_DEFS, TOKEN_DEFS
 from broker.config.defs.cleaner import CLEANER_DEFS
 from broker.config.defs.cluster import CLUSTER_DEFS
 from broker.config.defs.followers import FOLLOWER_DEFS
@@ -36,6 +37,8 @@ BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigDef, ...]], ...] = (
     ("Transactions", TRANSACTION_DEFS),
     ("Share groups", SHARE_DEFS),
     ("Client quotas", QUOTA_DEFS),
+    ("Authorization", AUTHORIZER_DEFS),
+    ("Delegation tokens", TOKEN_DEFS),
     ("Odradek's own", ODRADEK_DEFS),
 )
 

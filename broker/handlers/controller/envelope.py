@@ -38,6 +38,8 @@ class ForwardedClient:
     client_address: str
     client_port: int = 0
     client_software: tuple[str, str] = ("unknown", "unknown")
+    permissions: Any = None
+    is_forwarded: bool = True
     repeated: Any = None
     last_active_ms: float = 0.0
     throttled_ms: list[int] = field(default_factory=list)

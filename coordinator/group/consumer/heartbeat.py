@@ -93,7 +93,7 @@ def heartbeat_of_any(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outc
     member = _updated(before, request)
     bump = group.is_new
     bump |= record_member(group, before, member, change)
-    bump |= update_regexes(groups, group, before, member, change)
+    bump |= update_regexes(groups, group, before, member, change, request.may_describe)
     after = advance(groups, group, member, request.owned, bump, change)
     change.after.append(lambda: groups.timeouts.start_session(request.group_id, after))
     tells = joins or request.is_full or after.assigned != before.assigned

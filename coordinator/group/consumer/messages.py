@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from coordinator.group.consumer.assignment import Partitions
@@ -14,6 +15,7 @@ class ConsumerHeartbeat:
     """A ConsumerGroupHeartbeat request; None, or UNCHANGED, for fields that the member reports as unchanged.
 
     `names_itself`: the request has a version in which members make their own ids (KIP-1082, from version 1 on).
+    `may_describe`: whether the client has the right to describe a topic; expressions match no other.
     """
 
     group_id: str
@@ -29,6 +31,7 @@ class ConsumerHeartbeat:
     client_id: str
     client_host: str
     names_itself: bool
+    may_describe: Callable[[str], bool] = lambda _topic: True
 
     @property
     def tells_nothing(self) -> bool:

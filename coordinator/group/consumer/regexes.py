@@ -7,7 +7,7 @@ that all expressions of a group together cause one rebalance.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import structlog
 
@@ -27,11 +27,17 @@ MIN_REFRESH_INTERVAL_MS = 10_000
 
 
 def update_regexes(
-    groups: ConsumerGroups, group: ConsumerGroup, before: ConsumerMember, member: ConsumerMember, change: Change
+    groups: ConsumerGroups,
+    group: ConsumerGroup,
+    before: ConsumerMember,
+    member: ConsumerMember,
+    change: Change,
+    may_describe: Callable[[str], bool],
 ) -> bool:
     """Record the member's new expression, and have all expressions matched if that is due.
 
-    Returns whether the group epoch must rise. Raises InvalidRegularExpression for a new one.
+    They match topics that `may_describe` lets the client see. Returns whether the group epoch must rise. Raises
+    InvalidRegularExpression for a new one.
     """
     counts = group.subscribed_regexes
     if not counts and not member.regex:
@@ -51,7 +57,7 @@ def update_regexes(
     regexes = [regex for regex, count in wanted.items() if regex and count > 0]
     if regexes and _is_due(groups, group, len(regexes), is_new):
         group_id = group.group_id
-        change.after.append(lambda: groups.context.tell(lambda _: refresh(groups, group_id, regexes)))
+        change.after.append(lambda: groups.context.tell(lambda _: refresh(groups, group_id, regexes, may_describe)))
     return bump
 
 
@@ -69,7 +75,9 @@ def _is_due(groups: ConsumerGroups, group: ConsumerGroup, wanted: int, is_new: b
     return is_new or wanted != len(group.resolved) or has_new_topics or is_old
 
 
-def refresh(groups: ConsumerGroups, group_id: str, regexes: Collection[str]) -> Outcome[None] | None:
+def refresh(
+    groups: ConsumerGroups, group_id: str, regexes: Collection[str], may_describe: Callable[[str], bool]
+) -> Outcome[None] | None:
     """Match the expressions against the current topics (Kafka's `handleRegularExpressionsResult`)."""
     group = groups.find(group_id)
     if group is None:
@@ -77,12 +85,12 @@ def refresh(groups: ConsumerGroups, group_id: str, regexes: Collection[str]) -> 
     counts = group.subscribed_regexes
     topics = groups.topics
     now_ms = groups.context.clock.wall_ms()
-    found = resolve([regex for regex in regexes if regex in counts], topics.names(), topics.version, now_ms)
+    names = filter(may_describe, topics.names())
+    found = resolve([regex for regex in regexes if regex in counts], names, topics.version, now_ms)
     resolved = {**group.resolved, **found}
     change = Change()
     change.records += [records.regex(group_id, regex, matched) for regex, matched in found.items()]
-    names = topics_of(group.members.values(), resolved)
-    metadata_hash = groups.metadata_hash(names)
+    metadata_hash = groups.metadata_hash(topics_of(group.members.values(), resolved))
     differs = any(match.topics != group.resolved.get(regex, NOTHING_RESOLVED).topics for regex, match in found.items())
     if differs or metadata_hash != group.metadata_hash:
         raise_epoch(group, metadata_hash, change)

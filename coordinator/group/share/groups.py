@@ -44,6 +44,7 @@ class ShareGroups:
         self.state = state
         self.by_id: dict[str, ShareGroup] = {}
         self._fence = fence
+        self._session_ends: dict[tuple[str, str], float] = {}
 
     def find(self, group_id: str) -> ShareGroup | None:
         return self.by_id.get(group_id)
@@ -84,13 +85,20 @@ class ShareGroups:
         def due(_: Any) -> Outcome[None] | None:
             return self._fence(self, group_id, member_id)
 
+        self._session_ends[group_id, member_id] = self.context.clock.monotonic_ms() + delay_ms
         self.context.timers.schedule((_SESSION, group_id, member_id), delay_ms, due)
+
+    def left_ms(self, group_id: str, member_id: str) -> float | None:
+        """How long the member's session lasts without another sign of life; None if it has none."""
+        ends_ms = self._session_ends.get((group_id, member_id))
+        return None if ends_ms is None else ends_ms - self.context.clock.monotonic_ms()
 
     def end_session_later(self, group_id: str, member_id: str) -> None:
         """The removal could not be written."""
         self._schedule(group_id, member_id, RETRY_MS)
 
     def end_session(self, group_id: str, member_id: str) -> None:
+        self._session_ends.pop((group_id, member_id), None)
         self.context.timers.cancel((_SESSION, group_id, member_id))
 
     def expire_session(self, group_id: str, member_id: str) -> Outcome[None] | None:

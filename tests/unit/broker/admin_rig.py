@@ -58,6 +58,8 @@ class FakePeer:
     client_port: int = 50000
     principal: Principal = ANONYMOUS
     client_software: tuple[str, str] = ("apache-kafka-java", "4.1.0")
+    permissions: Any = None
+    is_forwarded: bool = False
 
     def spent_ms(self) -> float:
         return 0
@@ -96,10 +98,11 @@ class Rig:
         sessions = FetchSessionCache(1000, clock.monotonic_ms, chance)
         sources = Sources(clock, chance, LoopWorkers(), lambda *_: None)
         security = NodeSecurity(current, sources, TimingWheel(clock))
+        share: Any = None  # no share group comes here
         node.metadata, node.controller = metadata, metadata.port
         node.cluster = Cluster("NfaQcBywSz--MiXDmlGZAQ", cache, metadata.log, auto_topics)
         node.coordinators = SimpleNamespace(producer_ids=ProducerIds(metadata.allocate_producer_ids))
-        node.local = Local(1, current, clock, chance, metrics, throttling, sessions, telemetry, security)
+        node.local = Local(1, current, clock, chance, metrics, throttling, sessions, telemetry, security, share)
 
         def configs_changed(delta: MetadataDelta, _image: MetadataImage) -> None:
             current.config = current.config.with_dynamic(*cache.broker_configs(1))
@@ -151,6 +154,9 @@ class Rig:
             1,
             "client",
         )
+        prepare = getattr(handler, "prepare", None)
+        if prepare is not None:
+            request = prepare(ctx, request)
         try:
             answer = handler.handle(ctx, request)
             return await answer if inspect.isawaitable(answer) else answer

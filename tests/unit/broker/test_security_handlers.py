@@ -11,8 +11,8 @@ from kio.schema.delete_acls.v3.request import DeleteAclsFilter
 from kio.schema.describe_client_quotas.v1.request import ComponentData
 from kio.schema.describe_user_scram_credentials.v0.request import UserName
 
-from broker.network.request import CloseConnectionError
 from protocol.errors import IllegalSaslState, SecurityDisabled, UnsupportedByAuthentication
+from protocol.primitives import DecodeError
 from tests.unit.broker.admin_rig import Rig
 
 HOUR = datetime.timedelta(hours=1)
@@ -56,16 +56,16 @@ async def test_every_filter_of_acls_to_delete_is_refused() -> None:
 async def test_an_unknown_element_of_a_filter_closes_the_connection(name: str) -> None:
     rig = await Rig.open()
     unknown = FILTER | {name: 0}
-    with pytest.raises(CloseConnectionError):
+    with pytest.raises(DecodeError):
         await rig.ask("describe_acls", **unknown)
-    with pytest.raises(CloseConnectionError):
+    with pytest.raises(DecodeError):
         await rig.ask("delete_acls", filters=(DeleteAclsFilter(**FILTER), DeleteAclsFilter(**unknown)))
 
 
 @pytest.mark.parametrize("name", ["resource_type", "resource_pattern_type", "operation", "permission_type"])
 async def test_an_unknown_element_of_a_new_acl_closes_the_connection(name: str) -> None:
     creations = (AclCreation(**CREATION), AclCreation(**CREATION | {name: 0}))
-    with pytest.raises(CloseConnectionError):
+    with pytest.raises(DecodeError):
         await (await Rig.open()).ask("create_acls", creations=creations)
 
 

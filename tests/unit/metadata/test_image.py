@@ -8,12 +8,12 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from immutables import Map
 
 from metadata.delta import MetadataDelta
 from metadata.difference import delta_to
 from metadata.image import EMPTY, MetadataImage
 from metadata.loader import ImageLoader
+from metadata.maps import Map
 from metadata.snapshot import records_of
 from protocol.metadata.brokers import (
     BrokerRegistrationChangeRecord,

@@ -40,3 +40,30 @@ async def test_they_are_busy_until_the_last_work_is_done_or_has_failed() -> None
         await workers.call(fail)
     workers.close()  # waits for the threads: their last step comes after the result
     assert not workers.is_busy
+
+
+async def test_lanes_on_the_loop_have_no_threads_and_run_in_a_turn_of_their_own() -> None:
+    workers = ThreadWorkers(asyncio.get_running_loop(), on_the_loop=("flush ",))
+    outcomes: list[object] = []
+    for lane in (workers.lane("flush /a"), workers.lane("metadata").lane("flush /b")):
+        lane.submit(threading.get_ident, outcomes.append, outcomes.append)
+        assert outcomes == []
+        await _turns()
+        assert outcomes == [threading.get_ident()]
+        outcomes.clear()
+        assert await lane.call(threading.get_ident) == threading.get_ident()
+    error = OSError("broken")
+
+    def fail() -> None:
+        raise error
+
+    workers.lane("flush /a").submit(fail, outcomes.append, outcomes.append)
+    await _turns()
+    assert outcomes == [error]
+    assert await workers.lane("flushes").call(threading.get_ident) != threading.get_ident()
+    workers.close()
+
+
+async def _turns() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)

@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from immutables import Map
 from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
 from kio.schema.metadata.v13.request import MetadataRequestTopic
 
@@ -14,6 +13,7 @@ from broker.cluster.followed_metadata import FollowedMetadata
 from broker.cluster.served_features import unserved
 from metadata.configs import ResourceType
 from metadata.image import MetadataImage
+from metadata.maps import Map
 from protocol import uuids
 from protocol.errors import KafkaError
 from storage.files import read_file

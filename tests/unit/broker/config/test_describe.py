@@ -10,6 +10,7 @@ import pytest
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.defs import CHANGED_DEFAULTS
+from broker.config.defs.authorization import AUTHORIZER_DEFS, TOKEN_DEFS
 from broker.config.defs.cluster import CLUSTER_DEFS
 from broker.config.defs.followers import FOLLOWER_DEFS
 from broker.config.defs.not_needed import NOT_NEEDED
@@ -96,7 +97,10 @@ def test_the_broker_is_described_as_kafka_does(scenario: dict[str, Any]) -> None
         *NOT_NEEDED,
         *(
             definition.name
-            for definition in (*CLUSTER_DEFS, *FOLLOWER_DEFS, *QUOTA_DEFS, *SHARE_DEFS, *TLS_DEFS, *SASL_DEFS)
+            for definition in (
+                *(*CLUSTER_DEFS, *FOLLOWER_DEFS, *QUOTA_DEFS, *SHARE_DEFS),
+                *(*TLS_DEFS, *SASL_DEFS, *AUTHORIZER_DEFS, *TOKEN_DEFS),
+            )
         ),
     }
 

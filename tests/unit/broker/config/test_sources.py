@@ -110,10 +110,24 @@ def test_what_kafka_refuses_together_is_refused(text: str) -> None:
     assert len(problems(text)) == 1
 
 
-def test_an_authorizer_is_not_taken_in_silence() -> None:
-    (problem,) = problems("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer")
-    assert problem.endswith("expected none, since requests are not authorized here")
+STANDARD = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def test_there_is_one_authorizer() -> None:
+    (problem,) = problems("authorizer.class.name=com.example.Mine")
+    assert "expected org.apache.kafka.metadata.authorizer.StandardAuthorizer, or nothing" in problem
     assert load_text("authorizer.class.name=").config.node_id == 1
+    assert load_text(STANDARD + "\nsuper.users=User:a;User:CN=b,O=c").config.node_id == 1
+
+
+def test_super_users_are_principals() -> None:
+    (problem,) = problems(STANDARD + "\nsuper.users=admin")
+    assert problem == "super.users = 'admin': expected principals such as User:admin, separated by semicolons"
+
+
+def test_super_users_without_an_authorizer_draw_a_warning() -> None:
+    (warning,) = load_text("super.users=User:admin").warnings
+    assert warning == "super.users has no effect without authorizer.class.name: all clients may do everything"
 
 
 def test_a_setting_needs_a_key_and_a_value() -> None:

@@ -43,7 +43,7 @@ def full(cls: EntityClass) -> Any:
         elif plan.kind == "records":
             value = None
         else:
-            value = 1 if plan.array and "int" in plan.kind else plan.default
+            value = 1 if "int" in plan.kind and (plan.array or "Acl" in cls.__name__) else plan.default
         values[plan.name] = (value,) if plan.array else value
     return cls(**values)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from immutables import Map
 
 from broker.cluster.metadata_cache import MetadataCache
 from broker.replicas.replication_quota import ReplicationQuota
 from metadata.configs import CLUSTER_DEFAULT, ConfigsImage, ResourceType
 from metadata.image import MetadataImage
+from metadata.maps import Map
 from tests.doubles.clock import ManualClock
 
 NODE = 1

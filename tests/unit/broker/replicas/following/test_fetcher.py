@@ -7,7 +7,6 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from immutables import Map
 from kio.schema.errors import ErrorCode
 
 from broker.cluster.metadata_cache import MetadataCache
@@ -19,6 +18,7 @@ from broker.replicas.partition import Partition
 from broker.replicas.replication_quota import ReplicationQuota
 from metadata.configs import ConfigsImage, ResourceType
 from metadata.image import MetadataImage
+from metadata.maps import Map
 from protocol.produce_fetch.fetch_request import FetchPartition, FetchRequest, decode_request
 from protocol.produce_fetch.fetch_response import EpochEndOffset, FetchPartitionResponse, FetchResponse
 from protocol.records.batch import read_header, set_offsets_and_epoch

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from immutables import Map
 from kio.schema.errors import ErrorCode
 
 from broker.peers.errors import PeerUnreachableError
@@ -15,6 +14,7 @@ from broker.replicas.leading.alter_partition import RETRY_MS
 from broker.replicas.partition import Partition
 from metadata.brokers import ClusterImage
 from metadata.image import MetadataImage
+from metadata.maps import Map
 from protocol.errors import NotEnoughReplicas, NotLeaderOrFollower, OffsetNotAvailable
 from storage.append_types import AppendOrigin, LogConfig
 from tests.doubles.clock import settle

@@ -10,8 +10,16 @@ from uuid import UUID
 from broker.request_context import RequestContext
 from broker.share.record_states import AcknowledgeType
 from broker.share.share_partition import Ranges
+from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records.share_records import SharePartitionKey
-from protocol.errors import InvalidRecordState, InvalidRequest, KafkaError, UnknownTopicId, UnknownTopicOrPartition
+from protocol.errors import (
+    InvalidRecordState,
+    InvalidRequest,
+    KafkaError,
+    TopicAuthorization,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
 
 FIRST_VERSION_WITH_RENEWAL = 2
 
@@ -48,6 +56,8 @@ async def acknowledge(
             known = ctx.image.topics.by_id(topic_id)
             if known is None:
                 raise UnknownTopicId
+            if not ctx.allows(AclOperation.READ, ResourceType.TOPIC, known.name):
+                raise TopicAuthorization
             share = shares.get(SharePartitionKey(group_id, topic_id, index))
             if index not in known.partitions or share is None:
                 raise UnknownTopicOrPartition

@@ -20,8 +20,9 @@ from broker.share.record_batches import ReadBatch, aborted_ranges, batches_of, s
 from broker.share.runs import Acquired, Wish
 from broker.share.share_partition import SharePartition
 from coordinator.runtime.futures import resolve
+from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records.share_records import SharePartitionKey
-from protocol.errors import KafkaError, UnknownTopicId
+from protocol.errors import KafkaError, TopicAuthorization, UnknownTopicId
 from protocol.primitives import Buffer, UnreadBytes
 from protocol.produce_fetch.fetch_request import FetchPartitionResponse
 
@@ -123,6 +124,8 @@ class ShareFetching:
         topic = self._ctx.image.topics.by_id(topic_id)
         if topic is None:
             raise UnknownTopicId
+        if not self._ctx.allows(AclOperation.READ, ResourceType.TOPIC, topic.name):
+            raise TopicAuthorization
         partition = self._ctx.replicas.find(topic.name, index)
         key = SharePartitionKey(self._group_id, topic_id, index)
         return partition, self._shares.get(key) or await self._shares.load(key, partition)

@@ -1,0 +1,112 @@
+"""Writes docs/acls.md from the table of checks: `python -m broker.authorization.document > docs/acls.md`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from broker.authorization.checks import ERRORS, Check, Each, Own
+from broker.authorization.table import CHECKS, CONTROLLER_CHECKS, DECIDED_BY_CONTROLLER
+from protocol.api_table import API_BY_NAME, API_TABLE, CONTROLLER_ONLY
+
+_INTRODUCTION = """\
+# ACLs
+
+<!-- Written by `python -m broker.authorization.document`; do not edit. -->
+
+Without an authorizer every client may do everything. With
+
+```
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:admin
+```
+
+super users may do everything, and every other principal what an ACL allows it. ACLs are made with Kafka's own tool or
+any admin client; they are in the metadata, and count as soon as the answer has come:
+
+```
+kafka-acls --bootstrap-server 127.0.0.1:9092 --command-config admin.properties --add \\
+  --allow-principal User:app --operation Read --operation Write --topic orders- --resource-pattern-type prefixed
+kafka-acls --bootstrap-server 127.0.0.1:9092 --command-config admin.properties --list
+```
+
+A client of a listener without SASL and without client certificates is `User:ANONYMOUS`. So is a broker that connects to
+another one, or to a controller, by a plaintext listener: it needs CLUSTER_ACTION on the cluster, or to be a super user.
+
+- An ACL names a principal (`User:app`, or `User:*` for all), a host (an address, a network such as `10.0.0.0/8`, or
+  `*`), an operation, and a resource: literally, by the beginning of its name, or all of a type (`*`).
+- DENY counts before ALLOW, wherever it stands.
+- READ, WRITE, DELETE and ALTER imply DESCRIBE, and ALTER_CONFIGS implies DESCRIBE_CONFIGS. A DENY implies nothing: who
+  may READ with a DENY of DESCRIBE can produce and fetch, and is not told the offsets.
+- With `allow.everyone.if.no.acl.found=true` a resource that no ACL concerns is open to all.
+- Decisions are kept for each connection, and dropped when the ACLs change; a Fetch that waits is answered all the same.
+- Refusals are logged (`not authorized`), the first ten of a connection.
+
+## What each API asks
+
+What a client has no right to is refused item by item, in the places where the answer has an error for each, and by name
+whether it exists or not. Where several operations stand in a row, one of them is enough. \
+"""
+
+_BY_CONTROLLER = """\
+
+Requests marked with * are decided by the controller. A broker whose controllers are other nodes sends them on in an
+Envelope, and the controller checks them for the client that sent them.
+
+## What a controller's listener asks
+
+It serves the other nodes of a cluster, which need CLUSTER_ACTION on the cluster. Requests in an Envelope are checked as
+above, for the client that sent them to a broker.
+
+"""
+
+_TOKENS = """
+## Delegation tokens
+
+With `delegation.token.secret.key` a client that has come by SASL, or with a certificate, can have tokens made that log
+in by SCRAM in its name (`kafka-delegation-tokens`). Owner and renewers may renew and end a token; not even a super user
+may otherwise. Owner, requester and renewers see it, and who has DESCRIBE on the token or DESCRIBE_TOKENS on its owner.
+Who came by a token gets no further ones.
+"""
+
+
+def document() -> str:
+    """The page."""
+    lines = [_INTRODUCTION.rstrip(" "), "", "| API | operation | on | error |", "| --- | --- | --- | --- |"]
+    for api in API_TABLE:
+        lines += _rows(api.name, CHECKS[api.name])
+    lines += [_BY_CONTROLLER, "| API | operation | on | error |", "| --- | --- | --- | --- |"]
+    for api in (API_BY_NAME["fetch"], *CONTROLLER_ONLY):
+        lines += _rows(api.name, CONTROLLER_CHECKS[api.name])
+    return "\n".join(lines) + "\n" + _TOKENS
+
+
+def _rows(name: str, checks: tuple[Check, ...]) -> Iterator[str]:
+    shown = "".join(part.capitalize() for part in name.split("_")) + ("*" if name in DECIDED_BY_CONTROLLER else "")
+    if not checks:
+        yield f"| {shown} | nothing | | |"
+    for check in checks:
+        yield f"| {shown} | {_operations(check)} | {check.what}{_unless(check)} | {_error(check)} |"
+        shown = ""
+
+
+def _operations(check: Check) -> str:
+    operations = (check.operation,) if isinstance(check, Each) else check.operations
+    return ", ".join(one.name for one in operations)
+
+
+def _unless(check: Check) -> str:
+    if isinstance(check, Each) and check.unless is not None:
+        return f", unless {check.unless.name} is allowed on the cluster"
+    return ""
+
+
+def _error(check: Check) -> str:
+    if isinstance(check, Own) and check.shows_less:
+        return ""
+    types = check.resource_types if isinstance(check, Each) else (check.resource_type,)
+    return ", ".join(str(int(ERRORS[one].code)) for one in types)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())

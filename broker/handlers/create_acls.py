@@ -1,0 +1,75 @@
+"""CreateAcls 1-3 (KIP-140, KIP-290), decided by `controller.acls`: each ACL is answered in the order of the request.
+
+Deviation: a principal without a type is refused (INVALID_REQUEST). Kafka takes it, and then cannot authorize anybody
+for that resource.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kio.schema.create_acls.v3 import CreateAclsRequest, CreateAclsResponse
+from kio.schema.create_acls.v3.request import AclCreation
+from kio.schema.create_acls.v3.response import AclCreationResult
+from kio.schema.errors import ErrorCode
+
+from broker.handlers.acl_filters import require_authorizer, require_known
+from broker.request_context import RequestContext
+from controller.acls import decide_create
+from metadata.acls import PatternType
+from protocol.durations import ZERO
+from protocol.errors import KafkaError, UnknownServerError
+from protocol.metadata.credentials import AccessControlEntryRecord
+
+
+def prepare(_ctx: RequestContext, request: CreateAclsRequest) -> CreateAclsRequest:
+    require_known(*request.creations)
+    return request
+
+
+async def handle(ctx: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+    if any(map(_is_for_filters, request.creations)):
+        raise UnknownServerError  # this fails the whole request in Kafka
+    controller = ctx.controller
+    if not controller.is_elsewhere:
+        require_authorizer(ctx)
+    acls = [
+        AccessControlEntryRecord(
+            id=None,
+            resource_type=each.resource_type,
+            resource_name=each.resource_name,
+            pattern_type=each.resource_pattern_type,
+            principal=each.principal,
+            host=each.host,
+            operation=each.operation,
+            permission_type=each.permission_type,
+        )
+        for each in request.creations
+    ]
+    return await controller.submit(
+        lambda image: decide_create(image, acls, controller.around.new_id).map(_response), ctx
+    )
+
+
+def _is_for_filters(asked: AclCreation) -> bool:
+    """Whether an element means more than one value, which only a filter may say."""
+    return 1 in (asked.resource_type, asked.operation, asked.permission_type) or asked.resource_pattern_type in (
+        PatternType.ANY,
+        PatternType.MATCH,
+    )
+
+
+def _response(errors: Sequence[KafkaError | None]) -> CreateAclsResponse:
+    return CreateAclsResponse(
+        throttle_time=ZERO,
+        results=tuple(
+            AclCreationResult(error_code=ErrorCode.none, error_message=None)
+            if error is None
+            else AclCreationResult(error_code=error.code, error_message=error.message)
+            for error in errors
+        ),
+    )
+
+
+def error_response(_ctx: RequestContext, request: CreateAclsRequest, error: KafkaError) -> CreateAclsResponse:
+    return _response([error] * len(request.creations))

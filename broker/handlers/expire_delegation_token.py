@@ -1,0 +1,28 @@
+"""ExpireDelegationToken 1-2 (KIP-48), decided by `controller.delegation_tokens`."""
+
+from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
+from kio.schema.expire_delegation_token.v2 import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
+
+from broker.cluster.controller_port import decided_elsewhere
+from broker.handlers.delegation_tokens import require_token_client, require_tokens
+from broker.request_context import RequestContext
+from controller.delegation_tokens import decide_expire
+from protocol.durations import MILLISECOND, ZERO
+
+
+async def handle(ctx: RequestContext, request: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:
+    require_token_client(ctx)
+    controller = ctx.controller
+    if controller.is_elsewhere:
+        return await controller.submit(decided_elsewhere, ctx)
+    tokens, now_ms = require_tokens(ctx), ctx.local.clock.wall_ms()
+    client, period_ms = str(ctx.connection.principal), request.expiry_time_period // MILLISECOND
+    return await controller.submit(
+        lambda image: decide_expire(image, request.hmac, client, period_ms, tokens, now_ms).map(_response), ctx
+    )
+
+
+def _response(expires_ms: int) -> ExpireDelegationTokenResponse:
+    return ExpireDelegationTokenResponse(error_code=ErrorCode.none, expiry_timestamp=expires_ms, throttle_time=ZERO)

@@ -1,0 +1,86 @@
+"""CreateAcls and DeleteAcls (KIP-140; Kafka's `AclControlManager`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from controller.decision import Decision, require_few_records
+from metadata.acls import CLUSTER_NAME, AclFilter, AclOperation, PatternType, PermissionType, ResourceType, acl_order
+from metadata.image import MetadataImage
+from protocol.errors import InvalidRequest, KafkaError
+from protocol.metadata.credentials import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What one filter of DeleteAcls found, and has deleted; or why it was refused."""
+
+    acls: Sequence[AccessControlEntryRecord] = ()
+    error: KafkaError | None = None
+
+
+def decide_create(
+    image: MetadataImage, acls: Sequence[AccessControlEntryRecord], new_id: Callable[[], UUID]
+) -> Decision[list[KafkaError | None]]:
+    """The error of each ACL, None if it exists now. An ACL that exists already is not made twice.
+
+    The ACLs of a request come without ids. Raises PolicyViolation for too many of them.
+    """
+    names = {acl.resource_name for acl in acls}
+    existing = {replace(acl, id=None) for acl in image.acls.values() if acl.resource_name in names}
+    records: list[AccessControlEntryRecord] = []
+    outcome: list[KafkaError | None] = []
+    for acl in acls:
+        error = _refusal(acl)
+        outcome.append(error)
+        if error is None and acl not in existing:
+            existing.add(acl)
+            records.append(replace(acl, id=new_id()))
+    require_few_records(len(records))
+    return Decision(records, outcome)
+
+
+def decide_delete(image: MetadataImage, filters: Sequence[AclFilter]) -> Decision[list[Deleted]]:
+    """What each filter has deleted. An ACL that two filters find is in the answer to both.
+
+    Raises PolicyViolation if too many are found.
+    """
+    outcome: list[Deleted] = []
+    found: dict[UUID | None, RemoveAccessControlEntryRecord] = {}
+    for each in filters:
+        if each.is_unknown:
+            outcome.append(Deleted(error=InvalidRequest("The filter has an element with an unknown number")))
+            continue
+        matching = [acl for acl in image.acls.values() if each.matches(acl)]
+        outcome.append(Deleted(sorted(matching, key=acl_order)))
+        found |= {acl.id: RemoveAccessControlEntryRecord(id=acl.id) for acl in matching}
+    require_few_records(len(found))
+    return Decision(list(found.values()), outcome)
+
+
+def _refusal(acl: AccessControlEntryRecord) -> KafkaError | None:
+    """Why an ACL cannot be created."""
+    if acl.resource_type not in _RESOURCE_TYPES:
+        return InvalidRequest(f"The resource type {acl.resource_type} cannot have ACLs")
+    if acl.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
+        return InvalidRequest(f"The pattern type {acl.pattern_type} is for filters: an ACL is literal or prefixed")
+    if acl.operation not in _OPERATIONS:
+        return InvalidRequest(f"The operation {acl.operation} cannot be allowed or denied")
+    if acl.permission_type not in (PermissionType.DENY, PermissionType.ALLOW):
+        return InvalidRequest(f"The permission type {acl.permission_type} is neither ALLOW nor DENY")
+    if not acl.resource_name:
+        return InvalidRequest("The name of the resource is empty")
+    if acl.resource_type == ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
+        return InvalidRequest(f"The only resource of the type CLUSTER is named {CLUSTER_NAME}")
+    if not acl.host:
+        return InvalidRequest("The host is empty: * is every host")
+    kind, colon, _ = acl.principal.partition(":")
+    if not colon or not kind:
+        return InvalidRequest(f"The principal {acl.principal!r} has no type: expected User:{acl.principal}")
+    return None
+
+
+_RESOURCE_TYPES = frozenset(ResourceType) - {ResourceType.UNKNOWN, ResourceType.ANY}
+_OPERATIONS = frozenset(AclOperation) - {AclOperation.UNKNOWN, AclOperation.ANY}

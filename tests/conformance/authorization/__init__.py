@@ -1,0 +1,1 @@
+"""Who may do what: every API as each kind of user, answered by a real Kafka and kept."""

@@ -1,0 +1,28 @@
+"""Every API, asked by every kind of user, is answered as a real Kafka with the same ACLs answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.brokers import sound_broker
+from tests.conformance.authorization.every import QUESTIONS, Answers, matrix, recorded
+from tests.conformance.authorization.world import SETTINGS, USERS, World
+
+
+@pytest.fixture(scope="module")
+def answers() -> Iterator[Answers]:
+    with sound_broker(SETTINGS | {"listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0"}) as broker:
+        world = World(int(broker.listeners["SASL"].rpartition(":")[2]))
+        world.make()
+        yield matrix(world)
+
+
+@pytest.mark.parametrize("title", QUESTIONS)
+def test_everybody_is_answered_as_by_kafka(title: str, answers: Answers) -> None:
+    assert answers[title] == recorded()[title]
+
+
+def test_every_question_was_put_to_kafka_as_every_user() -> None:
+    assert {title: set(by_user) for title, by_user in recorded().items()} == {title: set(USERS) for title in QUESTIONS}
