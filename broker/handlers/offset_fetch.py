@@ -135,7 +135,7 @@ def _topic(ctx: RequestContext, found: Fetched, asked: Any) -> OffsetFetchRespon
         partitions = [_without_offset(index, ErrorCode.topic_authorization_failed) for index in asked.partition_indexes]
     by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
     topic_id = asked.topic_id if by_id else None
-    return new_topic(name="" if by_id else name, topic_id=topic_id, partitions=tuple(partitions))
+    return new_topic(name="" if by_id or name is None else name, topic_id=topic_id, partitions=tuple(partitions))
 
 
 def _may_see(ctx: RequestContext, topic: str) -> bool:
