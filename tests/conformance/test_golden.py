@@ -20,6 +20,7 @@ SETTINGS = {
     "share.coordinator.state.topic.replication.factor": 1,
     "share.coordinator.state.topic.min.isr": 1,
     "group.initial.rebalance.delay.ms": 0,
+    "group.consumer.assignment.interval.ms": 0,
 }
 CASES = [(scenario, version) for scenario in chosen("") for version in scenario.versions]
 

@@ -72,7 +72,7 @@ def _join(
     try:
         subscription = deserialize_subscription(request.protocols[0].metadata)
     except SchemaError as error:
-        raise UnknownServerError from error
+        raise InconsistentGroupProtocol from error
     member = before._replace(
         instance_id=before.instance_id if request.group_instance_id is None else request.group_instance_id,
         rack_id=subscription.rack_id or before.rack_id,

@@ -35,7 +35,7 @@ from protocol.errors import (
 )
 
 INITIAL_EPOCH = 1
-"""That of a group before its first member, who is at the next one."""
+"""That of a group before anybody subscribes to a topic by its name, which raises it."""
 
 
 class ConsumerGroup:
@@ -131,11 +131,6 @@ class ConsumerGroup:
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         member_id = self.static_ids.get(instance_id) if instance_id is not None else None
         return None if member_id is None else self.member(member_id)
-
-    @property
-    def is_new(self) -> bool:
-        """Whether no epoch was ever given to it."""
-        return self.epoch <= INITIAL_EPOCH and not self.assignment_epoch
 
     def target_of(self, member: ConsumerMember) -> Partitions:
         """The member's target; a static member that replaces another takes over its target."""

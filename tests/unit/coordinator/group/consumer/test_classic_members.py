@@ -148,13 +148,13 @@ async def test_is_refused_what_is_not_its_own() -> None:
     assert len(rig.consumers.members) == 3
 
 
-async def test_an_unreadable_subscription_is_the_servers_failure() -> None:
+async def test_an_unreadable_subscription_is_refused() -> None:
     rig = await ConsumerRig.having({"a": 4})
     await mixed(rig)
     broken = ClassicConsumer(rig, "c9", version=3)
     broken.subscription_version = 0x8000
     before = rig.consumers.epoch
-    assert refused(broken.join()) is ErrorCode.unknown_server_error
+    assert refused(broken.join()) is ErrorCode.inconsistent_group_protocol
     assert rig.consumers.epoch == before
 
 

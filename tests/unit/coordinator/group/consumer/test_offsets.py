@@ -63,7 +63,9 @@ async def test_members_commit_and_fetch_with_their_epoch() -> None:
     assert fetch(None, 0) is UnknownServerError
     rig.commit_in_transaction(1, offset(1, 1, "a"))
     rig.end(1, committed=True)
-    assert commit(member_id="m1", generation=2, transaction=ProducerEpoch(1, 0)) is IllegalGeneration
+    in_transaction = {"member_id": "m1", "generation": 2, "transaction": ProducerEpoch(1, 0)}
+    assert commit(**in_transaction) is StaleMemberEpoch
+    assert commit(**in_transaction, knows_member_epochs=False) is IllegalGeneration
     assert rig.committed() == {("a", 0): 1, ("a", 1): 1}
 
 

@@ -36,7 +36,7 @@ async def test_is_described_with_what_members_have_and_what_they_are_to_have() -
     first.leave()
     assert described(rig)[:3] == ("Assigning", 4, 3)
     second.leave()
-    assert described(rig)[:3] == ("Empty", 4, 2)
+    assert described(rig)[:3] == ("Empty", 5, 5)
 
 
 async def test_is_listed_beside_classic_groups_and_is_none() -> None:
