@@ -23,11 +23,14 @@ logger = structlog.get_logger(__name__)
 
 
 def record_member(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, change: Change) -> bool:
-    """Record what the member changed about itself; return whether it subscribes to other topics by name."""
+    """Record what the member changed about itself; return whether the group epoch must rise for it.
+
+    It must if it subscribes to other topics by name, or asks for another assignor.
+    """
     if after is before or after == before:
         return False
     change.records.append(records.member(group.group_id, after))
-    return after.topics != before.topics
+    return after.topics != before.topics or after.assignor != before.assignor
 
 
 def advance(

@@ -21,7 +21,6 @@ from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.records import group_creation
 from protocol.consumer_protocol import (
-    ImpossibleLengthError,
     SchemaError,
     deserialize_assignment,
     deserialize_subscription,
@@ -46,9 +45,6 @@ def upgrade(groups: ConsumerGroups, group_id: str, change: Change) -> ConsumerGr
     _send_back(before)
     try:
         group = _converted(groups, before)
-    except ImpossibleLengthError as error:
-        logger.warning("group not upgraded", group=group_id, error=str(error))
-        raise UnknownServerError from error
     except SchemaError as error:
         logger.warning("group not upgraded", group=group_id, error=str(error))
         raise _not_upgraded(group_id, "the embedded consumer protocol is malformed.") from error

@@ -28,7 +28,8 @@ async def test_is_described_with_what_members_have_and_what_they_are_to_have() -
     assert view[:4] == ("Reconciling", 3, 3, "range")
     one, other = view.members
     assert (one.member.member_id, one.member.rack_id, one.member.epoch) == ("m1", "r1", 2)
-    assert one.assigned == one.target == [TopicAssignment(a, "a", [2, 3]), TopicAssignment(b, "b", [0])]
+    assert one.assigned == [TopicAssignment(a, "a", [0, 1, 2, 3]), TopicAssignment(b, "b", [0])], "two to be given up"
+    assert one.target == [TopicAssignment(a, "a", [2, 3]), TopicAssignment(b, "b", [0])]
     assert (other.member.instance_id, other.assigned) == ("i2", [])
     assert other.target == [TopicAssignment(a, "a", [0, 1])]
     rig.drop("a")
