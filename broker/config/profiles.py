@@ -10,7 +10,6 @@ SETTING = "odradek.profile"
 _QUICK_GROUPS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
-    "group.share.assignment.interval.ms": "0",
 }
 _FREQUENT_CHECKS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
