@@ -27,7 +27,6 @@ from broker.config.topic_config import log_config
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.hosted import Host
-from broker.coordinators.share_coordinator import ShareCoordinator
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.metadata_opening import (
     NO_CLUSTER_ID,
@@ -50,10 +49,7 @@ from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
 from broker.request_context import RequestContext
 from broker.services import Cluster, Coordinators, Local, Services
-from broker.share.dead_letters import DeadLetterQueues
-from broker.share.settings import AllShareSettings
-from broker.share.share_partitions import SharePartitions
-from broker.share.share_states import ShareStates
+from broker.share.opening import open_share_parts
 from controller.acls import decide_create
 from metadata.image import MetadataImage
 from storage.folders import meta_properties
@@ -355,9 +351,8 @@ def _services(
     base.credentials.use(cache)
     auto_topics = AutoTopicCreation(current, cache, metadata.port)
     host = Host(base.node_id, current, cache, auto_topics, seams.random, seams.clock, base.wheel, replicas, brokers)
-    share_coordinator = ShareCoordinator(host)
-    share_states = ShareStates(share_coordinator)
-    groups = GroupCoordinator(host, share_states)
+    share = open_share_parts(host)
+    groups = GroupCoordinator(host, share.states)
     producer_ids = ProducerIds(metadata.allocate_producer_ids)
     transactions = TransactionCoordinator(host, groups.runtime, producer_ids)
     config = current.config
@@ -372,22 +367,15 @@ def _services(
         FetchSessionCache(slots, seams.clock.machine.monotonic_ms, seams.random),
         ClientTelemetry(cache, base.metrics, seams.clock.machine, seams.workers, config.integer("telemetry.max.bytes")),
         base.security,
-        _share_partitions(host, share_states),
+        share.partitions,
     )
     return Services(
         Cluster(dirs.cluster_id, cache, metadata.log, auto_topics, service),
         metadata.port,
         replicas,
-        Coordinators(groups, transactions, producer_ids, share_coordinator),
+        Coordinators(groups, transactions, producer_ids, share.coordinator),
         local,
     )
-
-
-def _share_partitions(host: Host, states: ShareStates) -> SharePartitions:
-    settings = AllShareSettings(host.current, host.cache)
-    letters = DeadLetterQueues(host.current, host.cache, host.replicas, settings, host.clock)
-    most_sessions = host.current.config.integer("group.share.max.share.sessions")
-    return SharePartitions(host.replicas, settings, states, letters, host.clock, most_sessions)
 
 
 async def _bind(server: Server, listeners: Listeners, undo: AsyncExitStack) -> Bound:
