@@ -40,10 +40,6 @@ class AppendInfo(NamedTuple):
 new_append_info: Callable[[tuple[int, int, int, int, bool]], AppendInfo] = partial(tuple.__new__, AppendInfo)
 
 
-LARGEST_RECORD = 2**31 - 1 - 8
-"""In bytes: the largest array of Java's, so no limit."""
-
-
 @dataclass(frozen=True, slots=True)
 class LogConfig:
     """The part of a topic's configuration that the log uses, with Kafka 4.4's topic defaults (Kafka's LogConfig).
@@ -58,7 +54,7 @@ class LogConfig:
     segment_index_bytes: int = 10 << 20
     index_interval_bytes: int = 4096
     max_message_bytes: int = 1048588
-    max_decompressed_message_bytes: int = LARGEST_RECORD
+    max_decompressed_message_bytes: int = 2**31 - 9
     message_timestamp_type: str = "CreateTime"
     message_timestamp_before_max_ms: int = 2**63 - 1
     message_timestamp_after_max_ms: int = 3600000

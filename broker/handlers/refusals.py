@@ -2,7 +2,7 @@
 
 SASL is spoken before a client is known, and not here (KIP-43, KIP-152). There are no share groups:
 `share.version` is 0, and no coordinator has the state of one (KIP-932). The voters of the metadata do not change, since
-`kraft.version` is 0 (KIP-853), and the only broker stays.
+`kraft.version` is 0 (KIP-853).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from broker.config.broker_config import split_list
 from broker.request_context import RequestContext
 from protocol.api_table import API_BY_KEY
 from protocol.errors import (
-    BrokerIdNotRegistered,
     IllegalSaslState,
     InconsistentClusterId,
     InvalidRequest,
@@ -103,21 +102,12 @@ def _check_leaving_voter(ctx: RequestContext, request: Any) -> None:
     _refuse_voters("removing")
 
 
-def _check_broker(ctx: RequestContext, request: Any) -> None:
-    """Raises InvalidRequest for this broker. Deviation: Kafka unregisters even one that runs, and the only one."""
-    if request.broker_id in ctx.image.cluster.brokers:
-        raise InvalidRequest(f"Broker {request.broker_id} is the only one, and runs.")
-
-
 REFUSALS: Mapping[str, Refusal] = MappingProxyType(
     {
         "sasl_handshake": Refusal(IllegalSaslState),
         "sasl_authenticate": Refusal(partial(IllegalSaslState, "This listener asks for no authentication.")),
         "add_raft_voter": Refusal(UnsupportedVersion, check=_check_new_voter, is_change=True),
         "remove_raft_voter": Refusal(UnsupportedVersion, check=_check_leaving_voter, is_change=True),
-        "unregister_broker": Refusal(
-            partial(BrokerIdNotRegistered, "No broker of that id is registered."), check=_check_broker, is_change=True
-        ),
     }
 )
 

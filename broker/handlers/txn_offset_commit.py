@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from inspect import isawaitable
-from typing import TYPE_CHECKING
 
 from kio.schema.txn_offset_commit.v5.response import TxnOffsetCommitResponsePartition
 
 from broker.coordinators.offset_commits import Refused, answered, failed, response_of, split
 from broker.coordinators.transactional_produce import Append, ClientAbilities, Refusals, admit
 from broker.network.answers import when_done
+from broker.replicas.partition import Partition, Role
 from broker.request_context import RequestContext
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from coordinator.runtime.outcome import ProducerEpoch
@@ -27,9 +27,6 @@ from protocol.newer.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from protocol.records.batch import NO_SEQUENCE
-
-if TYPE_CHECKING:
-    from broker.replicas.partition import Partition
 
 FIRST_VERSION_WITH_TRANSACTION_ABORTABLE = 4
 FIRST_VERSION_OF_TRANSACTIONS_V2 = 5
@@ -74,7 +71,7 @@ def _groups_partition(ctx: RequestContext, group_id: str) -> Partition:
     partition = ctx.replicas.get(GROUP_METADATA_TOPIC_NAME, index)
     if partition is None:
         raise CoordinatorNotAvailable  # as in Kafka, to which the partition is unknown
-    if partition.log.is_offline:
+    if partition.role is not Role.LEADER:
         raise NotCoordinator
     return partition
 

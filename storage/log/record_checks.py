@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from protocol.errors import InvalidRecord, InvalidTimestamp
 from protocol.records.batch import LOG_APPEND_TIME_FLAG, NO_TIMESTAMP, BatchHeader
-from protocol.records.build import INT_BITS, read_varint
 from protocol.records.walk import UNBOUNDED, RecordShape, TooManyHeadersError, exact_walk, fast_walk
 from storage.append_types import LogConfig
 
@@ -57,11 +56,12 @@ def check_records(
     the loop, LargeBatchError for what would take long.
     """
     count = header.record_count
+    largest = config.max_decompressed_message_bytes if compressed else UNBOUNDED
     try:
         walk = fast_walk(section, count, MOST_HEADERS_AT_ONCE if at_once else UNBOUNDED)
     except TooManyHeadersError:
         raise LargeBatchError from None
-    if walk is not None and not header.attributes & LOG_APPEND_TIME_FLAG:
+    if walk is not None and len(section) <= largest and not header.attributes & LOG_APPEND_TIME_FLAG:
         lowest, highest, has_null_key, sequential = walk
         lowest += header.base_timestamp
         highest += header.base_timestamp
@@ -75,31 +75,11 @@ def check_records(
         raise LargeBatchError
     return _check_each(
         header,
-        exact_walk(section, count, partial=partial, compressed=compressed),
+        exact_walk(section, count, partial=partial, compressed=compressed, largest=largest),
         config,
         now_ms,
         topic_partition,
     )
-
-
-def check_record_sizes(section: bytes, count: int, most: int, topic_partition: str) -> None:
-    """Raises InvalidRecord if one of the records says that it has more bytes than `max.decompressed.message.bytes`.
-
-    Malformed sizes are left to the walks that follow.
-    """
-    pos = 0
-    for _ in range(count):
-        try:
-            size, pos = read_varint(section, pos, INT_BITS)
-        except ValueError:
-            return
-        if size > most:
-            raise InvalidRecord(
-                f"A record of {size} bytes for {topic_partition} is larger than max.decompressed.message.bytes={most}."
-            )
-        if size < 0:
-            return
-        pos += size
 
 
 def as_long(number: int) -> int:

@@ -30,8 +30,8 @@ from protocol.records.batch import (
 )
 from protocol.records.build import Record, build_batch, decode_section
 from protocol.records.compression import Compression, DecompressionError, DecompressionLimitError, decompress
-from storage.append_types import LARGEST_RECORD, AppendOrigin, LogConfig
-from storage.log.record_checks import LargeBatchError, as_long, check_record_sizes, check_records
+from storage.append_types import AppendOrigin, LogConfig
+from storage.log.record_checks import LargeBatchError, as_long, check_records
 
 _SMALLEST_LENGTH = 14  # the body of a record of magic 0
 _UP_TO_MAGIC = MAGIC_AT + 1
@@ -236,8 +236,6 @@ def _validate_records(
     compressed = source != 0
     in_place = source == target
     section = _unpack(batch, source, topic_partition, limit) if compressed else b"".join((batch[HEADER_SIZE:],))
-    if compressed and config.max_decompressed_message_bytes < LARGEST_RECORD:
-        check_record_sizes(section, header.record_count, config.max_decompressed_message_bytes, topic_partition)
     checked = check_records(
         header,
         section,

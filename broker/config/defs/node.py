@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.config.definition import ConfigDef, ConfigType, UpdateMode, at_least, each_of, one_of
-from broker.config.defs.common import ARRAY_MAX, COMPRESSION_TYPES, GZIP_LEVEL, LZ4_LEVEL, SECOND_MS, ZSTD_LEVEL
+from broker.config.defs.common import COMPRESSION_TYPES, GZIP_LEVEL, LARGEST_RECORD, LZ4_LEVEL, SECOND_MS, ZSTD_LEVEL
 
 INT, LONG, BOOLEAN, STRING = ConfigType.INT, ConfigType.LONG, ConfigType.BOOLEAN, ConfigType.STRING
 CLUSTER = UpdateMode.CLUSTER_WIDE
@@ -66,9 +66,9 @@ TOPIC_DEFAULT_DEFS: tuple[ConfigDef, ...] = (
     ConfigDef(
         "max.decompressed.message.bytes",
         INT,
-        ARRAY_MAX,
+        LARGEST_RECORD,
         "Default of the topics' `max.decompressed.message.bytes`: the largest record, after decompression.",
-        at_least(1, ARRAY_MAX),
+        at_least(1, LARGEST_RECORD),
         "bytes",
         CLUSTER,
     ),

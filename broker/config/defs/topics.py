@@ -9,7 +9,6 @@ import re
 
 from broker.config.definition import Check, ConfigDef, ConfigType, Synonym, Value, at_least, each_of, one_of, to_text
 from broker.config.defs.common import (
-    ARRAY_MAX,
     COMPRESSION_TYPES,
     DAY_MS,
     GZIP_LEVEL,
@@ -144,9 +143,9 @@ TOPIC_DEFS: tuple[ConfigDef, ...] = (
     ConfigDef(
         "max.decompressed.message.bytes",
         INT,
-        ARRAY_MAX,
+        LARGEST_RECORD,
         "Largest record in a compressed batch, after decompression; a batch with a larger one is refused.",
-        at_least(1, ARRAY_MAX),
+        at_least(1, LARGEST_RECORD),
         "bytes",
         synonyms=_same("max.decompressed.message.bytes"),
     ),
