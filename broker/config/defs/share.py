@@ -94,7 +94,7 @@ SHARE_DEFS: tuple[ConfigDef, ...] = (
         "share.coordinator.state.topic.prune.interval.ms",
         INT,
         300_000,
-        "Time between two removals of what `__share_group_state` no longer needs. No effect here.",
+        "Time between two removals of what `__share_group_state` no longer needs.",
         at_least(1),
         "ms",
         internal=True,

@@ -13,6 +13,7 @@ from broker.config.defs.common import (
     DAY_MS,
     GZIP_LEVEL,
     HOUR_MS,
+    LARGEST_RECORD,
     LONG_MAX,
     LZ4_LEVEL,
     MINUTE_MS,
