@@ -6,12 +6,14 @@ Each type has one version. Kafka 4.1 no longer writes ConsumerGroupPartitionMeta
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
+from uuid import UUID
 
 from ..primitives import INT8, INT32, INT64
 from . import fields
 from .consumer_group_values import (
+    AssignmentEpochs,
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -51,6 +53,7 @@ __all__ = [
     "CONSUMER_GROUP_SCHEMAS",
     "CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER",
     "CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA",
+    "AssignmentEpochs",
     "ClassicMemberMetadata",
     "ConsumerGroupCurrentMemberAssignmentKey",
     "ConsumerGroupCurrentMemberAssignmentValue",
@@ -75,6 +78,7 @@ V = TypeVar("V")
 _METADATA_HASH_TAG = 0
 _CLASSIC_TAG = 0
 _TIMESTAMP_TAG = 0
+_EPOCHS_TAG = 0
 _NULL_STRUCT = b"\x00"
 _STRUCT = b"\x01"
 _DEFAULT_CLASSIC = ClassicMemberMetadata(0, ())
@@ -179,18 +183,53 @@ def _current_assignment(value: ConsumerGroupCurrentMemberAssignmentValue) -> byt
             INT32.pack(value.member_epoch),
             INT32.pack(value.previous_member_epoch),
             INT8.pack(value.state),
-            partitions(value.assigned),
-            partitions(value.pending_revocation),
+            _partitions_with_epochs(value.assigned, value.epochs),
+            _partitions_with_epochs(value.pending_revocation, value.epochs),
             NO_TAGS,
         )
     )
 
 
+def _partitions_with_epochs(found: Partitions, epochs: AssignmentEpochs) -> bytes:
+    return fields.compact_array(
+        [topic_id.bytes + _indexes(sorted(indexes), epochs.get(topic_id)) for topic_id, indexes in found.items()]
+    )
+
+
+def _indexes(indexes: Sequence[int], epochs: Mapping[int, int] | None) -> bytes:
+    """A topic's partitions, and a tag with the epoch of each."""
+    tags = {}
+    if epochs is not None:
+        tags[_EPOCHS_TAG] = fields.compact_array([INT32.pack(epochs[index]) for index in indexes])
+    return fields.compact_array([INT32.pack(index) for index in indexes]) + fields.tagged_fields(tags)
+
+
 def _read_current_assignment(data: bytes) -> ConsumerGroupCurrentMemberAssignmentValue:
     reader = value_reader(data)
+    epochs: dict[UUID, dict[int, int]] = {}
     return ConsumerGroupCurrentMemberAssignmentValue(
-        reader.int32(), reader.int32(), reader.int8(), read_partitions(reader), read_partitions(reader)
+        reader.int32(),
+        reader.int32(),
+        reader.int8(),
+        _read_partitions_with_epochs(reader, epochs),
+        _read_partitions_with_epochs(reader, epochs),
+        epochs,
     )
+
+
+def _read_partitions_with_epochs(reader: FieldReader, epochs: dict[UUID, dict[int, int]]) -> Partitions:
+    """The partitions; their epochs, if there are any, are added to `epochs`."""
+    found: dict[UUID, frozenset[int]] = {}
+    for _ in range(reader.array_size()):
+        topic_id = reader.uuid()
+        indexes = [reader.int32() for _ in range(reader.array_size())]
+        encoded = reader.tags().get(_EPOCHS_TAG)
+        if encoded is not None:
+            tag = FieldReader(encoded, 0, flexible=True)
+            numbers = [tag.int32() for _ in range(tag.array_size())]
+            epochs.setdefault(topic_id, {}).update(zip(indexes, numbers, strict=True))
+        found[topic_id] = frozenset(indexes)
+    return found
 
 
 def _regular_expression(value: ConsumerGroupRegularExpressionValue) -> bytes:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID
 
 Partitions = Mapping[UUID, frozenset[int]]
 """Partition indexes by topic id."""
+
+AssignmentEpochs = Mapping[UUID, Mapping[int, int]]
+"""The epoch at which a member got each of its partitions, by topic id and partition index."""
 
 
 class ConsumerGroupMetadataKey(NamedTuple):
@@ -97,13 +101,17 @@ class ConsumerGroupCurrentMemberAssignmentKey(NamedTuple):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(NamedTuple):
-    """How far a member has come; `state` is the number of Kafka's MemberState."""
+    """How far a member has come; `state` is the number of Kafka's MemberState.
+
+    `epochs` are those of the partitions in both `assigned` and `pending_revocation`; Kafka 4.1 wrote none.
+    """
 
     member_epoch: int
     previous_member_epoch: int
     state: int
     assigned: Partitions
     pending_revocation: Partitions
+    epochs: AssignmentEpochs = MappingProxyType({})
 
 
 class ConsumerGroupRegularExpressionKey(NamedTuple):

@@ -85,9 +85,9 @@ def _join(
         classic=classic_metadata(request.session_timeout_ms, request.protocols),
     )
     timeout_ms = request.rebalance_timeout_ms
-    bump = record_member(group, before, member, change)
+    bump = record_member(groups, group, before, member, change)
     owned = by_topic_id(subscription.owned, groups.topics)
-    after = advance(groups, group, member, owned, bump, change)
+    after = advance(groups, group, before, member, owned, bump, change)
     replaced = group.static_member(request.group_instance_id)
     if replaced is not None and may_downgrade_by(groups, group, replaced):
         downgrade_by(groups, group, replaced, after, change)

@@ -210,6 +210,8 @@ class ConsumerGroup:
         for owned in (member.assigned, member.pending_revocation):
             for topic, partitions in owned.items():
                 self._partition_epochs.setdefault(topic, {}).update(dict.fromkeys(partitions, member.epoch))
+        if before is not None and before.instance_id != member.instance_id:
+            self._forget_instance(before)
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.member_id
         self._subscribed_topics = None
@@ -218,9 +220,14 @@ class ConsumerGroup:
         member = self.members.pop(member_id, None)
         self._release(member)
         self._count_regexes(member, None)
-        if member is not None and self.static_ids.get(member.instance_id or "") == member_id:
-            del self.static_ids[member.instance_id or ""]
+        if member is not None:
+            self._forget_instance(member)
         self._subscribed_topics = None
+
+    def _forget_instance(self, member: ConsumerMember) -> None:
+        """The member's instance id is no longer its own; another member may have it already."""
+        if member.instance_id is not None and self.static_ids.get(member.instance_id) == member.member_id:
+            del self.static_ids[member.instance_id]
 
     def _count_regexes(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
         old, new = before and before.regex, after and after.regex

@@ -13,7 +13,7 @@ from coordinator.group.classic.member import Member
 from coordinator.group.classic.messages import JoinAnswer, SyncAnswer
 from coordinator.group.classic.protocols import common_protocols
 from coordinator.group.classic.records import group_metadata
-from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
+from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions, epochs_of
 from coordinator.group.consumer.change import Change
 from coordinator.group.consumer.embedded import by_topic_id, classic_metadata
 from coordinator.group.consumer.group import ConsumerGroup
@@ -80,6 +80,7 @@ def _converted(groups: ConsumerGroups, before: ClassicGroup) -> ConsumerGroup:
 
 def _converted_member(groups: ConsumerGroups, before: ClassicGroup, member: Member, protocol: str) -> ConsumerMember:
     subscription = deserialize_subscription(member.metadata(protocol))
+    assigned = _assigned(groups, before.group_id, member.assignment)
     return ConsumerMember(
         member.member_id,
         epoch=before.generation,
@@ -90,7 +91,8 @@ def _converted_member(groups: ConsumerGroups, before: ClassicGroup, member: Memb
         client_id=member.client_id,
         client_host=member.client_host,
         topics=frozenset(subscription.topics),
-        assigned=_assigned(groups, before.group_id, member.assignment),
+        assigned=assigned,
+        epochs=epochs_of(assigned, before.generation),
         classic=classic_metadata(member.session_timeout_ms, member.protocols),
     )
 
