@@ -23,7 +23,7 @@ async def handle(ctx: RequestContext, request: InitializeShareGroupStateRequest)
     def ask(key: SharePartitionKey, partition: Any) -> Any:
         return states.initialize_at(key, partition.state_epoch, partition.start_offset)
 
-    results = await ask_for_partitions(request.group_id, request.topics, ask, _result)
+    results = await ask_for_partitions(request.group_id, request.topics, ask, _result, allows_empty=True)
     return InitializeShareGroupStateResponse(
         results=tuple(InitializeStateResult(topic_id=topic_id, partitions=found) for topic_id, found in results.items())
     )
@@ -33,7 +33,7 @@ def _result(index: int, answer: KafkaError | None) -> PartitionResult:
     return PartitionResult(
         partition=index,
         error_code=answer.code if isinstance(answer, KafkaError) else ErrorCode.none,
-        error_message=answer.explicit_message if isinstance(answer, KafkaError) else None,
+        error_message=answer.message if isinstance(answer, KafkaError) else None,
     )
 
 

@@ -31,9 +31,9 @@ def _result(index: int, answer: ShareSnapshotValue | KafkaError) -> PartitionRes
         return PartitionResult(
             partition=index,
             error_code=answer.code,
-            error_message=answer.explicit_message,
+            error_message=answer.message,
             state_epoch=0,
-            start_offset=-1,
+            start_offset=0,
             state_batches=(),
         )
     return PartitionResult(

@@ -17,6 +17,7 @@ from protocol.coordinator_records.share_records import SharePartitionKey, ShareS
 from protocol.errors import KafkaError
 
 NOTHING = ShareSnapshotValue(0, 0, 0, -1, 0, 0, ())
+FAILED = NOTHING._replace(start_offset=0)
 
 
 async def handle(ctx: RequestContext, request: ReadShareGroupStateSummaryRequest) -> ReadShareGroupStateSummaryResponse:
@@ -34,11 +35,11 @@ async def handle(ctx: RequestContext, request: ReadShareGroupStateSummaryRequest
 
 
 def _result(index: int, answer: ShareSnapshotValue | KafkaError | None) -> PartitionResult:
-    known = NOTHING if answer is None or isinstance(answer, KafkaError) else answer
+    known = FAILED if isinstance(answer, KafkaError) else answer or NOTHING
     return PartitionResult(
         partition=index,
         error_code=answer.code if isinstance(answer, KafkaError) else ErrorCode.none,
-        error_message=answer.explicit_message if isinstance(answer, KafkaError) else None,
+        error_message=answer.message if isinstance(answer, KafkaError) else None,
         state_epoch=known.state_epoch,
         leader_epoch=known.leader_epoch,
         start_offset=known.start_offset,

@@ -42,7 +42,7 @@ ONLY_READS = False
 BATCHES, RECORD_LIMIT = 0, 1
 """How much may be acquired at once: whole batches, or exactly so many records (KIP-1206)."""
 
-NO_LEADER = LeaderIdAndEpoch(leader_id=-1, leader_epoch=-1)
+NO_LEADER = LeaderIdAndEpoch(leader_id=0, leader_epoch=0)
 Place = tuple[UUID, int]
 
 
@@ -70,10 +70,12 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
     ]
     session.change(wanted, forgotten)
     results = await acknowledge(ctx, group_id, member_id, batches, renews=renews)
-    taken: Mapping[Place, Taken] = {}
+    fetching = ShareFetching(ctx, group_id, member_id, [*session], _limits(ctx, request))
     if request.max_records > 0 and request.max_bytes > 0 and not renews:
-        taken = await ShareFetching(ctx, group_id, member_id, [*session], _limits(ctx, request)).run()
+        taken = await fetching.run()
         session.rotate()
+    else:
+        taken = fetching.unknown()
     told, session.new = session.new & set(session), set()
     return _response(ctx, group_id, results, taken, told)
 

@@ -94,6 +94,15 @@ class ShareFetching:
                 return self.taken
             await self._wait(read, left_ms)
 
+    def unknown(self) -> dict[Place, Taken]:
+        """The partitions that there are not, for a request that fetches nothing."""
+        for place in self._places:
+            try:
+                self._partition(place)
+            except KafkaError as error:
+                self.taken[place] = Taken(error=error)
+        return self.taken
+
     async def _attempt(self, read: _Read) -> None:
         reading: list[tuple[PartitionFetch, SharePartition]] = []
         for place in self._places:
@@ -120,15 +129,19 @@ class ShareFetching:
                 await self._acquire(one, share)
 
     async def _find(self, place: Place) -> tuple[Partition, SharePartition]:
+        partition = self._partition(place)
+        key = SharePartitionKey(self._group_id, *place)
+        return partition, self._shares.get(key) or await self._shares.load(key, partition)
+
+    def _partition(self, place: Place) -> Partition:
+        """Raises UnknownTopicId, UnknownTopicOrPartition, NotLeaderOrFollower, TopicAuthorization."""
         topic_id, index = place
         topic = self._ctx.image.topics.by_id(topic_id)
         if topic is None:
             raise UnknownTopicId
         if not self._ctx.allows(AclOperation.READ, ResourceType.TOPIC, topic.name):
             raise TopicAuthorization
-        partition = self._ctx.replicas.find(topic.name, index)
-        key = SharePartitionKey(self._group_id, topic_id, index)
-        return partition, self._shares.get(key) or await self._shares.load(key, partition)
+        return self._ctx.replicas.find(topic.name, index)
 
     def _fetch_of(self, place: Place, partition: Partition, share: SharePartition) -> PartitionFetch:
         target = Target(

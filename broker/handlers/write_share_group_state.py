@@ -31,7 +31,7 @@ def _result(index: int, answer: KafkaError | None) -> PartitionResult:
     return PartitionResult(
         partition=index,
         error_code=answer.code if isinstance(answer, KafkaError) else ErrorCode.none,
-        error_message=answer.explicit_message if isinstance(answer, KafkaError) else None,
+        error_message=answer.message if isinstance(answer, KafkaError) else None,
     )
 
 

@@ -39,7 +39,12 @@ def note_altered(groups: GroupDirectory, group_id: str, topics: Mapping[UUID, To
 
 
 def states_to_delete(groups: GroupDirectory, group_id: str, names: set[str]) -> dict[str, tuple[UUID, frozenset[int]]]:
-    """The partitions with a state of these topics, by name. Raises GroupIdNotFound, GroupNotEmpty."""
+    """The partitions with a state of these topics, by name.
+
+    Raises GroupIdNotFound, GroupNotEmpty, InvalidGroupId.
+    """
+    if not group_id:
+        raise InvalidGroupId
     groups.require_share(group_id)
     group = groups.share.get(group_id)
     _require_empty(group)

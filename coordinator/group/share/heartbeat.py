@@ -26,7 +26,7 @@ FIRST_EPOCH = 1
 def check_request(request: ShareHeartbeat) -> None:
     """Raises InvalidRequest if the request is wrong in itself."""
     if not 0 < len(request.member_id) <= LONGEST_MEMBER_ID:
-        raise InvalidRequest(InvalidRequest.default_message)
+        raise InvalidRequest  # without a text, as in Kafka
     if not request.group_id.strip():
         raise InvalidRequest("GroupId can't be empty.")
     if request.rack_id is not None and not request.rack_id.strip():
@@ -55,7 +55,7 @@ def leave(groups: ShareGroups, request: ShareHeartbeat) -> Outcome[ShareHeartbea
     """Remove a member that says good-bye. Raises GroupIdNotFound, UnknownMemberId."""
     group = groups.get(request.group_id)
     member = group.member(request.member_id)
-    answer = ShareHeartbeatAnswer(member.member_id, LEFT, groups.config.heartbeat_interval_of(request.group_id))
+    answer = ShareHeartbeatAnswer(member.member_id, LEFT, 0)
     return _removal(groups, group, member)._replace(reply=answer)
 
 
