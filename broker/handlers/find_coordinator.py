@@ -80,18 +80,25 @@ async def _with_topic(
     try:
         await coordinator.ensure_topic()
     except CoordinatorNotAvailable as error:
-        return _answer(ctx, [_failed(key, error) for key in keys])
+        return _answer(ctx, [_find(ctx, request.key_type, key, None, error) for key in keys])
     return _answer(ctx, [_find(ctx, request.key_type, key, coordinator) for key in keys])
 
 
-def _find(ctx: RequestContext, key_type: int, key: str, coordinator: HostedCoordinator[Any] | None) -> Coordinator:
+def _find(
+    ctx: RequestContext,
+    key_type: int,
+    key: str,
+    coordinator: HostedCoordinator[Any] | None,
+    missing: CoordinatorNotAvailable | None = None,
+) -> Coordinator:
+    """The coordinator of a key, or what is wrong with the key; `missing` says why there is no coordinator."""
     try:
         if key_type not in KEY_TYPES:
             raise InvalidRequest(InvalidRequest.default_message)
         if key_type == KeyType.SHARE and (ctx.version < FIRST_VERSION_WITH_SHARE or not _is_share_key(key)):
             raise InvalidRequest
         if coordinator is None or not coordinator.is_available(key):
-            raise CoordinatorNotAvailable
+            raise missing or CoordinatorNotAvailable
     except KafkaError as error:
         return _failed(key, error)
     leader = coordinator.leader_for(ctx.image, key)

@@ -20,7 +20,7 @@ def chosen(only: str) -> list[runner.Scenario]:
 
 
 def warm(host: str, port: int) -> None:
-    """Have the broker make its internal topics and load them: what a request meets before that differs by the moment."""
+    """Have the broker make and load its internal topics: what a request meets before that differs by the moment."""
     wire = Wire(host, port)
     deadline = time.monotonic() + 60
     for key_type, name in enumerate(("group", "transaction", "group:AAAAAAAAAAAAAAAAAAAABQ:0")):

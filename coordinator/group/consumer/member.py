@@ -21,8 +21,8 @@ class ConsumerMember(NamedTuple):  # cheaper to change than a frozen dataclass
     """Kafka's `ConsumerGroupMember`, with the same defaults. All of it is durable.
 
     `epoch` is LEFT_FOR_A_WHILE for a static member that is expected back. `assigned` is what the member may use now,
-    `pending_revocation` what it must give up; `epochs` says since which epoch it has each of them. `classic` is set if it speaks the classic protocol; then it takes its
-    epoch for the generation. The timeout is in ms.
+    `pending_revocation` what it must give up; `epochs` says since which epoch it has each of them. `classic` is set if
+    it speaks the classic protocol; then it takes its epoch for the generation. The timeout is in ms.
     """
 
     member_id: str

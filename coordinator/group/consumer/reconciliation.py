@@ -130,12 +130,12 @@ def _next(
 
 
 def _epochs(epochs: AssignmentEpochs, assigned: Partitions, pending: Partitions) -> dict[UUID, dict[int, int]]:
-    """The epochs of these partitions alone."""
+    """The epochs of these partitions alone; 0, before all others, where a record told none."""
     found: dict[UUID, dict[int, int]] = {}
     for partitions in (assigned, pending):
         for topic, indexes in partitions.items():
             known = epochs.get(topic, {})
-            found.setdefault(topic, {}).update((index, known[index]) for index in indexes)
+            found.setdefault(topic, {}).update((index, known.get(index, 0)) for index in indexes)
     return found
 
 
