@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from itertools import starmap
 from typing import Any, Protocol, TypeVar
@@ -77,7 +77,7 @@ def split(
                         one.committed_offset,
                         one.committed_leader_epoch,
                         one.committed_metadata,
-                        topic_id,
+                        known.id,
                     )
                 )
             else:
@@ -103,7 +103,7 @@ def failed(
 
 
 def answered(
-    requested: Iterable[RequestTopic], refused: Refused, codes: Iterable[tuple[OffsetToCommit, ErrorCode]]
+    requested: Collection[RequestTopic], refused: Refused, codes: Iterable[tuple[OffsetToCommit, ErrorCode]]
 ) -> Answered:
     """The answer: refused partitions come first, as in Kafka, and a topic named twice is merged.
 
@@ -117,8 +117,9 @@ def answered(
             if topic.partitions
         ]
     by_topic = {topic: list(partitions) for topic, partitions in refused.items()}
+    named_by_id = {topic.topic_id for topic in requested}
     for offset, code in codes:
-        topic = ("" if offset.topic_id else offset.topic, offset.topic_id)
+        topic: Topic = ("", offset.topic_id) if offset.topic_id in named_by_id else (offset.topic, None)
         by_topic.setdefault(topic, []).append((offset.partition, code))
     return list(by_topic.items())
 

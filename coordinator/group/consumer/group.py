@@ -15,7 +15,7 @@ raises the group epoch. All of this is durable. Soft are only the timers, which 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE
@@ -23,11 +23,12 @@ from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.regex import ResolvedRegex
 from coordinator.group.consumer.states import ConsumerGroupState
-from coordinator.group.group_port import GroupType
+from coordinator.group.group_port import GroupType, OwnedPartition
 from protocol.consumer_protocol import NO_GENERATION
 from protocol.errors import (
     GroupNotEmpty,
     IllegalGeneration,
+    KafkaError,
     StaleMemberEpoch,
     UnknownMemberId,
     UnknownServerError,
@@ -162,8 +163,13 @@ class ConsumerGroup:
         *,
         transactional: bool,
         knows_member_epochs: bool,
+        partitions: Iterable[OwnedPartition] = (),
     ) -> None:
-        """A transactional commit may name no member; in an empty group anyone may commit without an epoch."""
+        """A transactional commit may name no member; in an empty group anyone may commit without an epoch.
+
+        An epoch before the member's is good for partitions that it has, or still has to give up, since that epoch or
+        an earlier one (KIP-1251): the commit may have been on its way while the epoch rose.
+        """
         if generation < 0 and self.is_empty:
             return
         if transactional and generation == NO_GENERATION and not member_id and group_instance_id is None:
@@ -173,7 +179,10 @@ class ConsumerGroup:
             raise UnsupportedVersion(
                 "OffsetCommit version 9 or above must be used by members using the modern group protocol"
             )
-        _check_epoch(member, generation)
+        if generation > member.epoch or not all(
+            generation == member.epoch or _has_since(member, partition, generation) for partition in partitions
+        ):
+            raise _wrong_epoch(member)
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Admin clients, and those that know no member epochs, name no member."""
@@ -285,4 +294,14 @@ class ConsumerGroup:
 
 def _check_epoch(member: ConsumerMember, epoch: int) -> None:
     if epoch != member.epoch:
-        raise IllegalGeneration if member.is_classic else StaleMemberEpoch
+        raise _wrong_epoch(member)
+
+
+def _has_since(member: ConsumerMember, partition: OwnedPartition, epoch: int) -> bool:
+    topic_id, index = partition
+    got = None if topic_id is None else member.epochs.get(topic_id, {}).get(index)
+    return got is not None and got <= epoch
+
+
+def _wrong_epoch(member: ConsumerMember) -> KafkaError:
+    return IllegalGeneration() if member.is_classic else StaleMemberEpoch()

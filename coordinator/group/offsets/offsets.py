@@ -30,7 +30,7 @@ class OffsetToCommit(NamedTuple):
     leader_epoch: int
     metadata: str | None
     topic_id: UUID | None = None
-    """If the client named the topic by it."""
+    """None where it does not matter, or is not known."""
 
 
 class Commit(NamedTuple):
@@ -84,14 +84,14 @@ class Offsets:
         limit = self._config.offset_metadata_max_bytes
         records: list[CoordinatorRecord] = []
         codes: list[ErrorCode] = []
-        for topic, partition, offset, leader_epoch, metadata, _ in commit.offsets:
+        for topic, partition, offset, leader_epoch, metadata, topic_id in commit.offsets:
             note = metadata or ""
             if utf16_length(note) > limit:
                 codes.append(ErrorCode.offset_metadata_too_large)
                 continue
             codes.append(ErrorCode.none)
             key = OffsetCommitKey(commit.group_id, topic, partition)
-            value = OffsetCommitValue(offset, leader_epoch, note, now_ms, expires)
+            value = OffsetCommitValue(offset, leader_epoch, note, now_ms, expires, topic_id)
             records.append(CoordinatorRecord(OFFSET_COMMIT, key, value))
         self.metrics.offset_commits += len(records)
         return Outcome(records, codes, effects, commit.transaction)
@@ -111,6 +111,7 @@ class Offsets:
                 commit.generation,
                 transactional=commit.transaction is not None,
                 knows_member_epochs=commit.knows_member_epochs,
+                partitions=((one.topic_id, one.partition) for one in commit.offsets),
             )
         except StaleMemberEpoch:
             if commit.transaction is None or commit.knows_member_epochs:

@@ -8,11 +8,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
-from coordinator.group.group_port import GroupType
+from coordinator.group.group_port import GroupType, OwnedPartition
 from protocol.coordinator_records.consumer_group_values import Partitions
 from protocol.coordinator_records.share_group_records import (
     ShareGroupStatePartitionMetadataValue,
@@ -97,6 +97,7 @@ class ShareGroup:
         *,
         transactional: bool,
         knows_member_epochs: bool,
+        partitions: Iterable[OwnedPartition] = (),
     ) -> None:
         raise GroupIdNotFound(f"Group {self.group_id} is a share group, which commits no offsets.")
 

@@ -9,6 +9,7 @@ from coordinator.group.consumer import records
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.states import ConsumerGroupState, MemberState
 from coordinator.runtime.outcome import Outcome
+from protocol.errors import StaleMemberEpoch
 from tests.unit.coordinator.group.consumer.clients import ConsumerClient
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
 from tests.unit.coordinator.group.rig import GROUP
@@ -157,3 +158,34 @@ async def test_who_leaves_is_gone_and_its_partitions_are_free() -> None:
     assert rig.timers == []
     assert await log_tells(rig)
     assert first.beat().member_epoch == 6
+
+
+async def test_a_late_commit_is_good_for_what_the_member_has_had_since_its_epoch() -> None:
+    """As Kafka 4.4 answered it (KIP-1251)."""
+    rig = await ConsumerRig.having({"a": 4})
+    first, second = await two_members(rig)
+    (topic,) = rig.of(a=(0,))
+
+    def may_commit(member: str, epoch: int, *indexes: int) -> bool:
+        partitions = [(topic, index) for index in indexes]
+        try:
+            rig.consumers.validate_offset_commit(
+                member, None, epoch, transactional=False, knows_member_epochs=True, partitions=partitions
+            )
+        except StaleMemberEpoch:
+            return False
+        return True
+
+    first.beat(gives_up=False)
+    assert may_commit("m1", 2, 0, 3), "one that it is to give up, too"
+    first.owned = rig.of(a=(0, 1))
+    first.beat()
+    second.beat()
+    assert (first.epoch, second.epoch) == (3, 3)
+    assert may_commit("m1", 2, 0)
+    assert not may_commit("m1", 2, 0, 3)
+    assert not may_commit("m1", 1, 0)
+    assert not may_commit("m1", 4, 0)
+    assert not may_commit("m2", 2, 2), "it has it since epoch 3"
+    assert may_commit("m2", 3, 2)
+    assert may_commit("m1", 3, 3), "with the member's own epoch any"
