@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from uuid import UUID
 
 from broker.cluster.broker_clients import BrokerClients
 from broker.cluster.config_schema import NodeConfigSchema
@@ -13,6 +15,7 @@ from broker.cluster.followed_metadata import Belonging, FollowedMetadata
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.node_metadata import Joining, NodeMetadata
 from broker.cluster.standalone import StandaloneMetadata
+from broker.config.broker_config import BrokerConfig
 from broker.config.controllers import inter_broker_listener, listener_of_brokers, listener_of_controllers
 from broker.config.listeners import Listener
 from broker.config.outgoing import CONTROLLER_MECHANISM, INTER_BROKER_MECHANISM
@@ -83,6 +86,7 @@ async def _follow(base: Base, dirs: LogDirs, around: Surroundings, undo: AsyncEx
         dirs.cluster_id,
         [uuids.from_text(each.directory_id) for each in dirs.dirs if each.directory_id],
         lambda: [uuids.from_text(each.directory_id) for each in dirs.dirs if each.failed and each.directory_id],
+        lambda: cordoned(base.current.config, dirs),
     )
     network = _network(base, listener_of_controllers(base.current.config), CONTROLLER_MECHANISM)
     metadata = FollowedMetadata(
@@ -141,6 +145,16 @@ def endpoint(listener: Listener) -> Endpoint:
     )
 
 
+def cordoned(config: BrokerConfig, dirs: LogDirs) -> list[UUID]:
+    """The ids of the folders that get no new replicas."""
+    paths = config.cordoned_log_dirs
+    return [
+        uuids.from_text(each.directory_id)
+        for each in dirs.dirs
+        if each.directory_id and os.path.abspath(each.path) in paths
+    ]
+
+
 def joining(base: Base, dirs: LogDirs, advertised: Mapping[str, Listener], controllers: Sequence[Listener]) -> Joining:
     """With what this run of the node joins its cluster, or begins one."""
     config = base.current.config
@@ -151,7 +165,8 @@ def joining(base: Base, dirs: LogDirs, advertised: Mapping[str, Listener], contr
         [endpoint(listener) for listener in controllers],
         config.optional_string("broker.rack"),
         [uuids.from_text(log_dir.directory_id) for log_dir in dirs.dirs if log_dir.directory_id],
-        config.is_broker,
+        is_broker=config.is_broker,
+        cordoned=cordoned(config, dirs),
     )
     return Joining(registration, _last_clean_epoch(dirs), config.integer("min.insync.replicas"))
 

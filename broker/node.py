@@ -33,10 +33,12 @@ from broker.replicas.replica_manager import ReplicaManager
 from broker.security.node_security import CHECK_MS as SECURITY_CHECK_MS
 from broker.services import Cluster, Coordinators, Local, Services
 from broker.stopping import Stopped, end_work
+from controller import brokers
 from controller.delegation_tokens import decide_sweep
 from metadata.configs import ResourceType
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
+from protocol import uuids
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
 from timing.clock import Clock
@@ -126,6 +128,7 @@ class Node:
         self.metadata = parts.metadata
         self.connection_rates = parts.connection_rates
         self._hanging = parts.hanging
+        self.server.lost = self.local.share.connection_lost
         self._periodic = Periodic(self.base.seams.clock)
         self._checks = Periodic(self.base.seams.clock.machine)
         self._assignments = DirectoryAssignments(
@@ -171,6 +174,8 @@ class Node:
             [
                 Follower("authorizer", self._acls_changed),
                 *(of_broker if self.local.config.is_broker else ()),
+                Follower("share coordinator", self.coordinators.share.follow),
+                Follower("share partitions", self.local.share.follow),
                 Follower("group coordinator", self.coordinators.groups.follow),
                 Follower("transaction coordinator", self.coordinators.transactions.follow),
                 Follower("configurations", self._configs_changed),
@@ -218,6 +223,8 @@ class Node:
         if not self.controller.is_elsewhere:
             pause_ms = self.local.config.integer("delegation.token.expiry.check.interval.ms")
             self._periodic.every(pause_ms, "expired delegation tokens", self._remove_expired_tokens)
+        pause_ms = self.local.config.integer("share.coordinator.state.topic.prune.interval.ms")
+        self._periodic.every(pause_ms, "pruning of share state", self.coordinators.share.prune)
         self._checks.every(RETRY_MS, "what there was no room for", self._retry)
         service = self.cluster.controller_service
         if service is not None:
@@ -243,9 +250,18 @@ class Node:
             current = self.local.current
             current.config = current.config.with_dynamic(*self.cluster.cache.broker_configs(self.node_id))
             self.replicas.reconfigure()
+            self._cordon()
             self.server.limits_changed()
             self._start(self.local.security.follow_settings())
             self.replicas.maintenance.reconfigure(current.config)
+
+    def _cordon(self) -> None:
+        """Apply `cordoned.log.dirs`; in a cluster, the next heartbeat tells its controllers."""
+        logs = self.replicas.logs
+        logs.cordon(self.local.config.cordoned_log_dirs)
+        if self.metadata.log is not None:
+            ids = [uuids.from_text(log_dir.directory_id) for log_dir in logs.cordoned if log_dir.directory_id]
+            self._start(self.metadata.port.submit(lambda image: brokers.cordon(image, self.node_id, ids)))
 
     def _acls_changed(self, delta: MetadataDelta, _image: MetadataImage) -> None:
         if self.base.authorizer is not None and delta.touched("acls"):
@@ -272,6 +288,7 @@ class Node:
         made = await self.replicas.retry()
         self.coordinators.groups.logs_made(made)
         self.coordinators.transactions.logs_made(made)
+        self.coordinators.share.logs_made(made)
 
     # -- stop
 
@@ -310,8 +327,10 @@ class Node:
         if self.cluster.controller_service is not None:
             self.cluster.controller_service.observers.stop()
         self._hanging.stop()
+        self.local.share.stop()
         self.coordinators.transactions.stop()
         self.coordinators.groups.stop()
+        self.coordinators.share.stop()
 
     def _last_works(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """What may wait for a device while the node stops, in order."""

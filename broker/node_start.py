@@ -49,6 +49,7 @@ from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
 from broker.request_context import RequestContext
 from broker.services import Cluster, Coordinators, Local, Services
+from broker.share.opening import open_share_parts
 from controller.acls import decide_create
 from metadata.image import MetadataImage
 from storage.folders import meta_properties
@@ -303,6 +304,7 @@ async def _open_replicas(
         )
     )
     undo.push_async_callback(workers.call, partial(close_logs, logs, metadata))
+    logs.cordon(current.config.cordoned_log_dirs)
     logs.on_folder_failed = lambda log_dir: base.state.folder_failed(log_dir, dirs.dirs[0])
     metadata.before_snapshot = logs.sync_folders
     replicas = ReplicaManager(
@@ -350,7 +352,8 @@ def _services(
     base.credentials.use(cache)
     auto_topics = AutoTopicCreation(current, cache, metadata.port)
     host = Host(base.node_id, current, cache, auto_topics, seams.random, seams.clock, base.wheel, replicas, brokers)
-    groups = GroupCoordinator(host)
+    share = open_share_parts(host)
+    groups = GroupCoordinator(host, share.states)
     producer_ids = ProducerIds(metadata.allocate_producer_ids)
     transactions = TransactionCoordinator(host, groups.runtime, producer_ids)
     config = current.config
@@ -365,12 +368,13 @@ def _services(
         FetchSessionCache(slots, seams.clock.machine.monotonic_ms, seams.random),
         ClientTelemetry(cache, base.metrics, seams.clock.machine, seams.workers, config.integer("telemetry.max.bytes")),
         base.security,
+        share.partitions,
     )
     return Services(
         Cluster(dirs.cluster_id, cache, metadata.log, auto_topics, service),
         metadata.port,
         replicas,
-        Coordinators(groups, transactions, producer_ids),
+        Coordinators(groups, transactions, producer_ids, share.coordinator),
         local,
     )
 
@@ -389,7 +393,7 @@ async def _bind(server: Server, listeners: Listeners, undo: AsyncExitStack) -> B
 
 def _start_coordinators(services: Services, undo: AsyncExitStack) -> HangingTransactions:
     groups, transactions = services.coordinators.groups, services.coordinators.transactions
-    for coordinator in (groups, transactions):
+    for coordinator in (services.coordinators.share, groups, transactions):
         undo.callback(coordinator.stop)
         coordinator.start()
     hanging = HangingTransactions(transactions, groups.runtime, services.replicas, services.local.clock.machine)

@@ -13,6 +13,7 @@ from broker.cluster.producer_ids import ProducerIds
 from broker.config.broker_config import BrokerConfig
 from broker.config.current import CurrentConfig
 from broker.coordinators.group_coordinator import GroupCoordinator
+from broker.coordinators.share_coordinator import ShareCoordinator
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.metrics import Metrics
@@ -20,6 +21,7 @@ from broker.quotas.throttling import Throttling
 from broker.replicas.fetch_session import FetchSessionCache
 from broker.replicas.replica_manager import ReplicaManager
 from broker.security.node_security import NodeSecurity
+from broker.share.share_partitions import SharePartitions
 from controller.quorum.metadata_log import MetadataLog
 from timing.clock import Clock
 
@@ -45,6 +47,7 @@ class Coordinators:
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     producer_ids: ProducerIds
+    share: ShareCoordinator
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class Local:
     fetch_sessions: FetchSessionCache
     client_telemetry: ClientTelemetry
     security: NodeSecurity
+    share: SharePartitions
 
     @property
     def config(self) -> BrokerConfig:

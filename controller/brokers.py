@@ -21,6 +21,7 @@ from metadata.configs import CLUSTER_DEFAULT, ResourceType
 from metadata.image import MetadataImage
 from metadata.settings import METADATA_VERSION
 from protocol.metadata.brokers import (
+    BrokerRegistrationChangeRecord,
     Endpoint,
     RegisterBrokerRecord,
     RegisterControllerRecord,
@@ -34,6 +35,7 @@ class Registration:
     """What a node says of itself: ids, listeners of its broker and of its controller, rack, ids of log directories.
 
     `is_broker`: it is not a controller alone, which registers no broker.
+    `cordoned`: those of the directories that get no new replicas.
     """
 
     broker_id: int
@@ -43,6 +45,7 @@ class Registration:
     rack: str | None
     directories: Sequence[UUID]
     is_broker: bool = True
+    cordoned: Sequence[UUID] = ()
 
 
 def bootstrap(image: MetadataImage, min_insync_replicas: int) -> Decision[None]:
@@ -122,6 +125,17 @@ def shut_down(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Dec
     return Decision([*begun, *fenced], None)
 
 
+def cordon(image: MetadataImage, broker_id: int, directories: Sequence[UUID]) -> Decision[None]:
+    """These directories of the broker, and no others, get no new replicas (KIP-1066)."""
+    broker = image.cluster.brokers.get(broker_id)
+    if broker is None or set(directories) == set(broker.cordoned_directories or ()):
+        return Decision([], None)
+    changed = BrokerRegistrationChangeRecord(
+        broker_id=broker_id, broker_epoch=broker.epoch, cordoned_log_dirs=tuple(directories)
+    )
+    return Decision([changed], None)
+
+
 def _broker(new: Registration, epoch: int) -> RegisterBrokerRecord:
     return RegisterBrokerRecord(
         broker_id=new.broker_id,
@@ -132,6 +146,7 @@ def _broker(new: Registration, epoch: int) -> RegisterBrokerRecord:
         rack=new.rack,
         fenced=True,
         log_dirs=tuple(new.directories),
+        cordoned_log_dirs=tuple(new.cordoned) or None,
     )
 
 

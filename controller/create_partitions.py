@@ -23,7 +23,7 @@ from protocol.errors import (
     InvalidReplicaAssignment,
     InvalidRequest,
     KafkaError,
-    UnknownServerError,
+    PolicyViolation,
     UnknownTopicOrPartition,
 )
 
@@ -51,7 +51,7 @@ def decide(
             topic, added = _plan(image, wanted, room, quota)
         except KafkaError as error:
             results.append(failed(wanted.name, error))
-            room = 0 if isinstance(error, UnknownServerError) else room
+            room = 0 if isinstance(error, PolicyViolation) else room
         else:
             records += [partition_record(topic, topic.partition_count + n, new) for n, new in enumerate(added)]
             room -= len(added)
@@ -70,7 +70,7 @@ def _plan(
     assignments = None if wanted.assignments is None else [each.broker_ids for each in wanted.assignments]
     additional = _additional(topic, wanted.count, assignments)
     if additional > room:
-        raise UnknownServerError
+        raise PolicyViolation(f"One request may add {MOST_PARTITIONS} partitions at most.")
     quota.charge(wanted.name, additional)  # even if the replicas turn out to be impossible
     if assignments is None:
         seed = topic.id.int + topic.partition_count

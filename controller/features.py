@@ -30,10 +30,11 @@ DEFAULTS: Mapping[str, int] = MappingProxyType(
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
         "metadata.version": 33,
+        "share.version": 2,
         "transaction.version": 2,
     }
 )
-"""The levels of a new cluster. Level 0 is the same as not being finalized: share and streams groups are not served."""
+"""The levels of a new cluster. Level 0 is the same as not being finalized: streams groups are not served."""
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 LOWEST_LOSSLESS_METADATA_VERSION = 23

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
@@ -102,6 +103,8 @@ def _check(keys: Mapping[str, Number], key: str, value: float) -> None:
     number = keys.get(key)
     if number is None:
         raise InvalidRequest(f"There is no quota {key} for this entity; there are: {', '.join(keys)}")
+    if not isfinite(value):
+        raise InvalidRequest(f"Quota {key} must be a finite number")
     if value <= 0:
         raise InvalidRequest(f"Quota {key} must be greater than 0")
     if number is Number.DOUBLE:

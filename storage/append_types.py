@@ -42,7 +42,7 @@ new_append_info: Callable[[tuple[int, int, int, int, bool]], AppendInfo] = parti
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """The part of a topic's configuration that the log uses, with Kafka 4.1's topic defaults (Kafka's LogConfig).
+    """The part of a topic's configuration that the log uses, with Kafka 4.4's topic defaults (Kafka's LogConfig).
 
     Sizes are bytes, times milliseconds. `compression_type` is 'producer', 'uncompressed', 'gzip', 'snappy', 'lz4' or
     'zstd'; `message_timestamp_type` 'CreateTime' or 'LogAppendTime'. A retention of -1 is unbounded.

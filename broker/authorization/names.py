@@ -114,6 +114,14 @@ def between_brokers_only(ctx: RequestContext, _request: Any) -> str | None:
 # -- topics
 
 
+def committed_topics(ctx: RequestContext, request: Any) -> Iterator[Resource | None]:
+    """The topics of a commit, by name or by id; an id that no topic has needs no right."""
+    for asked in request.topics:
+        known = None if asked.name else ctx.image.topics.by_id(asked.topic_id)
+        name = asked.name or (known and known.name)
+        yield (ResourceType.TOPIC, name) if name else None
+
+
 def created_topics(_ctx: RequestContext, request: Any) -> Iterator[Resource | None]:
     """What is wrong whoever asks for it is refused as such: a name given twice, and that of the metadata log."""
     times = Counter(topic.name for topic in request.topics)

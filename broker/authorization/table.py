@@ -14,6 +14,7 @@ from broker.authorization.names import (
     between_brokers_only,
     by_name,
     changed_resources,
+    committed_topics,
     coordinator_group,
     coordinator_transaction,
     coordinators,
@@ -79,6 +80,10 @@ def _topics(operation: AclOperation, answered: str = "topics", unless: AclOperat
     return Each(operation, "topics", answered, by_name("topics", TOPIC), (TOPIC,), "each topic", unless)
 
 
+def _committed_topics() -> Each:
+    return Each(READ, "topics", "topics", committed_topics, (TOPIC,), "each topic")
+
+
 CHECKS: Mapping[str, Row] = MappingProxyType(
     {
         # records
@@ -127,7 +132,7 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
             _group(READ),
             Own((DESCRIBE,), TOPIC, "each topic that is subscribed to by name; others are left out of an expression"),
         ),
-        "offset_commit": (_group(READ), _topics(READ)),
+        "offset_commit": (_group(READ), _committed_topics()),
         "offset_fetch": (
             Own((DESCRIBE,), GROUP, "each group"),
             Own((DESCRIBE,), TOPIC, "each topic; others are left out if all are asked for"),
@@ -158,7 +163,7 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
             Whole((CLUSTER_ACTION,), CLUSTER, between_brokers_only, "the cluster (from version 4)"),
         ),
         "add_offsets_to_txn": (_transactional_id(), _group(READ)),
-        "txn_offset_commit": (_transactional_id(), _group(READ), _topics(READ)),
+        "txn_offset_commit": (_transactional_id(), _group(READ), _committed_topics()),
         "end_txn": (_transactional_id(),),
         "write_txn_markers": (_cluster(ALTER, CLUSTER_ACTION),),
         "describe_producers": (_topics(READ),),
@@ -252,14 +257,20 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
             Own((DESCRIBE,), DELEGATION_TOKEN, "each token of others", shows_less=True),
             Own((DESCRIBE_TOKENS,), USER, "or its owner; other tokens are left out", shows_less=True),
         ),
-        # share groups, which are not served
-        "share_group_heartbeat": NOTHING,
-        "share_group_describe": NOTHING,
-        "share_fetch": NOTHING,
-        "share_acknowledge": NOTHING,
-        "describe_share_group_offsets": NOTHING,
-        "alter_share_group_offsets": NOTHING,
-        "delete_share_group_offsets": NOTHING,
+        # share groups
+        "share_group_heartbeat": (_group(READ), Own((DESCRIBE,), TOPIC, "each topic that is subscribed to")),
+        "share_group_describe": (
+            Each(DESCRIBE, "group_ids", "groups", by_name("group_ids", GROUP, None), (GROUP,), "each group"),
+            Own((DESCRIBE,), TOPIC, "each topic that a member has; one without right hides the whole group"),
+        ),
+        "share_fetch": (_group(READ), Own((READ,), TOPIC, "each topic")),
+        "share_acknowledge": (_group(READ), Own((READ,), TOPIC, "each topic")),
+        "describe_share_group_offsets": (
+            Own((DESCRIBE,), GROUP, "each group"),
+            Own((DESCRIBE,), TOPIC, "each topic; others are left out if all are asked for"),
+        ),
+        "alter_share_group_offsets": (_group(READ), Own((READ,), TOPIC, "each topic")),
+        "delete_share_group_offsets": (_group(DELETE), Own((READ,), TOPIC, "each topic")),
         "initialize_share_group_state": (_cluster(CLUSTER_ACTION),),
         "read_share_group_state": (_cluster(CLUSTER_ACTION),),
         "write_share_group_state": (_cluster(CLUSTER_ACTION),),

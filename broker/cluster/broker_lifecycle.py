@@ -96,7 +96,8 @@ class Intervals:
 class BrokerLifecycle:
     """See the theory of operation above.
 
-    `offset` gives the offset of the newest published image, `offline_directories` the ids of failed folders.
+    `offset` gives the offset of the newest published image, `offline_directories` the ids of failed folders,
+    `cordoned_directories` of those that get no new replicas.
 
     Attributes:
         epoch: the broker epoch of this run; -1 before it is registered.
@@ -109,6 +110,7 @@ class BrokerLifecycle:
         intervals: Intervals,
         offset: Callable[[], int],
         offline_directories: Callable[[], Sequence[UUID]],
+        cordoned_directories: Callable[[], Sequence[UUID]] = tuple,
     ) -> None:
         self.epoch = -1
         self.state = State.NEW
@@ -117,6 +119,7 @@ class BrokerLifecycle:
         self._intervals = intervals
         self._offset = offset
         self._offline_directories = offline_directories
+        self._cordoned_directories = cordoned_directories
         self._identity: Identity
         self._task: asyncio.Task[None] | None = None
         self._sleeping: asyncio.Task[None] | None = None
@@ -266,7 +269,7 @@ class BrokerLifecycle:
             want_fence=self.state is State.FENCED,
             want_shut_down=self.state is State.LEAVING,
             offline_log_dirs=tuple(self._offline_directories()),
-            cordoned_log_dirs=(),
+            cordoned_log_dirs=tuple(self._cordoned_directories()),
         )
 
 

@@ -50,12 +50,16 @@ SETUP_TIMEOUT_MS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Belonging:
-    """Which node of which cluster this is, and the ids of its folders; `offline` gives those that have failed."""
+    """Which node of which cluster this is, and the ids of its folders.
+
+    `offline` gives those that have failed, `cordoned` those that get no new replicas.
+    """
 
     node_id: int
     cluster_id: str
     directories: Sequence[UUID]
     offline: Callable[[], Sequence[UUID]]
+    cordoned: Callable[[], Sequence[UUID]] = tuple
 
 
 class FollowedMetadata:
@@ -108,7 +112,12 @@ class FollowedMetadata:
             retry_ms=self._retry_ms,
         )
         self.lifecycle = BrokerLifecycle(
-            self.channel("heartbeat"), network.clock, self._intervals, lambda: self.observer.image.offset, who.offline
+            self.channel("heartbeat"),
+            network.clock,
+            self._intervals,
+            lambda: self.observer.image.offset,
+            who.offline,
+            who.cordoned,
         )
         self._forwarding = ForwardingController(self.channel("forwarding"), around)
         self._alter_partition = self.channel("alter-partition")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -89,7 +90,10 @@ class BrokerConfig:
         return value
 
     def string(self, name: str) -> str:
+        """The value as a text; a list's entries have commas between them."""
         value = self.values[name]
+        if isinstance(value, tuple):
+            return ",".join(value)
         assert isinstance(value, str)
         return value
 
@@ -126,6 +130,12 @@ class BrokerConfig:
         """The folders of `log.dirs`, else the one of `log.dir`."""
         several = self.optional_string("log.dirs")
         return split_list(self.string("log.dir") if several is None else several)
+
+    @property
+    def cordoned_log_dirs(self) -> frozenset[str]:
+        """The absolute paths of the folders that get no new partitions."""
+        named = self.list_("cordoned.log.dirs")
+        return frozenset(os.path.abspath(path) for path in (self.log_dirs if named == ("*",) else named))
 
     def topic_default(self, name: str) -> Value:
         """The broker's default for the topic configuration `name`: the first synonym that is set, in the topic's unit.

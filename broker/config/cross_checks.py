@@ -32,6 +32,7 @@ def broken_rules(config: BrokerConfig) -> Iterator[BrokenRule]:
     yield from map(BrokenRule, _identity(config))
     yield from map(BrokenRule, broken_cluster_rules(config))
     yield from _log(config)
+    yield from _cordoned(config)
     yield from map(BrokenRule, _replication(config))
     yield from _connections(config)
     yield from map(BrokenRule, _groups(config))
@@ -91,6 +92,18 @@ def _log(config: BrokerConfig) -> Iterator[BrokenRule]:
         yield BrokenRule(
             f"log.cleaner.min.compaction.lag.ms = {low_lag}: expected at most log.cleaner.max.compaction.lag.ms"
         )
+
+
+def _cordoned(config: BrokerConfig) -> Iterator[BrokenRule]:
+    named = config.list_("cordoned.log.dirs")
+    shown = f"cordoned.log.dirs = {','.join(named)!r}"
+    if "*" in named:
+        if len(named) > 1:
+            yield BrokenRule(f"{shown}: expected * alone, or folders of log.dirs", when_altered=True)
+    elif unknown := [path for path in named if path not in config.log_dirs]:
+        yield BrokenRule(f"{shown}: expected folders of log.dirs, which has no {', '.join(unknown)}", when_altered=True)
+    elif len(set(named)) < len(named):
+        yield BrokenRule(f"{shown}: expected each folder once", when_altered=True)
 
 
 def _replication(config: BrokerConfig) -> Iterator[str]:

@@ -57,10 +57,14 @@ class InvalidValueError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A rule for parsed values: `refuse` returns the offending part and the complaint, or None."""
+    """A rule for parsed values: `refuse` returns the offending part and the complaint, or None.
+
+    `unique`: what a list names again is left out.
+    """
 
     refuse: Callable[[Value], tuple[object, str] | None]
     expected: str
+    unique: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,8 @@ class ConfigDef:
         """The value of `text`, typed and checked. Raises InvalidValueError."""
         value = _parse_type(self.name, text, self.type)
         self.validate(value)
+        if self.check and self.check.unique and isinstance(value, tuple):
+            return tuple(dict.fromkeys(value))
         return value
 
     def validate(self, value: Value) -> None:
@@ -243,7 +249,7 @@ def java_class(known: str | None) -> Check:
 
 
 def each_of(*allowed: str) -> Check:
-    """`ConfigDef.ValidList`: every entry is one of `allowed`."""
+    """`ConfigDef.ValidList`: every entry is one of `allowed`; each counts once."""
     choice = ", ".join(allowed)
 
     def refuse(value: Value) -> tuple[object, str] | None:
@@ -251,4 +257,4 @@ def each_of(*allowed: str) -> Check:
         wrong = next((entry for entry in value if entry not in allowed), None)
         return None if wrong is None else (wrong, f"String must be one of: {choice}")
 
-    return Check(refuse, f"each of {choice}")
+    return Check(refuse, f"each of {choice}", unique=True)

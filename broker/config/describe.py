@@ -143,9 +143,9 @@ def describe_broker_default(config: BrokerConfig, keys: Keys = None) -> list[Con
     return entries
 
 
-def broker_settings(config: BrokerConfig, name: str) -> list[ConfigSynonym]:
-    """What is set for the broker under exactly this name, even if no broker has such a configuration."""
-    return [ConfigSynonym(name, values[name], source) for values, source in _layers(config) if name in values]
+def broker_synonyms(config: BrokerConfig, name: str) -> tuple[ConfigSynonym, ...]:
+    """Every place that sets the broker's configuration, highest precedence first; its default comes last."""
+    return _synonyms(config, name)
 
 
 def require_this_broker(config: BrokerConfig, resource_name: str) -> None:

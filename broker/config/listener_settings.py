@@ -59,8 +59,8 @@ class ListenerSettings:
         assert isinstance(value, int)
         return value
 
-    def boolean(self, name: str) -> bool:
-        value = self.value(name)
+    def boolean(self, name: str, mechanism: str | None = None) -> bool:
+        value = self.value(name, mechanism)
         assert isinstance(value, bool)
         return value
 

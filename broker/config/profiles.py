@@ -7,7 +7,10 @@ from types import MappingProxyType
 
 SETTING = "odradek.profile"
 
-_QUICK_GROUPS = {"group.initial.rebalance.delay.ms": "0"}
+_QUICK_GROUPS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+}
 _FREQUENT_CHECKS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     "transaction.remove.expired.transaction.cleanup.interval.ms": "2000",

@@ -10,6 +10,8 @@ from types import MappingProxyType
 from broker.config.broker_config import BrokerConfig
 from broker.config.definition import Check as ValueCheck
 from broker.config.definition import ConfigDef, ConfigType, InvalidValueError, Value, at_least, integer_of, one_of
+from broker.config.defs import BROKER_CONFIGS
+from broker.config.defs.not_needed import NOT_NEEDED
 from protocol.errors import InvalidConfiguration, InvalidRequest
 
 _INT, _LIST, _STRING = ConfigType.INT, ConfigType.LIST, ConfigType.STRING
@@ -35,12 +37,27 @@ def _interval(name: str, default: int, doc: str) -> ConfigDef:
     return ConfigDef(name, _INT, default, doc, at_least(1), "ms")
 
 
+def _assignment_interval(kind: str) -> ConfigDef:
+    doc = f"Least time between two assignments of a {kind} group."
+    return ConfigDef(f"{kind}.assignment.interval.ms", _INT, 1_000, doc, at_least(0), "ms")
+
+
+def _internal(name: str, kind: ConfigType, default: Value) -> ConfigDef:
+    """One that may be set, and is described only then."""
+    check = at_least(1 if name.endswith("interval.ms") else 0) if kind is not ConfigType.BOOLEAN else None
+    return ConfigDef(name, kind, default, "Internal to Kafka. No effect here.", check, internal=True)
+
+
+BROKERS_NAMES: Mapping[str, str] = MappingProxyType({"streams.assignor.name": "group.streams.assignors"})
+"""The broker's configurations that give the defaults, where it is not the same name behind `group.`."""
+
 GROUP_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
     {
         definition.name: definition
         for definition in (
             _interval("consumer.session.timeout.ms", 45_000, "Time without a heartbeat before a consumer is removed."),
             _interval("consumer.heartbeat.interval.ms", 5_000, "Time between heartbeats, sent to the consumers."),
+            _assignment_interval("consumer"),
             _interval(
                 "share.session.timeout.ms", 45_000, "Time without a heartbeat before a share consumer is removed."
             ),
@@ -67,9 +84,66 @@ GROUP_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
                 "Whether a share group sees records of open and aborted transactions.",
                 one_of("read_committed", "read_uncommitted"),
             ),
+            ConfigDef(
+                "share.delivery.count.limit",
+                _INT,
+                5,
+                "How often a record is delivered before it is given up.",
+                at_least(2),
+                "deliveries",
+            ),
+            ConfigDef(
+                "share.partition.max.record.locks",
+                _INT,
+                2000,
+                "Most records of a partition that are in flight at once.",
+                at_least(100),
+                "records",
+            ),
+            ConfigDef(
+                "share.renew.acknowledge.enable",
+                ConfigType.BOOLEAN,
+                True,
+                "Whether share consumers may renew their locks (KIP-1222).",
+            ),
+            _assignment_interval("share"),
+            ConfigDef(
+                "errors.deadletterqueue.topic.name",
+                _STRING,
+                "",
+                "Where records go that a share group gives up (KIP-1191); empty: nowhere.",
+            ),
+            ConfigDef(
+                "errors.deadletterqueue.copy.record.enable",
+                ConfigType.BOOLEAN,
+                False,
+                "Whether a dead letter has the record's key and value.",
+            ),
             _interval("streams.session.timeout.ms", 45_000, "Time without a heartbeat before a member is removed."),
             _interval("streams.heartbeat.interval.ms", 5_000, "Time between heartbeats, sent to the members."),
             ConfigDef("streams.num.standby.replicas", _INT, 0, "Standby replicas of each task.", at_least(0)),
+            _assignment_interval("streams"),
+            ConfigDef("streams.assignor.name", _STRING, "sticky", "The assignor of the group; there is one."),
+            ConfigDef(
+                "streams.initial.rebalance.delay.ms",
+                _INT,
+                3_000,
+                "Wait for more members before the first assignment of an empty group.",
+                at_least(0),
+                "ms",
+            ),
+            _internal("consumer.assignor.offload.enable", ConfigType.BOOLEAN, True),
+            _internal("share.assignor.offload.enable", ConfigType.BOOLEAN, True),
+            _internal("streams.assignor.offload.enable", ConfigType.BOOLEAN, True),
+            _internal("streams.task.offset.interval.ms", _INT, 60_000),
+            _internal("streams.num.warmup.replicas", _INT, 2),
+            _internal("streams.acceptable.recovery.lag", ConfigType.LONG, 10_000),
+            ConfigDef(
+                "streams.rack.aware.assignment.tags",
+                _LIST,
+                (),
+                "Client tags by which standby tasks are spread over racks.",
+            ),
         )
     }
 )
@@ -96,34 +170,43 @@ MATCH_ATTRIBUTES = frozenset(
     }
 )
 
-# Kafka's defaults for the limits of share and streams groups, which this broker does not offer.
+# Kafka's defaults for the limits of streams groups, which this broker does not offer.
 _LIMITS: Mapping[str, int] = MappingProxyType(
     {
-        "group.share.min.session.timeout.ms": 45_000,
-        "group.share.max.session.timeout.ms": 60_000,
-        "group.share.min.heartbeat.interval.ms": 5_000,
-        "group.share.max.heartbeat.interval.ms": 15_000,
-        "group.share.min.record.lock.duration.ms": 15_000,
-        "group.share.max.record.lock.duration.ms": 60_000,
         "group.streams.min.session.timeout.ms": 45_000,
         "group.streams.max.session.timeout.ms": 60_000,
         "group.streams.min.heartbeat.interval.ms": 5_000,
         "group.streams.max.heartbeat.interval.ms": 15_000,
         "group.streams.max.standby.replicas": 2,
+        "group.streams.min.assignment.interval.ms": 0,
+        "group.streams.max.assignment.interval.ms": 15_000,
     }
 )
 
 _KINDS = ("consumer", "share", "streams")
-_LIMITED = ("heartbeat.interval.ms", "session.timeout.ms", "record.lock.duration.ms", "num.standby.replicas")
+_LIMITED = (
+    "heartbeat.interval.ms",
+    "session.timeout.ms",
+    "assignment.interval.ms",
+    "record.lock.duration.ms",
+    "delivery.count.limit",
+    "partition.max.record.locks",
+    "num.standby.replicas",
+)
+
+
+def brokers_name(name: str) -> str | None:
+    """The broker's configuration that gives the default of a group's; None if there is none."""
+    found = BROKERS_NAMES.get(name, f"group.{name}")
+    return found if found in BROKER_CONFIGS or found in NOT_NEEDED else None
 
 
 def group_configs(broker_config: BrokerConfig) -> dict[str, ConfigDef]:
     """`GROUP_CONFIGS` with the broker's values as defaults (`GroupConfigManager`), where it offers the groups."""
-    own = {
-        "consumer.session.timeout.ms": broker_config.integer("group.consumer.session.timeout.ms"),
-        "consumer.heartbeat.interval.ms": broker_config.integer("group.consumer.heartbeat.interval.ms"),
+    return {
+        name: replace(one, default=broker_config.values.get(f"group.{name}", one.default))
+        for name, one in GROUP_CONFIGS.items()
     }
-    return {name: replace(one, default=own.get(name, one.default)) for name, one in GROUP_CONFIGS.items()}
 
 
 def parse_group_configs(broker_config: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Value]:

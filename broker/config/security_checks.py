@@ -148,10 +148,25 @@ def _handler(settings: ListenerSettings, mechanism: str, *, has_line: bool) -> I
         yield f"{key} = {handler!r}: expected {VALIDATOR_HANDLERS[0]}, or none"
     elif url and not url.startswith(("https://", "http://", "file:")):
         yield f"{url_key} = {url!r}: expected an https, http or file URL"
-    elif handler in VALIDATOR_HANDLERS and not url:
+    elif url:
+        yield from _expected_claims(settings, mechanism)
+    elif handler in VALIDATOR_HANDLERS:
         yield f"{url_key} is not set: expected the URL of the keys that tokens are signed with"
-    elif not url and not has_line:
+    elif not has_line:
         yield (
             f"{url_key} is not set: expected the URL of the keys that tokens are signed with. For tests, "
             f"{settings.key('sasl.jaas.config', mechanism)}={MODULES[mechanism]} required; takes unsigned tokens"
         )
+
+
+def _expected_claims(settings: ListenerSettings, mechanism: str) -> Iterator[str]:
+    """As of Kafka 4.4: who takes tokens of any issuer, or for any audience, must say so."""
+    for claim in ("audience", "issuer"):
+        expected = f"sasl.oauthbearer.expected.{claim}"
+        allowed = f"sasl.oauthbearer.allow.unverified.{claim}"
+        given = settings.list_(expected, mechanism) if claim == "audience" else settings.text(expected, mechanism)
+        if not given and not settings.boolean(allowed, mechanism):
+            yield (
+                f"{settings.key(expected, mechanism)} is not set: expected the {claim} that tokens name, or {allowed}="
+                "true to take any"
+            )

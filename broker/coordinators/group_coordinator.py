@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from broker.config.broker_config import BrokerConfig
+from broker.config.current import CurrentConfig
 from broker.coordinators.group_topics import GroupTopics
 from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.monitoring.group_metrics import register_group_metrics
@@ -19,6 +20,10 @@ from coordinator.group.consumer.metrics import ConsumerGroupMetrics
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
 from coordinator.group.offsets.metrics import OffsetMetrics
+from coordinator.group.share.config import ShareGroupConfig
+from coordinator.group.share.groups import ShareGroups
+from coordinator.group.share.heartbeat import fence as share_fence
+from coordinator.group.share.state_port import ShareStatePort
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.runtime import CoordinatorRuntime
 from metadata.configs import ResourceType
@@ -33,6 +38,7 @@ from timing.purgatory import Purgatory
 
 MINUTE_MS = 60_000
 CONSUMER_PREFIX = "consumer."
+SHARE_PREFIX = "share."
 
 
 def group_config(config: BrokerConfig) -> GroupConfig:
@@ -48,12 +54,14 @@ def group_config(config: BrokerConfig) -> GroupConfig:
     )
 
 
-def consumer_group_config(config: BrokerConfig, overrides: Mapping[str, Mapping[str, int]]) -> ConsumerGroupConfig:
+def consumer_group_config(current: CurrentConfig, overrides: Mapping[str, Mapping[str, int]]) -> ConsumerGroupConfig:
     """The settings of KIP-848 groups, in ms; see `ConsumerGroupConfig.overrides`."""
+    config = current.config
     policy = config.string("group.consumer.migration.policy").lower()
     return ConsumerGroupConfig(
         session_timeout_ms=config.integer("group.consumer.session.timeout.ms"),
         heartbeat_interval_ms=config.integer("group.consumer.heartbeat.interval.ms"),
+        assignment_interval=lambda: current.config.integer("group.consumer.assignment.interval.ms"),
         max_size=config.integer("group.consumer.max.size"),
         assignors=config.list_("group.consumer.assignors"),
         may_upgrade=policy in ("bidirectional", "upgrade"),
@@ -63,16 +71,31 @@ def consumer_group_config(config: BrokerConfig, overrides: Mapping[str, Mapping[
     )
 
 
+def share_group_config(config: BrokerConfig, overrides: Mapping[str, Mapping[str, int]]) -> ShareGroupConfig:
+    """The settings of share groups, in ms; see `ShareGroupConfig.overrides`."""
+    return ShareGroupConfig(
+        session_timeout_ms=config.integer("group.share.session.timeout.ms"),
+        heartbeat_interval_ms=config.integer("group.share.heartbeat.interval.ms"),
+        assignment_interval_ms=config.integer("group.share.assignment.interval.ms"),
+        max_size=config.integer("group.share.max.size"),
+        overrides=overrides,
+    )
+
+
 class GroupOverrides(dict[str, Mapping[str, int]]):
-    """The groups' own configurations, parsed (Kafka's `GroupConfigManager`), as every heartbeat asks for them."""
+    """The groups' own numbers whose names have a prefix, as every heartbeat asks for them (`GroupConfigManager`)."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__()
+        self._prefix = prefix
 
     def put(self, group_id: str, configs: Mapping[str, str]) -> None:
         """Take what is set for a group now."""
         self.pop(group_id, None)
         own = {
-            name.removeprefix(CONSUMER_PREFIX): int(value)
+            name.removeprefix(self._prefix): int(value)
             for name, value in configs.items()
-            if name.startswith(CONSUMER_PREFIX)
+            if name.startswith(self._prefix) and value.isdecimal()
         }
         if own:
             self[group_id] = own
@@ -93,11 +116,14 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
 
     load_buffer_config = "offsets.load.buffer.size"
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, share_state: ShareStatePort) -> None:
         config = host.current.config
         self.config = group_config(config)
-        self._overrides = GroupOverrides()
-        self.consumer_config = consumer_group_config(config, self._overrides)
+        self._overrides = GroupOverrides(CONSUMER_PREFIX)
+        self.consumer_config = consumer_group_config(host.current, self._overrides)
+        self._share_overrides = GroupOverrides(SHARE_PREFIX)
+        self._share_config = share_group_config(config, self._share_overrides)
+        self._share_state = share_state
         self._random = host.random
         self.metrics = GroupMetrics()
         self.consumer_metrics = ConsumerGroupMetrics()
@@ -120,8 +146,12 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
         """See `HostedCoordinator.start`; from here on the groups' own configurations count."""
         configs = self._host.cache.image.configs
         for group_id in configs.names(ResourceType.GROUP):
-            self._overrides.put(group_id, configs.of(ResourceType.GROUP, group_id))
+            self._put_configs(group_id, configs.of(ResourceType.GROUP, group_id))
         super().start()
+
+    def _put_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
+        self._overrides.put(group_id, configs)
+        self._share_overrides.put(group_id, configs)
 
     def register_metrics(self, metrics: Metrics) -> None:
         """Register the metrics of groups for `/metrics`."""
@@ -142,7 +172,12 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
             self.consumer_metrics,
             fence,
         )
-        return GroupCoordinatorShard(context, GroupDirectory(classic, consumer), self.config, self.offset_metrics)
+        share = ShareGroups(
+            context, self._share_config, self._topics, consumer.metadata_hash, self._share_state, share_fence
+        )
+        return GroupCoordinatorShard(
+            context, GroupDirectory(classic, consumer, share), self.config, self.offset_metrics
+        )
 
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{uuids.random_uuid(self._random)}"
@@ -152,7 +187,7 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
         if delta.touched("configs"):
             for (resource_type, name), configs in delta.configs.changed.items():
                 if resource_type == ResourceType.GROUP:
-                    self._overrides.put(name, configs)
+                    self._put_configs(name, configs)
         super().follow(delta, image)
         if delta.touched("topics"):
             self._topics.follow(delta, image)
@@ -166,5 +201,6 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
             if context.state is not None:
                 for name in changed:
                     context.state.groups.consumer.topic_changed(name)
+                    context.state.groups.share.topic_changed(name)
             if deleted:
                 context.tell(lambda state: state.offsets.topics_deleted(deleted))

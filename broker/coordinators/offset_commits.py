@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from itertools import starmap
 from typing import Any, Protocol, TypeVar
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
@@ -17,10 +18,13 @@ from protocol.errors import GroupAuthorization, KafkaError, TopicAuthorization, 
 
 R = TypeVar("R")
 
-Answered = Sequence[tuple[str, Sequence[tuple[int, ErrorCode]]]]
+Topic = tuple[str, UUID | None]
+"""As it is named in the request: the other one of name and id is empty."""
+
+Answered = Sequence[tuple[Topic, Sequence[tuple[int, ErrorCode]]]]
 """Topics with an error code for each partition, in the order of the answer."""
 
-Refused = dict[str, list[tuple[int, ErrorCode]]]
+Refused = dict[Topic, list[tuple[int, ErrorCode]]]
 
 
 class RequestPartition(Protocol):
@@ -42,45 +46,64 @@ class RequestTopic(Protocol):
     @property
     def name(self) -> str: ...
     @property
+    def topic_id(self) -> UUID | None: ...
+    @property
     def partitions(self) -> Iterable[RequestPartition]: ...
 
 
-def split(topics: TopicsImage, requested: Iterable[RequestTopic]) -> tuple[list[OffsetToCommit], Refused]:
-    """What to ask the coordinator, and the partitions that do not exist, about which it is not asked."""
+def split(
+    topics: TopicsImage, requested: Iterable[RequestTopic], *, by_id: bool = False
+) -> tuple[list[OffsetToCommit], Refused]:
+    """What to ask the coordinator, and the partitions that do not exist, about which it is not asked.
+
+    `by_id`: the request names topics by their ids.
+    """
     offsets: list[OffsetToCommit] = []
     refused: Refused = {}
+    unknown = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
     for topic in requested:
-        name = topic.name
-        known = topics.get(name)
+        topic_id = topic.topic_id if by_id else None
+        known = topics.by_id(topic_id) if by_id else topics.get(topic.name)
         if known is None:
-            refused.setdefault(name, [])  # answered even without partitions
+            refused.setdefault((topic.name, topic_id), [])  # answered even without partitions
         count = 0 if known is None else known.partition_count
         for one in topic.partitions:
             index = one.partition_index
-            if 0 <= index < count:
+            if known is not None and 0 <= index < count:
                 offsets.append(
                     OffsetToCommit(
-                        name, index, one.committed_offset, one.committed_leader_epoch, one.committed_metadata
+                        known.name,
+                        index,
+                        one.committed_offset,
+                        one.committed_leader_epoch,
+                        one.committed_metadata,
+                        known.id,
                     )
                 )
             else:
-                refused.setdefault(name, []).append((index, ErrorCode.unknown_topic_or_partition))
+                code = unknown if known is None else ErrorCode.unknown_topic_or_partition
+                refused.setdefault((topic.name, topic_id), []).append((index, code))
     return offsets, refused
 
 
-def failed(topics: TopicsImage, requested: Iterable[RequestTopic], error: KafkaError) -> Answered:
+def failed(
+    topics: TopicsImage, requested: Sequence[RequestTopic], error: KafkaError, *, by_id: bool = False
+) -> Answered:
     """The answer with an error for every partition that the coordinator would have been asked about.
 
     A client without right gets it for all: it shall not learn which exist.
     """
     if isinstance(error, GroupAuthorization | TransactionalIdAuthorization | TopicAuthorization):
-        return [(topic.name, [(one.partition_index, error.code) for one in topic.partitions]) for topic in requested]
-    offsets, refused = split(topics, requested)
+        return [
+            ((topic.name, topic.topic_id), [(one.partition_index, error.code) for one in topic.partitions])
+            for topic in requested
+        ]
+    offsets, refused = split(topics, requested, by_id=by_id)
     return answered(requested, refused, [(offset, error.code) for offset in offsets])
 
 
 def answered(
-    requested: Iterable[RequestTopic], refused: Refused, codes: Iterable[tuple[OffsetToCommit, ErrorCode]]
+    requested: Collection[RequestTopic], refused: Refused, codes: Iterable[tuple[OffsetToCommit, ErrorCode]]
 ) -> Answered:
     """The answer: refused partitions come first, as in Kafka, and a topic named twice is merged.
 
@@ -89,13 +112,15 @@ def answered(
     if not refused:
         by_index = iter(codes)
         return [
-            (topic.name, [(one.partition_index, next(by_index)[1]) for one in topic.partitions])
+            ((topic.name, topic.topic_id), [(one.partition_index, next(by_index)[1]) for one in topic.partitions])
             for topic in requested
             if topic.partitions
         ]
-    by_topic = {name: list(partitions) for name, partitions in refused.items()}
+    by_topic = {topic: list(partitions) for topic, partitions in refused.items()}
+    named_by_id = {topic.topic_id for topic in requested}
     for offset, code in codes:
-        by_topic.setdefault(offset.topic, []).append((offset.partition, code))
+        topic: Topic = ("", offset.topic_id) if offset.topic_id in named_by_id else (offset.topic, None)
+        by_topic.setdefault(topic, []).append((offset.partition, code))
     return list(by_topic.items())
 
 
@@ -111,8 +136,8 @@ def response_of(response: Callable[..., R], topic: type[Any], partition: type[An
         return response(
             throttle_time=ZERO,
             topics=tuple(
-                new_topic(name=name, partitions=tuple(starmap(new_partition, partitions)))
-                for name, partitions in topics
+                new_topic(name=name, topic_id=topic_id, partitions=tuple(starmap(new_partition, partitions)))
+                for (name, topic_id), partitions in topics
             ),
         )
 

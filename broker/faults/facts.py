@@ -156,7 +156,7 @@ def name_of(ctx: RequestContext, topic: Any, fields: Fields) -> str | None:
     if getattr(topic, "resource_type", ResourceType.TOPIC) != ResourceType.TOPIC:
         return None
     name: str | None = getattr(topic, fields.name, None)
-    if name is None and getattr(topic, "topic_id", ZERO) not in (None, ZERO):
+    if not name and getattr(topic, "topic_id", ZERO) not in (None, ZERO):
         return topic_name(ctx, topic.topic_id)
     return name
 

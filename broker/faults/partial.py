@@ -134,8 +134,8 @@ def marked(api: str, ctx: RequestContext, request: Any, response: Any, selection
         return _marked_metadata(ctx, request, response, selection, code)
     groups = getattr(response, "groups", None)
     if groups is None:
-        return _marked_offsets(response, selection, code)
-    return dataclasses.replace(response, groups=tuple(_marked_offsets(group, selection, code) for group in groups))
+        return _marked_offsets(ctx, response, selection, code)
+    return dataclasses.replace(response, groups=tuple(_marked_offsets(ctx, group, selection, code) for group in groups))
 
 
 def _marked_metadata(
@@ -165,8 +165,8 @@ def _missing(ctx: RequestContext, name: str) -> MetadataResponseTopic:
     )
 
 
-def _marked_offsets(group: Any, selection: Selection, code: ErrorCode) -> Any:
-    def marked_partition(topic: str, one: Any) -> Any:
+def _marked_offsets(ctx: RequestContext, group: Any, selection: Selection, code: ErrorCode) -> Any:
+    def marked_partition(topic: str | None, one: Any) -> Any:
         if not selection.has(topic, one.partition_index):
             return one
         return dataclasses.replace(one, committed_offset=-1, committed_leader_epoch=-1, metadata="", error_code=code)
@@ -174,8 +174,9 @@ def _marked_offsets(group: Any, selection: Selection, code: ErrorCode) -> Any:
     return dataclasses.replace(
         group,
         topics=tuple(
-            dataclasses.replace(topic, partitions=tuple(marked_partition(topic.name, one) for one in topic.partitions))
+            dataclasses.replace(topic, partitions=tuple(marked_partition(name, one) for one in topic.partitions))
             for topic in group.topics
+            for name in (name_of(ctx, topic, Fields("topics")),)
         ),
     )
 
@@ -203,7 +204,7 @@ def _marked_fetch(
 
 def _key(topic: Any, fields: Fields) -> Any:
     name = getattr(topic, fields.name)
-    return getattr(topic, "resource_type", None), name if name is not None else topic.topic_id
+    return getattr(topic, "resource_type", None), name or getattr(topic, "topic_id", name)
 
 
 def _index(partition: Any, fields: Fields) -> int:

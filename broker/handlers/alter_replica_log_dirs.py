@@ -38,6 +38,8 @@ def _outcome(ctx: RequestContext, key: PartitionKey, path: str) -> ErrorCode:
         return ErrorCode.invalid_topic_exception
     if path not in log_dirs(ctx):
         return ErrorCode.log_dir_not_found
+    if path in ctx.local.config.cordoned_log_dirs:
+        return ErrorCode.invalid_replica_assignment
     partition = ctx.replicas.get(*key)
     if partition is None:
         return _prefer(ctx, key, path)

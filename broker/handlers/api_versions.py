@@ -1,17 +1,11 @@
-"""ApiVersions 0-4 (KIP-35, KIP-511, KIP-584, KIP-1022)."""
+"""ApiVersions 0-5 (KIP-35, KIP-511, KIP-584, KIP-1022, KIP-1242)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-from kio.schema.api_versions.v4.request import ApiVersionsRequest
-from kio.schema.api_versions.v4.response import (
-    ApiVersion,
-    ApiVersionsResponse,
-    FinalizedFeatureKey,
-    SupportedFeatureKey,
-)
+from kio.schema.api_versions.v4.response import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
 from kio.schema.errors import ErrorCode
 
 from broker.cluster.served_features import SERVED_FEATURES
@@ -20,6 +14,7 @@ from controller.features import SUPPORTED
 from protocol.api_table import API_TABLE, API_VERSIONS_KEY, Api
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
+from protocol.newer.api_versions_v5 import NO_NODE, ApiVersionsRequest, ApiVersionsResponse
 
 FIRST_VERSION_WITH_SOFTWARE = 3
 FIRST_VERSION_WITH_FEATURES_FROM_ZERO = 4
@@ -37,6 +32,11 @@ def answer(ctx: RequestContext, request: ApiVersionsRequest, apis: Iterable[Api]
         if not all(SOFTWARE.fullmatch(text) for text in software):
             return _response(ErrorCode.invalid_request, ())
         ctx.connection.client_software = software
+    if request.cluster_id is not None or request.node_id != NO_NODE:
+        if request.cluster_id is None or request.node_id == NO_NODE:
+            return _response(ErrorCode.invalid_request, ())
+        if (request.cluster_id, request.node_id) != (ctx.cluster.id, ctx.local.node_id):
+            return _response(ErrorCode.rebootstrap_required, ())
     image = ctx.image
     supported = SERVED_FEATURES if ctx.controller.is_elsewhere else SUPPORTED
     lowest_shown = 0 if ctx.version >= FIRST_VERSION_WITH_FEATURES_FROM_ZERO else 1

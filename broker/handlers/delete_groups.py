@@ -1,11 +1,9 @@
-"""DeleteGroups 0-2 (KIP-229; Kafka's `GroupCoordinatorService.deleteGroups`): each group is answered once."""
+"""DeleteGroups 0-3 (KIP-229; Kafka's `GroupCoordinatorService.deleteGroups`): each group is answered once."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from kio.schema.delete_groups.v2 import DeleteGroupsRequest, DeleteGroupsResponse
-from kio.schema.delete_groups.v2.response import DeletableGroupResult
 from kio.schema.errors import ErrorCode
 
 from broker.network.answers import when_all_settled
@@ -13,7 +11,8 @@ from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.runtime.outcome import Outcome
 from protocol.durations import ZERO
-from protocol.errors import KafkaError
+from protocol.errors import KafkaError, type_by_code
+from protocol.newer.delete_groups_v3 import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
 def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]:
@@ -28,7 +27,23 @@ def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsRes
 
 
 def _deleting(group_ids: Sequence[str]) -> Callable[[GroupCoordinatorShard], Outcome[dict[str, ErrorCode]]]:
-    return lambda state: state.offsets.delete_groups(group_ids)
+    def operation(state: GroupCoordinatorShard) -> Outcome[dict[str, ErrorCode]]:
+        found = {group_id: state.groups.share.find(group_id) for group_id in group_ids}
+        states = {group_id: [*group.states()] for group_id, group in found.items() if group is not None}
+        outcome = state.offsets.delete_groups(group_ids)
+        codes, effects = outcome.reply, outcome.effects
+        assert isinstance(codes, dict)
+
+        def forget_states(error: KafkaError | None) -> None:
+            if effects is not None:
+                effects(error)
+            for group_id, topics in states.items():
+                if error is None and codes[group_id] is ErrorCode.none:
+                    state.groups.share.state.delete(group_id, {key: topic.partitions for key, topic in topics})
+
+        return outcome._replace(effects=forget_states) if states else outcome
+
+    return operation
 
 
 def _response(
@@ -41,18 +56,17 @@ def _response(
         codes |= dict.fromkeys(group_ids, result.code) if isinstance(result, KafkaError) else result
     return DeleteGroupsResponse(
         throttle_time=ZERO,
-        results=tuple(
-            DeletableGroupResult(group_id=group_id, error_code=codes[group_id])
-            for group_id in dict.fromkeys(request.groups_names)
-        ),
+        results=tuple(_result(group_id, codes[group_id]) for group_id in dict.fromkeys(request.groups_names)),
     )
+
+
+def _result(group_id: str, code: ErrorCode) -> DeletableGroupResult:
+    text = None if code is ErrorCode.none else type_by_code[code].default_message
+    return DeletableGroupResult(group_id=group_id, error_code=code, error_message=text)
 
 
 def error_response(ctx: RequestContext, request: DeleteGroupsRequest, error: KafkaError) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(
         throttle_time=ZERO,
-        results=tuple(
-            DeletableGroupResult(group_id=group_id, error_code=error.code)
-            for group_id in dict.fromkeys(request.groups_names)
-        ),
+        results=tuple(_result(group_id, error.code) for group_id in dict.fromkeys(request.groups_names)),
     )

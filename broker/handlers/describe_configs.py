@@ -18,13 +18,13 @@ from broker.config.definition import ConfigDef, to_text
 from broker.config.describe import (
     ConfigEntry,
     TopicDescriber,
-    broker_settings,
+    broker_synonyms,
     describe_broker,
     describe_broker_default,
     require_this_broker,
 )
 from broker.config.preprocess import loggers
-from broker.config.resource_defs import CLIENT_METRICS_CONFIGS, group_configs
+from broker.config.resource_defs import CLIENT_METRICS_CONFIGS, brokers_name, group_configs
 from broker.config.resource_names import node_id_of
 from broker.request_context import RequestContext
 from metadata import topic_names
@@ -90,7 +90,7 @@ def _configs(
                 raise InvalidRequest("Group name must not be empty")
             values = ctx.image.configs.of(ResourceType.GROUP, name)
             configs = _of_resource(request, group_configs(ctx.local.config), values, keys, GROUP_SOURCE)
-            return [_with_broker_settings(ctx, config) for config in configs] if request.include_synonyms else configs
+            return [_with_brokers(ctx, request, config) for config in configs]
         case ResourceType.CLIENT_METRICS:
             if not name:
                 raise InvalidRequest("Client metrics subscription name must not be empty")
@@ -151,6 +151,8 @@ def _of_resource(
     for name in sorted(name for name in definitions if not keys or name in keys):
         definition = definitions[name]
         is_set = name in values
+        if definition.internal and not is_set:
+            continue
         value = to_text(definition.parse(values[name])) if is_set else definition.default_text
         # Kafka names a group's defaults as synonyms, but not a subscription's.
         shows_synonym = is_set or source == GROUP_SOURCE
@@ -170,13 +172,21 @@ def _of_resource(
     return described
 
 
-def _with_broker_settings(ctx: RequestContext, config: DescribeConfigsResourceResult) -> DescribeConfigsResourceResult:
-    """Kafka also names what the broker has under a group configuration's name, although that has no effect."""
-    settings = (
-        DescribeConfigsSynonym(name=one.name, value=one.value, source=int(one.source))
-        for one in broker_settings(ctx.local.config, config.name)
-    )
-    return replace(config, synonyms=(*config.synonyms, *settings))
+def _with_brokers(
+    ctx: RequestContext, request: DescribeConfigsRequest, config: DescribeConfigsResourceResult
+) -> DescribeConfigsResourceResult:
+    """A group's configuration, with the broker's that gives the default, where there is one, in place of that."""
+    name = brokers_name(config.name)
+    if name is None:
+        return config
+    own = [synonym for synonym in config.synonyms if synonym.source == GROUP_SOURCE]
+    brokers = [
+        DescribeConfigsSynonym(name=each.name, value=each.value, source=int(each.source))
+        for each in broker_synonyms(ctx.local.config, name)
+    ]
+    source = config.config_source if config.config_source == GROUP_SOURCE or not brokers else brokers[0].source
+    synonyms = (*own, *brokers) if request.include_synonyms else ()
+    return replace(config, config_source=source, synonyms=synonyms)
 
 
 def _described(request: DescribeConfigsRequest, entry: ConfigEntry) -> DescribeConfigsResourceResult:

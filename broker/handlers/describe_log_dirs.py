@@ -1,4 +1,4 @@
-"""DescribeLogDirs 1-4 (KIP-113, KIP-827; Kafka's `ReplicaManager.describeLogDirs`)."""
+"""DescribeLogDirs 1-5 (KIP-113, KIP-827, KIP-1066; Kafka's `ReplicaManager.describeLogDirs`)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from kio.schema.describe_log_dirs.v4 import DescribeLogDirsRequest, DescribeLogDirsResponse
-from kio.schema.describe_log_dirs.v4.response import (
+from kio.schema.describe_log_dirs.v5 import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kio.schema.describe_log_dirs.v5.response import (
     DescribeLogDirsPartition,
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
@@ -79,4 +79,5 @@ def _result(
         ),
         total_bytes=total,
         usable_bytes=usable,
+        is_cordoned=path in ctx.local.config.cordoned_log_dirs,
     )

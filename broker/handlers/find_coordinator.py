@@ -1,7 +1,7 @@
 """FindCoordinator 0-6 (KIP-699; Kafka's `KafkaApis.getCoordinator`).
 
 Deviations: before the first answer the internal topic is created and its shards are loaded; Kafka meanwhile answers
-COORDINATOR_NOT_AVAILABLE. There is no coordinator for share groups: their keys get COORDINATOR_NOT_AVAILABLE.
+COORDINATOR_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> Answer | Awa
 def _coordinator(ctx: RequestContext, key_type: int) -> HostedCoordinator[Any] | None:
     if key_type == KeyType.GROUP:
         return ctx.coordinators.groups
+    if key_type == KeyType.SHARE:
+        return ctx.coordinators.share if ctx.version >= FIRST_VERSION_WITH_SHARE else None
     return ctx.coordinators.transactions if key_type == KeyType.TRANSACTION else None
 
 
@@ -78,18 +80,25 @@ async def _with_topic(
     try:
         await coordinator.ensure_topic()
     except CoordinatorNotAvailable as error:
-        return _answer(ctx, [_failed(key, error) for key in keys])
+        return _answer(ctx, [_find(ctx, request.key_type, key, None, error) for key in keys])
     return _answer(ctx, [_find(ctx, request.key_type, key, coordinator) for key in keys])
 
 
-def _find(ctx: RequestContext, key_type: int, key: str, coordinator: HostedCoordinator[Any] | None) -> Coordinator:
+def _find(
+    ctx: RequestContext,
+    key_type: int,
+    key: str,
+    coordinator: HostedCoordinator[Any] | None,
+    missing: CoordinatorNotAvailable | None = None,
+) -> Coordinator:
+    """The coordinator of a key, or what is wrong with the key; `missing` says why there is no coordinator."""
     try:
         if key_type not in KEY_TYPES:
             raise InvalidRequest(InvalidRequest.default_message)
         if key_type == KeyType.SHARE and (ctx.version < FIRST_VERSION_WITH_SHARE or not _is_share_key(key)):
             raise InvalidRequest
         if coordinator is None or not coordinator.is_available(key):
-            raise CoordinatorNotAvailable
+            raise missing or CoordinatorNotAvailable
     except KafkaError as error:
         return _failed(key, error)
     leader = coordinator.leader_for(ctx.image, key)

@@ -1,4 +1,4 @@
-"""ListOffsets 1-10 (KIP-79, KIP-207, KIP-320, KIP-405, KIP-734, KIP-1005)."""
+"""ListOffsets 1-11 (KIP-79, KIP-207, KIP-320, KIP-405, KIP-734, KIP-1005, KIP-1023)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Awaitable, Sequence
 
 from kio.schema.errors import ErrorCode
-from kio.schema.list_offsets.v10.request import ListOffsetsPartition, ListOffsetsRequest
-from kio.schema.list_offsets.v10.response import (
+from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest
+from kio.schema.list_offsets.v11.response import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
@@ -40,9 +40,10 @@ EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
 
 FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
-FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 Place = tuple[str, ListOffsetsPartition]
 """A topic's name and what is asked of one of its partitions."""
@@ -152,7 +153,7 @@ class Lookup:
     def _partition(self, place: Place) -> Partition:
         """The partition, if the request may be answered for it at all."""
         topic, asked = place
-        if asked.timestamp < LATEST_TIERED or self._ctx.version < FIRST_VERSION_OF.get(asked.timestamp, 0):
+        if asked.timestamp < EARLIEST_PENDING_UPLOAD or self._ctx.version < FIRST_VERSION_OF.get(asked.timestamp, 0):
             raise UnsupportedVersion
         partition = self._ctx.replicas.find(topic, asked.partition_index)
         partition.check_leader_epoch(asked.current_leader_epoch, only_leader=self._replica_id != DEBUGGER)
@@ -160,7 +161,7 @@ class Lookup:
 
 
 async def _by_time(partition: Partition, timestamp: int) -> TimestampOffsetEpoch | None:
-    if timestamp == LATEST_TIERED:
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return None  # nothing is tiered
     if timestamp == MAX_TIMESTAMP:
         return await time_lookup.largest(partition.log)

@@ -1,4 +1,4 @@
-"""OffsetCommit 2-9 (Kafka's `KafkaApis.handleOffsetCommitRequest`).
+"""OffsetCommit 2-10 (Kafka's `KafkaApis.handleOffsetCommitRequest`).
 
 Unknown partitions are refused before the group coordinator is asked about the others; they come first in the answer,
 as in Kafka.
@@ -9,26 +9,27 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from datetime import timedelta
 
-from kio.schema.offset_commit.v9 import OffsetCommitRequest, OffsetCommitResponse
-from kio.schema.offset_commit.v9.response import OffsetCommitResponsePartition, OffsetCommitResponseTopic
+from kio.schema.offset_commit.v10.response import OffsetCommitResponsePartition
 
-from broker.coordinators.offset_commits import answered, failed, response_of, split
+from broker.coordinators.offset_commits import Refused, answered, failed, response_of, split
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
-from coordinator.group.offsets.offsets import Commit
+from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from protocol.durations import MILLISECOND
 from protocol.entities import maker
 from protocol.errors import KafkaError
+from protocol.newer.offset_commit import OffsetCommitRequest, OffsetCommitResponse, OffsetCommitResponseTopic
 
 LAST_VERSION_WITH_RETENTION = 4
 FIRST_VERSION_WITH_MEMBER_EPOCHS = 9
+FIRST_VERSION_WITH_TOPIC_IDS = 10
 BROKERS_RETENTION = timedelta(milliseconds=-1)
 
 _response = response_of(maker(OffsetCommitResponse), OffsetCommitResponseTopic, OffsetCommitResponsePartition)
 
 
 def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    offsets, refused = split(ctx.image.topics, request.topics)
+    offsets, refused = _split(ctx, request)
     if not offsets:
         return _response(answered(request.topics, refused, ()))
     commit = Commit(
@@ -46,6 +47,10 @@ def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitRes
     )
 
 
+def _split(ctx: RequestContext, request: OffsetCommitRequest) -> tuple[list[OffsetToCommit], Refused]:
+    return split(ctx.image.topics, request.topics, by_id=ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS)
+
+
 def _retention_ms(ctx: RequestContext) -> int | None:
     if ctx.version > LAST_VERSION_WITH_RETENTION or ctx.raw.retention_time == BROKERS_RETENTION:
         return None
@@ -54,4 +59,4 @@ def _retention_ms(ctx: RequestContext) -> int | None:
 
 
 def error_response(ctx: RequestContext, request: OffsetCommitRequest, error: KafkaError) -> OffsetCommitResponse:
-    return _response(failed(ctx.image.topics, request.topics, error))
+    return _response(failed(ctx.image.topics, request.topics, error, by_id=ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS))

@@ -1,20 +1,14 @@
-"""OffsetFetch 1-9 (KIP-447, KIP-709; Kafka's `KafkaApis.handleOffsetFetch`)."""
+"""OffsetFetch 1-10 (KIP-447, KIP-709, KIP-848; Kafka's `KafkaApis.handleOffsetFetch`)."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from kio.schema.errors import ErrorCode
-from kio.schema.offset_fetch.v9 import OffsetFetchRequest, OffsetFetchResponse
-from kio.schema.offset_fetch.v9.request import OffsetFetchRequestGroup
-from kio.schema.offset_fetch.v9.response import (
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
-)
+from kio.schema.offset_fetch.v10.response import OffsetFetchResponsePartitions
 
 from broker.network.answers import when_all_settled
 from broker.request_context import RequestContext
@@ -25,6 +19,13 @@ from metadata.acls import AclOperation, ResourceType
 from protocol.durations import ZERO
 from protocol.entities import maker
 from protocol.errors import GroupAuthorization, KafkaError
+from protocol.newer.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponseTopics,
+)
 from protocol.topic_partition import PartitionKey, by_topic
 
 ONLY_READS = True
@@ -32,6 +33,7 @@ ONLY_READS = True
 DESCRIBE = AclOperation.DESCRIBE
 
 FIRST_BATCHED_VERSION = 8
+FIRST_VERSION_WITH_TOPIC_IDS = 10
 FIRST_VERSION_WITH_GROUP_ERROR = 2
 NO_OFFSET = -1
 
@@ -57,7 +59,7 @@ def handle(ctx: RequestContext, request: OffsetFetchRequest) -> Answer | Awaitab
     groups = _groups(ctx, request)
     coordinator = ctx.coordinators.groups
     allowed = [group for group in groups if ctx.allows(DESCRIBE, ResourceType.GROUP, group.group_id)]
-    answers = [coordinator.read(group.group_id, _fetching(group, request.require_stable)) for group in allowed]
+    answers = [coordinator.read(group.group_id, _fetching(ctx, group, request.require_stable)) for group in allowed]
 
     def answer(found: Sequence[Fetched | KafkaError]) -> Answer:
         answered = iter([_group(ctx, *pair) for pair in zip(allowed, found, strict=True)])
@@ -76,16 +78,28 @@ def _groups(ctx: RequestContext, request: OffsetFetchRequest) -> Sequence[Any]:
     return request.groups if ctx.version >= FIRST_BATCHED_VERSION else (ctx.raw,)
 
 
-def _fetching(asked: OffsetFetchRequestGroup, require_stable: bool) -> Callable[[GroupCoordinatorShard], Fetched]:
+def _fetching(
+    ctx: RequestContext, asked: OffsetFetchRequestGroup, require_stable: bool
+) -> Callable[[GroupCoordinatorShard], Fetched]:
     member_id = getattr(asked, "member_id", None)
     member_epoch = getattr(asked, "member_epoch", -1)
-    return lambda state: state.offsets.fetch(asked.group_id, _keys(asked), require_stable, member_id, member_epoch)
+    keys = _keys(ctx, asked)
+    return lambda state: state.offsets.fetch(asked.group_id, keys, require_stable, member_id, member_epoch)
 
 
-def _keys(group: OffsetFetchRequestGroup) -> list[PartitionKey] | None:
+def _keys(ctx: RequestContext, group: OffsetFetchRequestGroup) -> list[PartitionKey] | None:
     if group.topics is None:
         return None
-    return [(topic.name, index) for topic in group.topics for index in topic.partition_indexes]
+    named = [(_name(ctx, topic), topic) for topic in group.topics]
+    return [(name, index) for name, topic in named if name is not None for index in topic.partition_indexes]
+
+
+def _name(ctx: RequestContext, topic: Any) -> str | None:
+    """The topic's name; None for an id that no topic has."""
+    if ctx.version < FIRST_VERSION_WITH_TOPIC_IDS:
+        return str(topic.name)
+    known = ctx.image.topics.by_id(topic.topic_id)
+    return None if known is None else known.name
 
 
 def _group(
@@ -95,23 +109,33 @@ def _group(
         topics = _all_failed(asked, found.code) if ctx.version < FIRST_VERSION_WITH_GROUP_ERROR else ()
         return new_group(group_id=asked.group_id, topics=topics, error_code=found.code)
     if asked.topics is None:
-        wanted: Iterable[tuple[str, Iterable[int]]] = (
-            (name, indexes) for name, indexes in by_topic(found.offsets).items() if _may_see(ctx, name)
-        )
+        topics = tuple(_every_topic(ctx, found))
     else:
-        wanted = ((topic.name, topic.partition_indexes) for topic in asked.topics)
-    topics = tuple(
-        new_topic(
-            name=name,
-            partitions=tuple(
-                [_partition(found, name, index) for index in indexes]
-                if _may_see(ctx, name)
-                else [_without_offset(index, ErrorCode.topic_authorization_failed) for index in indexes]
-            ),
-        )
-        for name, indexes in wanted
-    )
+        topics = tuple(_topic(ctx, found, topic) for topic in asked.topics)
     return new_group(group_id=asked.group_id, topics=topics, error_code=ErrorCode.none)
+
+
+def _every_topic(ctx: RequestContext, found: Fetched) -> Iterator[OffsetFetchResponseTopics]:
+    """The topics with offsets that the client may see; where they are named by id, without those that are deleted."""
+    by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
+    for name, indexes in by_topic(found.offsets).items():
+        known = ctx.image.topics.get(name) if by_id else None
+        if (known is not None or not by_id) and _may_see(ctx, name):
+            partitions = tuple(_partition(found, name, index) for index in indexes)
+            yield new_topic(name=name, topic_id=None if known is None else known.id, partitions=partitions)
+
+
+def _topic(ctx: RequestContext, found: Fetched, asked: Any) -> OffsetFetchResponseTopics:
+    name = _name(ctx, asked)
+    if name is None:
+        partitions = [_without_offset(index, ErrorCode.unknown_topic_id) for index in asked.partition_indexes]
+    elif _may_see(ctx, name):
+        partitions = [_partition(found, name, index) for index in asked.partition_indexes]
+    else:
+        partitions = [_without_offset(index, ErrorCode.topic_authorization_failed) for index in asked.partition_indexes]
+    by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
+    topic_id = asked.topic_id if by_id else None
+    return new_topic(name="" if by_id or name is None else name, topic_id=topic_id, partitions=tuple(partitions))
 
 
 def _may_see(ctx: RequestContext, topic: str) -> bool:
@@ -143,7 +167,11 @@ def _without_offset(index: int, code: ErrorCode) -> OffsetFetchResponsePartition
 
 def _all_failed(asked: OffsetFetchRequestGroup, code: ErrorCode) -> tuple[OffsetFetchResponseTopics, ...]:
     return tuple(
-        new_topic(name=topic.name, partitions=tuple(_without_offset(index, code) for index in topic.partition_indexes))
+        new_topic(
+            name=topic.name,
+            topic_id=None,
+            partitions=tuple(_without_offset(index, code) for index in topic.partition_indexes),
+        )
         for topic in asked.topics or ()
     )
 

@@ -23,12 +23,10 @@ from protocol.errors import (
     InconsistentClusterId,
     InvalidRequest,
     KafkaError,
-    NotCoordinator,
     UnsupportedVersion,
 )
 from protocol.messages import newest_response
 from protocol.schema import EntityClass, default_entity, field_plans
-from protocol.uuids import ZERO
 
 Check = Callable[[RequestContext, Any], None]
 """Raises if a request gets another error than its API's."""
@@ -86,27 +84,6 @@ def _for_each(asked: str, answered: str, name_of: Callable[[Any], dict[str, Any]
     return shape
 
 
-def _for_each_partition(
-    ctx: RequestContext, request: Any, error: KafkaError, *, passes_over_empty_topics: bool = False
-) -> Any:
-    """The error for each partition of a share group. Nothing is answered without a group.
-
-    Nor if a topic has no partitions, unless it is passed over.
-    """
-    response = _response_class(ctx)
-    result = _item_class(response, "results")
-    partition = _item_class(result, "partitions")
-    topics: dict[Any, dict[int, Any]] = {}
-    if request.group_id and (passes_over_empty_topics or all(topic.partitions for topic in request.topics)):
-        for topic in request.topics:
-            for one in topic.partitions:
-                topics.setdefault(topic.topic_id or ZERO, {})[one.partition] = default_entity(
-                    partition, partition=one.partition, error_code=error.code, error_message=error.message
-                )
-    results = [result(topic_id=topic, partitions=tuple(found.values())) for topic, found in topics.items()]
-    return response(results=tuple(results))
-
-
 # -- checks that come first
 
 
@@ -129,24 +106,6 @@ REFUSALS: Mapping[str, Refusal] = MappingProxyType(
     {
         "sasl_handshake": Refusal(IllegalSaslState),
         "sasl_authenticate": Refusal(partial(IllegalSaslState, "This listener asks for no authentication.")),
-        "share_group_heartbeat": Refusal(UnsupportedVersion, _without_message),
-        "share_group_describe": Refusal(
-            UnsupportedVersion, _for_each("group_ids", "groups", lambda group_id: {"group_id": group_id})
-        ),
-        "share_fetch": Refusal(UnsupportedVersion, _without_message),
-        "share_acknowledge": Refusal(UnsupportedVersion, _without_message),
-        "describe_share_group_offsets": Refusal(
-            UnsupportedVersion, _for_each("groups", "groups", lambda group: {"group_id": group.group_id})
-        ),
-        "alter_share_group_offsets": Refusal(UnsupportedVersion),
-        "delete_share_group_offsets": Refusal(UnsupportedVersion),
-        "initialize_share_group_state": Refusal(
-            NotCoordinator, partial(_for_each_partition, passes_over_empty_topics=True)
-        ),
-        "read_share_group_state": Refusal(NotCoordinator, _for_each_partition),
-        "write_share_group_state": Refusal(NotCoordinator, _for_each_partition),
-        "delete_share_group_state": Refusal(NotCoordinator, _for_each_partition),
-        "read_share_group_state_summary": Refusal(NotCoordinator, _for_each_partition),
         "add_raft_voter": Refusal(UnsupportedVersion, check=_check_new_voter, is_change=True),
         "remove_raft_voter": Refusal(UnsupportedVersion, check=_check_leaving_voter, is_change=True),
     }

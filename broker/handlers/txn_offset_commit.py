@@ -1,4 +1,4 @@
-"""TxnOffsetCommit 0-5 (KIP-98, KIP-447, KIP-890; Kafka's `KafkaApis.handleTxnOffsetCommitRequest`).
+"""TxnOffsetCommit 0-6 (KIP-98, KIP-447, KIP-890; Kafka's `KafkaApis.handleTxnOffsetCommitRequest`).
 
 The offsets wait in the group's shard until the transaction ends. From version 5 on, the commit itself adds the group's
 partition to the transaction; before, AddOffsetsToTxn must have done so.
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from inspect import isawaitable
 
-from kio.schema.txn_offset_commit.v5 import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from kio.schema.txn_offset_commit.v5.response import TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic
+from kio.schema.txn_offset_commit.v5.response import TxnOffsetCommitResponsePartition
 
 from broker.coordinators.offset_commits import Refused, answered, failed, response_of, split
 from broker.coordinators.transactional_produce import Append, ClientAbilities, Refusals, admit
@@ -22,10 +21,16 @@ from coordinator.runtime.outcome import ProducerEpoch
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from protocol.entities import maker
 from protocol.errors import CoordinatorNotAvailable, InvalidGroupId, KafkaError, NotCoordinator, NotEnoughReplicas
+from protocol.newer.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponseTopic,
+)
 from protocol.records.batch import NO_SEQUENCE
 
 FIRST_VERSION_WITH_TRANSACTION_ABORTABLE = 4
 FIRST_VERSION_OF_TRANSACTIONS_V2 = 5
+FIRST_VERSION_WITH_TOPIC_IDS = 6
 
 Answer = TxnOffsetCommitResponse
 
@@ -33,7 +38,7 @@ _response = response_of(maker(TxnOffsetCommitResponse), TxnOffsetCommitResponseT
 
 
 def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> Answer | Awaitable[Answer]:
-    offsets, refused = split(ctx.image.topics, request.topics)
+    offsets, refused = _split(ctx, request)
     if not offsets:
         return _response(answered(request.topics, refused, ()))
     if not request.group_id:
@@ -55,6 +60,10 @@ def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> Answer | Awa
     if isawaitable(admitted):
         return _when_admitted(ctx, request, offsets, refused, admitted)
     return _commit(ctx, request, offsets, refused, admitted)
+
+
+def _split(ctx: RequestContext, request: TxnOffsetCommitRequest) -> tuple[list[OffsetToCommit], Refused]:
+    return split(ctx.image.topics, request.topics, by_id=ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS)
 
 
 def _groups_partition(ctx: RequestContext, group_id: str) -> Partition:
@@ -93,6 +102,7 @@ def _commit(
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
         generation=request.generation_id,
+        knows_member_epochs=ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS,
         transaction=ProducerEpoch(request.producer_id, request.producer_epoch),
     )
     answer = ctx.coordinators.groups.write(request.group_id, lambda state: state.offsets.commit(commit))
@@ -102,4 +112,4 @@ def _commit(
 
 
 def error_response(ctx: RequestContext, request: TxnOffsetCommitRequest, error: KafkaError) -> Answer:
-    return _response(failed(ctx.image.topics, request.topics, error))
+    return _response(failed(ctx.image.topics, request.topics, error, by_id=ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS))

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers 1 (KIP-98; Kafka's `KafkaApis.handleWriteTxnMarkersRequest`): writes the given markers.
+"""WriteTxnMarkers 1-2 (KIP-98, KIP-1228; Kafka's `KafkaApis.handleWriteTxnMarkersRequest`): writes the given markers.
 
 Here it is only sent by admins, to end a transaction that its coordinator does not know (KIP-664).
 """
@@ -6,12 +6,12 @@ Here it is only sent by admins, to end a transaction that its coordinator does n
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
-from kio.schema.write_txn_markers.v1 import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-from kio.schema.write_txn_markers.v1.request import WritableTxnMarker
-from kio.schema.write_txn_markers.v1.response import (
+from kio.schema.write_txn_markers.v2 import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from kio.schema.write_txn_markers.v2.request import WritableTxnMarker
+from kio.schema.write_txn_markers.v2.response import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,
@@ -23,6 +23,7 @@ from coordinator.transaction.marker_port import EndMarker
 from protocol.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
+    InvalidProducerEpoch,
     KafkaError,
     NotCoordinator,
     UnknownServerError,
@@ -30,11 +31,16 @@ from protocol.errors import (
 )
 from protocol.records.batch import NO_PRODUCER_ID
 from protocol.topic_partition import PartitionKey, by_topic
+from storage.producers.producer_entry import NO_OFFSET
+
+if TYPE_CHECKING:
+    from broker.replicas.partition import Partition
 
 NOT_READY = (CoordinatorNotAvailable, CoordinatorLoadInProgress, NotCoordinator)
 """Errors of the group coordinator that are sent as NOT_LEADER_OR_FOLLOWER, so that the client retries."""
 
 NO_PRODUCER_EPOCH = -1
+TRANSACTIONS_V2 = 2
 
 Codes = dict[int, dict[PartitionKey, ErrorCode]]
 
@@ -56,6 +62,7 @@ def handle(
             try:
                 if not online:
                     raise UnknownTopicOrPartition
+                _check_epoch(ctx.replicas.online(*partition), one)
                 written = write(*partition)
             except KafkaError as error:
                 _note(codes, one.producer_id, partition, error)
@@ -75,6 +82,22 @@ def handle(
 
 def _is_nobodys(marker: WritableTxnMarker) -> bool:
     return bool(marker.producer_id == NO_PRODUCER_ID or marker.producer_epoch == NO_PRODUCER_EPOCH)
+
+
+def _check_epoch(partition: Partition | None, marker: WritableTxnMarker) -> None:
+    """From transaction version 2 on each transaction has an epoch of its own, which its marker raises.
+
+    Raises InvalidProducerEpoch for one that does not; the same marker again is fine.
+    """
+    if marker.transaction_version < 0:
+        raise UnknownServerError  # as in Kafka
+    entry = None if partition is None else partition.log.producers.producers.get(marker.producer_id)
+    if entry is None or marker.transaction_version < TRANSACTIONS_V2:
+        return
+    if marker.producer_epoch == entry.producer_epoch and entry.txn_first_offset != NO_OFFSET:
+        raise InvalidProducerEpoch(
+            f"The marker of producer {marker.producer_id} has epoch {marker.producer_epoch}, that of its transaction."
+        )
 
 
 def _partitions(marker: WritableTxnMarker) -> list[PartitionKey]:

@@ -18,9 +18,12 @@ from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.states import MemberState
 from coordinator.group.consumer.target import preferred_assignor, subscription
+from coordinator.group.consumer.topics_port import TopicsPort
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupType
 from coordinator.group.offsets.store import CommittedOffset
+from coordinator.group.share.group import ShareGroup, ShareMember
+from coordinator.group.share.groups import ShareGroups
 from protocol.consumer_protocol import SchemaError, deserialize_assignment
 from protocol.errors import NotCoordinator
 from protocol.topic_partition import PartitionKey
@@ -135,6 +138,8 @@ def _view(state: GroupCoordinatorShard, group_id: str) -> GroupView:
         return _classic(state, group, committed, pending)
     if isinstance(group, ConsumerGroup):
         return _consumer(state.groups.consumer, group, committed, pending)
+    if isinstance(group, ShareGroup):
+        return _share(state.groups.share, group)
     return GroupView(group_id)
 
 
@@ -237,7 +242,7 @@ def _consumer_member(groups: ConsumerGroups, group: ConsumerGroup, member: Consu
         _host(member.client_host),
         member.instance_id,
         (GroupType.CLASSIC if member.is_classic else GroupType.CONSUMER).value,
-        _assigned(groups, member.assigned.items()),
+        _assigned(groups.topics, member.assigned.items()),
         subscription(member, group.resolved),
         None,
         behind or member.state is MemberState.UNREVOKED_PARTITIONS,
@@ -246,8 +251,42 @@ def _consumer_member(groups: ConsumerGroups, group: ConsumerGroup, member: Consu
     )
 
 
-def _assigned(groups: ConsumerGroups, assigned: Iterable[tuple[UUID, frozenset[int]]]) -> dict[str, list[int]]:
-    images = ((groups.topics.by_id(topic), indexes) for topic, indexes in assigned)
+# -- share groups
+
+
+def _share(groups: ShareGroups, group: ShareGroup) -> GroupView:
+    """A share group commits no offsets: what is delivered and acknowledged is with the leaders of its partitions."""
+    return GroupView(
+        group.group_id,
+        group.state_name,
+        GroupType.SHARE.value,
+        group.protocol_type,
+        group.epoch,
+        groups.config.assignor,
+        None,
+        None,
+        [_share_member(groups, group, member) for member in group.members.values()],
+    )
+
+
+def _share_member(groups: ShareGroups, group: ShareGroup, member: ShareMember) -> MemberView:
+    return MemberView(
+        member.member_id,
+        member.client_id,
+        _host(member.client_host),
+        None,
+        GroupType.SHARE.value,
+        _assigned(groups.topics, member.assigned.items()),
+        frozenset(member.topics),
+        None,
+        group.epoch == group.assignment_epoch and member.epoch != group.assignment_epoch,
+        groups.left_ms(group.group_id, member.member_id),
+        0,
+    )
+
+
+def _assigned(topics: TopicsPort, assigned: Iterable[tuple[UUID, frozenset[int]]]) -> dict[str, list[int]]:
+    images = ((topics.by_id(topic), indexes) for topic, indexes in assigned)
     return dict(sorted((image.name, sorted(indexes)) for image, indexes in images if image is not None))
 
 

@@ -1,4 +1,4 @@
-"""The groups of one shard, classic ones and consumer groups; a name stands for only one of them."""
+"""The groups of one shard: classic, consumer and share groups; a name stands for only one of them."""
 
 from __future__ import annotations
 
@@ -26,22 +26,32 @@ from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from coordinator.group.group_port import Group
+from coordinator.group.share import heartbeat as share_heartbeat
+from coordinator.group.share.group import ShareGroup
+from coordinator.group.share.groups import ShareGroups
+from coordinator.group.share.messages import ShareHeartbeat, ShareHeartbeatAnswer
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
 from protocol.coordinator_records.group_records import GroupMetadataKey, GroupMetadataValue
-from protocol.errors import GroupIdNotFound
+from protocol.errors import GroupIdNotFound, InconsistentGroupProtocol
 
 
 class GroupDirectory:
-    """Implements `group_port.Groups`, and takes the requests of the classic protocol for groups of both kinds."""
+    """Implements `group_port.Groups`, and takes the requests of each protocol for groups of every kind."""
 
-    def __init__(self, classic: ClassicGroups, consumer: ConsumerGroups) -> None:
+    def __init__(self, classic: ClassicGroups, consumer: ConsumerGroups, share: ShareGroups) -> None:
         self.classic = classic
         self.consumer = consumer
+        self.share = share
 
     # -- operations of the classic protocol
 
     def join(self, request: JoinRequest) -> Outcome[JoinAnswer]:
-        """Handle a JoinGroup; a consumer group without members becomes a classic one."""
+        """Handle a JoinGroup; a consumer group without members becomes a classic one.
+
+        Raises InconsistentGroupProtocol for a share group.
+        """
+        if self.share.find(request.group_id) is not None:
+            raise InconsistentGroupProtocol
         group = self.consumer.find(request.group_id)
         if group is None:
             return join.join(self.classic, request)
@@ -70,38 +80,54 @@ class GroupDirectory:
             return leave.leave(self.classic, request)
         return classic_members.leave(self.consumer, group, request)
 
-    # -- the operation of the consumer protocol
+    # -- the operations of the newer protocols
 
     def consumer_heartbeat(self, request: ConsumerHeartbeat) -> Outcome[ConsumerHeartbeatAnswer]:
+        """Handle a ConsumerGroupHeartbeat. Raises GroupIdNotFound for a share group."""
+        if self.share.find(request.group_id) is not None:
+            raise GroupIdNotFound(f"Group {request.group_id} is not a consumer group.")
         return consumer_heartbeat.heartbeat(self.consumer, request)
+
+    def share_heartbeat(self, request: ShareHeartbeat) -> Outcome[ShareHeartbeatAnswer]:
+        """Handle a ShareGroupHeartbeat. Raises GroupIdNotFound for a group of another kind, even an empty one."""
+        self.require_share(request.group_id)
+        return share_heartbeat.heartbeat(self.share, request)
+
+    def require_share(self, group_id: str) -> None:
+        """Raises GroupIdNotFound if the group is of another kind; fine if there is none."""
+        if self.consumer.find(group_id) is not None or self.classic.find(group_id) is not None:
+            raise GroupIdNotFound(f"Group {group_id} is not a share group.")
 
     # -- groups
 
     def find(self, group_id: str) -> Group | None:
-        return self.consumer.find(group_id) or self.classic.find(group_id)
+        return self.consumer.find(group_id) or self.share.find(group_id) or self.classic.find(group_id)
 
     def all(self) -> Iterable[Group]:
-        return chain(self.classic.all(), self.consumer.by_id.values())
+        return chain(self.classic.all(), self.consumer.by_id.values(), self.share.by_id.values())
 
     def classic_group(self, group_id: str) -> ClassicGroup:
-        """Raises GroupIdNotFound, also for a consumer group."""
+        """Raises GroupIdNotFound, also for a group of another kind."""
         group = self.classic.find(group_id)
         if group is None:
-            is_consumer = self.consumer.find(group_id) is not None
-            raise GroupIdNotFound(f"Group {group_id} " + ("is not a classic group." if is_consumer else "not found."))
+            is_other = self.find(group_id) is not None
+            raise GroupIdNotFound(f"Group {group_id} " + ("is not a classic group." if is_other else "not found."))
         return group
 
     def deletion(self, group_id: str) -> Sequence[CoordinatorRecord]:
         if self.consumer.find(group_id) is not None:
             return self.consumer.deletion(group_id)
+        if self.share.find(group_id) is not None:
+            return self.share.deletion(group_id)
         return self.classic.deletion(group_id)
 
     # -- durable state
 
     def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position) -> None:
-        """Apply a record of a classic group, which replaces a consumer group of that name."""
+        """Apply a record of a classic group, which replaces a group of that name of another kind."""
         if value is not None:
             self.consumer.by_id.pop(key.group, None)
+            self.share.by_id.pop(key.group, None)
         self.classic.replay(key, value, position)
 
     def replay_consumer(self, apply: Callable[[ConsumerGroup, Any, Any], None], key: Any, value: Any) -> None:
@@ -116,8 +142,19 @@ class GroupDirectory:
     def replay_consumer_end(self, group_id: str) -> None:
         self.consumer.by_id.pop(group_id, None)
 
+    def replay_share(self, apply: Callable[[ShareGroup, Any, Any], None], key: Any, value: Any) -> None:
+        """Apply a record of a share group."""
+        group = self.share.find(key.group)
+        if group is None and value is not None:
+            group = self.share.add(key.group)
+        if group is not None:
+            apply(group, key, value)
+
+    def replay_share_end(self, group_id: str) -> None:
+        self.share.by_id.pop(group_id, None)
+
     def note_simple(self, group_id: str) -> None:
-        if self.consumer.find(group_id) is None:
+        if self.consumer.find(group_id) is None and self.share.find(group_id) is None:
             self.classic.note_simple(group_id)
 
     # -- load and unload
@@ -125,6 +162,7 @@ class GroupDirectory:
     def loaded(self) -> None:
         self.classic.loaded()
         self.consumer.loaded()
+        self.share.loaded()
 
     def unloaded(self) -> None:
         self.classic.unloaded()

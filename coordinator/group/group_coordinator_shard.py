@@ -13,6 +13,8 @@ from coordinator.group.offsets.expiry import OffsetExpiry
 from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.offsets.offsets import Offsets
 from coordinator.group.offsets.store import OffsetStore
+from coordinator.group.share.group import ShareGroup
+from coordinator.group.share.records import REPLAYS as SHARE_REPLAYS
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.coordinator_shard import RecordRow, rows_by_id
 from coordinator.runtime.outcome import Outcome, Position
@@ -26,12 +28,13 @@ from protocol.coordinator_records.group_records import (
     OffsetCommitValue,
 )
 from protocol.coordinator_records.record_schema import RecordSchema
+from protocol.coordinator_records.share_group_records import SHARE_GROUP_METADATA
 
 _EXPIRE = "expire-group-metadata"
 
 
 class GroupCoordinatorShard:
-    """`groups` are the groups of both kinds, `offsets` the operations on their offsets."""
+    """`groups` are the groups of every kind, `offsets` the operations on their offsets."""
 
     def __init__(
         self, context: CoordinatorContext[Any], groups: GroupDirectory, config: GroupConfig, metrics: OffsetMetrics
@@ -82,10 +85,20 @@ def _consumer_row(schema: RecordSchema[Any, Any], apply: Callable[[ConsumerGroup
     return RecordRow(schema, replay)
 
 
+def _share_row(schema: RecordSchema[Any, Any], apply: Callable[[ShareGroup, Any, Any], None]) -> RecordRow:
+    def replay(state: GroupCoordinatorShard, key: Any, value: Any, _: Position) -> None:
+        state.groups.replay_share(apply, key, value)
+        if schema is SHARE_GROUP_METADATA and value is None:
+            state.groups.replay_share_end(key.group)
+
+    return RecordRow(schema, replay)
+
+
 ROWS = rows_by_id(
     (
         RecordRow(OFFSET_COMMIT, GroupCoordinatorShard.replay_offset_commit, last_value_counts=True),
         RecordRow(GROUP_METADATA, GroupCoordinatorShard.replay_group_metadata),
         *(_consumer_row(schema, apply) for schema, apply in REPLAYS),
+        *(_share_row(schema, apply) for schema, apply in SHARE_REPLAYS),
     )
 )

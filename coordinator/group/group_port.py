@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
+from uuid import UUID
 
 from coordinator.runtime.outcome import CoordinatorRecord, Position
 from protocol.coordinator_records.group_records import GroupMetadataKey, GroupMetadataValue
@@ -42,6 +43,11 @@ class GroupType(Enum):
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
+    SHARE = "share"
+
+
+OwnedPartition = tuple[UUID | None, int]
+"""A partition by the id of its topic, None if that is not known."""
 
 
 class Group(Protocol):
@@ -73,8 +79,9 @@ class Group(Protocol):
         *,
         transactional: bool,
         knows_member_epochs: bool,
+        partitions: Iterable[OwnedPartition] = (),
     ) -> None:
-        """Raises the error if the commit is not allowed (Kafka's Group.validateOffsetCommit)."""
+        """Raises the error if the commit of these partitions is not allowed (Kafka's Group.validateOffsetCommit)."""
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Raises the error if reading offsets is not allowed (Kafka's Group.validateOffsetFetch)."""

@@ -17,9 +17,13 @@ from coordinator.group.consumer.change import Change
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.target import topics_of
 from coordinator.group.directory import GroupDirectory
+from coordinator.group.share import records as share_records
+from coordinator.group.share.group import ShareGroup
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import GroupIdNotFound, InvalidRequest, KafkaError, RebalanceInProgress, UnknownMemberId
+
+AnyGroup = ClassicGroup | ConsumerGroup | ShareGroup
 
 REASON = "asked for through the control interface"
 
@@ -39,6 +43,9 @@ def rebalance(groups: GroupDirectory, group_id: str) -> Outcome[None]:
         raise_epoch(group, groups.consumer.metadata_hash(names), change)
         change.after.append(groups.consumer.metrics.count_rebalance)
         return change.outcome(None)
+    if isinstance(group, ShareGroup):
+        topics = [name for member in group.members.values() for name in member.topics]
+        return Outcome([share_records.epoch(group_id, group.epoch + 1, groups.share.metadata_hash(topics))])
     if group.state is GroupState.PREPARING_REBALANCE:
         return Outcome()
     return Outcome(effects=lambda _: groups.classic.rebalances.prepare(group, REASON))
@@ -74,20 +81,22 @@ def expire(groups: GroupDirectory, group_id: str, member: str | None) -> Outcome
     return Outcome(reply=waiter, effects=effects)
 
 
-def members_named(group: ClassicGroup | ConsumerGroup, member: str | None) -> list[str]:
+def members_named(group: AnyGroup, member: str | None) -> list[str]:
     """The ids of the members that a member id, a client id or an instance id stands for; of all members for None."""
     if member is None or member in group.members:
         return list(group.members) if member is None else [member]
-    by_instance = group.static_ids.get(member)
+    by_instance = None if isinstance(group, ShareGroup) else group.static_ids.get(member)
     if by_instance is not None:
         return [by_instance]
     return [key for key, one in group.members.items() if one.client_id == member]
 
 
-def _end_session(groups: GroupDirectory, group: ClassicGroup | ConsumerGroup, member_id: str) -> None:
+def _end_session(groups: GroupDirectory, group: AnyGroup, member_id: str) -> None:
     if isinstance(group, ConsumerGroup):
         timeouts = groups.consumer.timeouts
         groups.consumer.context.tell(lambda _: timeouts.expire_session(group.group_id, member_id))
+    elif isinstance(group, ShareGroup):
+        groups.share.context.tell(lambda _: groups.share.expire_session(group.group_id, member_id))
     else:
         groups.classic.sessions.expire(group.members[member_id])
 
@@ -96,9 +105,9 @@ def _after(context: CoordinatorContext[Any], then: Callable[[], None]) -> None:
     context.tell(lambda _: Outcome(effects=lambda _: then()))
 
 
-def _group(groups: GroupDirectory, group_id: str) -> ClassicGroup | ConsumerGroup:
+def _group(groups: GroupDirectory, group_id: str) -> AnyGroup:
     """Raises GroupIdNotFound."""
-    group = groups.consumer.find(group_id) or groups.classic.find(group_id)
+    group = groups.consumer.find(group_id) or groups.share.find(group_id) or groups.classic.find(group_id)
     if group is None:
         raise GroupIdNotFound(f"there is no group {group_id}")
     return group

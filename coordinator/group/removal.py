@@ -5,6 +5,7 @@ from __future__ import annotations
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
+from coordinator.group.share.group import ShareGroup
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import KafkaError
 
@@ -15,10 +16,11 @@ def remove_group(state: GroupCoordinatorShard, group_id: str) -> Outcome[bool]:
     The answer is whether there was one. A member that asks again is unknown, and may found the group anew.
     """
     groups = state.groups
-    group = groups.consumer.find(group_id) or groups.classic.find(group_id)
+    group = groups.consumer.find(group_id) or groups.share.find(group_id) or groups.classic.find(group_id)
     if group is None:
         return Outcome(reply=False)
     member_ids = list(group.members)
+    states = [*group.states()] if isinstance(group, ShareGroup) else []
     records = [*state.offsets.all_tombstones(group_id), *groups.deletion(group_id)]
 
     def effects(error: KafkaError | None) -> None:
@@ -26,6 +28,10 @@ def remove_group(state: GroupCoordinatorShard, group_id: str) -> Outcome[bool]:
             return
         if isinstance(group, ConsumerGroup):
             groups.consumer.timeouts.end_all(group_id, member_ids)
+        elif isinstance(group, ShareGroup):
+            for member_id in member_ids:
+                groups.share.end_session(group_id, member_id)
+            groups.share.state.delete(group_id, {topic: known.partitions for topic, known in states})
         else:
             _dismiss(state, group)
 

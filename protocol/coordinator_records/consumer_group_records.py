@@ -6,13 +6,14 @@ Each type has one version. Kafka 4.1 no longer writes ConsumerGroupPartitionMeta
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
-from ..primitives import INT8, INT16, INT32, INT64
+from ..primitives import INT8, INT32, INT64
 from . import fields
 from .consumer_group_values import (
+    AssignmentEpochs,
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -31,6 +32,16 @@ from .consumer_group_values import (
     Partitions,
 )
 from .fields import NO_TAGS, FieldReader
+from .group_fields import (
+    VERSION_0,
+    key_encoder,
+    one_part,
+    partitions,
+    read_partitions,
+    strings,
+    two_parts,
+    value_reader,
+)
 from .record_schema import RecordSchema
 
 __all__ = [
@@ -42,6 +53,7 @@ __all__ = [
     "CONSUMER_GROUP_SCHEMAS",
     "CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER",
     "CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA",
+    "AssignmentEpochs",
     "ClassicMemberMetadata",
     "ConsumerGroupCurrentMemberAssignmentKey",
     "ConsumerGroupCurrentMemberAssignmentValue",
@@ -63,66 +75,22 @@ __all__ = [
 K = TypeVar("K", bound=tuple[str, ...])
 V = TypeVar("V")
 
-_VERSION = INT16.pack(0)
 _METADATA_HASH_TAG = 0
 _CLASSIC_TAG = 0
+_TIMESTAMP_TAG = 0
+_EPOCHS_TAG = 0
 _NULL_STRUCT = b"\x00"
 _STRUCT = b"\x01"
 _DEFAULT_CLASSIC = ClassicMemberMetadata(0, ())
 
 
-def _key(number: int) -> Callable[[tuple[str, ...]], bytes]:
-    start = INT16.pack(number)
-    return lambda key: start + b"".join(map(fields.string, key))
-
-
-def _one(kind: Callable[[str], K]) -> Callable[[bytes], K]:
-    return lambda data: kind(FieldReader(data, 2).string())
-
-
-def _two(kind: Callable[[str, str], K]) -> Callable[[bytes], K]:
-    def read(data: bytes) -> K:
-        reader = FieldReader(data, 2)
-        return kind(reader.string(), reader.string())
-
-    return read
-
-
-def _reader(value: bytes) -> FieldReader:
-    return FieldReader(value, 2, flexible=True)
-
-
-def _partitions(partitions: Partitions) -> bytes:
-    return fields.compact_array(
-        [
-            topic_id.bytes + fields.compact_array([INT32.pack(index) for index in sorted(indexes)]) + NO_TAGS
-            for topic_id, indexes in partitions.items()
-        ]
-    )
-
-
-def _read_partitions(reader: FieldReader) -> Partitions:
-    return dict(_read_topic(reader) for _ in range(reader.array_size()))
-
-
-def _read_topic(reader: FieldReader) -> tuple[UUID, frozenset[int]]:
-    topic_id = reader.uuid()
-    indexes = frozenset(reader.int32() for _ in range(reader.array_size()))
-    reader.tags()
-    return topic_id, indexes
-
-
-def _strings(texts: tuple[str, ...]) -> bytes:
-    return fields.compact_array([fields.compact_string(text) for text in texts])
-
-
 def _group_metadata(value: ConsumerGroupMetadataValue) -> bytes:
     tags = {_METADATA_HASH_TAG: INT64.pack(value.metadata_hash)} if value.metadata_hash else {}
-    return _VERSION + INT32.pack(value.epoch) + fields.tagged_fields(tags)
+    return VERSION_0 + INT32.pack(value.epoch) + fields.tagged_fields(tags)
 
 
 def _read_group_metadata(data: bytes) -> ConsumerGroupMetadataValue:
-    reader = _reader(data)
+    reader = value_reader(data)
     epoch = reader.int32()
     encoded_hash = reader.tags().get(_METADATA_HASH_TAG)
     return ConsumerGroupMetadataValue(epoch, 0 if encoded_hash is None else INT64.unpack(encoded_hash)[0])
@@ -131,12 +99,12 @@ def _read_group_metadata(data: bytes) -> ConsumerGroupMetadataValue:
 def _member_metadata(value: ConsumerGroupMemberMetadataValue) -> bytes:
     return b"".join(
         (
-            _VERSION,
+            VERSION_0,
             fields.compact_string(value.instance_id),
             fields.compact_string(value.rack_id),
             fields.compact_string(value.client_id),
             fields.compact_string(value.client_host),
-            _strings(value.subscribed_topic_names),
+            strings(value.subscribed_topic_names),
             fields.compact_string(value.subscribed_topic_regex),
             INT32.pack(value.rebalance_timeout_ms),
             fields.compact_string(value.server_assignor),
@@ -160,7 +128,7 @@ def _classic_member(classic: ClassicMemberMetadata) -> bytes:
 
 
 def _read_member_metadata(data: bytes) -> ConsumerGroupMemberMetadataValue:
-    reader = _reader(data)
+    reader = value_reader(data)
     return ConsumerGroupMemberMetadataValue(
         instance_id=reader.nullable_string(),
         rack_id=reader.nullable_string(),
@@ -193,40 +161,83 @@ def _read_classic_protocol(reader: FieldReader) -> tuple[str, bytes]:
 
 
 def _target_metadata(value: ConsumerGroupTargetAssignmentMetadataValue) -> bytes:
-    return _VERSION + INT32.pack(value.assignment_epoch) + NO_TAGS
+    tags = {_TIMESTAMP_TAG: INT64.pack(value.assigned_ms)} if value.assigned_ms else {}
+    return VERSION_0 + INT32.pack(value.assignment_epoch) + fields.tagged_fields(tags)
+
+
+def _read_target_metadata(data: bytes) -> ConsumerGroupTargetAssignmentMetadataValue:
+    reader = value_reader(data)
+    epoch = reader.int32()
+    assigned = reader.tags().get(_TIMESTAMP_TAG)
+    return ConsumerGroupTargetAssignmentMetadataValue(epoch, 0 if assigned is None else INT64.unpack(assigned)[0])
 
 
 def _target_member(value: ConsumerGroupTargetAssignmentMemberValue) -> bytes:
-    return _VERSION + _partitions(value.partitions) + NO_TAGS
+    return VERSION_0 + partitions(value.partitions) + NO_TAGS
 
 
 def _current_assignment(value: ConsumerGroupCurrentMemberAssignmentValue) -> bytes:
     return b"".join(
         (
-            _VERSION,
+            VERSION_0,
             INT32.pack(value.member_epoch),
             INT32.pack(value.previous_member_epoch),
             INT8.pack(value.state),
-            _partitions(value.assigned),
-            _partitions(value.pending_revocation),
+            _partitions_with_epochs(value.assigned, value.epochs),
+            _partitions_with_epochs(value.pending_revocation, value.epochs),
             NO_TAGS,
         )
     )
 
 
-def _read_current_assignment(data: bytes) -> ConsumerGroupCurrentMemberAssignmentValue:
-    reader = _reader(data)
-    return ConsumerGroupCurrentMemberAssignmentValue(
-        reader.int32(), reader.int32(), reader.int8(), _read_partitions(reader), _read_partitions(reader)
+def _partitions_with_epochs(found: Partitions, epochs: AssignmentEpochs) -> bytes:
+    return fields.compact_array(
+        [topic_id.bytes + _indexes(sorted(indexes), epochs.get(topic_id)) for topic_id, indexes in found.items()]
     )
 
 
+def _indexes(indexes: Sequence[int], epochs: Mapping[int, int] | None) -> bytes:
+    """A topic's partitions, and a tag with the epoch of each."""
+    tags = {}
+    if epochs is not None:
+        tags[_EPOCHS_TAG] = fields.compact_array([INT32.pack(epochs[index]) for index in indexes])
+    return fields.compact_array([INT32.pack(index) for index in indexes]) + fields.tagged_fields(tags)
+
+
+def _read_current_assignment(data: bytes) -> ConsumerGroupCurrentMemberAssignmentValue:
+    reader = value_reader(data)
+    epochs: dict[UUID, dict[int, int]] = {}
+    return ConsumerGroupCurrentMemberAssignmentValue(
+        reader.int32(),
+        reader.int32(),
+        reader.int8(),
+        _read_partitions_with_epochs(reader, epochs),
+        _read_partitions_with_epochs(reader, epochs),
+        epochs,
+    )
+
+
+def _read_partitions_with_epochs(reader: FieldReader, epochs: dict[UUID, dict[int, int]]) -> Partitions:
+    """The partitions; their epochs, if there are any, are added to `epochs`."""
+    found: dict[UUID, frozenset[int]] = {}
+    for _ in range(reader.array_size()):
+        topic_id = reader.uuid()
+        indexes = [reader.int32() for _ in range(reader.array_size())]
+        encoded = reader.tags().get(_EPOCHS_TAG)
+        if encoded is not None:
+            tag = FieldReader(encoded, 0, flexible=True)
+            numbers = [tag.int32() for _ in range(tag.array_size())]
+            epochs.setdefault(topic_id, {}).update(zip(indexes, numbers, strict=True))
+        found[topic_id] = frozenset(indexes)
+    return found
+
+
 def _regular_expression(value: ConsumerGroupRegularExpressionValue) -> bytes:
-    return _VERSION + _strings(value.topics) + INT64.pack(value.version) + INT64.pack(value.timestamp) + NO_TAGS
+    return VERSION_0 + strings(value.topics) + INT64.pack(value.version) + INT64.pack(value.timestamp) + NO_TAGS
 
 
 def _read_regular_expression(data: bytes) -> ConsumerGroupRegularExpressionValue:
-    reader = _reader(data)
+    reader = value_reader(data)
     return ConsumerGroupRegularExpressionValue(reader.strings(), reader.int64(), reader.int64())
 
 
@@ -237,47 +248,47 @@ def _schema(
     encode_value: Callable[[V], bytes],
     read_value: Callable[[bytes], V],
 ) -> RecordSchema[K, V]:
-    return RecordSchema(name, (number,), _key(number), read_key, encode_value, {0: read_value})
+    return RecordSchema(name, (number,), key_encoder(number), read_key, encode_value, {0: read_value})
 
 
 CONSUMER_GROUP_METADATA = _schema(
-    "ConsumerGroupMetadata", 3, _one(ConsumerGroupMetadataKey), _group_metadata, _read_group_metadata
+    "ConsumerGroupMetadata", 3, one_part(ConsumerGroupMetadataKey), _group_metadata, _read_group_metadata
 )
 CONSUMER_GROUP_PARTITION_METADATA = _schema(
     "ConsumerGroupPartitionMetadata",
     4,
-    _one(ConsumerGroupPartitionMetadataKey),
-    lambda value: _VERSION + value.encoded,
+    one_part(ConsumerGroupPartitionMetadataKey),
+    lambda value: VERSION_0 + value.encoded,
     lambda data: ConsumerGroupPartitionMetadataValue(data[2:]),
 )
 CONSUMER_GROUP_MEMBER_METADATA = _schema(
-    "ConsumerGroupMemberMetadata", 5, _two(ConsumerGroupMemberMetadataKey), _member_metadata, _read_member_metadata
+    "ConsumerGroupMemberMetadata", 5, two_parts(ConsumerGroupMemberMetadataKey), _member_metadata, _read_member_metadata
 )
 CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA = _schema(
     "ConsumerGroupTargetAssignmentMetadata",
     6,
-    _one(ConsumerGroupTargetAssignmentMetadataKey),
+    one_part(ConsumerGroupTargetAssignmentMetadataKey),
     _target_metadata,
-    lambda data: ConsumerGroupTargetAssignmentMetadataValue(_reader(data).int32()),
+    _read_target_metadata,
 )
 CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER = _schema(
     "ConsumerGroupTargetAssignmentMember",
     7,
-    _two(ConsumerGroupTargetAssignmentMemberKey),
+    two_parts(ConsumerGroupTargetAssignmentMemberKey),
     _target_member,
-    lambda data: ConsumerGroupTargetAssignmentMemberValue(_read_partitions(_reader(data))),
+    lambda data: ConsumerGroupTargetAssignmentMemberValue(read_partitions(value_reader(data))),
 )
 CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT = _schema(
     "ConsumerGroupCurrentMemberAssignment",
     8,
-    _two(ConsumerGroupCurrentMemberAssignmentKey),
+    two_parts(ConsumerGroupCurrentMemberAssignmentKey),
     _current_assignment,
     _read_current_assignment,
 )
 CONSUMER_GROUP_REGULAR_EXPRESSION = _schema(
     "ConsumerGroupRegularExpression",
     16,
-    _two(ConsumerGroupRegularExpressionKey),
+    two_parts(ConsumerGroupRegularExpressionKey),
     _regular_expression,
     _read_regular_expression,
 )

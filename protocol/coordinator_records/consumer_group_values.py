@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID
 
 Partitions = Mapping[UUID, frozenset[int]]
 """Partition indexes by topic id."""
+
+AssignmentEpochs = Mapping[UUID, Mapping[int, int]]
+"""The epoch at which a member got each of its partitions, by topic id and partition index."""
 
 
 class ConsumerGroupMetadataKey(NamedTuple):
@@ -70,9 +74,10 @@ class ConsumerGroupTargetAssignmentMetadataKey(NamedTuple):
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(NamedTuple):
-    """The group epoch that the target assignment was computed for."""
+    """The group epoch that the target assignment was computed for, and when, in ms; 0 if that is not known."""
 
     assignment_epoch: int
+    assigned_ms: int = 0
 
 
 class ConsumerGroupTargetAssignmentMemberKey(NamedTuple):
@@ -96,13 +101,17 @@ class ConsumerGroupCurrentMemberAssignmentKey(NamedTuple):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(NamedTuple):
-    """How far a member has come; `state` is the number of Kafka's MemberState."""
+    """How far a member has come; `state` is the number of Kafka's MemberState.
+
+    `epochs` are those of the partitions in both `assigned` and `pending_revocation`; Kafka 4.1 wrote none.
+    """
 
     member_epoch: int
     previous_member_epoch: int
     state: int
     assigned: Partitions
     pending_revocation: Partitions
+    epochs: AssignmentEpochs = MappingProxyType({})
 
 
 class ConsumerGroupRegularExpressionKey(NamedTuple):

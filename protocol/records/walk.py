@@ -186,7 +186,7 @@ def exact_walk(
     """Walk a records section as Kafka does, one record at a time, in `count` steps; `largest` is a record's size.
 
     `partial` is how Kafka reads a compressed batch that it stores unchanged (DefaultRecord.readPartiallyFrom): the
-    records' own sizes are ignored. Otherwise it uses DefaultRecord.readFrom.
+    records' own sizes are ignored, unless negative. Otherwise it uses DefaultRecord.readFrom.
 
     Raises InvalidRecord, and UnknownServerError where Kafka fails on the length of an uncompressed record.
     """
@@ -201,7 +201,7 @@ def exact_walk(
         if size > largest:
             raise InvalidRecord(f"A record of {size} bytes is larger than max.decompressed.message.bytes={largest}.")
         try:
-            if not partial and (size < 0 or pos + size > len(section)):
+            if size < 0 or (not partial and pos + size > len(section)):
                 raise ValueError(f"a record of {size} bytes does not fit")
             end = len(section) if partial else pos + size
             shape, pos = _read_shape(section, pos, end)

@@ -40,6 +40,7 @@ class LogDir:
         clean: the last process that used it stopped cleanly.
         closed_in: the broker epoch of that process.
         failed: its device returned an error.
+        cordoned: it gets no new logs, unless every other does not either (KIP-1066).
         identity: of the folder and of its lock file, as they were opened.
     """
 
@@ -48,6 +49,7 @@ class LogDir:
     clean: bool
     closed_in: int = UNKNOWN_EPOCH
     failed: bool = False
+    cordoned: bool = False
     identity: tuple[Identity, Identity] | None = None
 
     def require_unchanged(self, fs: FileSystem) -> None:

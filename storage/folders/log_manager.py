@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
@@ -250,6 +250,16 @@ class LogManager:
         remove_folder_later(self.services, folder, log.config.file_delete_delay_ms, self.is_released)
 
     # -- moving (see log_move)
+
+    def cordon(self, paths: Collection[str]) -> None:
+        """Let the folders at these absolute paths, and no others, get no new logs."""
+        for log_dir in self._dirs.dirs:
+            log_dir.cordoned = os.path.abspath(log_dir.path) in paths
+
+    @property
+    def cordoned(self) -> list[LogDir]:
+        """The folders that get no new logs."""
+        return [log_dir for log_dir in self._dirs.dirs if log_dir.cordoned]
 
     def log_dir(self, path: str) -> LogDir:
         """The folder of `log.dirs` at an absolute path. Raises LogDirNotFound if there is none."""

@@ -29,13 +29,17 @@ class LogPlacement:
         self._preferred[key] = log_dir
 
     def choose(self, key: TopicPartition) -> LogDir:
-        """The folder of a new log: the preferred one, else the one with the fewest. Raises KafkaStorage."""
+        """The folder of a new log: the preferred one, else the one with the fewest logs that is not cordoned.
+
+        Raises KafkaStorage.
+        """
         usable = [log_dir for log_dir in self._dirs.dirs if not log_dir.failed]
         if not usable:
             raise KafkaStorage("Every log directory has failed.")
         preferred = self._preferred.get(key)
         if preferred is not None and not preferred.failed:
             return preferred
+        usable = [log_dir for log_dir in usable if not log_dir.cordoned] or usable
         return min(usable, key=lambda log_dir: self._taken[log_dir.path])
 
     def created(self, key: TopicPartition) -> None:

@@ -1,6 +1,6 @@
 """Validation of one partition's record set before the leader appends it.
 
-The order of the checks and their codes are Kafka 4.1's: ByteBufferLogInputStream, ProduceRequest.validateRecords,
+The order of the checks and their codes are Kafka 4.4's: ByteBufferLogInputStream, ProduceRequest.validateRecords,
 UnifiedLog.analyzeAndValidateRecords, LogValidator. Messages are Kafka's where it sends them to the client.
 """
 

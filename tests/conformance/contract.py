@@ -57,6 +57,7 @@ UNORDERED: Mapping[str, tuple[str, ...]] = {
         ),
         ("partitions", "results"),
     ),
+    "share_group_describe": ("groups",),
     "txn_offset_commit": ("partitions", "topics"),
     "update_features": ("results",),
     "write_txn_markers": ("markers", "partitions", "topics"),

@@ -13,6 +13,7 @@ from tests.conformance.schema import Reader
 LOG = "__consumer_offsets"
 CONTROL = 0x20
 EPOCH, EXPRESSION, CLASSIC = 3, 16, 2
+TARGET = 6
 """Kinds of records that have a hash of topic ids or a time in them."""
 
 
@@ -64,6 +65,8 @@ class GroupLog:
         kind = struct.unpack_from(">h", key)[0]
         if value is not None and kind in (EPOCH, EXPRESSION, CLASSIC):
             value = value[:6] + b"..." + str(len(value)).encode()
+        elif value is not None and kind == TARGET and len(value) > 7:
+            value = value[:-8] + b"<time>"
         told = "nothing" if value is None else self._readable(value)
         yield f"{kind} {self._readable(key[2:])}: {told}"
 

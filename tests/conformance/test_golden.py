@@ -9,7 +9,7 @@ import pytest
 from odradek import Broker
 from tests.conformance import runner, transcripts
 from tests.conformance.compare import unexpected
-from tests.conformance.record import chosen
+from tests.conformance.record import chosen, warm
 
 # What the recorded Kafka was told beyond its defaults.
 SETTINGS = {
@@ -20,6 +20,7 @@ SETTINGS = {
     "share.coordinator.state.topic.replication.factor": 1,
     "share.coordinator.state.topic.min.isr": 1,
     "group.initial.rebalance.delay.ms": 0,
+    "group.consumer.assignment.interval.ms": 0,
 }
 CASES = [(scenario, version) for scenario in chosen("") for version in scenario.versions]
 
@@ -28,6 +29,7 @@ CASES = [(scenario, version) for scenario in chosen("") for version in scenario.
 def address() -> Iterator[tuple[str, int]]:
     with Broker(SETTINGS, profile="dev") as broker:
         host, port = broker.bootstrap_servers.rsplit(":", 1)
+        warm(host, int(port))
         yield host, int(port)
 
 

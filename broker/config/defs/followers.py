@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.config.definition import ConfigDef, ConfigType, UpdateMode
+from broker.config.definition import ConfigDef, ConfigType, UpdateMode, at_least
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
@@ -13,6 +13,7 @@ FOLLOWER_DEFS: tuple[ConfigDef, ...] = (
         ConfigType.INT,
         1,
         "Fetches that are under way to each leader at once: its partitions are shared out to them.",
+        at_least(1),
         mode=UpdateMode.CLUSTER_WIDE,
     ),
     ConfigDef(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.config.definition import ConfigDef, ConfigType, at_least, each_of, one_of
+from broker.config.definition import ConfigDef, ConfigType, UpdateMode, at_least, each_of, one_of
 from broker.config.defs.common import INT_MAX, MINUTE_MS, SECOND_MS
 
 INT, LONG, SHORT = ConfigType.INT, ConfigType.LONG, ConfigType.SHORT
@@ -40,9 +40,10 @@ GROUP_DEFS: tuple[ConfigDef, ...] = (
     ConfigDef(
         "group.coordinator.append.linger.ms",
         INT,
-        5,
-        "Time after which a member of a consumer group is answered that joins or changes its subscription (KIP-848).",
-        at_least(0),
+        -1,
+        "Time after which a member of a consumer group is answered that joins or changes its subscription (KIP-848); "
+        "-1, in Kafka a time that follows the load, is 5 ms.",
+        at_least(-1),
         "ms",
     ),
     ConfigDef(
@@ -91,6 +92,31 @@ GROUP_DEFS: tuple[ConfigDef, ...] = (
         15 * SECOND_MS,
         "Longest heartbeat interval that a consumer group may be given.",
         at_least(1),
+        "ms",
+    ),
+    ConfigDef(
+        "group.consumer.assignment.interval.ms",
+        INT,
+        SECOND_MS,
+        "Least time between two assignments of a consumer group; members that come meanwhile wait (KIP-1263).",
+        at_least(0),
+        "ms",
+        UpdateMode.CLUSTER_WIDE,
+    ),
+    ConfigDef(
+        "group.consumer.min.assignment.interval.ms",
+        INT,
+        0,
+        "Shortest assignment interval that a consumer group may be given.",
+        at_least(0),
+        "ms",
+    ),
+    ConfigDef(
+        "group.consumer.max.assignment.interval.ms",
+        INT,
+        15 * SECOND_MS,
+        "Longest assignment interval that a consumer group may be given.",
+        at_least(0),
         "ms",
     ),
     ConfigDef("group.consumer.max.size", INT, INT_MAX, "Most members of a consumer group.", at_least(1), "members"),

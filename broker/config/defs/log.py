@@ -15,12 +15,19 @@ INT, LONG, BOOLEAN, STRING, LIST = (
 CLUSTER = UpdateMode.CLUSTER_WIDE
 
 LOG_DEFS: tuple[ConfigDef, ...] = (
-    ConfigDef("log.dir", STRING, "./data", "Folder for the partitions' data where `log.dirs` is not set."),
+    ConfigDef("log.dir", LIST, ("./data",), "Folder for the partitions' data where `log.dirs` is not set."),
     ConfigDef(
         "log.dirs",
-        STRING,
+        LIST,
         None,
         "Comma separated folders for the partitions' data. Without it `log.dir` is used.",
+    ),
+    ConfigDef(
+        "cordoned.log.dirs",
+        LIST,
+        (),
+        "Folders of `log.dirs` that get no new partitions, or `*` for all of them (KIP-1066).",
+        mode=UpdateMode.PER_BROKER,
     ),
     ConfigDef(
         "log.segment.bytes",
@@ -218,6 +225,24 @@ LOG_DEFS: tuple[ConfigDef, ...] = (
         -2,
         "Default of the topics' `local.retention.bytes`. No effect without tiering.",
         at_least(-2),
+        "bytes",
+        mode=CLUSTER,
+    ),
+    ConfigDef(
+        "log.remote.copy.lag.ms",
+        LONG,
+        0,
+        "Default of the topics' `remote.copy.lag.ms`. No effect without tiering.",
+        at_least(-1),
+        "ms",
+        mode=CLUSTER,
+    ),
+    ConfigDef(
+        "log.remote.copy.lag.bytes",
+        LONG,
+        -1,
+        "Default of the topics' `remote.copy.lag.bytes`. No effect without tiering.",
+        at_least(-1),
         "bytes",
         mode=CLUSTER,
     ),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from broker.config.definition import ConfigDef, ConfigType, UpdateMode, at_least
 from broker.config.defs.common import INT_MAX, MINUTE_MS
 
-INT, LONG, STRING = ConfigType.INT, ConfigType.LONG, ConfigType.STRING
+INT, LIST, LONG, STRING = ConfigType.INT, ConfigType.LIST, ConfigType.LONG, ConfigType.STRING
 
 NETWORK_DEFS: tuple[ConfigDef, ...] = (
     ConfigDef(
         "listeners",
-        STRING,
-        "PLAINTEXT://127.0.0.1:9092",
+        LIST,
+        ("PLAINTEXT://127.0.0.1:9092",),
         "Comma separated addresses to accept connections on, each `NAME://host:port`. An empty host, 0.0.0.0 and "
         "[::] all mean every IPv4 and IPv6 address, an IPv6 address stands in brackets, and port 0 takes a free one. "
         "Altering it has no effect.",
@@ -19,7 +19,7 @@ NETWORK_DEFS: tuple[ConfigDef, ...] = (
     ),
     ConfigDef(
         "advertised.listeners",
-        STRING,
+        LIST,
         None,
         "Addresses that clients are told to connect to, where they differ from `listeners`: behind a NAT, or from "
         "inside a container.",
@@ -34,7 +34,7 @@ NETWORK_DEFS: tuple[ConfigDef, ...] = (
     ),
     ConfigDef(
         "controller.listener.names",
-        STRING,
+        LIST,
         None,
         "Names of the controllers' listeners; the first gives, by `listener.security.protocol.map`, the protocol with "
         "which a broker speaks to them. A node that stands alone leaves them out of `listeners`.",

@@ -67,11 +67,10 @@ TOPIC_DEFAULT_DEFS: tuple[ConfigDef, ...] = (
         "max.decompressed.message.bytes",
         INT,
         LARGEST_RECORD,
-        "Default of the topics' setting of this name: the largest record in a compressed batch, once decompressed.",
+        "Default of the topics' `max.decompressed.message.bytes`: the largest record, after decompression.",
         at_least(1, LARGEST_RECORD),
         "bytes",
         CLUSTER,
-        internal=True,  # Kafka 4.4's
     ),
     ConfigDef(
         "compression.type",

@@ -206,8 +206,20 @@ SASL_DEFS: tuple[ConfigDef, ...] = (
     ConfigDef(
         "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", LONG, 10_000, "Longest wait of that kind.", unit="ms"
     ),
-    ConfigDef("sasl.oauthbearer.expected.audience", LIST, None, "Audiences of which a token must name one."),
+    ConfigDef("sasl.oauthbearer.expected.audience", LIST, (), "Audiences of which a token must name one."),
     ConfigDef("sasl.oauthbearer.expected.issuer", STRING, None, "Issuer that a token must name."),
+    ConfigDef(
+        "sasl.oauthbearer.allow.unverified.audience",
+        BOOLEAN,
+        False,
+        "Whether `sasl.oauthbearer.expected.audience` may be left out: tokens for anyone are then taken.",
+    ),
+    ConfigDef(
+        "sasl.oauthbearer.allow.unverified.issuer",
+        BOOLEAN,
+        False,
+        "Whether `sasl.oauthbearer.expected.issuer` may be left out: tokens of any issuer are then taken.",
+    ),
     ConfigDef(
         "sasl.oauthbearer.clock.skew.seconds",
         INT,

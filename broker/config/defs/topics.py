@@ -1,4 +1,4 @@
-"""The topic configurations of Kafka 4.1 (`LogConfig`), in its order of definition, which is the order of checking.
+"""The topic configurations of Kafka 4.4 (`LogConfig`), in its order of definition, which is the order of checking.
 
 A topic without a value of its own takes that of the first synonym set on the broker (`ServerTopicConfigSynonyms`).
 """
@@ -145,11 +145,10 @@ TOPIC_DEFS: tuple[ConfigDef, ...] = (
         "max.decompressed.message.bytes",
         INT,
         LARGEST_RECORD,
-        "Largest record in a compressed batch, once it is decompressed.",
+        "Largest record in a compressed batch, after decompression; a batch with a larger one is refused.",
         at_least(1, LARGEST_RECORD),
         "bytes",
         synonyms=_same("max.decompressed.message.bytes"),
-        internal=True,  # Kafka 4.4's: descriptions are those of 4.1 until somebody sets it
     ),
     ConfigDef(
         "index.interval.bytes",
@@ -332,10 +331,34 @@ TOPIC_DEFS: tuple[ConfigDef, ...] = (
         "Stops copying a tiered topic to remote storage. No effect here.",
     ),
     ConfigDef(
+        "remote.copy.lag.ms",
+        LONG,
+        0,
+        "Longest time that a closed segment of a tiered topic waits to be copied; -1 for no limit. No effect here.",
+        at_least(-1),
+        "ms",
+        synonyms=(_log("remote.copy.lag.ms"),),
+    ),
+    ConfigDef(
+        "remote.copy.lag.bytes",
+        LONG,
+        -1,
+        "Most bytes of a tiered topic's partition that wait to be copied; -1 for no limit. No effect here.",
+        at_least(-1),
+        "bytes",
+        synonyms=(_log("remote.copy.lag.bytes"),),
+    ),
+    ConfigDef(
         "remote.log.delete.on.disable",
         BOOLEAN,
         False,
         "Removes a topic's remote data when its tiering is switched off. No effect here.",
+    ),
+    ConfigDef(
+        "errors.deadletterqueue.group.enable",
+        BOOLEAN,
+        False,
+        "Whether share groups may write what they give up to this topic (KIP-1191).",
     ),
     ConfigDef(
         "internal.segment.bytes",

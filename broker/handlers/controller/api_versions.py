@@ -1,13 +1,11 @@
-"""ApiVersions 0-4 of a controller's listener: the APIs that are served there."""
+"""ApiVersions 0-5 of a controller's listener: the APIs that are served there."""
 
 from __future__ import annotations
-
-from kio.schema.api_versions.v4.request import ApiVersionsRequest
-from kio.schema.api_versions.v4.response import ApiVersionsResponse
 
 from broker.handlers.api_versions import answer, error_response, unsupported_version
 from broker.request_context import RequestContext
 from protocol.api_table import CONTROLLER_TABLE
+from protocol.newer.api_versions_v5 import ApiVersionsRequest, ApiVersionsResponse
 
 __all__ = ["error_response", "handle", "unsupported_version"]
 

@@ -17,6 +17,7 @@ Every other state is soft: after a restart the group is what its last record say
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 import structlog
@@ -27,7 +28,7 @@ from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.classic.roster import Roster
 from coordinator.group.classic.states import GroupState, path_between
 from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
-from coordinator.group.group_port import GroupDescription, GroupType, MemberDescription
+from coordinator.group.group_port import GroupDescription, GroupType, MemberDescription, OwnedPartition
 from protocol.consumer_protocol import SchemaError
 from protocol.coordinator_records.group_records import GroupMetadataValue, MemberMetadata
 from protocol.errors import (
@@ -215,6 +216,7 @@ class ClassicGroup(Roster):
         *,
         transactional: bool,
         knows_member_epochs: bool = True,
+        partitions: Iterable[OwnedPartition] = (),
     ) -> None:
         """Without members, a group accepts commits without a generation from anyone (simple consumers, admin clients).
 

@@ -6,6 +6,7 @@ The common part of `GroupMetadataManager.consumerGroupHeartbeat` and `classicGro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from uuid import UUID
 
 import structlog
 
@@ -15,43 +16,67 @@ from coordinator.group.consumer.change import Change
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.member import ConsumerMember
-from coordinator.group.consumer.reconciliation import reconcile
+from coordinator.group.consumer.reconciliation import Subscription, reconcile
 from coordinator.group.consumer.states import MemberState
-from coordinator.group.consumer.target import make_target, preferred_assignor, topics_of
+from coordinator.group.consumer.target import make_target, preferred_assignor, subscription, topics_of
 
 logger = structlog.get_logger(__name__)
 
 
-def record_member(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, change: Change) -> bool:
-    """Record what the member changed about itself; return whether it subscribes to other topics by name."""
+def record_member(
+    groups: ConsumerGroups, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, change: Change
+) -> bool:
+    """Record what the member changed about itself; return whether the group epoch must rise for it.
+
+    It must if it subscribes to other topics by name, or if with its vote another assignor has the majority.
+    """
     if after is before or after == before:
         return False
     change.records.append(records.member(group.group_id, after))
-    return after.topics != before.topics
+    return after.topics != before.topics or _assignor_changes(groups, group, before, after)
+
+
+def _assignor_changes(
+    groups: ConsumerGroups, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember
+) -> bool:
+    if after.assignor == before.assignor:
+        return False
+    names = groups.config.assignors
+    members = members_with(group, after).values()
+    return preferred_assignor(members, names) != preferred_assignor(group.members.values(), names)
 
 
 def advance(
     groups: ConsumerGroups,
     group: ConsumerGroup,
+    before: ConsumerMember,
     member: ConsumerMember,
     owned: Partitions | None,
     bump: bool,
     change: Change,
 ) -> ConsumerMember:
-    """The member's next step after a request that made it `member`.
+    """The member's next step after a request that made `member` of what it was `before`.
 
     `bump`: the group epoch rises in any case. `owned`: see `reconcile`.
     """
     members = members_with(group, member)
     if bump or not group.is_fresh:
         _refresh(groups, group, members.values(), bump, change)
-    if change.epoch_of(group) > group.assignment_epoch:
+    now_ms = groups.context.clock.wall_ms()
+    if change.epoch_of(group) > group.assignment_epoch and _may_assign(groups, group, now_ms):
         assignor = preferred_assignor(members.values(), groups.config.assignors)
-        targets = make_target(group, members, groups.topics, assignor, change)
+        targets = make_target(group, members, groups.topics, assignor, now_ms, change)
         target, target_epoch = targets.get(member.member_id, NO_PARTITIONS), change.epoch_of(group)
     else:
         target, target_epoch = group.target_of(member), group.assignment_epoch
-    return _reconcile(groups, group, member, target_epoch, target, owned, change)
+    has_changed = member.topics != before.topics or member.regex != before.regex
+    return _reconcile(groups, group, member, target_epoch, target, owned, has_changed, change)
+
+
+def _may_assign(groups: ConsumerGroups, group: ConsumerGroup, now_ms: int) -> bool:
+    """Whether the last target is old enough for a new one (KIP-1263); the first of a group is made at once."""
+    interval_ms = groups.config.assignment_interval_of(group.group_id)
+    return not group.assigned_ms or not interval_ms or now_ms >= group.assigned_ms + interval_ms
 
 
 def members_with(group: ConsumerGroup, member: ConsumerMember) -> Mapping[str, ConsumerMember]:
@@ -92,11 +117,18 @@ def _reconcile(
     target_epoch: int,
     target: Partitions,
     owned: Partitions | None,
+    has_changed: bool,
     change: Change,
 ) -> ConsumerMember:
-    if member.is_reconciled_to(target_epoch):
+    if member.is_reconciled_to(target_epoch) and not has_changed:
         return member
-    after = reconcile(member, target_epoch, target, owned, group.is_free)
+    names = subscription(member, group.resolved)
+
+    def includes(topic: UUID) -> bool:
+        image = groups.topics.by_id(topic)
+        return image is not None and image.name in names
+
+    after = reconcile(member, target_epoch, target, owned, group.is_free, Subscription(includes, has_changed))
     if after == member:
         return member
     group_id = group.group_id

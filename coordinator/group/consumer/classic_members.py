@@ -72,7 +72,7 @@ def _join(
     try:
         subscription = deserialize_subscription(request.protocols[0].metadata)
     except SchemaError as error:
-        raise UnknownServerError from error
+        raise InconsistentGroupProtocol from error
     member = before._replace(
         instance_id=before.instance_id if request.group_instance_id is None else request.group_instance_id,
         rack_id=subscription.rack_id or before.rack_id,
@@ -85,9 +85,9 @@ def _join(
         classic=classic_metadata(request.session_timeout_ms, request.protocols),
     )
     timeout_ms = request.rebalance_timeout_ms
-    bump = record_member(group, before, member, change)
+    bump = record_member(groups, group, before, member, change)
     owned = by_topic_id(subscription.owned, groups.topics)
-    after = advance(groups, group, member, owned, bump, change)
+    after = advance(groups, group, before, member, owned, bump, change)
     replaced = group.static_member(request.group_instance_id)
     if replaced is not None and may_downgrade_by(groups, group, replaced):
         downgrade_by(groups, group, replaced, after, change)
@@ -121,7 +121,7 @@ def sync(groups: ConsumerGroups, group: ConsumerGroup, request: SyncRequest) -> 
     name, metadata = classic.protocols[0]
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
         raise InconsistentGroupProtocol
-    if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+    if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         groups.timeouts.start_join(group.group_id, member)
         raise RebalanceInProgress
     try:
@@ -138,7 +138,11 @@ def heartbeat(groups: ConsumerGroups, group: ConsumerGroup, request: HeartbeatRe
     member, _ = _member(group, request.member_id, request.group_instance_id, request.generation_id)
     groups.timeouts.start_session(group.group_id, member)
     may_get_more = member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_partitions(member)
-    if member.epoch >= group.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS and not may_get_more:
+    if (
+        member.epoch >= group.assignment_epoch
+        and member.state is not MemberState.UNREVOKED_PARTITIONS
+        and not may_get_more
+    ):
         return Outcome(reply=ErrorCode.none)
     groups.timeouts.start_join(group.group_id, member)
     return Outcome(reply=ErrorCode.rebalance_in_progress)

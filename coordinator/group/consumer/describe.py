@@ -49,12 +49,19 @@ def describe(groups: ConsumerGroups, group: ConsumerGroup) -> DescribedConsumerG
         [
             DescribedMember(
                 member,
-                _named(member.assigned, groups.topics),
+                _named(_held(member), groups.topics),
                 _named(group.target.get(member.member_id, NO_PARTITIONS), groups.topics),
             )
             for member in group.members.values()
         ],
     )
+
+
+def _held(member: ConsumerMember) -> Partitions:
+    """What the member has, with what it is to give up and has not yet."""
+    topics = dict.fromkeys((*member.assigned, *member.pending_revocation))
+    none = frozenset[int]()
+    return {topic: member.assigned.get(topic, none) | member.pending_revocation.get(topic, none) for topic in topics}
 
 
 def _named(partitions: Partitions, topics: TopicsPort) -> list[TopicAssignment]:

@@ -3,9 +3,10 @@
 How it works: three numbers drive a group, and each is raised by a record.
 
 1. The group epoch rises when members, subscriptions or topics change (`advance.py`). The group is Assigning. 2. The
-target assignment is computed for that epoch, and the assignment epoch becomes equal to it (`target.py`). The group is
-Reconciling. 3. Each member, at its own heartbeats, goes to the target in steps (`reconciliation.py`): it gives up what
-is no longer its own, says so, and then gets what others have given up. When all are there, the group is Stable.
+target assignment is computed for that epoch, and the assignment epoch becomes equal to it (`target.py`); this is done
+at a heartbeat, and at most once in `group.consumer.assignment.interval.ms`. The group is Reconciling. 3. Each member,
+at its own heartbeats, goes to the target in steps (`reconciliation.py`): it gives up what is no longer its own, says
+so, and then gets what others have given up. When all are there, the group is Stable.
 
 No partition has two owners at any moment: a member gets a partition only when no other member has it, or must still
 give it up (`is_free`). A member that does not answer in time is removed (`timeouts.py`), which frees its partitions and
@@ -14,7 +15,7 @@ raises the group epoch. All of this is durable. Soft are only the timers, which 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE
@@ -22,22 +23,27 @@ from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.regex import ResolvedRegex
 from coordinator.group.consumer.states import ConsumerGroupState
-from coordinator.group.group_port import GroupType
+from coordinator.group.group_port import GroupType, OwnedPartition
 from protocol.consumer_protocol import NO_GENERATION
 from protocol.errors import (
     GroupNotEmpty,
     IllegalGeneration,
+    KafkaError,
     StaleMemberEpoch,
     UnknownMemberId,
     UnknownServerError,
     UnsupportedVersion,
 )
 
+INITIAL_EPOCH = 1
+"""That of a group before anybody subscribes to a topic by its name, which raises it."""
+
 
 class ConsumerGroup:
     """Kafka's `ConsumerGroup`.
 
-    `epoch` is the group's, `assignment_epoch` the one that `target` was made for; `target` and `members` are by member
+    `epoch` is the group's, `assignment_epoch` the one that `target` was made for, at `assigned_ms` (0 if that is not
+    known, or does not matter since there were no members); `target` and `members` are by member
     id, in order of arrival. `owners` is the target by partition. `metadata_hash` stands for the topics that the target
     was made from.
     `is_fresh` is soft state: no topic behind the hash has changed since it was computed.
@@ -47,6 +53,7 @@ class ConsumerGroup:
         "_partition_epochs",
         "_subscribed_regexes",
         "_subscribed_topics",
+        "assigned_ms",
         "assignment_epoch",
         "epoch",
         "group_id",
@@ -62,8 +69,9 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.epoch = 0
+        self.epoch = INITIAL_EPOCH
         self.assignment_epoch = 0
+        self.assigned_ms = 0
         self.metadata_hash = 0
         self.members: dict[str, ConsumerMember] = {}
         self.static_ids: dict[str, str] = {}
@@ -155,8 +163,13 @@ class ConsumerGroup:
         *,
         transactional: bool,
         knows_member_epochs: bool,
+        partitions: Iterable[OwnedPartition] = (),
     ) -> None:
-        """A transactional commit may name no member; in an empty group anyone may commit without an epoch."""
+        """A transactional commit may name no member; in an empty group anyone may commit without an epoch.
+
+        An epoch before the member's is good for partitions that it has, or still has to give up, since that epoch or
+        an earlier one (KIP-1251): the commit may have been on its way while the epoch rose.
+        """
         if generation < 0 and self.is_empty:
             return
         if transactional and generation == NO_GENERATION and not member_id and group_instance_id is None:
@@ -166,7 +179,10 @@ class ConsumerGroup:
             raise UnsupportedVersion(
                 "OffsetCommit version 9 or above must be used by members using the modern group protocol"
             )
-        _check_epoch(member, generation)
+        if generation > member.epoch or not all(
+            generation == member.epoch or _has_since(member, partition, generation) for partition in partitions
+        ):
+            raise _wrong_epoch(member)
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Admin clients, and those that know no member epochs, name no member."""
@@ -203,6 +219,8 @@ class ConsumerGroup:
         for owned in (member.assigned, member.pending_revocation):
             for topic, partitions in owned.items():
                 self._partition_epochs.setdefault(topic, {}).update(dict.fromkeys(partitions, member.epoch))
+        if before is not None and before.instance_id != member.instance_id:
+            self._forget_instance(before)
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.member_id
         self._subscribed_topics = None
@@ -211,9 +229,14 @@ class ConsumerGroup:
         member = self.members.pop(member_id, None)
         self._release(member)
         self._count_regexes(member, None)
-        if member is not None and self.static_ids.get(member.instance_id or "") == member_id:
-            del self.static_ids[member.instance_id or ""]
+        if member is not None:
+            self._forget_instance(member)
         self._subscribed_topics = None
+
+    def _forget_instance(self, member: ConsumerMember) -> None:
+        """The member's instance id is no longer its own; another member may have it already."""
+        if member.instance_id is not None and self.static_ids.get(member.instance_id) == member.member_id:
+            del self.static_ids[member.instance_id]
 
     def _count_regexes(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
         old, new = before and before.regex, after and after.regex
@@ -271,4 +294,14 @@ class ConsumerGroup:
 
 def _check_epoch(member: ConsumerMember, epoch: int) -> None:
     if epoch != member.epoch:
-        raise IllegalGeneration if member.is_classic else StaleMemberEpoch
+        raise _wrong_epoch(member)
+
+
+def _has_since(member: ConsumerMember, partition: OwnedPartition, epoch: int) -> bool:
+    topic_id, index = partition
+    got = None if topic_id is None else member.epochs.get(topic_id, {}).get(index)
+    return got is not None and got <= epoch
+
+
+def _wrong_epoch(member: ConsumerMember) -> KafkaError:
+    return IllegalGeneration() if member.is_classic else StaleMemberEpoch()

@@ -91,10 +91,9 @@ def heartbeat_of_any(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outc
     check_room(group, request.member_id, groups.config.max_size)
     before = _member(groups, group, request, joins, change)
     member = _updated(before, request)
-    bump = group.epoch == 0
-    bump |= record_member(group, before, member, change)
+    bump = record_member(groups, group, before, member, change)
     bump |= update_regexes(groups, group, before, member, change, request.may_describe)
-    after = advance(groups, group, member, request.owned, bump, change)
+    after = advance(groups, group, before, member, request.owned, bump, change)
     change.after.append(lambda: groups.timeouts.start_session(request.group_id, after))
     tells = joins or request.is_full or after.assigned != before.assigned
     return change.outcome(

@@ -8,7 +8,7 @@ import structlog
 
 from coordinator.group.consumer import records
 from coordinator.group.consumer.advance import raise_epoch
-from coordinator.group.consumer.assignment import NO_PARTITIONS
+from coordinator.group.consumer.assignment import NO_PARTITIONS, epochs_of
 from coordinator.group.consumer.change import Change
 from coordinator.group.consumer.downgrade import downgrade, may_downgrade
 from coordinator.group.consumer.group import ConsumerGroup
@@ -40,7 +40,9 @@ def leave(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outcome[Consume
         for_a_while=request.member_epoch == LEFT_FOR_A_WHILE,
     )
     if request.instance_id is not None and request.member_epoch == LEFT_FOR_A_WHILE:
-        away = member._replace(epoch=LEFT_FOR_A_WHILE, pending_revocation=NO_PARTITIONS)
+        away = member._replace(
+            epoch=LEFT_FOR_A_WHILE, pending_revocation=NO_PARTITIONS, epochs=epochs_of(member.assigned, 0)
+        )
         return Outcome((records.current_assignment(group.group_id, away),), answer)
     return remove(groups, group, [member]).outcome(answer)
 
@@ -86,5 +88,7 @@ def remove(groups: ConsumerGroups, group: ConsumerGroup, members: Sequence[Consu
     change.records += [records.regex(group_id, regex, None) for regex in unused]
     names = topics_of(remaining, group.resolved)
     raise_epoch(group, groups.metadata_hash(names), change)
+    if not remaining:  # nothing is left to assign
+        change.records.append(records.target_epoch(group_id, change.epoch_of(group), 0))
     change.after.append(lambda: groups.timeouts.end_all(group_id, gone))
     return change

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
+from coordinator.group.consumer.assignment import NO_EPOCHS, NO_PARTITIONS, AssignmentEpochs, Partitions, epochs_of
 from coordinator.group.consumer.states import MemberState
 from protocol.coordinator_records.consumer_group_records import (
     ClassicMemberMetadata,
@@ -21,8 +21,8 @@ class ConsumerMember(NamedTuple):  # cheaper to change than a frozen dataclass
     """Kafka's `ConsumerGroupMember`, with the same defaults. All of it is durable.
 
     `epoch` is LEFT_FOR_A_WHILE for a static member that is expected back. `assigned` is what the member may use now,
-    `pending_revocation` what it must give up. `classic` is set if it speaks the classic protocol; then it takes its
-    epoch for the generation. The timeout is in ms.
+    `pending_revocation` what it must give up; `epochs` says since which epoch it has each of them. `classic` is set if
+    it speaks the classic protocol; then it takes its epoch for the generation. The timeout is in ms.
     """
 
     member_id: str
@@ -39,6 +39,7 @@ class ConsumerMember(NamedTuple):  # cheaper to change than a frozen dataclass
     state: MemberState = MemberState.STABLE
     assigned: Partitions = NO_PARTITIONS
     pending_revocation: Partitions = NO_PARTITIONS
+    epochs: AssignmentEpochs = NO_EPOCHS
     classic: ClassicMemberMetadata | None = None
 
     @property
@@ -83,6 +84,7 @@ class ConsumerMember(NamedTuple):  # cheaper to change than a frozen dataclass
             state=self.state,
             assigned=self.assigned,
             pending_revocation=self.pending_revocation,
+            epochs=self.epochs,
         )
 
     def with_assignment(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> ConsumerMember:
@@ -92,7 +94,22 @@ class ConsumerMember(NamedTuple):  # cheaper to change than a frozen dataclass
             state=MemberState.of(value.state),
             assigned=value.assigned,
             pending_revocation=value.pending_revocation,
+            epochs=value.epochs or _at_one_epoch(value),
         )
 
     def without_assignment(self) -> ConsumerMember:
-        return self._replace(epoch=LEFT, previous_epoch=LEFT, assigned=NO_PARTITIONS, pending_revocation=NO_PARTITIONS)
+        return self._replace(
+            epoch=LEFT,
+            previous_epoch=LEFT,
+            assigned=NO_PARTITIONS,
+            pending_revocation=NO_PARTITIONS,
+            epochs=NO_EPOCHS,
+        )
+
+
+def _at_one_epoch(value: ConsumerGroupCurrentMemberAssignmentValue) -> AssignmentEpochs:
+    """For records of Kafka 4.1, which tell no epochs: the member's, as Kafka 4.4 reads them."""
+    epochs = epochs_of(value.assigned, value.member_epoch)
+    for topic, given in epochs_of(value.pending_revocation, value.member_epoch).items():
+        epochs.setdefault(topic, {}).update(given)
+    return epochs

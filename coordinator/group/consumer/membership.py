@@ -29,8 +29,11 @@ def check_room(group: ConsumerGroup, member_id: str, limit: int) -> None:
 def check_epoch(member: ConsumerMember, epoch: int, owned: Partitions | None) -> None:
     """Raises FencedMemberEpoch unless `epoch` is the member's.
 
-    The previous epoch is accepted while the member owns nothing it should not: it may have missed the last answer.
+    The previous epoch is accepted while the member owns nothing it should not: it may have missed the last answer. A
+    member that joins again, whatever its epoch was, owns nothing.
     """
+    if epoch == JOINING:
+        return
     if epoch > member.epoch:
         raise FencedMemberEpoch(
             f"The consumer group member has a greater member epoch ({epoch}) than the one known by the group "

@@ -52,9 +52,9 @@ def target(group_id: str, member_id: str, partitions: Partitions) -> Coordinator
     return CoordinatorRecord(CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, key, value)
 
 
-def target_epoch(group_id: str, number: int) -> CoordinatorRecord:
+def target_epoch(group_id: str, number: int, assigned_ms: int) -> CoordinatorRecord:
     key = ConsumerGroupTargetAssignmentMetadataKey(group_id)
-    value = ConsumerGroupTargetAssignmentMetadataValue(number)
+    value = ConsumerGroupTargetAssignmentMetadataValue(number, assigned_ms)
     return CoordinatorRecord(CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, key, value)
 
 
@@ -109,7 +109,7 @@ def group_creation(group: ConsumerGroup) -> Iterator[CoordinatorRecord]:
     yield epoch(group_id, group.epoch, group.metadata_hash)
     for known in members:
         yield target(group_id, known.member_id, group.target[known.member_id])
-    yield target_epoch(group_id, group.assignment_epoch)
+    yield target_epoch(group_id, group.assignment_epoch, group.assigned_ms)
     for known in members:
         yield current_assignment(group_id, known)
 

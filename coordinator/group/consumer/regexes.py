@@ -51,6 +51,8 @@ def update_regexes(
             is_new = True
         elif member.regex:
             bump = member.regex in group.resolved
+        else:
+            bump = True
     wanted = Counter(counts)
     wanted.subtract([before.regex or ""])
     wanted.update([member.regex or ""])

@@ -82,7 +82,7 @@ def _target(
 
 
 def _target_epoch(group: ConsumerGroup, _: Any, value: ConsumerGroupTargetAssignmentMetadataValue | None) -> None:
-    group.assignment_epoch = NO_TARGET_EPOCH if value is None else value.assignment_epoch
+    group.assignment_epoch, group.assigned_ms = (NO_TARGET_EPOCH, 0) if value is None else value
 
 
 def _regex(

@@ -33,6 +33,7 @@ def make_target(
     members: Mapping[str, ConsumerMember],
     topics: TopicsPort,
     assignor: str,
+    now_ms: int,
     change: Change,
 ) -> Mapping[str, Partitions]:
     """Every member's new target by member id; the differences from the current one are added to `change`.
@@ -51,7 +52,7 @@ def make_target(
         partitions = assigned.get(member_id, NO_PARTITIONS)
         if partitions != group.target.get(member_id):
             change.records.append(records.target(group.group_id, member_id, partitions))
-    change.records.append(records.target_epoch(group.group_id, epoch))
+    change.records.append(records.target_epoch(group.group_id, epoch, now_ms))
     return assigned
 
 

@@ -13,7 +13,7 @@ from coordinator.group.classic.member import Member
 from coordinator.group.classic.messages import JoinAnswer, SyncAnswer
 from coordinator.group.classic.protocols import common_protocols
 from coordinator.group.classic.records import group_metadata
-from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
+from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions, epochs_of
 from coordinator.group.consumer.change import Change
 from coordinator.group.consumer.embedded import by_topic_id, classic_metadata
 from coordinator.group.consumer.group import ConsumerGroup
@@ -21,7 +21,6 @@ from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.records import group_creation
 from protocol.consumer_protocol import (
-    ImpossibleLengthError,
     SchemaError,
     deserialize_assignment,
     deserialize_subscription,
@@ -46,9 +45,6 @@ def upgrade(groups: ConsumerGroups, group_id: str, change: Change) -> ConsumerGr
     _send_back(before)
     try:
         group = _converted(groups, before)
-    except ImpossibleLengthError as error:
-        logger.warning("group not upgraded", group=group_id, error=str(error))
-        raise UnknownServerError from error
     except SchemaError as error:
         logger.warning("group not upgraded", group=group_id, error=str(error))
         raise _not_upgraded(group_id, "the embedded consumer protocol is malformed.") from error
@@ -84,6 +80,7 @@ def _converted(groups: ConsumerGroups, before: ClassicGroup) -> ConsumerGroup:
 
 def _converted_member(groups: ConsumerGroups, before: ClassicGroup, member: Member, protocol: str) -> ConsumerMember:
     subscription = deserialize_subscription(member.metadata(protocol))
+    assigned = _assigned(groups, before.group_id, member.assignment)
     return ConsumerMember(
         member.member_id,
         epoch=before.generation,
@@ -94,7 +91,8 @@ def _converted_member(groups: ConsumerGroups, before: ClassicGroup, member: Memb
         client_id=member.client_id,
         client_host=member.client_host,
         topics=frozenset(subscription.topics),
-        assigned=_assigned(groups, before.group_id, member.assignment),
+        assigned=assigned,
+        epochs=epochs_of(assigned, before.generation),
         classic=classic_metadata(member.session_timeout_ms, member.protocols),
     )
 

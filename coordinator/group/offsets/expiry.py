@@ -6,7 +6,7 @@ Kafka's GroupCoordinatorShard.cleanupGroupMetadata and OffsetExpirationCondition
 from __future__ import annotations
 
 from coordinator.group.config import GroupConfig
-from coordinator.group.group_port import Group, Groups
+from coordinator.group.group_port import Group, Groups, GroupType
 from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.offsets.offsets import tombstone
 from coordinator.group.offsets.store import CommittedOffset, OffsetStore
@@ -29,6 +29,8 @@ class OffsetExpiry:
         records: list[CoordinatorRecord] = []
         expired = 0
         for group in list(self._groups.all()):
+            if group.group_type is GroupType.SHARE:  # it commits no offsets, and lives until it is deleted
+                continue
             tombstones = self._expired(group, now_ms)
             records += tombstones
             expired += len(tombstones)

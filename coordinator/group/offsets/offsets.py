@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
@@ -28,13 +29,16 @@ class OffsetToCommit(NamedTuple):
     offset: int
     leader_epoch: int
     metadata: str | None
+    topic_id: UUID | None = None
+    """None where it does not matter, or is not known."""
 
 
 class Commit(NamedTuple):
     """An OffsetCommit or, with `transaction`, a TxnOffsetCommit.
 
     `retention_ms` is set by the client (OffsetCommit 2-4), None for the broker's. `knows_member_epochs`: the request's
-    version is 9 or later, and has GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION.
+    version, 9 or later of OffsetCommit, 6 of TxnOffsetCommit, has GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH instead of
+    ILLEGAL_GENERATION.
     """
 
     group_id: str
@@ -80,14 +84,14 @@ class Offsets:
         limit = self._config.offset_metadata_max_bytes
         records: list[CoordinatorRecord] = []
         codes: list[ErrorCode] = []
-        for topic, partition, offset, leader_epoch, metadata in commit.offsets:
+        for topic, partition, offset, leader_epoch, metadata, topic_id in commit.offsets:
             note = metadata or ""
             if utf16_length(note) > limit:
                 codes.append(ErrorCode.offset_metadata_too_large)
                 continue
             codes.append(ErrorCode.none)
             key = OffsetCommitKey(commit.group_id, topic, partition)
-            value = OffsetCommitValue(offset, leader_epoch, note, now_ms, expires)
+            value = OffsetCommitValue(offset, leader_epoch, note, now_ms, expires, topic_id)
             records.append(CoordinatorRecord(OFFSET_COMMIT, key, value))
         self.metrics.offset_commits += len(records)
         return Outcome(records, codes, effects, commit.transaction)
@@ -97,7 +101,7 @@ class Offsets:
         if group is None:
             if commit.generation < 0:
                 return None
-            if commit.knows_member_epochs and commit.transaction is None:
+            if commit.knows_member_epochs:
                 raise GroupIdNotFound(f"Group {commit.group_id} not found.")
             raise IllegalGeneration
         try:
@@ -107,9 +111,10 @@ class Offsets:
                 commit.generation,
                 transactional=commit.transaction is not None,
                 knows_member_epochs=commit.knows_member_epochs,
+                partitions=((one.topic_id, one.partition) for one in commit.offsets),
             )
         except StaleMemberEpoch:
-            if commit.transaction is None:
+            if commit.transaction is None or commit.knows_member_epochs:
                 raise
             raise IllegalGeneration from None
         if commit.transaction is not None or not commit.member_id:

@@ -167,7 +167,7 @@ def with_consumers_inside(t: Talk, v: int) -> None:
     deletes("offsets of a topic that is", topic.name)
     deletes("offsets of both", topic.name, other.name, t.prefix + "nowhere")
     a.beat("a subscribes by an expression", subscribed_topic_names=[], subscribed_topic_regex=f"{t.prefix}o.*")
-    t.until("resolved", lambda: group.described()["group_epoch"] == 3)
+    t.until("resolved", lambda: group.described()["group_epoch"] == 4)
     deletes("offsets of a topic that matches", other.name)
     deletes("offsets of a topic that does no more", topic.name)
     b.join("b joins")

@@ -36,7 +36,7 @@ def refused(t: Talk, v: int) -> None:
     a = t.topic("a", 3)
     absent = t.name("absent")
     tx = Transactor(t)
-    tx.commit_offsets("no such id", v, a.name, 0, producer_id=4, producer_epoch=0)
+    tx.commit_offsets("no such id", v, a.name, 0, producer_id=1 << 40, producer_epoch=0)
     tx.start()
     if v < 5:
         tx.commit_offsets("not added", v, a.name, 0)

@@ -98,10 +98,11 @@ class Rig:
         sessions = FetchSessionCache(1000, clock.monotonic_ms, chance)
         sources = Sources(clock, chance, LoopWorkers(), lambda *_: None)
         security = NodeSecurity(current, sources, TimingWheel(clock))
+        share: Any = None  # no share group comes here
         node.metadata, node.controller = metadata, metadata.port
         node.cluster = Cluster("NfaQcBywSz--MiXDmlGZAQ", cache, metadata.log, auto_topics)
         node.coordinators = SimpleNamespace(producer_ids=ProducerIds(metadata.allocate_producer_ids))
-        node.local = Local(1, current, clock, chance, metrics, throttling, sessions, telemetry, security)
+        node.local = Local(1, current, clock, chance, metrics, throttling, sessions, telemetry, security, share)
 
         def configs_changed(delta: MetadataDelta, _image: MetadataImage) -> None:
             current.config = current.config.with_dynamic(*cache.broker_configs(1))

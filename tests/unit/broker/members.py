@@ -24,6 +24,7 @@ CONFIG = {
     "transaction.state.log.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
     "group.coordinator.append.linger.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
 }
 JOIN, SYNC, HEARTBEAT = ("join_group", 9), ("sync_group", 5), ("consumer_group_heartbeat", 1)
 

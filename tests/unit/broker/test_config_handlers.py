@@ -192,13 +192,13 @@ async def test_describe_configs_of_every_type() -> None:
         (GROUP, "g", [("consumer.session.timeout.ms", SET, "46000")]),
         (METRICS, "m", [("metrics", SET, "a,b")]),
     )
-    assert len((await describe(rig, TOPIC, "t")).configs) == 33
+    assert len((await describe(rig, TOPIC, "t")).configs) == 37
     assert [config.name for config in (await describe(rig, BROKER, "")).configs] == ["min.insync.replicas"]
     assert [config.name for config in (await describe(rig, LOGGER, "1")).configs] == ["root"]
     group = (await describe(rig, GROUP, "g", include_synonyms=True)).configs
     timeout = next(config for config in group if config.name == "consumer.session.timeout.ms")
-    assert (len(group), timeout.value, timeout.config_source) == (10, "46000", 8)
-    assert [(s.value, s.source) for s in timeout.synonyms] == [("46000", 8)]
+    assert (len(group), timeout.value, timeout.config_source) == (21, "46000", 8)
+    assert [(s.value, s.source) for s in timeout.synonyms] == [("46000", 8), ("45000", 5)]
     metrics = (await describe(rig, METRICS, "m", include_synonyms=True)).configs
     assert [(c.name, c.value, c.config_source, len(c.synonyms)) for c in metrics] == [
         ("interval.ms", "300000", 5, 0),
@@ -207,14 +207,19 @@ async def test_describe_configs_of_every_type() -> None:
     ]
 
 
-async def test_what_the_broker_has_under_a_groups_name_is_told_among_the_synonyms() -> None:
-    rig = await opened(**{"consumer.session.timeout.ms": "5"})
-    key = "consumer.session.timeout.ms"
-    await change(rig, (BROKER, "1", [(key, SET, "0")]), (BROKER, "", [(key, SET, "7")]))
-    (timeout,) = (await describe(rig, GROUP, "g", key, include_synonyms=True)).configs
-    assert (timeout.value, timeout.config_source) == ("45000", 5)  # it has no effect
-    assert [(s.value, s.source) for s in timeout.synonyms] == [("45000", 5), ("0", 2), ("7", 3), ("5", 4)]
-    assert (await describe(rig, GROUP, "g", key)).configs[0].synonyms == ()
+async def test_a_groups_defaults_are_the_brokers() -> None:
+    rig = await opened(**{"group.consumer.session.timeout.ms": "46000"})
+    await change(rig, (BROKER, "", [("group.consumer.assignment.interval.ms", SET, "700")]))
+    keys = {
+        "consumer.session.timeout.ms": ("46000", 4, [("46000", 4), ("45000", 5)]),
+        "consumer.assignment.interval.ms": ("700", 3, [("700", 3), ("1000", 5)]),
+        "share.isolation.level": ("read_uncommitted", 5, [("read_uncommitted", 5)]),
+        "streams.assignor.name": ("sticky", 5, [("sticky", 5)]),
+    }
+    for key, expected in keys.items():
+        (found,) = (await describe(rig, GROUP, "g", key, include_synonyms=True)).configs
+        assert (found.value, found.config_source, [(s.value, s.source) for s in found.synonyms]) == expected
+        assert (await describe(rig, GROUP, "g", key)).configs[0].synonyms == ()
 
 
 async def test_what_a_broker_may_have_and_a_topic_may_not() -> None:

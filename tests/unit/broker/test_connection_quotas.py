@@ -43,9 +43,8 @@ async def test_addresses_without_a_quota_have_the_defaults(rig: Rig) -> None:
     assert all(len(some) == 11 for some in clients.values())
 
 
-@pytest.mark.parametrize("rate", [1e-7, float("nan")])
-async def test_an_address_may_be_shut_out(rig: Rig, rate: float) -> None:
-    await set_quota(rig, "connection_creation_rate", rate, ip="10.0.0.7")
+async def test_an_address_may_be_shut_out(rig: Rig) -> None:
+    await set_quota(rig, "connection_creation_rate", 1e-7, ip="10.0.0.7")
     client = rig.connect()
     await rig.clock.run(1000)
     assert await client.closed()

@@ -55,8 +55,8 @@ async def test_this_brokers_configs_come_before_the_clusters() -> None:
 
 async def test_consumer_groups_have_their_own_configurations_before_the_brokers() -> None:
     rig = await Rig.open(group_consumer_session_timeout_ms="46000")
-    overrides = GroupOverrides()
-    config = consumer_group_config(rig.node.local.config, overrides)
+    overrides = GroupOverrides("consumer.")
+    config = consumer_group_config(rig.node.local.current, overrides)
 
     def timeouts() -> tuple[int, int]:
         return config.session_timeout_of(GROUP[1]), config.heartbeat_interval_of(GROUP[1])

@@ -187,13 +187,6 @@ async def test_quotas_of_clients_do_not_hold_for_replicas(rig: Rig) -> None:
     assert milliseconds(await rig.connect().ask("fetch", 12, **fetch([("t", 0, 0)]))) > 0
 
 
-async def test_a_quota_that_is_no_number_gives_a_batch_at_a_time(rig: Rig) -> None:
-    await fill(rig, 2)
-    await set_quota(rig, "consumer_byte_rate", float("nan"), client_id="test")
-    told = await rig.connect().ask("fetch", 12, **fetch([("t", 0, 0)]))
-    assert (milliseconds(told), len(told.responses)) == (0, 1)
-
-
 # -- requests
 
 

@@ -197,7 +197,7 @@ async def test_delete_topics_switched_off(version: int, code: str) -> None:
         ("t", 3, ((),), "invalid_replica_assignment"),
         ("t", 3, ((1, 1),), "invalid_replica_assignment"),
         ("t", 3, ((5,),), "invalid_replica_assignment"),
-        ("t", 20_000, None, "unknown_server_error"),
+        ("t", 20_000, None, "policy_violation"),
         ("t", 20_000, ((1,),), "invalid_replica_assignment"),
         ("no", 3, None, "unknown_topic_or_partition"),
     ],
@@ -223,7 +223,7 @@ async def test_partitions_beyond_what_one_request_may_make_fail_their_topic_and_
     topics = tuple(CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in counts.items())
     answer = await rig.ask("create_partitions", topics=topics, timeout=SECOND, validate_only=True)
     codes = {one.name: one.error_code.name for one in answer.results}
-    failed = "unknown_server_error"
+    failed = "policy_violation"
     assert codes == {"cp1": "none", "cp2": failed, "cp3": failed, "nosuch": "unknown_topic_or_partition"}
 
 
@@ -237,7 +237,7 @@ async def test_an_absurd_count_of_partitions_is_refused_at_once(validate_only: b
     )
     answer = await rig.ask("create_partitions", topics=topics, timeout=SECOND, validate_only=validate_only)
     failed = [(one.name, one.error_code.name) for one in answer.results]
-    assert failed == [("nosuch", "unknown_topic_or_partition"), ("t", "unknown_server_error")]
+    assert failed == [("nosuch", "unknown_topic_or_partition"), ("t", "policy_violation")]
     assert rig.node.cluster.cache.topic("t").partition_count == 1
 
 

@@ -87,7 +87,7 @@ def test_fewer_brokers_than_replicas_are_told() -> None:
 
 
 def test_beyond_what_a_request_may_add_the_topic_and_all_after_it_fail() -> None:
-    failed = "unknown_server_error"
+    failed = "policy_violation"
     decision = decided(wanted("t", 9_000), wanted("u", 2_000), wanted("no", 2))
     assert codes(decision) == [("t", "none"), ("u", failed), ("no", "unknown_topic_or_partition")]
     assert codes(decided(wanted("t", 2**31 - 1), wanted("u", 2))) == [("t", failed), ("u", failed)]

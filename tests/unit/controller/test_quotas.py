@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from controller.quotas import Alteration, decide
+from controller.quotas import USER_AND_CLIENT_KEYS, Alteration, _check, decide
 from metadata.image import EMPTY, MetadataImage
 from metadata.settings import QuotaKey
 from protocol.errors import InvalidRequest
@@ -65,7 +65,7 @@ def test_only_differences_are_written() -> None:
         (USER, "consumer_byte_rate", 4.0000001),  # as whole as Kafka wants it
         (HOST, "connection_creation_rate", float(2**31 - 1)),
         (OF_ALL_HOSTS, "connection_creation_rate", 1.0),
-        (USER, "request_percentage", math.inf),
+        (USER, "request_percentage", 1e300),
         ((("user", None),), "producer_byte_rate", 1.0),
     ],
 )
@@ -123,3 +123,11 @@ def test_validate_only_answers_and_writes_nothing() -> None:
     decision = decide(EMPTY, wanted, HOSTS, validate_only=True)
     assert [error is None for _, error in decision.response] == [True, False]
     assert not decision.records
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+@pytest.mark.parametrize("key", ["producer_byte_rate", "request_percentage", "controller_mutation_rate"])
+def test_what_is_no_finite_number_is_refused(key: str, value: float) -> None:
+    """As by Apache Kafka 4.4; 4.1 took most of them."""
+    with pytest.raises(InvalidRequest, match="finite"):
+        _check(USER_AND_CLIENT_KEYS, key, value)

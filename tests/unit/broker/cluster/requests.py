@@ -51,7 +51,7 @@ class State:
         return State(**{**self.__dict__, **changed})
 
 
-EMPTY = State({}, {}, {}, 0, 0)
+EMPTY = State({}, {}, {}, 0, features.DEFAULTS[SHARE_VERSION])
 
 
 def state_of(image: MetadataImage) -> State:
@@ -64,7 +64,7 @@ def state_of(image: MetadataImage) -> State:
         {str(key[0][1]): dict(values) for key, values in image.quotas.items()},
         {user: record.iterations for (user, _), record in image.scram.items()},
         image.next_producer_id,
-        image.features.get(SHARE_VERSION, 0),
+        image.features.get(SHARE_VERSION, 0) if image.features else EMPTY.share_version,
     )
 
 
@@ -162,10 +162,12 @@ def take_producer_ids() -> Request:
 
 
 def set_share_version(level: int) -> Request:
-    kind = features.UPGRADE if level else features.SAFE_DOWNGRADE
-    update = features.FeatureUpdate(SHARE_VERSION, level, kind)
+    def decide(image: MetadataImage) -> Decision[None]:
+        rises = level > image.features.get(SHARE_VERSION, 0)
+        kind = features.UPGRADE if rises else features.SAFE_DOWNGRADE
+        return features.decide(image, [features.FeatureUpdate(SHARE_VERSION, level, kind)], validate_only=False)
 
     def apply(state: State) -> State:
         return state.but(share_version=level)
 
-    return Request(lambda image, _: features.decide(image, [update], validate_only=False), apply)
+    return Request(lambda image, _: decide(image), apply)

@@ -288,8 +288,8 @@ async def test_the_controller_learns_in_which_folder_each_replica_is() -> None:
 
 def test_what_a_cluster_has_finalized_and_this_release_does_not_serve() -> None:
     assert unserved(MetadataImage(features=Map({"metadata.version": 33, "transaction.version": 2}))) == []
-    levels = {"metadata.version": 34, "share.version": 1, "new.version": 0}
+    levels = {"metadata.version": 34, "other.version": 1, "new.version": 0}
     assert [line.partition(":")[0] for line in unserved(MetadataImage(features=Map(levels)))] == [
         "the cluster has finalized metadata.version at level 34, and this node serves the levels 7 to 33",
-        "the cluster has finalized share.version at level 1, and this node does not serve this feature",
+        "the cluster has finalized other.version at level 1, and this node does not serve this feature",
     ]

@@ -27,7 +27,7 @@ def pool(name: str, size: int, low: int, high: int, now: int) -> str:
         ({"num.io.threads": "4"}, None),
         ({"num.io.threads": "16"}, None),
         ({"num.io.threads": "17"}, pool("num.io.threads", 17, 4, 16, 8)),
-        ({"num.replica.fetchers": "0"}, pool("num.replica.fetchers", 0, 1, 2, 1)),
+        ({"num.replica.fetchers": "3"}, pool("num.replica.fetchers", 3, 1, 2, 1)),
         (
             {"remote.log.reader.threads": "4"},
             pool("remote.log.reader.threads", 4, 5, 20, 10),

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.resource_defs import group_configs, parse_client_metrics_configs, parse_group_configs, parse_match
+from broker.config.resource_defs import (
+    GROUP_CONFIGS,
+    group_configs,
+    parse_client_metrics_configs,
+    parse_group_configs,
+    parse_match,
+)
 from protocol.errors import InvalidConfiguration, InvalidRequest
 from tests.unit.broker.config.loading import load_text
 
+RECORDED = Path(__file__).parents[3] / "conformance/data/kafka_configs.json"
 CONFIG = BrokerConfig.of()
 
 
@@ -72,3 +82,13 @@ def test_an_illegal_pattern_is_refused(pattern: str) -> None:
 def test_a_pattern_is_a_java_pattern_with_named_groups() -> None:
     match = parse_match(("client_id = (?<who>a|b)-(?<!x)1",))
     assert match["client_id"].fullmatch("b-1")
+
+
+def test_the_configurations_of_groups_are_kafkas() -> None:
+    """As Apache Kafka 4.4 defines them (tools/recorders/KafkaDefinitions.java)."""
+    recorded = {row[0]: row for row in json.loads(RECORDED.read_text())["group_definitions"]}
+    assert GROUP_CONFIGS.keys() == recorded.keys()
+    for name, (_, kind, default, _, _, internal, _) in recorded.items():
+        definition = GROUP_CONFIGS[name]
+        shown = "sticky" if name == "streams.assignor.name" else default  # in Kafka the first of the broker's
+        assert (definition.type.name, definition.default_text, definition.internal) == (kind, shown, internal)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.config.definition import ConfigDef, ConfigType, InvalidValueError, Value, at_least, one_of, to_text
+from broker.config.definition import ConfigDef, ConfigType, InvalidValueError, Value, at_least, each_of, one_of, to_text
 
 
 def definition(kind: ConfigType, **more: object) -> ConfigDef:
@@ -93,3 +93,8 @@ def test_a_choice_may_ignore_case() -> None:
 )
 def test_values_are_written_as_java_writes_them(value: Value, text: str | None) -> None:
     assert to_text(value) == text
+
+
+def test_what_a_list_of_choices_names_again_is_left_out() -> None:
+    definition = ConfigDef("policies", ConfigType.LIST, ("delete",), "", each_of("compact", "delete"))
+    assert definition.parse("delete, compact,delete") == ("delete", "compact")

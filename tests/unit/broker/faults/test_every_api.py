@@ -28,16 +28,16 @@ UNREADABLE = ("create_delegation_token", "renew_delegation_token", "expire_deleg
 """APIs whose failed answers have times that kio does not read."""
 
 
-def full(cls: EntityClass) -> Any:
-    """A request in which each list has one item, so that each has a place for an error."""
+def full(cls: EntityClass, topic_id: UUID) -> Any:
+    """A request in which each list has one item, so that each has a place for an error; ids are that topic's."""
     values: dict[str, Any] = {}
     for plan in field_plans(cls):
         if plan.entity is not None:
-            value = full(plan.entity)
+            value = full(plan.entity, topic_id)
         elif plan.kind == "string":
             value = "t"
         elif plan.kind == "uuid":
-            value = UUID(int=7)
+            value = topic_id
         elif plan.name == "acks":
             value = 1
         elif plan.kind == "records":
@@ -54,10 +54,11 @@ async def test_an_error_is_answered(api: Api, monkeypatch: pytest.MonkeyPatch) -
         unexpected: list[BaseException] = []
         monkeypatch.setattr(rig.node.dispatcher, "_unexpected", lambda route, ctx, error: unexpected.append(error))
         await rig.create("t", 2)
+        topic_id = rig.node.cluster.cache.topic("t").id
         fault = Breaking(rig).set(api=API_NAMES[api.name], error="POLICY_VIOLATION")
         for version in range(api.lowest, api.highest + 1):
             client = rig.connect()
-            client.transport.feed(entity_frame(full(messages.request_class(api.key, version)), 1))
+            client.transport.feed(entity_frame(full(messages.request_class(api.key, version), topic_id), 1))
             await settle()
             (reply,) = client.replies()
             if api.name not in UNREADABLE:

@@ -14,7 +14,9 @@ from kio.schema.metadata.v0.request import MetadataRequestTopic as MetadataReque
 from kio.schema.metadata.v4.request import MetadataRequestTopic as MetadataRequestTopicV4
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.offset_commit.v8.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kio.schema.offset_commit.v10 import request as newer_commit
 from kio.schema.offset_fetch.v8.request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kio.schema.offset_fetch.v10 import request as newer_fetch
 from kio.schema.produce.v9.request import PartitionProduceData, TopicProduceData
 
 from metadata.configs import ResourceType
@@ -94,6 +96,37 @@ async def test_only_the_partitions_of_an_offset_commit_that_match_fail(rig: Rig)
     }
     fetched = await rig.connect().ask("offset_fetch", 5, group_id="g", topics=None)
     assert [topic.name for topic in fetched.topics] == ["b"]
+
+
+async def test_topics_that_are_named_by_their_ids_match_by_their_names(rig: Rig) -> None:
+    await rig.node.coordinators.groups.ensure_topic()
+    ids = {name: rig.node.cluster.cache.topic(name).id for name in "ab"}
+    breaking = Breaking(rig)
+    breaking.set(api="OffsetCommit", topic="a", error="REBALANCE_IN_PROGRESS")
+    partition = newer_commit.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=7, committed_leader_epoch=-1, committed_metadata=""
+    )
+    topics = tuple(
+        newer_commit.OffsetCommitRequestTopic(topic_id=topic_id, partitions=(partition,)) for topic_id in ids.values()
+    )
+    client = rig.connect()
+    told = await client.ask(
+        "offset_commit", 10, group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=topics
+    )
+    assert {topic.topic_id: topic.partitions[0].error_code.name for topic in told.topics} == {
+        ids["a"]: "rebalance_in_progress",
+        ids["b"]: "none",
+    }
+    breaking.set(api="OffsetFetch", topic="b", error="UNSTABLE_OFFSET_COMMIT")
+    wanted = tuple(
+        newer_fetch.OffsetFetchRequestTopics(topic_id=topic_id, partition_indexes=(0,)) for topic_id in ids.values()
+    )
+    group = newer_fetch.OffsetFetchRequestGroup(group_id="g", member_id=None, member_epoch=-1, topics=wanted)
+    fetched = await client.ask("offset_fetch", 10, groups=(group,), require_stable=False)
+    assert {topic.topic_id: topic.partitions[0].error_code.name for topic in fetched.groups[0].topics} == {
+        ids["a"]: "none",
+        ids["b"]: "unstable_offset_commit",
+    }
 
 
 async def test_only_the_topics_of_a_metadata_request_that_match_fail_also_if_all_are_asked_for(rig: Rig) -> None:

@@ -14,6 +14,7 @@ KEYS = "ssl.keystore.type=PEM\nssl.keystore.location=/a.pem\n"
 TLS = f"listeners=SSL://a:1\n{KEYS}"
 SASL = "listeners=SASL_PLAINTEXT://a:1\n"
 IN = "listener.name.sasl_plaintext"
+CLAIMS = "sasl.oauthbearer.expected.audience=kafka\nsasl.oauthbearer.expected.issuer=https://idp"
 
 
 def problems(text: str) -> str:
@@ -34,7 +35,9 @@ def problems(text: str) -> str:
         f"{SASL}{IN}.sasl.enabled.mechanisms=PLAIN\nodradek.users.file=/users",
         f"{SASL}sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512",
         f"{SASL}sasl.enabled.mechanisms=OAUTHBEARER\n{IN}.oauthbearer.sasl.jaas.config={OAUTH} required;",
-        f"{SASL}sasl.enabled.mechanisms=OAUTHBEARER\nsasl.oauthbearer.jwks.endpoint.url=https://idp/keys",
+        f"{SASL}sasl.enabled.mechanisms=OAUTHBEARER\nsasl.oauthbearer.jwks.endpoint.url=https://idp/keys\n{CLAIMS}",
+        f"{SASL}sasl.enabled.mechanisms=OAUTHBEARER\nsasl.oauthbearer.jwks.endpoint.url=https://idp/keys\n"
+        "sasl.oauthbearer.allow.unverified.audience=true\nsasl.oauthbearer.allow.unverified.issuer=true",
     ],
 )
 def test_what_can_work(text: str) -> None:
@@ -73,6 +76,17 @@ def test_what_can_work(text: str) -> None:
         (
             f"{SASL}sasl.enabled.mechanisms=OAUTHBEARER\nsasl.oauthbearer.jwks.endpoint.url=ldap://x",
             "expected an https, http or file URL",
+        ),
+        (
+            f"{SASL}sasl.enabled.mechanisms=OAUTHBEARER\nsasl.oauthbearer.jwks.endpoint.url=file:///keys\n"
+            "sasl.oauthbearer.expected.issuer=https://idp",
+            "expected.audience is not set: expected the audience that tokens name, or "
+            "sasl.oauthbearer.allow.unverified.audience=true",
+        ),
+        (
+            f"{SASL}sasl.enabled.mechanisms=OAUTHBEARER\nsasl.oauthbearer.jwks.endpoint.url=file:///keys\n"
+            "sasl.oauthbearer.expected.audience=kafka",
+            "expected.issuer is not set",
         ),
         (
             f"{SASL}sasl.enabled.mechanisms=OAUTHBEARER\n{IN}.oauthbearer.sasl.server.callback.handler.class=a.B",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from asyncio import Future
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 from kio.schema.heartbeat.v4 import HeartbeatRequest
@@ -34,9 +35,14 @@ from coordinator.group.consumer.metrics import ConsumerGroupMetrics
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
 from coordinator.group.offsets.metrics import OffsetMetrics
+from coordinator.group.share.config import ShareGroupConfig
+from coordinator.group.share.groups import ShareGroups
+from coordinator.group.share.heartbeat import fence as share_fence
+from coordinator.group.share.state_port import Topics
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.runtime import CoordinatorRuntime
 from protocol.coordinator_records.group_records import GROUP_METADATA, GroupMetadataValue
+from protocol.errors import KafkaError
 from tests.doubles.clock import ManualClock
 from tests.unit.coordinator.asking import ask
 from tests.unit.coordinator.group.topics_in_memory import TopicsInMemory
@@ -60,6 +66,33 @@ class _TracedGroups(ClassicGroups):
             self.trace.append(state)
 
 
+class ShareStates:
+    """A ShareStatePort: initializes at once, or keeps the requests while it is told to `hold` them."""
+
+    def __init__(self) -> None:
+        self.hold = False
+        self.error: KafkaError | None = None
+        self.initialized: list[tuple[str, UUID, int]] = []
+        self.deleted: list[tuple[str, UUID]] = []
+        self._held: list[Callable[[KafkaError | None], None]] = []
+
+    def initialize(
+        self, group_id: str, topics: Topics, state_epoch: int, done: Callable[[KafkaError | None], None]
+    ) -> None:
+        self.initialized += [(group_id, topic, index) for topic, indexes in topics.items() for index in sorted(indexes)]
+        self._held.append(done)
+        if not self.hold:
+            self.release()
+
+    def release(self) -> None:
+        held, self._held = self._held, []
+        for done in held:
+            done(self.error)
+
+    def delete(self, group_id: str, topics: Topics) -> None:
+        self.deleted += [(group_id, topic) for topic in topics]
+
+
 class Rig:
     """`await Rig.started(...)`; `states` are those entered since the start or the last `clear()`."""
 
@@ -67,7 +100,9 @@ class Rig:
         self.clock = ManualClock()
         self.log = MemoryLog()
         self.config = GroupConfig(**config)
-        self.consumer_config = ConsumerGroupConfig()
+        self.consumer_config = ConsumerGroupConfig(assignment_interval=lambda: 0)
+        self.share_config = ShareGroupConfig()
+        self.share_state = ShareStates()
         self.topics = TopicsInMemory()
         self.metrics = GroupMetrics()
         self.consumer_metrics = ConsumerGroupMetrics()
@@ -101,7 +136,11 @@ class Rig:
         consumer = ConsumerGroups(
             context, self.consumer_config, self.topics, new_member_id, groups, self.consumer_metrics, fence
         )
-        self.shard = GroupCoordinatorShard(context, GroupDirectory(groups, consumer), self.config, OffsetMetrics())
+        share = ShareGroups(
+            context, self.share_config, self.topics, consumer.metadata_hash, self.share_state, share_fence
+        )
+        directory = GroupDirectory(groups, consumer, share)
+        self.shard = GroupCoordinatorShard(context, directory, self.config, OffsetMetrics())
         return self.shard
 
     async def restart(self) -> None:

@@ -192,3 +192,19 @@ def test_values_that_are_cut_short_are_refused() -> None:
             CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT.decode_value(current[:size])
     with pytest.raises(ValueError, match="MemberMetadata"):
         CONSUMER_GROUP_MEMBER_METADATA.decode_value(bytes.fromhex(RECORDS[16][1])[:-3])
+
+
+def test_the_epochs_of_partitions_are_a_tag_of_each_topic_as_kafka_44_writes_them() -> None:
+    written = (
+        "0000 00000002 00000002 01"
+        "02 0000000000000000000000000000000a 03 00000002 00000003 01 00 09 03 00000002 00000002"
+        "02 0000000000000000000000000000000a 03 00000000 00000001 01 00 09 03 00000002 00000001 00"
+    )
+    topic = UUID(int=10)
+    epochs = {topic: {2: 2, 3: 2, 0: 2, 1: 1}}
+    value = ConsumerGroupCurrentMemberAssignmentValue(
+        2, 2, 1, {topic: frozenset((2, 3))}, {topic: frozenset((0, 1))}, epochs
+    )
+    data = bytes.fromhex(written)
+    assert CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT.encode_value(value) == data
+    assert CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT.decode_value(data) == value

@@ -30,7 +30,7 @@ class ConsumerRig(OffsetRig):
         cls, topics: Mapping[str, int], classic: Mapping[str, int] | None = None, **config: Any
     ) -> ConsumerRig:
         rig = cls(initial_rebalance_delay_ms=0, **classic or {})
-        rig.consumer_config = ConsumerGroupConfig(**config)
+        rig.consumer_config = ConsumerGroupConfig(**{"assignment_interval": lambda: 0} | config)
         for name, partitions in topics.items():
             rig.topics.create(name, partitions)
         await rig.restart()

@@ -43,7 +43,7 @@ async def test_when_the_last_modern_member_goes_the_group_is_a_classic_one_that_
     modern.regex = "b"
     modern.beat()
     assert rig.consumers.resolved.keys() == {"b"}
-    rig.commit(offset(0, 7, "a"), member_id="m1", generation=2)
+    rig.commit(offset(0, 7, "a"), member_id="m1", generation=3)
     if how == "leaves":
         modern.leave()
     elif how == "is removed":
@@ -51,19 +51,19 @@ async def test_when_the_last_modern_member_goes_the_group_is_a_classic_one_that_
     else:
         await rig.pass_ms(9_001)
     assert rig.shard.groups.consumer.find("readers") is None
-    assert (rig.group.state, rig.group.generation, rig.group.protocol_name) == (PREPARING, 2, "range")
+    assert (rig.group.state, rig.group.generation, rig.group.protocol_name) == (PREPARING, 3, "range")
     assert rig.group.subscribed_topics == {"a"}
     assert partitions_in(rig.group.members[old.member_id].assignment) == some(2, 3)
     assert rig.timers == []
     assert await log_tells(rig)
     assert answer_of(old.heartbeat()) is REJOIN
     joined = old.join()
-    assert (answer_of(joined).generation, answer_of(joined).leader) == (3, old.member_id)
+    assert (answer_of(joined).generation, answer_of(joined).leader) == (4, old.member_id)
     assert answer_of(old.sync({old.member_id: assignment(some(0, 1, 2, 3))})).error is NONE
     assert rig.group.state is STABLE
-    assert refused(modern.send(member_epoch=2)) is ErrorCode.group_id_not_found
+    assert refused(modern.send(member_epoch=3)) is ErrorCode.group_id_not_found
     await rig.restart()
-    assert (rig.group.state, rig.group.generation) == (STABLE, 3)
+    assert (rig.group.state, rig.group.generation) == (STABLE, 4)
     assert rig.committed() == {("a", 0): 7}
     await rig.pass_ms(10_001)
     assert rig.group.state is EMPTY
@@ -85,14 +85,14 @@ async def test_replaced_by_a_classic_static_member_the_last_modern_one_goes_with
     modern, old = await mixed(rig)
     back = ClassicConsumer(rig, "c2", "a", instance="i1")
     joined = answer_of(back.join())
-    assert (joined.error, joined.generation) == (NONE, 2)
-    assert (rig.group.state, rig.group.generation) == (STABLE, 2)
+    assert (joined.error, joined.generation) == (NONE, 3)
+    assert (rig.group.state, rig.group.generation) == (STABLE, 3)
     assert rig.group.members.keys() == {old.member_id, back.member_id}
     assert rig.timers == []
     assert rig.heartbeats.delayed == 2
     assert [partitions_in(answer_of(one.sync()).assignment) for one in (back, old)] == [some(0, 1), some(2, 3)]
     assert [answer_of(one.heartbeat()) for one in (back, old)] == [NONE, NONE]
-    assert refused(modern.send(member_epoch=2)) is ErrorCode.group_id_not_found
+    assert refused(modern.send(member_epoch=3)) is ErrorCode.group_id_not_found
     assert await log_tells(rig)
     await rig.restart()
     assert [answer_of(one.heartbeat()) for one in (back, old)] == [NONE, NONE]
@@ -127,7 +127,7 @@ async def test_a_failed_downgrade_leaves_the_consumer_group_as_it_was() -> None:
     assert refused(modern.send(member_epoch=-1)) is ErrorCode.unknown_server_error
     assert refused(ClassicConsumer(rig, "c2", "a", instance="i1").join()) is ErrorCode.unknown_server_error
     rig.log.fail_with = None
-    assert (modern.beat().member_epoch, answer_of(old.heartbeat()), rig.timers) == (2, NONE, timers)
+    assert (modern.beat().member_epoch, answer_of(old.heartbeat()), rig.timers) == (3, NONE, timers)
     assert rig.group_types() == {"readers": "consumer"}
 
 

@@ -26,7 +26,7 @@ EXPIRING = {"offsets_retention_ms": RETENTION, "offsets_retention_check_interval
 
 
 async def running(**classic: int) -> tuple[ConsumerRig, ConsumerClient, ClassicConsumer]:
-    """A group with a member of each protocol, both at epoch 2."""
+    """A group with a member of each protocol, both at epoch 3."""
     rig = await ConsumerRig.having({"a": 4, "b": 1}, classic)
     modern, old = ConsumerClient(rig, "m1", "a"), ClassicConsumer(rig, "c1", "a", session_ms=10_000)
     modern.beat()
@@ -49,21 +49,23 @@ async def test_members_commit_and_fetch_with_their_epoch() -> None:
         return type(fetched.exception())
 
     nothing = type(None)
-    assert commit(member_id="m1", generation=2) is nothing
-    assert commit(member_id="m1", generation=1) is StaleMemberEpoch
-    assert commit(member_id="m1", generation=2, knows_member_epochs=False) is UnsupportedVersion
-    assert commit(member_id=old_id, generation=2, knows_member_epochs=False) is nothing
-    assert commit(member_id=old_id, generation=1) is IllegalGeneration
-    assert commit(member_id="m9", generation=2) is UnknownMemberId
+    assert commit(member_id="m1", generation=3) is nothing
+    assert commit(member_id="m1", generation=2) is StaleMemberEpoch
+    assert commit(member_id="m1", generation=3, knows_member_epochs=False) is UnsupportedVersion
+    assert commit(member_id=old_id, generation=3, knows_member_epochs=False) is nothing
+    assert commit(member_id=old_id, generation=2) is IllegalGeneration
+    assert commit(member_id="m9", generation=3) is UnknownMemberId
     assert commit() is UnknownMemberId, "an administrator, while there are members"
-    assert fetch("m1", 2) is fetch(None, -1) is nothing
-    assert fetch("m1", 3) is StaleMemberEpoch
-    assert fetch(old_id, 3) is IllegalGeneration
+    assert fetch("m1", 3) is fetch(None, -1) is nothing
+    assert fetch("m1", 4) is StaleMemberEpoch
+    assert fetch(old_id, 4) is IllegalGeneration
     assert fetch("m9", 2) is UnknownMemberId
     assert fetch(None, 0) is UnknownServerError
     rig.commit_in_transaction(1, offset(1, 1, "a"))
     rig.end(1, committed=True)
-    assert commit(member_id="m1", generation=1, transaction=ProducerEpoch(1, 0)) is IllegalGeneration
+    in_transaction = {"member_id": "m1", "generation": 2, "transaction": ProducerEpoch(1, 0)}
+    assert commit(**in_transaction) is StaleMemberEpoch
+    assert commit(**in_transaction, knows_member_epochs=False) is IllegalGeneration
     assert rig.committed() == {("a", 0): 1, ("a", 1): 1}
 
 
@@ -72,13 +74,13 @@ async def test_anyone_commits_to_an_empty_group() -> None:
     old.leave()
     modern.leave()
     assert rig.commit(offset(0, 1, "a")) == [NONE]
-    assert refused(rig.ask_commit(offset(0, 1, "a"), member_id="m1", generation=2)) is ErrorCode.unknown_member_id
+    assert refused(rig.ask_commit(offset(0, 1, "a"), member_id="m1", generation=3)) is ErrorCode.unknown_member_id
     assert rig.group_types() == {GROUP: "consumer"}
 
 
 async def test_only_offsets_of_topics_that_nobody_subscribes_to_expire_or_are_deleted() -> None:
     rig, modern, old = await running(**EXPIRING)
-    rig.commit(offset(0, 1, "a"), offset(0, 1, "b"), member_id="m1", generation=2)
+    rig.commit(offset(0, 1, "a"), offset(0, 1, "b"), member_id="m1", generation=3)
     for _ in range(RETENTION // CHECK):
         await rig.pass_ms(CHECK - 100)
         answer_of(old.heartbeat())
@@ -86,7 +88,7 @@ async def test_only_offsets_of_topics_that_nobody_subscribes_to_expire_or_are_de
     assert rig.committed() == {("a", 0): 1, ("b", 0): 1}
     await rig.pass_ms(2_000)
     assert rig.committed() == {("a", 0): 1}
-    rig.commit(offset(0, 1, "b"), member_id="m1", generation=2)
+    rig.commit(offset(0, 1, "b"), member_id="m1", generation=3)
     codes = rig.delete({"a": [0], "b": [0]})
     assert codes == {("a", 0): ErrorCode.group_subscribed_to_topic, ("b", 0): NONE}
     rig.drop("a")
@@ -95,7 +97,7 @@ async def test_only_offsets_of_topics_that_nobody_subscribes_to_expire_or_are_de
 
 async def test_an_empty_group_goes_with_its_last_offset() -> None:
     rig, modern, old = await running(**EXPIRING)
-    rig.commit(offset(0, 1, "a"), member_id="m1", generation=2)
+    rig.commit(offset(0, 1, "a"), member_id="m1", generation=3)
     old.leave()
     modern.leave()
     await rig.pass_ms(RETENTION - 1)
@@ -110,7 +112,7 @@ async def test_a_deleted_group_leaves_nothing_in_the_log() -> None:
     rig, modern, old = await running()
     regex = ConsumerClient(rig, "m2", regex="a|b", instance="i2")
     regex.beat()
-    rig.commit(offset(0, 1, "a"), member_id="m1", generation=2)
+    rig.commit(offset(0, 1, "a"), member_id="m1", generation=3)
     assert rig.delete_groups(GROUP, "other") == {
         GROUP: ErrorCode.non_empty_group,
         "other": ErrorCode.group_id_not_found,
@@ -128,7 +130,7 @@ async def test_a_deleted_group_leaves_nothing_in_the_log() -> None:
     assert await log_tells(rig)
     await rig.restart()
     assert rig.group_ids() == set()
-    assert modern.beat().member_epoch == 1
+    assert modern.beat().member_epoch == 2
 
 
 async def test_what_kafka_4_0_recorded_of_the_topics_is_removed_at_the_next_look_at_them() -> None:
@@ -143,7 +145,7 @@ async def test_what_kafka_4_0_recorded_of_the_topics_is_removed_at_the_next_look
     assert rig.consumers.has_subscription_metadata
     member.beat()
     assert not rig.consumers.has_subscription_metadata
-    assert rig.epochs == (1, 1)
+    assert rig.epochs == (2, 2)
     assert await log_tells(rig)
 
 

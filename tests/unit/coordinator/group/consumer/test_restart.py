@@ -102,7 +102,7 @@ async def test_a_failed_first_join_leaves_no_group() -> None:
     assert rig.any_group is None
     assert rig.timers == []
     rig.log.fail_with = None
-    assert ConsumerClient(rig, "m1", "a").beat().member_epoch == 1
+    assert ConsumerClient(rig, "m1", "a").beat().member_epoch == 2
 
 
 def test_a_partition_stays_its_owners_when_compaction_took_away_how_it_got_it() -> None:
@@ -123,7 +123,7 @@ async def test_answers_wait_until_what_they_tell_is_safe() -> None:
     answer = ConsumerClient(rig, "m1", "a").send()
     assert not answer.done()
     rig.log.commit()
-    assert answer.result().member_epoch == 1
+    assert answer.result().member_epoch == 2
 
 
 async def test_a_removal_that_could_not_be_written_is_tried_again_unless_it_is_void_by_then() -> None:
@@ -153,7 +153,7 @@ async def test_who_gives_its_partitions_up_before_the_second_try_to_remove_it_st
     await rig.pass_ms(20_001)
     rig.log.fail_with = None
     slow.owned = rig.of(a=(0, 1))
-    assert slow.beat().member_epoch == 2
+    assert slow.beat().member_epoch == 3
     await rig.pass_ms(1_000)
     assert rig.consumers.members.keys() == {"m1", "m2"}
     await rig.pass_ms(SESSION)

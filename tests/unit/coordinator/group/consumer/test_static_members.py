@@ -29,14 +29,14 @@ async def test_back_under_another_member_id_it_has_its_partitions_at_the_same_gr
     assert other.beat().assigned == rig.of(a=(2, 3))
     back = ConsumerClient(rig, "m3", "a", instance="i1")
     assert back.beat().assigned == rig.of(a=(0, 1))
-    assert (back.epoch, rig.epochs, rig.consumers.state) == (2, (2, 2), ConsumerGroupState.STABLE)
+    assert (back.epoch, rig.epochs, rig.consumers.state) == (3, (3, 3), ConsumerGroupState.STABLE)
     assert [*rig.consumers.members] == ["m2", "m3"]
     assert rig.consumers.target == {"m2": rig.of(a=(2, 3)), "m3": rig.of(a=(0, 1))}
-    for refusal in (static.send(member_epoch=2), static.send(member_epoch=-1), static.send(member_epoch=-2)):
+    for refusal in (static.send(member_epoch=3), static.send(member_epoch=-1), static.send(member_epoch=-2)):
         assert refused(refusal) is ErrorCode.fenced_instance_id
     assert await log_tells(rig)
     await rig.pass_ms(44_000)
-    assert back.beat().member_epoch == 2, "the timer of the one before finds nobody"
+    assert back.beat().member_epoch == 3, "the timer of the one before finds nobody"
 
 
 async def test_back_with_other_topics_it_causes_a_rebalance() -> None:
@@ -44,7 +44,7 @@ async def test_back_with_other_topics_it_causes_a_rebalance() -> None:
     static, _ = await pair(rig)
     static.leave(for_a_while=True)
     back = ConsumerClient(rig, "m3", "a", "b", instance="i1")
-    assert back.beat().member_epoch == 3
+    assert back.beat().member_epoch == 4
     assert back.owned.items() >= rig.of(b=(0,)).items()
     assert await log_tells(rig)
 
@@ -88,13 +88,13 @@ async def test_its_place_is_free_for_nobody_until_it_has_left() -> None:
     static, _ = await pair(rig)
     again = ConsumerClient(rig, "m3", "a", instance="i1")
     assert refused(again.send()) is ErrorCode.unreleased_instance_id
-    assert refused(again.send(member_epoch=2)) is ErrorCode.fenced_instance_id
+    assert refused(again.send(member_epoch=3)) is ErrorCode.fenced_instance_id
     assert refused(again.send(member_epoch=-1)) is ErrorCode.fenced_instance_id
-    assert refused(again.send(member_epoch=2, instance_id="i9")) is ErrorCode.unknown_member_id
+    assert refused(again.send(member_epoch=3, instance_id="i9")) is ErrorCode.unknown_member_id
     assert refused(again.send(member_epoch=-2, instance_id="i9")) is ErrorCode.unknown_member_id
-    assert static.beat().member_epoch == 2
+    assert static.beat().member_epoch == 3
     static.leave()
-    assert again.beat().member_epoch == 4
+    assert again.beat().member_epoch == 5
     assert rig.consumers.static_ids == {"i1": "m3"}
 
 
@@ -107,7 +107,7 @@ async def test_while_one_is_away_and_the_group_goes_on_it_comes_back_to_the_newe
     other.beat()
     other.beat()
     back = ConsumerClient(rig, "m4", "a", instance="i1")
-    assert back.beat().member_epoch == 3
+    assert back.beat().member_epoch == 4
     assert back.owned == rig.consumers.target["m4"]
     assert third.beat().assigned == rig.consumers.target["m3"]
     assert rig.consumers.state is ConsumerGroupState.STABLE

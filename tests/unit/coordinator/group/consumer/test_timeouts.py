@@ -48,7 +48,7 @@ async def test_session_timeout_removes_a_silent_member_in_whatever_state_it_is(s
     for _ in range(2):
         other.beat()
     assert other.beat().assigned == rig.of(a=range(4))
-    assert refused(silent.send(member_epoch=1, owned={})) in (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id)
+    assert refused(silent.send(member_epoch=2, owned={})) in (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id)
     assert rig.consumers.state is ConsumerGroupState.STABLE
     assert rig.timers == [f"session of {other.member_id}"]
     assert await log_tells(rig)
@@ -62,7 +62,7 @@ async def test_heartbeats_alone_are_signs_of_life() -> None:
         await rig.pass_ms(SESSION - 1)
         member.beat_briefly()
     await rig.pass_ms(SESSION - 10)
-    assert rig.commit(offset(0, 1, "a"), member_id="m1", generation=1) == [ErrorCode.none]
+    assert rig.commit(offset(0, 1, "a"), member_id="m1", generation=2) == [ErrorCode.none]
     await rig.pass_ms(11)
     assert rig.consumers.is_empty
     assert rig.committed() == {("a", 0): 1}
@@ -76,14 +76,14 @@ async def test_rebalance_timeout_removes_a_member_that_does_not_give_up_its_part
     slow.beat(gives_up=False)
     for _ in range(4):
         await rig.pass_ms(4_999)
-        assert slow.beat(gives_up=False).member_epoch == 1
+        assert slow.beat(gives_up=False).member_epoch == 2
     await rig.pass_ms(5)
     assert [*rig.consumers.members] == ["m2"]
     assert refused(slow.send()) is ErrorCode.unknown_member_id
     assert second.beat().assigned == rig.of(a=range(4))
 
 
-async def test_the_rebalance_timeout_counts_anew_for_each_epoch_and_ends_with_the_last_partition_given_up() -> None:
+async def test_the_rebalance_timeout_counts_anew_for_each_target_and_ends_with_the_last_partition_given_up() -> None:
     rig = await ConsumerRig.having({"a": 6})
     slow = ConsumerClient(rig, "m1", "a", rebalance_ms=20_000)
     second, third = ConsumerClient(rig, "m2", "a"), ConsumerClient(rig, "m3", "a")
@@ -97,7 +97,7 @@ async def test_the_rebalance_timeout_counts_anew_for_each_epoch_and_ends_with_th
     assert (slow.epoch, rig.member(slow).state) == (2, UNREVOKED)
     await rig.pass_ms(19_000)
     slow.owned = rig.of(a=(0, 1))
-    assert slow.beat().member_epoch == 3
+    assert slow.beat().member_epoch == 4
     assert rig.timers == ["session of m1", "session of m2", "session of m3"]
     await rig.pass_ms(20_001)
     assert {"m1", "m3"} <= rig.consumers.members.keys()

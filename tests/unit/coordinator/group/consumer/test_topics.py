@@ -11,18 +11,18 @@ async def test_a_topic_that_is_created_grows_and_goes_changes_the_target_each_ti
     rig = await ConsumerRig.having({"b": 1})
     member = ConsumerClient(rig, "m1", "a")
     assert member.beat().assigned == {}
-    assert (rig.epochs, rig.consumers.metadata_hash) == ((1, 1), 0)
+    assert (rig.epochs, rig.consumers.metadata_hash) == ((2, 2), 0)
     rig.create("a", 2)
-    assert rig.epochs == (1, 1)
+    assert rig.epochs == (2, 2)
     answer = member.beat_briefly()
-    assert (answer.member_epoch, answer.assigned) == (2, rig.of(a=(0, 1)))
+    assert (answer.member_epoch, answer.assigned) == (3, rig.of(a=(0, 1)))
     rig.grow("a", 3)
     assert member.beat_briefly().assigned == rig.of(a=(0, 1, 2))
-    assert rig.epochs == (3, 3)
+    assert rig.epochs == (4, 4)
     rig.drop("a")
     assert member.beat().assigned == {}
-    assert member.beat().member_epoch == 4, "having given up what is no more"
-    assert (rig.epochs, rig.consumers.metadata_hash) == ((4, 4), 0)
+    assert member.beat().member_epoch == 5, "having given up what is no more"
+    assert (rig.epochs, rig.consumers.metadata_hash) == ((5, 5), 0)
     rig.create("a", 2)
     assert member.beat_briefly().assigned == rig.of(a=(0, 1)), "under its new id"
     assert rig.consumer_metrics.rebalances == 5
@@ -38,7 +38,7 @@ async def test_other_topics_change_nothing() -> None:
     rig.drop("b")
     rig.shard.groups.consumer.topic_changed("a")
     assert member.beat_briefly().assigned is None
-    assert (rig.epochs, rig.consumer_metrics.rebalances) == ((1, 1), 1)
+    assert (rig.epochs, rig.consumer_metrics.rebalances) == ((2, 2), 1)
 
 
 async def test_changes_while_the_coordinator_was_away_are_found_after_the_start() -> None:
@@ -62,6 +62,6 @@ async def test_a_member_may_subscribe_to_other_topics() -> None:
         member.beat()
     assert rig.consumers.state is ConsumerGroupState.STABLE
     assert rig.consumers.subscribed_topics == {"a", "b"}
-    assert rig.epochs == (3, 3)
+    assert rig.epochs == (4, 4)
     assert second.owned.items() >= rig.of(a=(0, 1)).items()
     assert await log_tells(rig)

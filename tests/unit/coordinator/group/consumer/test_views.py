@@ -20,23 +20,24 @@ async def test_is_described_with_what_members_have_and_what_they_are_to_have() -
     first, second = ConsumerClient(rig, "m1", "a", "b"), ConsumerClient(rig, "m2", "a", assignor="range", instance="i2")
     first.beat()
     first.beat(rack_id="r1")
-    assert described(rig)[:4] == ("Stable", 1, 1, "uniform")
+    assert described(rig)[:4] == ("Stable", 2, 2, "uniform")
     second.beat()
     first.beat()
     a, b = rig.topic_id("a"), rig.topic_id("b")
     view = described(rig)
-    assert view[:4] == ("Reconciling", 2, 2, "range")
+    assert view[:4] == ("Reconciling", 3, 3, "range")
     one, other = view.members
-    assert (one.member.member_id, one.member.rack_id, one.member.epoch) == ("m1", "r1", 1)
-    assert one.assigned == one.target == [TopicAssignment(a, "a", [2, 3]), TopicAssignment(b, "b", [0])]
+    assert (one.member.member_id, one.member.rack_id, one.member.epoch) == ("m1", "r1", 2)
+    assert one.assigned == [TopicAssignment(a, "a", [0, 1, 2, 3]), TopicAssignment(b, "b", [0])], "two to be given up"
+    assert one.target == [TopicAssignment(a, "a", [2, 3]), TopicAssignment(b, "b", [0])]
     assert (other.member.instance_id, other.assigned) == ("i2", [])
     assert other.target == [TopicAssignment(a, "a", [0, 1])]
     rig.drop("a")
     assert described(rig).members[0].target == [TopicAssignment(b, "b", [0])]
     first.leave()
-    assert described(rig)[:3] == ("Assigning", 3, 2)
+    assert described(rig)[:3] == ("Assigning", 4, 3)
     second.leave()
-    assert described(rig)[:3] == ("Empty", 4, 2)
+    assert described(rig)[:3] == ("Empty", 5, 5)
 
 
 async def test_is_listed_beside_classic_groups_and_is_none() -> None:

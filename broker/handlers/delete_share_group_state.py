@@ -1,0 +1,46 @@
+"""DeleteShareGroupState 0 (KIP-932; Kafka's `ShareCoordinatorService.deleteState`): for the leaders of partitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kio.schema.delete_share_group_state.v0 import DeleteShareGroupStateRequest, DeleteShareGroupStateResponse
+from kio.schema.delete_share_group_state.v0.response import DeleteStateResult, PartitionResult
+from kio.schema.errors import ErrorCode
+
+from broker.request_context import RequestContext
+from broker.share.state_requests import ask_for_partitions
+from protocol.coordinator_records.share_records import SharePartitionKey
+from protocol.errors import KafkaError
+
+
+async def handle(ctx: RequestContext, request: DeleteShareGroupStateRequest) -> DeleteShareGroupStateResponse:
+    states = ctx.local.share.states
+
+    def ask(key: SharePartitionKey, partition: Any) -> Any:
+        return states.forget(key)
+
+    results = await ask_for_partitions(request.group_id, request.topics, ask, _result)
+    return DeleteShareGroupStateResponse(
+        results=tuple(DeleteStateResult(topic_id=topic_id, partitions=found) for topic_id, found in results.items())
+    )
+
+
+def _result(index: int, answer: KafkaError | None) -> PartitionResult:
+    return PartitionResult(
+        partition=index,
+        error_code=answer.code if isinstance(answer, KafkaError) else ErrorCode.none,
+        error_message=answer.message if isinstance(answer, KafkaError) else None,
+    )
+
+
+def error_response(
+    ctx: RequestContext, request: DeleteShareGroupStateRequest, error: KafkaError
+) -> DeleteShareGroupStateResponse:
+    failed = {
+        topic.topic_id: tuple(_result(partition.partition, error) for partition in topic.partitions)
+        for topic in request.topics
+    }
+    return DeleteShareGroupStateResponse(
+        results=tuple(DeleteStateResult(topic_id=topic_id, partitions=found) for topic_id, found in failed.items())
+    )

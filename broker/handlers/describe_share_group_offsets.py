@@ -1,0 +1,140 @@
+"""DescribeShareGroupOffsets 0-1 (KIP-932, KIP-1226; Kafka's `GroupCoordinatorService.describeShareGroupOffsets`).
+
+An unknown group, topic or partition is no error: it has no start offset (-1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from kio.schema.describe_share_group_offsets.v1 import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+)
+from kio.schema.describe_share_group_offsets.v1.response import (
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+from kio.schema.errors import ErrorCode
+
+from broker.handlers.share_requests import require_share_groups
+from broker.request_context import RequestContext
+from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
+from metadata.acls import AclOperation, ResourceType
+from protocol.coordinator_records.share_group_records import TopicPartitions
+from protocol.coordinator_records.share_records import NO_START_OFFSET, SharePartitionKey
+from protocol.durations import ZERO
+from protocol.errors import (
+    GroupAuthorization,
+    InvalidGroupId,
+    KafkaError,
+    TopicAuthorization,
+    UnknownServerError,
+)
+from protocol.uuids import ZERO as NO_TOPIC
+
+UNKNOWN = -1
+
+
+async def handle(ctx: RequestContext, request: DescribeShareGroupOffsetsRequest) -> DescribeShareGroupOffsetsResponse:
+    require_share_groups(ctx)
+    groups = await asyncio.gather(*(_group(ctx, group) for group in request.groups))
+    return DescribeShareGroupOffsetsResponse(throttle_time=ZERO, groups=tuple(groups))
+
+
+async def _group(ctx: RequestContext, wanted: Any) -> DescribeShareGroupOffsetsResponseGroup:
+    group_id = wanted.group_id
+    try:
+        if not group_id:
+            raise InvalidGroupId
+        if not ctx.allows(AclOperation.DESCRIBE, ResourceType.GROUP, group_id):
+            raise GroupAuthorization
+        known = await ctx.coordinators.groups.read(group_id, lambda state: _initialized(state, group_id))
+        if wanted.topics is None:
+            names = [(topic.name, sorted(topic.partitions)) for topic in known.values()]
+            asked = [one for one in names if ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, one[0])]
+        else:
+            asked = [(topic.topic_name, topic.partitions) for topic in wanted.topics]
+        if any(not indexes or min(indexes) < 0 for _, indexes in asked):
+            raise UnknownServerError
+    except KafkaError as error:
+        return _failed(group_id, error)
+    topics = [await _topic(ctx, group_id, known, name, indexes) for name, indexes in asked]
+    return DescribeShareGroupOffsetsResponseGroup(
+        group_id=group_id, topics=tuple(topics), error_code=ErrorCode.none, error_message=None
+    )
+
+
+def _initialized(state: GroupCoordinatorShard, group_id: str) -> Mapping[UUID, TopicPartitions]:
+    group = state.groups.share.find(group_id)
+    return {} if group is None else group.initialized()
+
+
+async def _topic(
+    ctx: RequestContext, group_id: str, known: Mapping[UUID, TopicPartitions], name: str, indexes: Any
+) -> DescribeShareGroupOffsetsResponseTopic:
+    if not ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+        denied = tuple(_unknown(index, TopicAuthorization()) for index in indexes)
+        return DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=NO_TOPIC, partitions=denied)
+    topic = ctx.image.topics.get(name)
+    topic_id = NO_TOPIC if topic is None else topic.id
+    has_state = known.get(topic_id, TopicPartitions(name, frozenset())).partitions
+    partitions = [
+        await _partition(ctx, SharePartitionKey(group_id, topic_id, index), name)
+        if index in has_state
+        else _unknown(index)
+        for index in indexes
+    ]
+    return DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_id, partitions=tuple(partitions))
+
+
+async def _partition(
+    ctx: RequestContext, key: SharePartitionKey, topic: str
+) -> DescribeShareGroupOffsetsResponsePartition:
+    try:
+        state = await ctx.local.share.states.summary(key)
+    except KafkaError as error:
+        return _unknown(key.partition, error)
+    if state is None or state.start_offset == NO_START_OFFSET:
+        return _unknown(key.partition)
+    partition = ctx.replicas.get(topic, key.partition)
+    is_lag_known = partition is not None and state.complete_count >= 0
+    lag = (
+        partition.high_watermark - state.start_offset - state.complete_count if partition and is_lag_known else UNKNOWN
+    )
+    return DescribeShareGroupOffsetsResponsePartition(
+        partition_index=key.partition,
+        start_offset=state.start_offset,
+        leader_epoch=state.leader_epoch,
+        lag=lag,
+        error_code=ErrorCode.none,
+        error_message=None,
+    )
+
+
+def _unknown(index: int, error: KafkaError | None = None) -> DescribeShareGroupOffsetsResponsePartition:
+    return DescribeShareGroupOffsetsResponsePartition(
+        partition_index=index,
+        start_offset=NO_START_OFFSET,
+        leader_epoch=0,
+        lag=UNKNOWN,
+        error_code=ErrorCode.none if error is None else error.code,
+        error_message=None if error is None else error.explicit_message,
+    )
+
+
+def _failed(group_id: str, error: KafkaError) -> DescribeShareGroupOffsetsResponseGroup:
+    return DescribeShareGroupOffsetsResponseGroup(
+        group_id=group_id, topics=(), error_code=error.code, error_message=error.explicit_message
+    )
+
+
+def error_response(
+    ctx: RequestContext, request: DescribeShareGroupOffsetsRequest, error: KafkaError
+) -> DescribeShareGroupOffsetsResponse:
+    groups = tuple(_failed(group.group_id, error) for group in request.groups)
+    return DescribeShareGroupOffsetsResponse(throttle_time=ZERO, groups=groups)

@@ -1,0 +1,61 @@
+"""ReadShareGroupState 0 (KIP-932; Kafka's `ShareCoordinatorService.readState`): for the leaders of partitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+from kio.schema.read_share_group_state.v0 import ReadShareGroupStateRequest, ReadShareGroupStateResponse
+from kio.schema.read_share_group_state.v0.response import PartitionResult, ReadStateResult, StateBatch
+
+from broker.request_context import RequestContext
+from broker.share.state_requests import ask_for_partitions
+from protocol.coordinator_records.share_records import SharePartitionKey, ShareSnapshotValue
+from protocol.errors import KafkaError
+
+
+async def handle(ctx: RequestContext, request: ReadShareGroupStateRequest) -> ReadShareGroupStateResponse:
+    states = ctx.local.share.states
+
+    def ask(key: SharePartitionKey, partition: Any) -> Any:
+        return states.read(key, partition.leader_epoch)
+
+    results = await ask_for_partitions(request.group_id, request.topics, ask, _result)
+    return ReadShareGroupStateResponse(
+        results=tuple(ReadStateResult(topic_id=topic_id, partitions=found) for topic_id, found in results.items())
+    )
+
+
+def _result(index: int, answer: ShareSnapshotValue | KafkaError) -> PartitionResult:
+    if isinstance(answer, KafkaError):
+        return PartitionResult(
+            partition=index,
+            error_code=answer.code,
+            error_message=answer.message,
+            state_epoch=0,
+            start_offset=0,
+            state_batches=(),
+        )
+    return PartitionResult(
+        partition=index,
+        error_code=ErrorCode.none,
+        error_message=None,
+        state_epoch=answer.state_epoch,
+        start_offset=answer.start_offset,
+        state_batches=tuple(
+            StateBatch(first_offset=first, last_offset=last, delivery_state=state, delivery_count=count)
+            for first, last, state, count in answer.batches
+        ),
+    )
+
+
+def error_response(
+    ctx: RequestContext, request: ReadShareGroupStateRequest, error: KafkaError
+) -> ReadShareGroupStateResponse:
+    failed = {
+        topic.topic_id: tuple(_result(partition.partition, error) for partition in topic.partitions)
+        for topic in request.topics
+    }
+    return ReadShareGroupStateResponse(
+        results=tuple(ReadStateResult(topic_id=topic_id, partitions=found) for topic_id, found in failed.items())
+    )

@@ -1,0 +1,59 @@
+"""ReadShareGroupStateSummary 0-1 (KIP-932; Kafka's `ShareCoordinatorService.readStateSummary`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+from kio.schema.read_share_group_state_summary.v1 import (
+    ReadShareGroupStateSummaryRequest,
+    ReadShareGroupStateSummaryResponse,
+)
+from kio.schema.read_share_group_state_summary.v1.response import PartitionResult, ReadStateSummaryResult
+
+from broker.request_context import RequestContext
+from broker.share.state_requests import ask_for_partitions
+from protocol.coordinator_records.share_records import SharePartitionKey, ShareSnapshotValue
+from protocol.errors import KafkaError
+
+NOTHING = ShareSnapshotValue(0, 0, 0, -1, 0, 0, ())
+FAILED = NOTHING._replace(start_offset=0)
+
+
+async def handle(ctx: RequestContext, request: ReadShareGroupStateSummaryRequest) -> ReadShareGroupStateSummaryResponse:
+    states = ctx.local.share.states
+
+    def ask(key: SharePartitionKey, partition: Any) -> Any:
+        return states.summary(key)
+
+    results = await ask_for_partitions(request.group_id, request.topics, ask, _result)
+    return ReadShareGroupStateSummaryResponse(
+        results=tuple(
+            ReadStateSummaryResult(topic_id=topic_id, partitions=found) for topic_id, found in results.items()
+        )
+    )
+
+
+def _result(index: int, answer: ShareSnapshotValue | KafkaError | None) -> PartitionResult:
+    known = FAILED if isinstance(answer, KafkaError) else answer or NOTHING
+    return PartitionResult(
+        partition=index,
+        error_code=answer.code if isinstance(answer, KafkaError) else ErrorCode.none,
+        error_message=answer.message if isinstance(answer, KafkaError) else None,
+        state_epoch=known.state_epoch,
+        leader_epoch=known.leader_epoch,
+        start_offset=known.start_offset,
+        delivery_complete_count=known.complete_count,
+    )
+
+
+def error_response(
+    ctx: RequestContext, request: ReadShareGroupStateSummaryRequest, error: KafkaError
+) -> ReadShareGroupStateSummaryResponse:
+    failed = {
+        topic.topic_id: tuple(_result(partition.partition, error) for partition in topic.partitions)
+        for topic in request.topics
+    }
+    return ReadShareGroupStateSummaryResponse(
+        results=tuple(ReadStateSummaryResult(topic_id=topic_id, partitions=found) for topic_id, found in failed.items())
+    )

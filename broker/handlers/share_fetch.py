@@ -1,0 +1,164 @@
+"""ShareFetch 1-2 (KIP-932, KIP-1206, KIP-1222; Kafka's `KafkaApis.handleShareFetchRequest`).
+
+Nobody checks that the member belongs to the group: any member id may fetch from share partitions that have a state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+from kio.schema.share_fetch.v2 import ShareFetchRequest, ShareFetchResponse
+from kio.schema.share_fetch.v2.request import AcknowledgementBatch
+from kio.schema.share_fetch.v2.response import (
+    AcquiredRecords,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareFetchableTopicResponse,
+)
+
+from broker.handlers.leader_hints import endpoints_of, leader_of
+from broker.handlers.share_acknowledging import FIRST_VERSION_WITH_RENEWAL, acknowledge
+from broker.handlers.share_fetching import Limits, ShareFetching, Taken
+from broker.handlers.share_requests import group_and_member, require_share_groups
+from broker.request_context import RequestContext
+from broker.share.runs import Wish
+from broker.share.sessions import FINAL_EPOCH, FULL_EPOCH
+from protocol.durations import MILLISECOND, ZERO
+from protocol.errors import (
+    FencedLeaderEpoch,
+    InvalidRequest,
+    KafkaError,
+    NotLeaderOrFollower,
+    UnknownServerError,
+)
+from protocol.produce_fetch.parts import LeaderIdAndEpoch as LeaderOf
+from protocol.uuids import ZERO as NO_TOPIC
+
+ONLY_READS = False
+
+BATCHES, RECORD_LIMIT = 0, 1
+"""How much may be acquired at once: whole batches, or exactly so many records (KIP-1206)."""
+
+NO_LEADER = LeaderIdAndEpoch(leader_id=0, leader_epoch=0)
+Place = tuple[UUID, int]
+
+
+async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse:
+    """Acknowledgements come first. A final request fetches nothing: it ends the session."""
+    require_share_groups(ctx)
+    group_id, member_id = key = group_and_member(request)
+    wanted = {
+        (topic.topic_id or NO_TOPIC, partition.partition_index): partition.acknowledgement_batches
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+    batches = {place: given for place, given in wanted.items() if given}
+    renews = ctx.version >= FIRST_VERSION_WITH_RENEWAL and request.is_renew_ack
+    _check(request, batches, renews)
+    shares, epoch = ctx.local.share, request.share_session_epoch
+    if epoch == FINAL_EPOCH:
+        session = shares.sessions.close(key)
+        results = await acknowledge(ctx, group_id, member_id, batches, renews=renews)
+        shares.end_session(session)
+        return _response(ctx, group_id, results, {}, set())
+    session = shares.sessions.open(key, ctx.connection) if epoch == FULL_EPOCH else shares.sessions.use(key, epoch)
+    forgotten = [
+        (topic.topic_id or NO_TOPIC, index) for topic in request.forgotten_topics_data for index in topic.partitions
+    ]
+    session.change(wanted, forgotten)
+    results = await acknowledge(ctx, group_id, member_id, batches, renews=renews)
+    fetching = ShareFetching(ctx, group_id, member_id, [*session], _limits(ctx, request))
+    if request.max_records > 0 and request.max_bytes > 0 and not renews:
+        taken = await fetching.run()
+        session.rotate()
+    else:
+        taken = fetching.unknown()
+    told, session.new = session.new & set(session), set()
+    return _response(ctx, group_id, results, taken, told)
+
+
+def _check(request: ShareFetchRequest, batches: Mapping[Place, Sequence[AcknowledgementBatch]], renews: bool) -> None:
+    """Raises InvalidRequest, UnknownServerError."""
+    if request.share_session_epoch == FULL_EPOCH and batches:
+        raise InvalidRequest("The first request of a session acknowledges nothing.")
+    if request.share_acquire_mode not in (BATCHES, RECORD_LIMIT):
+        raise UnknownServerError
+    fetches = request.max_wait or request.min_bytes or request.max_bytes or request.max_records
+    if renews and fetches:
+        raise InvalidRequest("A request that renews acquisitions fetches nothing: its limits must be 0.")
+
+
+def _limits(ctx: RequestContext, request: ShareFetchRequest) -> Limits:
+    return Limits(
+        max_wait_ms=request.max_wait // MILLISECOND,
+        min_bytes=max(1, min(request.min_bytes, request.max_bytes)),
+        max_bytes=min(request.max_bytes, ctx.local.config.integer("fetch.max.bytes")),
+        wish=Wish(request.max_records, max(0, request.batch_size), exact=request.share_acquire_mode == RECORD_LIMIT),
+    )
+
+
+def _response(
+    ctx: RequestContext,
+    group_id: str,
+    results: Mapping[Place, KafkaError | None],
+    taken: Mapping[Place, Taken],
+    told: set[Place],
+) -> ShareFetchResponse:
+    topics: dict[UUID, list[PartitionData]] = {}
+    for place in dict.fromkeys([*results, *taken, *sorted(told, key=str)]):
+        topics.setdefault(place[0], []).append(_partition(ctx, place, results.get(place), taken.get(place, Taken())))
+    leaders = [data.current_leader for partitions in topics.values() for data in partitions]
+    known = [leader for leader in leaders if leader.leader_id >= 0]
+    return ShareFetchResponse(
+        throttle_time=ZERO,
+        error_code=ErrorCode.none,
+        error_message=None,
+        acquisition_lock_timeout=int(ctx.local.share.settings.of(group_id).rules.lock_ms) * MILLISECOND,
+        responses=tuple(
+            ShareFetchableTopicResponse(topic_id=topic_id, partitions=tuple(partitions))
+            for topic_id, partitions in topics.items()
+        ),
+        node_endpoints=_endpoints(ctx, known) if known else (),
+    )
+
+
+def _partition(ctx: RequestContext, place: Place, acknowledged: KafkaError | None, taken: Taken) -> PartitionData:
+    error = taken.error
+    leader = NO_LEADER
+    if isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch):
+        topic = ctx.image.topics.by_id(place[0])
+        leads = leader_of(ctx.image, None if topic is None else topic.name, place[1])
+        leader = LeaderIdAndEpoch(leader_id=leads.leader_id, leader_epoch=leads.leader_epoch)
+    return PartitionData(
+        partition_index=place[1],
+        error_code=ErrorCode.none if error is None else error.code,
+        error_message=None if error is None else error.explicit_message,
+        acknowledge_error_code=0 if acknowledged is None else int(acknowledged.code),
+        acknowledge_error_message=None if acknowledged is None else acknowledged.explicit_message,
+        current_leader=leader,
+        records=bytes(taken.records),
+        acquired_records=tuple(
+            AcquiredRecords(first_offset=one.first, last_offset=one.last, delivery_count=one.delivery_count)
+            for one in taken.acquired
+        ),
+    )
+
+
+def _endpoints(ctx: RequestContext, leaders: Sequence[LeaderIdAndEpoch]) -> tuple[NodeEndpoint, ...]:
+    named = [LeaderOf(leader.leader_id, leader.leader_epoch) for leader in leaders]
+    found = endpoints_of(ctx.image, named, ctx.connection.listener_name)
+    return tuple(NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack) for one in found)
+
+
+def error_response(ctx: RequestContext, request: ShareFetchRequest, error: KafkaError) -> ShareFetchResponse:
+    return ShareFetchResponse(
+        throttle_time=ZERO,
+        error_code=error.code,
+        error_message=error.explicit_message,
+        acquisition_lock_timeout=ZERO,
+        responses=(),
+        node_endpoints=(),
+    )

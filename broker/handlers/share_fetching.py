@@ -1,0 +1,223 @@
+"""The fetch of a share group's member: what is acquired of the partitions of its session (Kafka's `DelayedShareFetch`).
+
+How it works: share partitions that may have something are read from where the next record may be acquired; what was
+read is acquired at once. If nothing was, the fetch waits for new records, or for others to release some.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from broker.replicas.delayed_fetch import PartitionFetch
+from broker.replicas.fetch_session import Target
+from broker.replicas.partition import NO_LEADER_EPOCH, Partition
+from broker.replicas.records_read import Reader, RecordsRead
+from broker.request_context import RequestContext
+from broker.share.record_batches import ReadBatch, aborted_ranges, batches_of, spanning
+from broker.share.runs import Acquired, Wish
+from broker.share.share_partition import SharePartition
+from coordinator.runtime.futures import resolve
+from metadata.acls import AclOperation, ResourceType
+from protocol.coordinator_records.share_records import SharePartitionKey
+from protocol.errors import KafkaError, TopicAuthorization, UnknownTopicId
+from protocol.primitives import Buffer, UnreadBytes
+from protocol.produce_fetch.fetch_request import FetchPartitionResponse
+
+Place = tuple[UUID, int]
+
+
+@dataclass(slots=True)
+class Taken:
+    """What a fetch has of one partition."""
+
+    records: bytes | memoryview = b""
+    acquired: list[Acquired] = field(default_factory=list)
+    error: KafkaError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the request allows; times in ms."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    wish: Wish
+
+
+class _Read(RecordsRead):
+    """The reads of share partitions; errors go into what was taken."""
+
+    def __init__(self, ctx: RequestContext, isolation_level: int, limits: Limits, left_ms: int) -> None:
+        super().__init__(ctx.replicas, [], Reader(), isolation_level, left_ms, limits.min_bytes, limits.max_bytes)
+        self.errors: dict[Place, KafkaError] = {}
+        self._ctx = ctx
+
+    def find(self, target: Target) -> Partition:
+        assert target.topic is not None
+        return self._ctx.replicas.find(target.topic, target.key[1])
+
+    def refuse(self, one: PartitionFetch, error: KafkaError) -> None:
+        topic_id, index = one.target.key
+        assert isinstance(topic_id, UUID)
+        self.errors[topic_id, index] = error
+
+
+class ShareFetching:
+    """One fetch of a member."""
+
+    def __init__(
+        self, ctx: RequestContext, group_id: str, member_id: str, places: Sequence[Place], limits: Limits
+    ) -> None:
+        self._ctx = ctx
+        self._group_id = group_id
+        self._member_id = member_id
+        self._places = places
+        self._limits = limits
+        self._shares = ctx.local.share
+        self._isolation = self._shares.settings.of(group_id).isolation_level
+        self.taken: dict[Place, Taken] = {}
+
+    async def run(self) -> dict[Place, Taken]:
+        """What was acquired, after a wait if there was nothing; the partitions that have an error, too."""
+        clock = self._ctx.local.clock.machine
+        most_ms = self._ctx.local.config.integer("odradek.fetch.max.wait.ms")
+        ends_ms = clock.monotonic_ms() + min(self._limits.max_wait_ms, most_ms)
+        while True:
+            left_ms = ends_ms - clock.monotonic_ms()
+            read = _Read(self._ctx, self._isolation, self._limits, max(0, int(left_ms)))
+            await self._attempt(read)
+            if self.taken or left_ms <= 0 or self._ctx.replicas.stopping:
+                return self.taken
+            await self._wait(read, left_ms)
+
+    def unknown(self) -> dict[Place, Taken]:
+        """The partitions that there are not, for a request that fetches nothing."""
+        for place in self._places:
+            try:
+                self._partition(place)
+            except KafkaError as error:
+                self.taken[place] = Taken(error=error)
+        return self.taken
+
+    async def _attempt(self, read: _Read) -> None:
+        reading: list[tuple[PartitionFetch, SharePartition]] = []
+        for place in self._places:
+            try:
+                partition, share = await self._find(place)
+            except KafkaError as error:
+                self.taken[place] = Taken(error=error)
+                continue
+            share.advance_log_start(partition.log_start_offset)
+            if share.can_acquire:
+                one = self._fetch_of(place, partition, share)
+                share.reading = True
+                reading.append((one, share))
+        read.partitions = [one for one, _ in reading]
+        try:
+            await read.go_on(read.begin())
+        finally:
+            for _, share in reading:
+                share.reading = False
+        for place, failure in read.errors.items():
+            self.taken[place] = Taken(error=failure)
+        for one, share in reading:
+            if one.result.records:
+                await self._acquire(one, share)
+
+    async def _find(self, place: Place) -> tuple[Partition, SharePartition]:
+        partition = self._partition(place)
+        key = SharePartitionKey(self._group_id, *place)
+        return partition, self._shares.get(key) or await self._shares.load(key, partition)
+
+    def _partition(self, place: Place) -> Partition:
+        """Raises UnknownTopicId, UnknownTopicOrPartition, NotLeaderOrFollower, TopicAuthorization."""
+        topic_id, index = place
+        topic = self._ctx.image.topics.by_id(topic_id)
+        if topic is None:
+            raise UnknownTopicId
+        if not self._ctx.allows(AclOperation.READ, ResourceType.TOPIC, topic.name):
+            raise TopicAuthorization
+        return self._ctx.replicas.find(topic.name, index)
+
+    def _fetch_of(self, place: Place, partition: Partition, share: SharePartition) -> PartitionFetch:
+        target = Target(
+            place, partition.topic, share.next_fetch_offset, self._limits.max_bytes, NO_LEADER_EPOCH, NO_LEADER_EPOCH
+        )
+        return PartitionFetch(target, partition, FetchPartitionResponse(place[1]))
+
+    async def _acquire(self, one: PartitionFetch, share: SharePartition) -> None:
+        wish = self._limits.wish
+        left = wish.max_records - sum(acquired.count for taken in self.taken.values() for acquired in taken.acquired)
+        if left <= 0:
+            return
+        data = await _whole(one.result.records)
+        batches = batches_of(data)
+        places = [(batch.first, batch.last) for batch in batches]
+        acquired = share.acquire(self._member_id, places, Wish(left, wish.batch_size, wish.exact))
+        acquired = self._without_aborted(one, share, batches, acquired)
+        if acquired:
+            topic_id, index = one.target.key
+            assert isinstance(topic_id, UUID)
+            records = spanning(data, batches, acquired[0].first, acquired[-1].last)
+            self.taken[topic_id, index] = Taken(records, acquired)
+
+    def _without_aborted(
+        self,
+        one: PartitionFetch,
+        share: SharePartition,
+        batches: Sequence[ReadBatch],
+        acquired: list[Acquired],
+    ) -> list[Acquired]:
+        """Give up what belongs to aborted transactions, if the group reads committed records alone."""
+        aborted = one.result.aborted_transactions
+        if not aborted or not acquired:
+            return acquired
+        gone = [*_common(acquired, aborted_ranges(batches, aborted))]
+        if gone:
+            share.archive_aborted(gone, self._member_id)
+        return [*_outside(acquired, gone)]
+
+    async def _wait(self, read: _Read, left_ms: float) -> None:
+        """Wait for more records, or until somebody releases some, but no longer than that."""
+        keys = [SharePartitionKey(self._group_id, topic_id, index) for topic_id, index in self._places]
+        released = self._shares.waiter(keys)
+        timer = self._ctx.local.clock.machine.call_later(left_ms, lambda: resolve(released, None, None))
+        more = asyncio.ensure_future(read.wait()) if read.partitions else None
+        try:
+            await asyncio.wait([released] if more is None else [released, more], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+            released.cancel()
+            if more is not None:
+                more.cancel()
+
+
+async def _whole(data: Buffer | UnreadBytes | None) -> memoryview:
+    """What was read, also what would else be read while it is sent."""
+    if isinstance(data, UnreadBytes):
+        return memoryview(await data.read(0, len(data)))
+    return memoryview(data or b"")
+
+
+def _common(acquired: Sequence[Acquired], ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    for one in acquired:
+        for first, last in ranges:
+            if first <= one.last and last >= one.first:
+                yield max(first, one.first), min(last, one.last)
+
+
+def _outside(acquired: Sequence[Acquired], gone: Sequence[tuple[int, int]]) -> Iterator[Acquired]:
+    for one in acquired:
+        first = one.first
+        for gone_first, gone_last in gone:
+            if gone_first > one.last or gone_last < first:
+                continue
+            if gone_first > first:
+                yield Acquired(first, gone_first - 1, one.delivery_count)
+            first = gone_last + 1
+        if first <= one.last:
+            yield Acquired(first, one.last, one.delivery_count)

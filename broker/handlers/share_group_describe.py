@@ -1,0 +1,112 @@
+"""ShareGroupDescribe 1 (KIP-932; Kafka's `GroupCoordinatorService.shareGroupDescribe`)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+
+from kio.schema.errors import ErrorCode
+from kio.schema.share_group_describe.v1 import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from kio.schema.share_group_describe.v1.response import Assignment, DescribedGroup, Member, TopicPartitions
+
+from broker.handlers.share_requests import require_share_groups
+from broker.network.answers import ask_each
+from broker.request_context import RequestContext
+from broker.security import authorized_operations
+from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
+from coordinator.group.share.group import ShareMember
+from metadata.acls import AclOperation, ResourceType
+from metadata.topics import TopicImage
+from protocol.durations import ZERO
+from protocol.errors import InvalidGroupId, KafkaError, TopicAuthorization
+
+ONLY_READS = True
+
+ASSIGNOR = "simple"
+
+
+def handle(
+    ctx: RequestContext, request: ShareGroupDescribeRequest
+) -> ShareGroupDescribeResponse | Awaitable[ShareGroupDescribeResponse]:
+    require_share_groups(ctx)
+    coordinator = ctx.coordinators.groups
+    named = [group_id for group_id in request.group_ids if group_id]
+
+    def describe(state: GroupCoordinatorShard, group_id: str) -> DescribedGroup:
+        state.groups.require_share(group_id)
+        group = state.groups.share.get(group_id)
+        topics = {topic.name for one in group.members.values() for topic in _topics(ctx, one)}
+        if not all(ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic) for topic in topics):
+            raise TopicAuthorization("The group uses topics that the client is not authorized to describe.")
+        operations = authorized_operations.UNKNOWN
+        if request.include_authorized_operations:
+            operations = ctx.operations(ResourceType.GROUP, group_id)
+        return DescribedGroup(
+            error_code=ErrorCode.none,
+            error_message=None,
+            group_id=group_id,
+            group_state=group.state_name,
+            group_epoch=group.epoch,
+            assignment_epoch=group.assignment_epoch,
+            assignor_name=ASSIGNOR,
+            members=tuple(_member(ctx, member) for member in group.members.values()),
+            authorized_operations=operations,
+        )
+
+    def answer(found: Mapping[str, DescribedGroup | KafkaError]) -> ShareGroupDescribeResponse:
+        described = {
+            group_id: _failed(group_id, group) if isinstance(group, KafkaError) else group
+            for group_id, group in found.items()
+        }
+        described[""] = _failed("", InvalidGroupId())
+        return ShareGroupDescribeResponse(
+            throttle_time=ZERO, groups=tuple(described[group_id] for group_id in request.group_ids)
+        )
+
+    return ask_each(named, lambda group_id: coordinator.read(group_id, lambda state: describe(state, group_id)), answer)
+
+
+def _topics(ctx: RequestContext, member: ShareMember) -> list[TopicImage]:
+    """The topics that the member has partitions of, as far as they exist."""
+    found = map(ctx.image.topics.by_id, member.assigned)
+    return [topic for topic in found if topic is not None]
+
+
+def _member(ctx: RequestContext, member: ShareMember) -> Member:
+    return Member(
+        member_id=member.member_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=member.topics,
+        assignment=Assignment(
+            topic_partitions=tuple(
+                TopicPartitions(
+                    topic_id=topic.id, topic_name=topic.name, partitions=tuple(sorted(member.assigned[topic.id]))
+                )
+                for topic in _topics(ctx, member)
+            )
+        ),
+    )
+
+
+def _failed(group_id: str, error: KafkaError) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=error.code,
+        error_message=error.explicit_message,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        assignor_name="",
+        members=(),
+        authorized_operations=authorized_operations.UNKNOWN,
+    )
+
+
+def error_response(
+    ctx: RequestContext, request: ShareGroupDescribeRequest, error: KafkaError
+) -> ShareGroupDescribeResponse:
+    return ShareGroupDescribeResponse(
+        throttle_time=ZERO, groups=tuple(_failed(group_id, error) for group_id in request.group_ids)
+    )

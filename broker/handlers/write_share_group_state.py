@@ -1,0 +1,61 @@
+"""WriteShareGroupState 0-1 (KIP-932; Kafka's `ShareCoordinatorService.writeState`): for the leaders of partitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+from kio.schema.write_share_group_state.v1 import WriteShareGroupStateRequest, WriteShareGroupStateResponse
+from kio.schema.write_share_group_state.v1.response import PartitionResult, WriteStateResult
+
+from broker.request_context import RequestContext
+from broker.share.state_requests import ask_for_partitions
+from coordinator.share.share_coordinator_shard import ShareWrite
+from protocol.coordinator_records.share_records import SharePartitionKey, StateBatch
+from protocol.errors import KafkaError
+
+
+async def handle(ctx: RequestContext, request: WriteShareGroupStateRequest) -> WriteShareGroupStateResponse:
+    states = ctx.local.share.states
+
+    def ask(key: SharePartitionKey, partition: Any) -> Any:
+        return states.write(key, _wanted(partition))
+
+    results = await ask_for_partitions(request.group_id, request.topics, ask, _result)
+    return WriteShareGroupStateResponse(
+        results=tuple(WriteStateResult(topic_id=topic_id, partitions=found) for topic_id, found in results.items())
+    )
+
+
+def _result(index: int, answer: KafkaError | None) -> PartitionResult:
+    return PartitionResult(
+        partition=index,
+        error_code=answer.code if isinstance(answer, KafkaError) else ErrorCode.none,
+        error_message=answer.message if isinstance(answer, KafkaError) else None,
+    )
+
+
+def _wanted(partition: Any) -> ShareWrite:
+    batches = tuple(
+        StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+        for batch in partition.state_batches
+    )
+    return ShareWrite(
+        partition.state_epoch,
+        partition.leader_epoch,
+        partition.start_offset,
+        batches,
+        partition.delivery_complete_count,
+    )
+
+
+def error_response(
+    ctx: RequestContext, request: WriteShareGroupStateRequest, error: KafkaError
+) -> WriteShareGroupStateResponse:
+    failed = {
+        topic.topic_id: tuple(_result(partition.partition, error) for partition in topic.partitions)
+        for topic in request.topics
+    }
+    return WriteShareGroupStateResponse(
+        results=tuple(WriteStateResult(topic_id=topic_id, partitions=found) for topic_id, found in failed.items())
+    )

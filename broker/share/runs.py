@@ -1,0 +1,112 @@
+"""Values of the in-flight state of a share partition: runs of records, changes of them, and what limits them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from broker.share.record_states import LetterCause, RecordState
+from protocol.coordinator_records.share_records import StateBatch
+
+
+@dataclass(slots=True)
+class Run:
+    """Neighbouring records in one state.
+
+    Attributes:
+        first, last: offsets, both inclusive.
+        delivery_count: how often they were acquired.
+        member_id: who has acquired them; empty unless the state is `ACQUIRED`.
+        locked_until_ms: when the lock of the acquisition ends, of the monotonic clock.
+        batch_size: records of the range in which they were acquired first.
+        changing: part of a change that is not yet persisted.
+    """
+
+    first: int
+    last: int
+    state: RecordState
+    delivery_count: int = 0
+    member_id: str = ""
+    locked_until_ms: float = 0.0
+    batch_size: int = 0
+    changing: bool = False
+
+    @property
+    def count(self) -> int:
+        return self.last - self.first + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Acquired:
+    """A range of offsets that a member has just acquired."""
+
+    first: int
+    last: int
+    delivery_count: int
+
+    @property
+    def count(self) -> int:
+        return self.last - self.first + 1
+
+
+@dataclass(slots=True)
+class Change:
+    """Runs that are to have another state; `causes` says for those that go to `ARCHIVING` why."""
+
+    runs: list[tuple[Run, RecordState]] = field(default_factory=list)
+    causes: dict[int, LetterCause] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.runs)
+
+    def add(self, run: Run, state: RecordState, cause: LetterCause | None = None) -> None:
+        run.changing = True
+        self.runs.append((run, state))
+        if cause is not None and state is RecordState.ARCHIVING:
+            self.causes[run.first] = cause
+
+    def undo(self) -> None:
+        """The runs stay as they were."""
+        for run, _ in self.runs:
+            run.changing = False
+
+    def batches(self) -> list[StateBatch]:
+        """What is to be persisted; empty if everything was overtaken by the log start."""
+        return [
+            StateBatch(run.first, run.last, int(state), run.delivery_count) for run, state in self.runs if run.count > 0
+        ]
+
+    def letters(self) -> list[tuple[Run, LetterCause]]:
+        """The runs whose records go to the dead letter queue."""
+        return [(run, self.causes[run.first]) for run, _ in self.runs if run.first in self.causes]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Settings of the group, as they are now.
+
+    Attributes:
+        max_deliveries: `share.delivery.count.limit`.
+        max_locks: `share.partition.max.record.locks`, bounds the offsets from the start offset to the end offset.
+        lock_ms: `share.record.lock.duration.ms`.
+        dead_letters: whether what is given up goes to a dead letter queue.
+    """
+
+    max_deliveries: int
+    max_locks: int
+    lock_ms: float
+    dead_letters: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How much a member wants to acquire.
+
+    Attributes:
+        max_records: at least 1; rounded up to whole record batches unless `exact`.
+        batch_size: ranges are cut at the first record batch that ends after so many records; 0 is one range.
+        exact: KIP-1206's record limit mode: never more than `max_records`.
+    """
+
+    max_records: int
+    batch_size: int = 0
+    exact: bool = False

@@ -1,0 +1,101 @@
+"""Share sessions: which partitions a member fetches from (KIP-932; Kafka's `ShareSession`, `ShareSessionCache`).
+
+A session belongs to a member of a group, whatever connection it comes by, and ends with the connection that began it,
+with a final request, or when another one is begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from uuid import UUID
+
+from protocol.errors import InvalidShareSessionEpoch, ShareSessionLimitReached, ShareSessionNotFound
+
+FULL_EPOCH = 0
+FINAL_EPOCH = -1
+MAX_EPOCH = 2**31 - 1
+
+TopicPartition = tuple[UUID, int]
+SessionKey = tuple[str, str]
+"""Group id and member id."""
+
+
+class ShareSession:
+    """The partitions of a session, in the order in which they are read next; `epoch` is that of the next request.
+
+    `new` are those that no answer has had yet.
+    """
+
+    def __init__(self, key: SessionKey, connection: object) -> None:
+        self.key = key
+        self.connection = connection
+        self.epoch = 1
+        self.new: set[TopicPartition] = set()
+        self._partitions: dict[TopicPartition, None] = {}
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self._partitions)
+
+    def change(self, added: Iterable[TopicPartition], forgotten: Iterable[TopicPartition]) -> None:
+        for one in added:
+            if one not in self._partitions:
+                self.new.add(one)
+                self._partitions[one] = None
+        for one in forgotten:
+            self._partitions.pop(one, None)
+            self.new.discard(one)
+
+    def rotate(self) -> None:
+        """The partition that came first comes last next time, so that all have their turn."""
+        if len(self._partitions) > 1:
+            first = next(iter(self._partitions))
+            del self._partitions[first]
+            self._partitions[first] = None
+
+
+class ShareSessions:
+    """The sessions of this node, at most `most` of them."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._by_key: dict[SessionKey, ShareSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def open(self, key: SessionKey, connection: object) -> ShareSession:
+        """Begin a session; one that the member has is replaced. Raises ShareSessionLimitReached."""
+        if key not in self._by_key and len(self._by_key) >= self._most:
+            raise ShareSessionLimitReached
+        session = self._by_key[key] = ShareSession(key, connection)
+        return session
+
+    def use(self, key: SessionKey, epoch: int) -> ShareSession:
+        """The session for a request with this epoch, which the next request must exceed by one.
+
+        Raises ShareSessionNotFound, InvalidShareSessionEpoch.
+        """
+        session = self._by_key.get(key)
+        if session is None:
+            raise ShareSessionNotFound
+        if epoch != session.epoch:
+            raise InvalidShareSessionEpoch
+        session.epoch = 1 if epoch == MAX_EPOCH else epoch + 1
+        return session
+
+    def close(self, key: SessionKey) -> ShareSession:
+        """End a session. Raises ShareSessionNotFound."""
+        session = self._by_key.pop(key, None)
+        if session is None:
+            raise ShareSessionNotFound
+        return session
+
+    def close_of(self, connection: object) -> list[ShareSession]:
+        """End the sessions that a connection began."""
+        ended = [session for session in self._by_key.values() if session.connection is connection]
+        for session in ended:
+            del self._by_key[session.key]
+        return ended
+
+    def has_group(self, group_id: str) -> bool:
+        return any(key[0] == group_id for key in self._by_key)

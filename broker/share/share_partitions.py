@@ -1,0 +1,158 @@
+"""The share partitions of this node: loaded when a member first fetches, kept while the node leads the partition."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Future
+from collections.abc import Iterable
+
+from broker.replicas.partition import Partition, Role
+from broker.replicas.replica_manager import ReplicaManager
+from broker.share.offset_reset import first_offset
+from broker.share.sessions import ShareSession, ShareSessions
+from broker.share.settings import AllShareSettings
+from broker.share.share_partition import DeadLetters, SharePartition
+from broker.share.share_states import ShareStates
+from metadata.delta import MetadataDelta
+from metadata.image import MetadataImage
+from protocol.coordinator_records.share_records import NO_START_OFFSET, SharePartitionKey
+from protocol.errors import NotLeaderOrFollower
+from timing.clock import Clock
+
+
+class SharePartitions:
+    """Finds, loads and ends share partitions.
+
+    `sessions` are those of the members that fetch from them, `states` what the share coordinator keeps.
+    """
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        settings: AllShareSettings,
+        states: ShareStates,
+        letters: DeadLetters,
+        clock: Clock,
+        most_sessions: int,
+    ) -> None:
+        self.settings = settings
+        self.sessions = ShareSessions(most_sessions)
+        self._replicas = replicas
+        self.states = states
+        self._letters = letters
+        self._clock = clock
+        self._by_key: dict[SharePartitionKey, SharePartition] = {}
+        self._loading: dict[SharePartitionKey, asyncio.Task[SharePartition]] = {}
+        self._waiting: dict[SharePartitionKey, set[Future[None]]] = {}
+
+    def get(self, key: SharePartitionKey) -> SharePartition | None:
+        """The share partition if it is loaded and this node's."""
+        known = self._by_key.get(key)
+        if known is not None and known.fenced:
+            self._end(key)
+            return None
+        return known
+
+    async def load(self, key: SharePartitionKey, partition: Partition) -> SharePartition:
+        """The share partition, loaded if it is not yet. Raises KafkaErrors of the share coordinator."""
+        known = self.get(key)
+        if known is not None:
+            return known
+        task = self._loading.get(key)
+        if task is None:
+            task = self._loading[key] = asyncio.ensure_future(self._load(key, partition))
+            task.add_done_callback(lambda _: self._loading.pop(key, None))
+        return await asyncio.shield(task)
+
+    async def _load(self, key: SharePartitionKey, partition: Partition) -> SharePartition:
+        partition.check_leads()
+        leader_epoch = partition.leader_epoch
+        loaded = await self.states.read(key, leader_epoch)
+        start_offset = loaded.start_offset
+        if start_offset == NO_START_OFFSET:
+            start_offset = await first_offset(
+                partition, self.settings.of(key.group_id).offset_reset, self._clock.wall_ms()
+            )
+        if partition.role is not Role.LEADER or partition.leader_epoch != leader_epoch:
+            raise NotLeaderOrFollower
+        share = SharePartition(
+            key,
+            leader_epoch,
+            loaded,
+            start_offset,
+            lambda: self.settings.of(key.group_id).rules,
+            self.states,
+            self._letters,
+            self._clock,
+        )
+        share.on_available = lambda: self.available(key)
+        self._by_key[key] = share
+        return share
+
+    # -- waiting
+
+    def waiter(self, keys: Iterable[SharePartitionKey]) -> Future[None]:
+        """Done when one of these may have more to acquire; cancel it to wait no longer."""
+        future: Future[None] = asyncio.get_running_loop().create_future()
+        wanted = list(keys)
+        for key in wanted:
+            self._waiting.setdefault(key, set()).add(future)
+
+        def forget(_: Future[None]) -> None:
+            for key in wanted:
+                waiting = self._waiting.get(key)
+                if waiting is not None:
+                    waiting.discard(future)
+                    if not waiting:
+                        del self._waiting[key]
+
+        future.add_done_callback(forget)
+        return future
+
+    def available(self, key: SharePartitionKey) -> None:
+        for future in self._waiting.get(key, ()):
+            if not future.done():
+                future.set_result(None)
+
+    # -- ends
+
+    def end_session(self, session: ShareSession) -> list[Future[None]]:
+        """Release what the session's member has acquired; with the group's last session its partitions are unloaded."""
+        group_id, member_id = session.key
+        released = [share.release(member_id) for key, share in list(self._by_key.items()) if key.group_id == group_id]
+        if released and not self.sessions.has_group(group_id):
+            asyncio.gather(*released, return_exceptions=True).add_done_callback(lambda _: self._unload(group_id))
+        return released
+
+    def _unload(self, group_id: str) -> None:
+        if not self.sessions.has_group(group_id):
+            for key in [key for key in self._by_key if key.group_id == group_id]:
+                self._end(key)
+
+    def connection_lost(self, connection: object) -> None:
+        """Sessions end with the connection that began them."""
+        for session in self.sessions.close_of(connection):
+            self.end_session(session)
+
+    def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Settings may have changed; share partitions of partitions that are gone, or led elsewhere, end."""
+        self.settings.follow(delta)
+        if not delta.touched("topics"):
+            return
+        for key, share in list(self._by_key.items()):
+            topic = image.topics.by_id(key.topic_id)
+            partition = None if topic is None else self._replicas.get(topic.name, key.partition)
+            is_led = partition is not None and partition.role is Role.LEADER
+            if partition is None or not is_led or partition.leader_epoch != share.leader_epoch:
+                self._end(key)
+                self.available(key)
+
+    def stop(self) -> None:
+        for key in list(self._by_key):
+            self._end(key)
+        for task in self._loading.values():
+            task.cancel()
+        self.states.stop()
+
+    def _end(self, key: SharePartitionKey) -> None:
+        self._by_key.pop(key).close()

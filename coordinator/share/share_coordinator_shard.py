@@ -1,0 +1,213 @@
+"""The state machine of one partition of `__share_group_state` (Kafka's ShareCoordinatorShard).
+
+How it works: a share partition begins with a snapshot, when its group is first assigned its topic. Each write then
+appends an update; after `snapshot_every` of them the next write is a snapshot of all that is known. `replay` merges
+updates into the state of the last snapshot, when they are written as when they are loaded. Whatever lies below the
+oldest of the newest snapshots of all share partitions is not needed any more (`redundant_below`).
+
+Epochs fence old owners: the state epoch grows when a share partition is initialized anew, the leader epoch when
+another broker leads the partition and reads the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from coordinator.runtime.coordinator_shard import RecordRow, rows_by_id
+from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
+from coordinator.share.state_batches import merge
+from protocol.coordinator_records.share_records import (
+    NO_START_OFFSET,
+    SHARE_SNAPSHOT,
+    SHARE_UPDATE,
+    UNKNOWN_COUNT,
+    SharePartitionKey,
+    ShareSnapshotValue,
+    ShareUpdateValue,
+    StateBatch,
+)
+from protocol.errors import FencedLeaderEpoch, FencedStateEpoch, InvalidRequest, UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from coordinator.runtime.coordinator_context import CoordinatorContext
+
+NO_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ShareWrite:
+    """What the leader of a partition wants to be remembered; -1 as start offset leaves that as it is."""
+
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    batches: tuple[StateBatch, ...]
+    complete_count: int = UNKNOWN_COUNT
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A share partition: its state, the updates since its last snapshot, and where in the log that is."""
+
+    value: ShareSnapshotValue
+    updates: int
+    snapshot_at: int
+
+
+class ShareCoordinatorShard:
+    """Operations on share partitions; each returns an Outcome or raises KafkaError.
+
+    `has_partition` returns whether a topic, by id, has a partition now. `snapshot_every` is
+    `share.coordinator.snapshot.update.records.per.snapshot`.
+    """
+
+    def __init__(
+        self,
+        context: CoordinatorContext[ShareCoordinatorShard],
+        has_partition: Callable[[UUID, int], bool],
+        snapshot_every: int,
+    ) -> None:
+        self._context = context
+        self._has_partition = has_partition
+        self._snapshot_every = snapshot_every
+        self._by_key: dict[SharePartitionKey, _Known] = {}
+        self._written_to = 0
+
+    # -- requests
+
+    def initialize(self, key: SharePartitionKey, state_epoch: int, start_offset: int) -> Outcome[None]:
+        """Begin anew at a start offset. Raises UnknownTopicOrPartition, FencedStateEpoch."""
+        self._require_partition(key)
+        known = self._by_key.get(key)
+        if known is not None and known.value.state_epoch > state_epoch:
+            raise FencedStateEpoch
+        now_ms = self._context.clock.wall_ms()
+        epoch = 0 if known is None else known.value.snapshot_epoch + 1
+        value = ShareSnapshotValue(epoch, state_epoch, NO_EPOCH, start_offset, now_ms, now_ms, ())
+        return Outcome([CoordinatorRecord(SHARE_SNAPSHOT, key, value)])
+
+    def write(self, key: SharePartitionKey, wanted: ShareWrite) -> Outcome[None]:
+        """Raises InvalidRequest, UnknownTopicOrPartition, FencedLeaderEpoch, FencedStateEpoch."""
+        known = self._required(key)
+        if known.value.leader_epoch > wanted.leader_epoch:
+            raise FencedLeaderEpoch
+        if known.value.state_epoch > wanted.state_epoch:
+            raise FencedStateEpoch
+        return Outcome([self._record(key, known, wanted, known.value.leader_epoch)])
+
+    def read(self, key: SharePartitionKey, leader_epoch: int) -> Outcome[ShareSnapshotValue]:
+        """The state, for a new leader, whose epoch fences older ones from now on.
+
+        Raises InvalidRequest, UnknownTopicOrPartition, FencedLeaderEpoch.
+        """
+        known = self._required(key)
+        if known.value.leader_epoch > leader_epoch:
+            raise FencedLeaderEpoch
+        if known.value.leader_epoch == leader_epoch:
+            return Outcome(reply=known.value)
+        same = ShareWrite(
+            known.value.state_epoch, leader_epoch, known.value.start_offset, (), known.value.complete_count
+        )
+        return Outcome([self._record(key, known, same, leader_epoch)], known.value)
+
+    def read_summary(self, key: SharePartitionKey) -> Outcome[ShareSnapshotValue | None]:
+        """The state without its batches; None if there is none. Raises UnknownTopicOrPartition."""
+        self._require_partition(key)
+        known = self._by_key.get(key)
+        return Outcome(reply=None if known is None else known.value)
+
+    def delete(self, key: SharePartitionKey) -> Outcome[None]:
+        """Raises UnknownTopicOrPartition."""
+        self._require_partition(key)
+        return Outcome(self._tombstones([key]))
+
+    def delete_topics(self, topic_ids: Collection[UUID]) -> Outcome[None]:
+        """The topics are gone: so is the state of their share partitions."""
+        return Outcome(self._tombstones([key for key in self._by_key if key.topic_id in topic_ids]), atomic=False)
+
+    def redundant_below(self) -> int:
+        """The offset of this log below which no record is needed."""
+        return min((known.snapshot_at for known in self._by_key.values()), default=self._written_to)
+
+    def _tombstones(self, keys: Collection[SharePartitionKey]) -> list[CoordinatorRecord]:
+        return [CoordinatorRecord(SHARE_SNAPSHOT, key, None) for key in keys if key in self._by_key]
+
+    def _require_partition(self, key: SharePartitionKey) -> None:
+        if not self._has_partition(key.topic_id, key.partition):
+            raise UnknownTopicOrPartition
+
+    def _required(self, key: SharePartitionKey) -> _Known:
+        known = self._by_key.get(key)
+        if known is None:
+            raise InvalidRequest("The share partition is not initialized.")
+        self._require_partition(key)
+        return known
+
+    def _record(
+        self, key: SharePartitionKey, known: _Known, wanted: ShareWrite, leader_epoch: int
+    ) -> CoordinatorRecord:
+        """An update; a snapshot with all that is known if there were enough updates since the last."""
+        if known.updates < self._snapshot_every:
+            batches = merge((), wanted.batches, wanted.start_offset)
+            update = ShareUpdateValue(
+                known.value.snapshot_epoch, leader_epoch, wanted.start_offset, batches, wanted.complete_count
+            )
+            return CoordinatorRecord(SHARE_UPDATE, key, update)
+        value = _updated(known.value, leader_epoch, wanted.start_offset, wanted.batches, wanted.complete_count)
+        now_ms = self._context.clock.wall_ms()
+        value = value._replace(snapshot_epoch=known.value.snapshot_epoch + 1, created_ms=now_ms, written_ms=now_ms)
+        return CoordinatorRecord(SHARE_SNAPSHOT, key, value)
+
+    # -- replay
+
+    def replay_snapshot(self, key: SharePartitionKey, value: ShareSnapshotValue | None, position: Position) -> None:
+        self._written_to = position.offset + 1
+        if value is None:
+            self._by_key.pop(key, None)
+        else:
+            self._by_key[key] = _Known(value, 0, position.offset)
+
+    def replay_update(self, key: SharePartitionKey, value: ShareUpdateValue | None, position: Position) -> None:
+        self._written_to = position.offset + 1
+        known = self._by_key.get(key)
+        if value is None or known is None:  # its snapshot was deleted
+            return
+        state = _updated(known.value, value.leader_epoch, value.start_offset, value.batches, value.complete_count)
+        self._by_key[key] = replace(known, value=state, updates=known.updates + 1)
+
+    def replay_end_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        """There are no transactions on this topic."""
+
+    def loaded(self) -> None:
+        """Nothing waits for the end of a load."""
+
+    def unloaded(self) -> None:
+        """Nothing is held."""
+
+
+def _updated(
+    value: ShareSnapshotValue,
+    leader_epoch: int,
+    start_offset: int,
+    batches: tuple[StateBatch, ...],
+    complete_count: int,
+) -> ShareSnapshotValue:
+    start = value.start_offset if start_offset == NO_START_OFFSET else start_offset
+    return value._replace(
+        leader_epoch=max(value.leader_epoch, leader_epoch),
+        start_offset=start,
+        batches=merge(value.batches, batches, start),
+        complete_count=complete_count,
+    )
+
+
+ROWS = rows_by_id(
+    (
+        RecordRow(SHARE_SNAPSHOT, ShareCoordinatorShard.replay_snapshot),
+        RecordRow(SHARE_UPDATE, ShareCoordinatorShard.replay_update),
+    )
+)
+"""The records of `__share_group_state` and what each changes."""

@@ -1,0 +1,262 @@
+"""Share groups through a whole node in virtual time: sessions, fetches that wait, acknowledgements, kill -9."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from kio.schema.alter_configs.v2.request import AlterableConfig, AlterConfigsResource
+from kio.schema.errors import ErrorCode
+from kio.schema.share_acknowledge.v2.request import AcknowledgementBatch as Acknowledged
+from kio.schema.share_acknowledge.v2.request import AcknowledgePartition, AcknowledgeTopic
+from kio.schema.share_fetch.v2.request import AcknowledgementBatch, FetchPartition, FetchTopic
+
+from tests.doubles.clock import settle
+from tests.doubles.files import Unsynced
+from tests.unit.broker.rig import Client, Rig
+from tests.unit.broker.wire import answer, batch, produce
+
+pytestmark = pytest.mark.asyncio
+
+GROUP = "sharers"
+CONFIG = {
+    "group.share.assignment.interval.ms": "0",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "1",
+}
+ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
+
+
+class Member:
+    """A share consumer of one topic with one partition, which knows what it must send next."""
+
+    def __init__(self, rig: Rig, topic: UUID, name: str = "m") -> None:
+        self._client: Client = rig.connect()
+        self._topic = topic
+        self._name = name
+        self._heartbeat_epoch = 0
+        self.epoch = 0
+
+    async def join(self) -> None:
+        for topics in (("t",), None, None):
+            answer = await self._client.ask(
+                "share_group_heartbeat",
+                1,
+                group_id=GROUP,
+                member_id=self._name,
+                member_epoch=self._heartbeat_epoch,
+                rack_id=None,
+                subscribed_topic_names=topics,
+            )
+            assert answer.error_code is ErrorCode.none
+            self._heartbeat_epoch = answer.member_epoch
+
+    def send_fetch(
+        self, *acknowledged: tuple[int, int, int], wait_ms: int = 0, epoch: int | None = None, records: int = 500
+    ) -> None:
+        given = tuple(
+            AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=(kind,))
+            for first, last, kind in acknowledged
+        )
+        partition = FetchPartition(partition_index=0, acknowledgement_batches=given)
+        self._client.send(
+            "share_fetch",
+            2,
+            group_id=GROUP,
+            member_id=self._name,
+            share_session_epoch=self.epoch if epoch is None else epoch,
+            max_wait=timedelta(milliseconds=wait_ms),
+            min_bytes=1,
+            max_bytes=1 << 20,
+            max_records=records,
+            batch_size=records,
+            share_acquire_mode=0,
+            is_renew_ack=False,
+            topics=(FetchTopic(topic_id=self._topic, partitions=(partition,)),),
+            forgotten_topics_data=(),
+        )
+        self.epoch += 1
+
+    async def fetch(self, *acknowledged: tuple[int, int, int], **options: Any) -> Any:
+        """The partition's part of the answer, None if there is none; the whole answer if it is an error."""
+        self.send_fetch(*acknowledged, **options)
+        await settle()
+        return self.fetched()
+
+    def fetched(self) -> Any:
+        (reply,) = self._client.replies()
+        found = answer(reply, "share_fetch", 2)
+        if found.error_code is not ErrorCode.none:
+            return found
+        return found.responses[0].partitions[0] if found.responses else None
+
+    @property
+    def is_waiting(self) -> bool:
+        return not self._client.transport.sent[self._client._read :]
+
+    async def acknowledge(self, first: int, last: int, *kinds: int, final: bool = False) -> ErrorCode:
+        given = Acknowledged(first_offset=first, last_offset=last, acknowledge_types=kinds)
+        partition = AcknowledgePartition(partition_index=0, acknowledgement_batches=(given,))
+        found = await self._client.ask(
+            "share_acknowledge",
+            2,
+            group_id=GROUP,
+            member_id=self._name,
+            share_session_epoch=-1 if final else self.epoch,
+            is_renew_ack=RENEW in kinds,
+            topics=(AcknowledgeTopic(topic_id=self._topic, partitions=(partition,)),),
+        )
+        self.epoch = 0 if final else self.epoch + 1
+        if found.error_code is not ErrorCode.none:
+            return ErrorCode(found.error_code)
+        return ErrorCode(found.responses[0].partitions[0].error_code)
+
+    def hang_up(self) -> None:
+        self._client.transport.reset()
+
+
+def acquired(partition: Any) -> list[tuple[int, int, int]]:
+    return [(one.first_offset, one.last_offset, one.delivery_count) for one in partition.acquired_records]
+
+
+class Shared:
+    """A node with topic t, a group that reads it from the start, and a member."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+
+    async def started(self, **configs: str) -> Shared:
+        await self.rig.create("t")
+        await self.rig.node.coordinators.groups.ensure_topic()
+        await self.configure(**{"share.auto.offset.reset": "earliest", **configs})
+        return self
+
+    async def configure(self, **configs: str) -> None:
+        changes = tuple(AlterableConfig(name=name, value=value) for name, value in configs.items())
+        resource = AlterConfigsResource(resource_type=32, resource_name=GROUP, configs=changes)
+        done = await self.rig.connect().ask("alter_configs", 2, resources=(resource,), validate_only=False)
+        assert [one.error_code.name for one in done.responses] == ["none"]
+
+    @property
+    def topic_id(self) -> UUID:
+        topic = self.rig.node.cluster.cache.topic("t")
+        assert topic is not None
+        return topic.id
+
+    async def member(self, name: str = "m") -> Member:
+        member = Member(self.rig, self.topic_id, name)
+        await member.join()
+        return member
+
+    async def produce(self, *values: bytes) -> None:
+        done = await self.rig.connect().ask("produce", 9, **produce("t", {0: batch(*values)}))
+        assert done.responses[0].partition_responses[0].error_code is ErrorCode.none
+
+
+@pytest.fixture
+async def shared() -> AsyncIterator[Shared]:
+    async with Rig(config=CONFIG) as rig:
+        yield await Shared(rig).started()
+
+
+async def test_a_member_gets_records_and_accepts_them(shared: Shared) -> None:
+    await shared.produce(b"a", b"b", b"c")
+    member = await shared.member()
+    got = await member.fetch()
+    assert acquired(got) == [(0, 2, 1)]
+    assert len(got.records) > 0
+    assert await member.acknowledge(0, 2, ACCEPT) is ErrorCode.none
+    assert await member.acknowledge(0, 2, ACCEPT) is ErrorCode.none, "below the start offset: once more is fine"
+    assert await member.fetch() is None
+
+
+async def test_two_members_share_and_nobody_gets_what_another_has(shared: Shared) -> None:
+    for value in (b"a", b"b"):
+        await shared.produce(value)
+    first, second = await shared.member("m"), await shared.member("n")
+    assert acquired(await first.fetch(records=1)) == [(0, 0, 1)]
+    assert acquired(await second.fetch()) == [(1, 1, 1)]
+    assert await second.acknowledge(0, 0, ACCEPT) is ErrorCode.invalid_record_state
+    assert await first.acknowledge(0, 0, RELEASE) is ErrorCode.none
+    assert acquired(await second.fetch((1, 1, ACCEPT))) == [(0, 0, 2)]
+
+
+async def test_a_fetch_waits_for_records(shared: Shared) -> None:
+    member = await shared.member()
+    member.send_fetch(wait_ms=500)
+    await shared.rig.clock.run(100)
+    assert member.is_waiting
+    await shared.produce(b"a")
+    await shared.rig.clock.run(0)
+    assert acquired(member.fetched()) == [(0, 0, 1)]
+
+
+async def test_a_fetch_waits_no_longer_than_it_says(shared: Shared) -> None:
+    member = await shared.member()
+    member.send_fetch(wait_ms=500)
+    await shared.rig.clock.run(499)
+    assert member.is_waiting
+    await shared.rig.clock.run(1)
+    assert acquired(member.fetched()) == []
+
+
+async def test_what_another_member_releases_ends_the_wait(shared: Shared) -> None:
+    await shared.produce(b"a")
+    first, second = await shared.member("m"), await shared.member("n")
+    await first.fetch()
+    second.send_fetch(wait_ms=500)
+    await shared.rig.clock.run(10)
+    assert second.is_waiting
+    await first.acknowledge(0, 0, RELEASE)
+    await shared.rig.clock.run(0)
+    assert acquired(second.fetched()) == [(0, 0, 2)]
+
+
+async def test_the_end_of_the_connection_and_of_the_session_release(shared: Shared) -> None:
+    await shared.produce(b"a")
+    first, second = await shared.member("m"), await shared.member("n")
+    await first.fetch()
+    await second.fetch()
+    first.hang_up()
+    await settle()
+    assert acquired(await second.fetch()) == [(0, 0, 2)]
+    assert await second.acknowledge(0, 0, RELEASE, final=True) is ErrorCode.none
+    third = await shared.member("o")
+    assert acquired(await third.fetch()) == [(0, 0, 3)]
+
+
+async def test_a_lock_ends_after_its_duration_unless_it_is_renewed(shared: Shared) -> None:
+    await shared.produce(b"a")
+    first, second = await shared.member("m"), await shared.member("n")
+    await first.fetch()
+    await shared.rig.clock.run(20_000)
+    assert await first.acknowledge(0, 0, RENEW) is ErrorCode.none
+    await shared.rig.clock.run(20_000)
+    assert acquired(await second.fetch()) == []
+    await shared.rig.clock.run(10_000)
+    assert acquired(await second.fetch()) == [(0, 0, 2)]
+    assert await first.acknowledge(0, 0, ACCEPT) is ErrorCode.invalid_record_state
+
+
+async def test_epochs_of_a_session(shared: Shared) -> None:
+    member = await shared.member()
+    assert (await member.fetch(epoch=5)).error_code is ErrorCode.share_session_not_found
+    await member.fetch(epoch=0)
+    assert (await member.fetch(epoch=9)).error_code is ErrorCode.invalid_share_session_epoch
+
+
+async def test_a_crash_of_the_machine_forgets_nothing_acknowledged(shared: Shared) -> None:
+    await shared.produce(b"a", b"b", b"c")
+    member = await shared.member()
+    await member.fetch()
+    assert await member.acknowledge(0, 1, ACCEPT, RELEASE) is ErrorCode.none
+    after = Shared(await shared.rig.crash(Unsynced.KEPT))
+    for coordinator in (after.rig.node.coordinators.groups, after.rig.node.coordinators.share):
+        await coordinator.runtime.loaded()
+    other = await after.member("n")
+    assert acquired(await other.fetch()) == [(1, 1, 2), (2, 2, 1)]
+    await after.rig.stop()

@@ -1,0 +1,58 @@
+"""The rig for share groups: members that send heartbeats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from coordinator.group.share.config import ShareGroupConfig
+from coordinator.group.share.group import ShareGroup
+from coordinator.group.share.heartbeat import check_request
+from coordinator.group.share.messages import ShareHeartbeat, ShareHeartbeatAnswer
+from protocol.coordinator_records.consumer_group_values import Partitions
+from tests.unit.coordinator.asking import ask
+from tests.unit.coordinator.group.offsets.rig import OffsetRig
+
+GROUP = "sharers"
+
+
+class ShareRig(OffsetRig):
+    """`await ShareRig.having({"a": 4}, session_timeout_ms=...)`: topics with so many partitions, and settings."""
+
+    @classmethod
+    async def having(cls, topics: Mapping[str, int], **config: Any) -> ShareRig:
+        rig = cls(initial_rebalance_delay_ms=0)
+        rig.share_config = ShareGroupConfig(**{"assignment_interval_ms": 0, **config})
+        for name, partitions in topics.items():
+            rig.topics.create(name, partitions)
+        await rig.restart()
+        return rig
+
+    def beat(
+        self, member: str = "m", epoch: int = 0, topics: Sequence[str] | None = None, group: str = GROUP
+    ) -> ShareHeartbeatAnswer:
+        """Send a heartbeat. Raises KafkaErrors."""
+        subscribed = None if topics is None else tuple(topics)
+        request = ShareHeartbeat(group, member, epoch, None, subscribed, "client", "/host")
+        check_request(request)
+        return ask(self.runtime, lambda state: state.groups.share_heartbeat(request)).result()
+
+    def joined(self, member: str, *topics: str) -> ShareHeartbeatAnswer:
+        """A member that has joined, and was assigned something once the states were made."""
+        answer = self.beat(member, 0, topics)
+        return self.beat(member, answer.member_epoch)
+
+    @property
+    def sharers(self) -> ShareGroup:
+        group = self.shard.groups.share.find(GROUP)
+        assert group is not None
+        return group
+
+    def of(self, **partitions: Sequence[int]) -> Partitions:
+        """Partitions by topic names: `of(a=(0, 1))`."""
+        found = {}
+        for name, indexes in partitions.items():
+            image = self.topics.by_name(name)
+            assert image is not None
+            found[image.id] = frozenset(indexes)
+        return found
