@@ -1,4 +1,4 @@
-"""Requests and responses of every API as kio's entities: decode, lift to the newest version, encode.
+"""Requests and responses of every API as entities, kio's or of its form: decode, lift to the newest version, encode.
 
 kio's schema modules cost milliseconds each to import, so they are loaded when a version is first met.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from . import newer
 from .api_table import API_BY_KEY, Api
 from .lift import is_reshaped, lift
 from .primitives import INT32, Buffer, DecodeError
@@ -37,6 +38,8 @@ CORRELATION_ID_AT = 4
 
 @cache
 def request_class(key: int, version: int) -> EntityClass:
+    if (key, version) in newer.MODULES:
+        return newer.load(newer.MODULES[key, version]).REQUEST
     from kio.index import load_request_schema
 
     return load_request_schema(key, version)
@@ -44,18 +47,24 @@ def request_class(key: int, version: int) -> EntityClass:
 
 @cache
 def response_class(key: int, version: int) -> EntityClass:
+    if (key, version) in newer.MODULES:
+        return newer.load(newer.MODULES[key, version]).RESPONSE
     from kio.index import load_response_schema
 
     return load_response_schema(key, version)
 
 
 def newest_request(api: Api) -> EntityClass:
-    """kio's request class of the highest version served (kio may know higher ones)."""
+    """The request class that the handler takes: that of the highest version served, unless we have an own one."""
+    if api.key in newer.HANDLED:
+        return newer.load(newer.HANDLED[api.key]).REQUEST
     return request_class(api.key, api.highest)
 
 
 def newest_response(api: Api) -> EntityClass:
-    """kio's response class of the highest version served (kio may know higher ones)."""
+    """The response class that the handler gives: that of the highest version served, unless we have an own one."""
+    if api.key in newer.HANDLED:
+        return newer.load(newer.HANDLED[api.key]).RESPONSE
     return response_class(api.key, api.highest)
 
 

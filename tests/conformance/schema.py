@@ -20,6 +20,8 @@ from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map, schema_name_map
 from kio.static.protocol import RequestPayload, ResponsePayload
 
+from protocol import newer
+
 KEYS = {name: key for key, name in api_key_map.items()}
 NO_ID = "0" * 32
 _INTS = {
@@ -59,13 +61,17 @@ class Request(NamedTuple):
 
 
 def versions_of(api: str) -> list[int]:
-    """Every version of the API that kio has, ascending."""
-    return sorted(schema_name_map[api])
+    """Every version of the API that there is a class of, ascending."""
+    return sorted({*schema_name_map[api], *(version for key, version in newer.MODULES if key == KEYS[api])})
 
 
 @functools.cache
 def message_class(api: str, version: int, kind: str) -> type[RequestPayload] | type[ResponsePayload]:
-    """kio's class for `kind` ("request" or "response")."""
+    """kio's class for `kind` ("request" or "response"), or ours for a version that kio lacks."""
+    name = newer.MODULES.get((KEYS[api], version))
+    if name is not None:
+        module = newer.load(name)
+        return module.REQUEST if kind == "request" else module.RESPONSE  # type: ignore[no-any-return]
     load = load_request_schema if kind == "request" else load_response_schema
     return load(KEYS[api], version)
 

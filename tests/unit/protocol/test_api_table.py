@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map
 
 from protocol.api_table import API_BY_KEY, API_BY_NAME, API_TABLE, Api
@@ -58,7 +57,7 @@ def test_names_are_kios(api: Api) -> None:
 
 @each_version
 def test_header_versions_are_those_of_kios_schemas(api: Api, version: int) -> None:
-    request, response = load_request_schema(api.key, version), load_response_schema(api.key, version)
+    request, response = request_class(api.key, version), response_class(api.key, version)
     assert request.__flexible__ == (version >= api.first_flexible)
     assert request.__header_schema__.__version__ == (2 if version >= api.first_flexible else 1)
     assert response.__header_schema__.__version__ == api.response_header_version(version)
