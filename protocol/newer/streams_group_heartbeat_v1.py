@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat 1 (KIP-1071, KIP-1331): the answer asks for a description of the topology, and lags are longs."""
+"""StreamsGroupHeartbeat 1 (KIP-1071, KIP-1331): the answer asks for a description of the topology; lags are longs."""
 
 from __future__ import annotations
 
