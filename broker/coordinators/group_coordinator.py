@@ -172,7 +172,7 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
             context, self._share_config, self._topics, consumer.metadata_hash, self._share_state, share_fence
         )
         return GroupCoordinatorShard(
-            context, GroupDirectory(classic, consumer, share), self.config, self.offset_metrics
+            context, GroupDirectory(classic, consumer, share, streams), self.config, self.offset_metrics
         )
 
     def _new_member_id(self, prefix: str) -> str:

@@ -175,8 +175,8 @@ class _Counts:
         for name, present in repartition.items():
             if name in self._fixed and present != count:
                 raise _UnfitError(
-                    f"Number of partitions [{present}] of repartition topic [{name}] doesn't match number of partitions "
-                    f"[{count}] of the source topic."
+                    f"Number of partitions [{present}] of repartition topic [{name}] doesn't match number of "
+                    f"partitions [{count}] of the source topic."
                 )
             self.decided[name] = count
 
