@@ -35,6 +35,17 @@ def _interval(name: str, default: int, doc: str) -> ConfigDef:
     return ConfigDef(name, _INT, default, doc, at_least(1), "ms")
 
 
+def _assignment_interval(kind: str) -> ConfigDef:
+    doc = f"Least time between two assignments of a {kind} group."
+    return ConfigDef(f"{kind}.assignment.interval.ms", _INT, 1_000, doc, at_least(0), "ms")
+
+
+def _internal(name: str, kind: ConfigType, default: Value, doc: str) -> ConfigDef:
+    """One that may be set, and is described only then."""
+    check = at_least(1 if name.endswith("interval.ms") else 0) if kind is not ConfigType.BOOLEAN else None
+    return ConfigDef(name, kind, default, doc, check, internal=True)
+
+
 GROUP_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
     {
         definition.name: definition
@@ -89,14 +100,7 @@ GROUP_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
                 True,
                 "Whether share consumers may renew their locks (KIP-1222).",
             ),
-            ConfigDef(
-                "share.assignment.interval.ms",
-                _INT,
-                1_000,
-                "Least time between two assignments of a share group.",
-                at_least(0),
-                "ms",
-            ),
+            _assignment_interval("share"),
             ConfigDef(
                 "errors.deadletterqueue.topic.name",
                 _STRING,
@@ -112,6 +116,25 @@ GROUP_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
             _interval("streams.session.timeout.ms", 45_000, "Time without a heartbeat before a member is removed."),
             _interval("streams.heartbeat.interval.ms", 5_000, "Time between heartbeats, sent to the members."),
             ConfigDef("streams.num.standby.replicas", _INT, 0, "Standby replicas of each task.", at_least(0)),
+            _assignment_interval("streams"),
+            ConfigDef("streams.assignor.name", _STRING, "sticky", "The assignor of the group.", one_of("sticky")),
+            ConfigDef(
+                "streams.initial.rebalance.delay.ms",
+                _INT,
+                3_000,
+                "Wait for more members before the first assignment of an empty group.",
+                at_least(0),
+                "ms",
+            ),
+            _internal(
+                "streams.assignor.offload.enable", ConfigType.BOOLEAN, True, "Internal to Kafka. No effect here."
+            ),
+            _internal("streams.task.offset.interval.ms", _INT, 60_000, "How often members report offsets of tasks."),
+            _internal("streams.num.warmup.replicas", _INT, 2, "Internal to Kafka. No effect here."),
+            _internal("streams.acceptable.recovery.lag", ConfigType.LONG, 10_000, "Told to the members."),
+            ConfigDef(
+                "streams.rack.aware.assignment.tags", _LIST, (), "Client tags that the members of the group must have."
+            ),
         )
     }
 )
@@ -135,17 +158,6 @@ MATCH_ATTRIBUTES = frozenset(
         "client_software_version",
         "client_source_address",
         "client_source_port",
-    }
-)
-
-# Kafka's defaults for the limits of streams groups, which this broker does not offer.
-_LIMITS: Mapping[str, int] = MappingProxyType(
-    {
-        "group.streams.min.session.timeout.ms": 45_000,
-        "group.streams.max.session.timeout.ms": 60_000,
-        "group.streams.min.heartbeat.interval.ms": 5_000,
-        "group.streams.max.heartbeat.interval.ms": 15_000,
-        "group.streams.max.standby.replicas": 2,
     }
 )
 
@@ -197,7 +209,7 @@ def _check_limits(broker_config: BrokerConfig, name: str, value: int) -> None:
 
 
 def _limit(broker_config: BrokerConfig, name: str) -> int | None:
-    return broker_config.integer(name) if name in broker_config.values else _LIMITS.get(name)
+    return broker_config.integer(name) if name in broker_config.values else None
 
 
 def parse_client_metrics_configs(overrides: Mapping[str, str]) -> dict[str, Value]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform, get_type_hints
 
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.schema.response_header.v0.header import ResponseHeader as OldResponseHeader
@@ -40,6 +40,7 @@ def response(key: int, version: int, *, nested: bool = False, old_header: bool =
 
 def _declared(key: int, version: int, kind: EntityType, header: type[Any]) -> Callable[[type[T]], type[T]]:
     def declare(cls: type[T]) -> type[T]:
+        cls.__annotations__ = get_type_hints(cls)  # as kio's classes have them
         made: Any = dataclass(frozen=True, slots=True, kw_only=True)(cls)
         made.__type__ = kind
         made.__version__ = version

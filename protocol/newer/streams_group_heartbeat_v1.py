@@ -44,7 +44,7 @@ class StreamsGroupHeartbeatResponse:
     member_epoch: int = of("int32")
     heartbeat_interval: timedelta = of("timedelta_i32")
     task_offset_interval: timedelta = of("timedelta_i32")
-    acceptable_recovery_lag: int = of("int64")
+    acceptable_recovery_offset_lag: int = of("int64")  # version 0 has a shorter one, which is always 0
     status: tuple[Status, ...] | None = None
     active_tasks: tuple[AssignedTaskIds, ...] | None = None
     standby_tasks: tuple[AssignedTaskIds, ...] | None = None

@@ -35,7 +35,7 @@ def levels(image: MetadataImage, *updates: FeatureUpdate) -> dict[str, int]:
         ("no.such", -1, UPGRADE, "negative"),
         ("group.version", 2, UPGRADE, "levels 0 to 1"),
         ("group.version", 0, UPGRADE, "downgrade"),
-        ("share.version", 1, SAFE_DOWNGRADE, "upgrade"),
+        ("share.version", 1, UPGRADE, "downgrade"),
         ("metadata.version", 22, SAFE_DOWNGRADE, "lose metadata"),
         ("metadata.version", 22, UNSAFE_DOWNGRADE, "lose metadata"),
         ("metadata.version", 0, UNSAFE_DOWNGRADE, "supports the levels 7 to"),
@@ -65,8 +65,8 @@ def test_level_zero_takes_a_feature_away_and_none_is_changed_with_a_wrong_one() 
 
 
 def test_of_a_feature_named_twice_the_last_counts() -> None:
-    twice = [FeatureUpdate("share.version", level, UPGRADE) for level in (99, 1)]
-    assert levels(BEGUN, *twice)["share.version"] == 1
+    twice = [FeatureUpdate("share.version", level, UPGRADE) for level in (99, 2)]
+    assert levels(BEGUN, *twice)["share.version"] == 2
 
 
 def test_of_two_wrong_ones_the_first_is_named() -> None:

@@ -36,10 +36,10 @@ class StreamsRig(OffsetRig):
     makes_topics = True
 
     @classmethod
-    async def having(cls, topics: Mapping[str, int], **config: Any) -> StreamsRig:
+    async def having(cls, topics: Mapping[str, int], *, assignment_interval_ms: int = 0, **config: Any) -> StreamsRig:
         rig = cls(initial_rebalance_delay_ms=0)
         rig.streams_config = StreamsGroupConfig(
-            **{"assignment_interval_ms": 0, "initial_rebalance_delay_ms": 0, **config}
+            **{"initial_rebalance_delay_ms": 0, "assignment_interval": lambda: assignment_interval_ms, **config}
         )
         for name, partitions in topics.items():
             rig.topics.create(name, partitions)

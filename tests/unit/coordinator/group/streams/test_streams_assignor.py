@@ -106,7 +106,7 @@ def test_a_standby_becomes_active_when_the_owner_is_gone() -> None:
 
 
 def test_who_has_more_of_the_state_on_its_disk_gets_the_task() -> None:
-    offsets = ({("0", 0): 5}, {("0", 0): 9}, {})
+    offsets: Sequence[Mapping[Task, int]] = ({("0", 0): 5}, {("0", 0): 9}, {})
     known = [AssignorMember(f"m{n}", f"p{n}", NO_TASKS, each) for n, each in enumerate(offsets)]
     assert owners(assign(known, {"0": sub(1, stateful=True)}, 0)) == {("0", 0): "m1"}
     standby = known[2]._replace(tasks=NO_TASKS._replace(standby=task_ids([("0", 0)])))
