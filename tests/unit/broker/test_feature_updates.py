@@ -20,7 +20,7 @@ async def finalized(rig: Rig) -> tuple[dict[str, int], int]:
 async def test_an_update_is_in_force_at_once_and_after_a_restart() -> None:
     rig = await Rig.open()
     assert await finalized(rig) == (dict(DEFAULTS), rig.node.cluster.cache.image.offset)
-    update = FeatureUpdateKey(feature="share.version", max_version_level=1, upgrade_type=UPGRADE)
+    update = FeatureUpdateKey(feature="share.version", max_version_level=1, upgrade_type=SAFE_DOWNGRADE)
     answer = await rig.ask("update_features", 1, feature_updates=(update,))
     assert [(one.feature, int(one.error_code), one.error_message) for one in answer.results] == [
         ("share.version", 0, "NONE")

@@ -80,7 +80,7 @@ def test_a_level_that_holds_already_needs_no_record() -> None:
 
 
 def test_validate_only_writes_nothing() -> None:
-    assert not decide(BEGUN, [FeatureUpdate("share.version", 1, UPGRADE)], validate_only=True).records
+    assert not decide(BEGUN, [FeatureUpdate("share.version", 1, SAFE_DOWNGRADE)], validate_only=True).records
 
 
 def test_a_new_cluster_has_levels_that_this_release_supports() -> None:
