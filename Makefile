@@ -10,7 +10,7 @@ DATA ?= data
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit conformance client crash churn torture soak crashpoints external examples lint types bench image lock clean tools pipeline demo
+.PHONY: help run test unit conformance client crash churn torture simulate soak crashpoints external examples lint types bench image lock clean tools pipeline demo
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -44,7 +44,10 @@ demo: $(VENV)/.dev $(VENV)/.pipeline ## a year of flights through a broker and S
 	@$(BIN)/python -m examples.flights $(ARGS)
 
 torture: $(VENV)/.dev build/spark-jars.stamp ## exactly once through many kills of workers and broker; takes minutes
-	$(PYTEST) --torture -o timeout=1800 $(ARGS) tests/client/test_exactly_once.py tests/crash/test_kill_9_sweep.py tests/pipeline/test_replay_harm.py tests/pipeline/test_lake_kills.py
+	$(PYTEST) --torture -o timeout=1800 $(ARGS) tests/cluster/test_moving_a_cluster.py tests/client/test_exactly_once.py tests/crash/test_kill_9_sweep.py tests/cluster/test_replication.py tests/cluster/test_coordinators.py tests/pipeline/test_replay_harm.py tests/pipeline/test_lake_kills.py
+
+simulate: $(VENV)/.dev ## lives of simulated clusters under crashes and cuts, for an hour (ARGS="--minutes 600 --first 5000")
+	$(BIN)/python -m tests.simulation --minutes 60 $(ARGS)
 
 soak: $(VENV)/.dev ## half an hour of mixed load; memory and descriptors are given back after it
 	ODRADEK_SOAK_SECONDS=1800 $(PYTEST) $(ARGS) tests/crash/test_soak.py

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -28,10 +28,10 @@ KAFKA_PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller_port}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners={listeners},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners={listeners}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
 log.dirs={folder}/data
 offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
@@ -47,6 +47,7 @@ class Contender(Protocol):
 
     name: str
     port: int
+    ports: dict[str, int]
     folder: Path
 
     def prepare(self) -> None: ...
@@ -63,13 +64,23 @@ def free_port() -> int:
 
 
 class _Process:
-    """A child in its own process group, with a folder that is removed with it."""
+    """A child in its own process group, with a folder that is removed with it.
 
-    def __init__(self, settings: Mapping[str, str] = NO_SETTINGS) -> None:
-        self.port = free_port()
+    Attributes:
+        port: that of PLAINTEXT.
+        ports: those of all protocols that it is to speak.
+    """
+
+    def __init__(self, settings: Mapping[str, str] = NO_SETTINGS, protocols: Sequence[str] = ("PLAINTEXT",)) -> None:
+        self.ports = {protocol: free_port() for protocol in protocols}
+        self.port = self.ports["PLAINTEXT"]
         self.folder = Path()
         self._settings = settings
         self._child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def _listeners(self) -> str:
+        return ",".join(f"{protocol}://127.0.0.1:{port}" for protocol, port in self.ports.items())
 
     def _make_folder(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="odradek-bench-"))
@@ -113,7 +124,7 @@ class Odradek(_Process):
 
     def start(self) -> None:
         settings: dict[str, object] = {
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listeners": self._listeners,
             "log.dirs": self.folder / "data",
         }
         settings["odradek.http.port"] = free_port()
@@ -129,13 +140,15 @@ class Kafka(_Process):
 
     name = "kafka"
 
-    def __init__(self, script: Path, settings: Mapping[str, str] = NO_SETTINGS) -> None:
-        super().__init__(settings)
+    def __init__(
+        self, script: Path, settings: Mapping[str, str] = NO_SETTINGS, protocols: Sequence[str] = ("PLAINTEXT",)
+    ) -> None:
+        super().__init__(settings, protocols)
         self._script = script
 
     def prepare(self) -> None:
         self._make_folder()
-        properties = KAFKA_PROPERTIES.format(port=self.port, controller_port=free_port(), folder=self.folder)
+        properties = KAFKA_PROPERTIES.format(listeners=self._listeners, controller_port=free_port(), folder=self.folder)
         properties += "".join(f"{key}={value}\n" for key, value in self._settings.items())
         (self.folder / "server.properties").write_text(properties)
         cluster = "A" + urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:].rstrip("=")  # the tool takes no leading dash
@@ -147,11 +160,13 @@ class Kafka(_Process):
         self._start(command, {"JAVA_OPTS": "-Xmx1g"})
 
 
-def contenders(script: str, alone: bool, settings: Mapping[str, str] = NO_SETTINGS) -> list[Contender]:
+def contenders(
+    script: str, alone: bool, settings: Mapping[str, str] = NO_SETTINGS, protocols: Sequence[str] = ("PLAINTEXT",)
+) -> list[Contender]:
     """Odradek and, unless it is to run alone or the script is missing, Apache Kafka."""
-    found: list[Contender] = [Odradek(settings)]
+    found: list[Contender] = [Odradek(settings, protocols)]
     if not alone and Path(script).exists():
-        found.append(Kafka(Path(script), settings))
+        found.append(Kafka(Path(script), settings, protocols))
     elif not alone:
         sys.stderr.write(f"no Apache Kafka at {script}: Odradek alone\n")
     return found

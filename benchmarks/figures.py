@@ -5,26 +5,32 @@ from __future__ import annotations
 import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-
-from benchmarks.contenders import Contender
+from typing import Protocol, TypeVar
 
 Figures = dict[str, dict[str, list[float]]]
 """By measure and contender, one figure per round."""
 
 
-def alternating(contenders: Sequence[Contender], rounds: int) -> Iterator[Contender]:
+class Named(Protocol):
+    name: str
+
+
+N = TypeVar("N", bound=Named)
+
+
+def alternating(contenders: Sequence[N], rounds: int) -> Iterator[N]:
     """A B, B A, A B, ...: neither always goes first."""
     for number in range(rounds):
         sys.stderr.write(f"round {number + 1} of {rounds}\n")
         yield from contenders if number % 2 == 0 else reversed(contenders)
 
 
-def note(figures: Figures, contender: Contender, found: Mapping[str, float]) -> None:
+def note(figures: Figures, contender: Named, found: Mapping[str, float]) -> None:
     for measure, figure in found.items():
         figures.setdefault(measure, {}).setdefault(contender.name, []).append(figure)
 
 
-def print_table(figures: Figures, contenders: Sequence[Contender]) -> None:
+def print_table(figures: Figures, contenders: Sequence[Named]) -> None:
     """Print a line for each measure; with two contenders also the first's figure as a fraction of the second's."""
     names = [contender.name for contender in contenders]
     heads = [*names, *(["ratio"] if len(names) == 2 else [])]

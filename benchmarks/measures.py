@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,13 +41,14 @@ class Sizes:
 class Topic:
     """A topic for one pass, deleted at the end of its block."""
 
-    def __init__(self, bootstrap: str, partitions: int = PARTITIONS) -> None:
+    def __init__(self, bootstrap: str, partitions: int = PARTITIONS, replicas: int = 1) -> None:
         self.name = f"bench-{uuid.uuid4().hex[:8]}"
         self._partitions = partitions
+        self._replicas = replicas
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
 
     def __enter__(self) -> str:
-        self._admin.create_topics([NewTopic(self.name, self._partitions, 1)])[self.name].result(30)
+        self._admin.create_topics([NewTopic(self.name, self._partitions, self._replicas)])[self.name].result(30)
         return self.name
 
     def __exit__(self, *_: object) -> None:
@@ -55,40 +56,44 @@ class Topic:
 
 
 class Pass:
-    """One pass over a broker: every measure once, by name."""
+    """One pass over a broker, or a cluster of `pids` and topics of so many replicas: every measure once, by name."""
 
-    def __init__(self, bootstrap: str, pid: int, sizes: Sizes) -> None:
+    def __init__(self, bootstrap: str, pids: Sequence[int], sizes: Sizes, replicas: int = 1) -> None:
         self._bootstrap = bootstrap
-        self._pid = pid
+        self._pids = pids
         self._sizes = sizes
+        self._replicas = replicas
         self.found: dict[str, float] = {}
 
     def run(self) -> dict[str, float]:
         bootstrap, sizes, found = self._bootstrap, self._sizes, self.found
         megabytes = sizes.bulk * RECORD_BYTES / MEGABYTE
-        with Topic(bootstrap) as topic:
+        with self._topic() as topic:
             with self._cpu("produce: broker CPU ms/MB", 1000 / megabytes):
                 found["produce MB/s"] = _produce(bootstrap, topic, sizes.bulk)
             with self._cpu("consume: broker CPU ms/MB", 1000 / megabytes):
                 found["consume MB/s"] = _consume(bootstrap, topic, sizes.bulk)
         if shutil.which("kcat"):
-            with Topic(bootstrap) as topic:
+            with self._topic() as topic:
                 found["produce MB/s (kcat)"] = _produce_with_kcat(bootstrap, topic, sizes.bulk)
                 found["consume MB/s (kcat)"] = _consume_with_kcat(bootstrap, topic, sizes.bulk)
-        with Topic(bootstrap) as topic, self._cpu("single-record: broker CPU us/request", 1e6 / sizes.singles):
+        with self._topic() as topic, self._cpu("single-record: broker CPU us/request", 1e6 / sizes.singles):
             found["single-record produce requests/s"] = _singles(bootstrap, topic, sizes.singles)
-        with Topic(bootstrap) as topic:
+        with self._topic() as topic:
             latencies = _latencies(bootstrap, topic, sizes.paced)
             percentiles = statistics.quantiles(latencies, n=100)
             found["end to end p50 ms"] = percentiles[49] * 1000
             found["end to end p99 ms"] = percentiles[98] * 1000
         return found
 
+    def _topic(self) -> Topic:
+        return Topic(self._bootstrap, replicas=self._replicas)
+
     @contextmanager
     def _cpu(self, measure: str, scale: float) -> Iterator[None]:
-        before = cpu_seconds(self._pid)
+        before = sum(map(cpu_seconds, self._pids))
         yield
-        self.found[measure] = (cpu_seconds(self._pid) - before) * scale
+        self.found[measure] = (sum(map(cpu_seconds, self._pids)) - before) * scale
 
 
 def cpu_seconds(pid: int) -> float:

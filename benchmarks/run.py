@@ -74,7 +74,7 @@ def _options() -> argparse.Namespace:
 
 
 def _pass(contender: Contender, sizes: Sizes) -> dict[str, float]:
-    return Pass(f"127.0.0.1:{contender.port}", contender.pid(), sizes).run()
+    return Pass(f"127.0.0.1:{contender.port}", [contender.pid()], sizes).run()
 
 
 def _cold_start(contender: Contender) -> dict[str, float]:

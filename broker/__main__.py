@@ -66,6 +66,7 @@ def main() -> None:
 )
 @click.option("--control", metavar="HOST:PORT", help="Open the control interface of the test kit; port 0: a free one.")
 @click.option("--profile", metavar="NAME", help="Settings for a purpose: dev, test or kafka (Kafka's defaults).")
+@click.option("--brokers", type=int, metavar="N", help="Run so many brokers as one cluster, a process each.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set one configuration; may be repeated.")
 @click.option("--ready-fd", type=int, help="Write one JSON line to this descriptor once the broker serves.")
 @click.option("--ready-file", metavar="FILE", help="Write the same line to this file, which health checks read.")
@@ -74,6 +75,7 @@ def main() -> None:
 def serve(
     config_files: tuple[str, ...],
     control: str | None,
+    brokers: int | None,
     profile: str | None,
     settings: tuple[str, ...],
     ready_fd: int | None,
@@ -81,7 +83,7 @@ def serve(
     exit_with_parent: bool,
     remove_with_parent: str | None,
 ) -> None:
-    """Run a broker until SIGTERM, SIGINT or SIGHUP."""
+    """Run a broker, or several, until SIGTERM, SIGINT or SIGHUP."""
     process.open_standard_descriptors()
     if ready_fd is not None and not process.is_open(ready_fd):
         raise click.BadParameter(f"descriptor {ready_fd} is not open", param_hint="--ready-fd")
@@ -105,6 +107,10 @@ def serve(
     if parent is not None and remove_with_parent is not None:
         atexit.register(parent.remove, remove_with_parent)
     ready = Ready(ready_fd, ready_file)
+    if brokers is not None:
+        from broker.supervisor.command import run, shared_arguments
+
+        sys.exit(run(loaded, brokers, shared_arguments(config_files, settings), ready, parent))
     _run(loaded.config.string("odradek.loop"), lambda: _serve(loaded, tracebacks, ready, parent))
 
 
@@ -124,6 +130,15 @@ def format_tool(arguments: tuple[str, ...]) -> None:
     from broker.format_tool.commands import main as tool
 
     tool.main(arguments, prog_name="odradek format")
+
+
+@main.command("user", context_settings={"ignore_unknown_options": True}, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def user_tool(arguments: tuple[str, ...]) -> None:
+    """The users of SCRAM: add, list, delete."""
+    from broker.user_tool.commands import main as tool
+
+    tool.main(arguments, prog_name="odradek user")
 
 
 @main.command("metadata", context_settings={"ignore_unknown_options": True}, add_help_option=False)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 
+from broker.cluster.broker_clients import BrokerClients
 from broker.cluster.config_schema import NodeConfigSchema
 from broker.cluster.endpoints import endpoint_of
 from broker.cluster.followed_metadata import Belonging, FollowedMetadata
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.node_metadata import Joining, NodeMetadata
 from broker.cluster.standalone import StandaloneMetadata
-from broker.config.controllers import inter_broker_listener
+from broker.config.controllers import inter_broker_listener, listener_of_brokers, listener_of_controllers
 from broker.config.listeners import Listener
+from broker.config.outgoing import CONTROLLER_MECHANISM, INTER_BROKER_MECHANISM
 from broker.node_state import Base
 from broker.peers.client import PeerClient, PeerNetwork, PeerSettings
+from broker.peers.clients import PeerClients
 from broker.peers.versions import ask_versions
 from broker.replicas.cluster_access import ALONE, ClusterAccess, ReplicationSettings
+from broker.security.outgoing.security import secured
 from controller.brokers import Registration
 from controller.decision import Surroundings
 from protocol import uuids
@@ -66,20 +71,26 @@ async def _read_own(base: Base, dirs: LogDirs, around: Surroundings, undo: Async
 
 
 async def _follow(base: Base, dirs: LogDirs, around: Surroundings, undo: AsyncExitStack) -> FollowedMetadata:
-    seams = base.seams
     who = Belonging(
         base.node_id,
         dirs.cluster_id,
         [uuids.from_text(each.directory_id) for each in dirs.dirs if each.directory_id],
         lambda: [uuids.from_text(each.directory_id) for each in dirs.dirs if each.failed and each.directory_id],
     )
-    network = PeerNetwork(seams.clock.machine, seams.random, seams.connect)
+    network = _network(base, listener_of_controllers(base.current.config), CONTROLLER_MECHANISM)
     metadata = FollowedMetadata(
         base.log_services, dirs.dirs[0].path, who, base.current.config, MetadataCache(), around, network
     )
     undo.push_async_callback(metadata.close)
     await metadata.open()
     return metadata
+
+
+def _network(base: Base, listener: Listener, mechanism_setting: str) -> PeerNetwork:
+    """How connections to such listeners of other nodes are opened."""
+    seams = base.seams
+    network = PeerNetwork(seams.clock.machine, seams.random, base.state.cuts.connect)
+    return secured(network, base.current, listener, seams.workers, mechanism_setting)
 
 
 def cluster_access(base: Base, metadata: NodeMetadata, *, serves_others: bool) -> ClusterAccess:
@@ -89,23 +100,31 @@ def cluster_access(base: Base, metadata: NodeMetadata, *, serves_others: bool) -
     """
     if not serves_others and not base.current.config.is_in_cluster:
         return ALONE
-    current, cache, seams = base.current, metadata.cache, base.seams
-    network = PeerNetwork(seams.clock.machine, seams.random, seams.connect)
-    listener = inter_broker_listener(current.config)
-
-    def connect(node_id: int) -> PeerClient | None:
-        endpoint = endpoint_of(cache.image, node_id, listener)
-        if endpoint is None:
-            return None
-        settings = PeerSettings(f"broker-{base.node_id}-fetcher", current.config.integer("replica.socket.timeout.ms"))
-        return PeerClient(endpoint.host, endpoint.port, settings, network, ask_versions)
-
+    current = base.current
     return ClusterAccess(
         lambda: metadata.broker_epoch,
         metadata.alter_partition,
-        connect,
+        partial(_new_client, base, metadata.cache),
         lambda: ReplicationSettings.of(current.config),
     )
+
+
+def _new_client(base: Base, cache: MetadataCache, node_id: int) -> PeerClient | None:
+    """A new client of another broker, for a fetcher."""
+    config = base.current.config
+    endpoint = endpoint_of(cache.image, node_id, inter_broker_listener(config))
+    if endpoint is None:
+        return None
+    network = _network(base, listener_of_brokers(config), INTER_BROKER_MECHANISM)
+    settings = PeerSettings(f"broker-{base.node_id}-fetcher", config.integer("replica.socket.timeout.ms"))
+    return PeerClient(endpoint.host, endpoint.port, settings, network, ask_versions)
+
+
+def clients_for_transactions(base: Base, cache: MetadataCache) -> BrokerClients:
+    """How this node's transaction coordinators and leaders reach those of other brokers."""
+    network = _network(base, listener_of_brokers(base.current.config), INTER_BROKER_MECHANISM)
+    clients = PeerClients(PeerSettings(f"broker-{base.node_id}-transactions"), network, ask_versions)
+    return BrokerClients(cache, inter_broker_listener(base.current.config), clients)
 
 
 def endpoint(listener: Listener) -> Endpoint:

@@ -215,6 +215,8 @@ class Node:
         if not self.controller.is_elsewhere:
             pause_ms = self.local.config.integer("delegation.token.expiry.check.interval.ms")
             self._periodic.every(pause_ms, "expired delegation tokens", self._remove_expired_tokens)
+        pause_ms = self.local.config.integer("share.coordinator.state.topic.prune.interval.ms")
+        self._periodic.every(pause_ms, "pruning of share state", self.coordinators.share.prune)
         self._checks.every(RETRY_MS, "what there was no room for", self._retry)
         service = self.cluster.controller_service
         if service is not None:

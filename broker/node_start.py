@@ -13,6 +13,7 @@ from uuid import UUID
 
 from broker import process
 from broker.cluster.auto_create import AutoTopicCreation
+from broker.cluster.broker_clients import BrokerClients
 from broker.cluster.controller_service import ControllerService
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.node_metadata import NodeMetadata
@@ -20,14 +21,21 @@ from broker.cluster.producer_ids import ProducerIds
 from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listeners
+from broker.config.start_acls import parse_start_acls
 from broker.config.start_topics import parse_start_topics
 from broker.config.topic_config import log_config
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.hosted import Host
-from broker.coordinators.share_coordinator import ShareCoordinator
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
-from broker.metadata_opening import NO_CLUSTER_ID, cluster_access, endpoint, joining, open_metadata
+from broker.metadata_opening import (
+    NO_CLUSTER_ID,
+    clients_for_transactions,
+    cluster_access,
+    endpoint,
+    joining,
+    open_metadata,
+)
 from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.network.dispatch import Dispatcher
 from broker.network.request import NewRequest
@@ -41,10 +49,8 @@ from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
 from broker.request_context import RequestContext
 from broker.services import Cluster, Coordinators, Local, Services
-from broker.share.dead_letters import DeadLetterQueues
-from broker.share.settings import AllShareSettings
-from broker.share.share_partitions import SharePartitions
-from broker.share.share_states import ShareStates
+from broker.share.opening import open_share_parts
+from controller.acls import decide_create
 from metadata.image import MetadataImage
 from storage.folders import meta_properties
 from storage.folders.log_dirs import LogDirError, LogDirs
@@ -74,7 +80,8 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         dispatcher = Dispatcher(
             opened.new_request, base.metrics, machine, opened.limits.throttling, names, _guard(base)
         )
-        await base.security.open(listeners.bound, [*(one.host for one in listeners.advertised), socket.gethostname()])
+        hosts = [*(listener.host for listener in listeners.advertised), socket.gethostname()]
+        await base.security.open((*listeners.bound, *listeners.controllers), hosts)
         server = Server(
             base.current,
             machine,
@@ -144,6 +151,10 @@ async def _serve_metadata(node: Node) -> None:
     await node.metadata.enter()
     topics = parse_start_topics(node.base.current.config.string("odradek.create.topics"))
     await node.cluster.auto_topics.create_at_start(topics)
+    acls = parse_start_acls(node.base.current.config.string("odradek.create.acls"))
+    if acls:
+        new_id = node.controller.around.new_id
+        await node.controller.submit(lambda image: decide_create(image, acls, new_id))
     node.register_metrics()
 
 
@@ -233,7 +244,8 @@ async def _open_parts(base: Base, dirs: LogDirs, undo: AsyncExitStack, *, serves
     limits = _open_limits(base, metadata.cache)
     replicas = await _open_replicas(base, dirs, metadata, undo, serves_others=serves_others)
     service = _controller_service(base, dirs, metadata) if serves_others else None
-    services = _services(base, dirs, metadata, replicas, limits, service)
+    brokers = clients_for_transactions(base, metadata.cache)
+    services = _services(base, dirs, metadata, replicas, limits, service, brokers)
     new_request = partial(
         RequestContext,
         services.cluster,
@@ -333,14 +345,14 @@ def _services(
     replicas: ReplicaManager,
     limits: _Limits,
     service: ControllerService | None,
+    brokers: BrokerClients,
 ) -> Services:
     current, cache, seams = base.current, metadata.cache, base.seams
     base.credentials.use(cache)
     auto_topics = AutoTopicCreation(current, cache, metadata.port)
-    host = Host(current, cache, auto_topics, seams.random, seams.clock, base.wheel, replicas)
-    share_coordinator = ShareCoordinator(host)
-    share_states = ShareStates(share_coordinator)
-    groups = GroupCoordinator(host, share_states)
+    host = Host(base.node_id, current, cache, auto_topics, seams.random, seams.clock, base.wheel, replicas, brokers)
+    share = open_share_parts(host)
+    groups = GroupCoordinator(host, share.states)
     producer_ids = ProducerIds(metadata.allocate_producer_ids)
     transactions = TransactionCoordinator(host, groups.runtime, producer_ids)
     config = current.config
@@ -353,24 +365,17 @@ def _services(
         base.metrics,
         limits.throttling,
         FetchSessionCache(slots, seams.clock.machine.monotonic_ms, seams.random),
-        ClientTelemetry(cache, base.metrics, seams.clock.machine, config.integer("telemetry.max.bytes")),
+        ClientTelemetry(cache, base.metrics, seams.clock.machine, seams.workers, config.integer("telemetry.max.bytes")),
         base.security,
-        _share_partitions(host, share_states),
+        share.partitions,
     )
     return Services(
         Cluster(dirs.cluster_id, cache, metadata.log, auto_topics, service),
         metadata.port,
         replicas,
-        Coordinators(groups, transactions, producer_ids, share_coordinator),
+        Coordinators(groups, transactions, producer_ids, share.coordinator),
         local,
     )
-
-
-def _share_partitions(host: Host, states: ShareStates) -> SharePartitions:
-    settings = AllShareSettings(host.current, host.cache)
-    letters = DeadLetterQueues(host.current, host.cache, host.replicas, settings, host.clock)
-    most_sessions = host.current.config.integer("group.share.max.share.sessions")
-    return SharePartitions(host.replicas, settings, states, letters, host.clock, most_sessions)
 
 
 async def _bind(server: Server, listeners: Listeners, undo: AsyncExitStack) -> Bound:

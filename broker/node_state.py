@@ -15,6 +15,7 @@ from broker.config.current import CurrentConfig
 from broker.config.super_users import super_users
 from broker.monitoring.metrics import Metrics
 from broker.peers.client import Connect, open_socket
+from broker.peers.cuts import Cuts
 from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
 from broker.security.authorizer import Authorizer
@@ -56,9 +57,11 @@ class NodeState:
         replicas: the node's replicas, None until their logs are open.
         metadata_problems: what an operator should know of the node's metadata, a sentence each.
         folder_checks: looks after the folders of `log.dirs`, None until then.
+        cuts: opens the connections to other nodes, but none that a test has cut.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, connect: Connect) -> None:
+        self.cuts = Cuts(connect)
         self.not_ready: str | None = "starting"
         self.unusable = asyncio.Event()
         self.replicas: ReplicaManager | None = None
@@ -118,17 +121,25 @@ def new_base(config: BrokerConfig, seams: Seams) -> Base:
     current = CurrentConfig(config)
     credentials = Credentials(current, seams.random, clock.wall_ms)
     sources = Sources(clock, seams.random, seams.workers.lane("security"), credentials.find)
+    security, metrics = NodeSecurity(current, sources, request_wheel), Metrics()
+    metrics.counter(
+        "odradek_authentications_total",
+        "Clients that authenticated by SASL, and those that were refused.",
+        ("listener", "mechanism", "outcome"),
+        security.counts,
+        permanent=True,
+    )
     return Base(
         config.node_id,
         seams,
         current,
-        Metrics(),
+        metrics,
         wheel,
         request_wheel,
         LogServices(seams.fs, clock, seams.workers, seams.random, shortages),
         credentials,
-        NodeSecurity(current, sources, request_wheel),
-        NodeState(),
+        security,
+        NodeState(seams.connect),
         _authorizer(config),
     )
 

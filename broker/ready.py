@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import structlog
@@ -21,7 +22,8 @@ class Ready:
     """Writes one JSON line to a descriptor, to a file, or to both.
 
     The line has `listeners` (the advertised host:port by listener), `bound` (as the setting `listeners`, with the ports
-    that were opened), `http` (the port, null if it is off), `http_host`, `control` (the address of the control
+    that were opened), `controllers` (the host:port by which other nodes reach this one as their controller), `cluster`
+    (the cluster's id), `http` (the port, null if it is off), `http_host`, `control` (the address of the control
     interface, null if it is off) and `pid`.
     """
 
@@ -34,7 +36,11 @@ class Ready:
 
     def tell(self, node: Node, http_port: int | None, control_url: str | None = None) -> None:
         """Write the line; a failure is only logged."""
-        line = json.dumps(_line(node, http_port, control_url)) + "\n"
+        self.write(_line(node, http_port, control_url))
+
+    def write(self, values: Mapping[str, object]) -> None:
+        """Write a line with these values; a failure is only logged."""
+        line = json.dumps(values) + "\n"
         if self._descriptor is not None:
             try:
                 with os.fdopen(self._descriptor, "w", closefd=self._descriptor > STDERR) as stream:
@@ -60,6 +66,8 @@ def _line(node: Node, http_port: int | None, control_url: str | None) -> dict[st
         "ready": True,
         "listeners": listeners,
         "bound": node.bound.listeners,
+        "controllers": [f"{address.host}:{address.port}" for address in node.bound.controllers],
+        "cluster": node.cluster.id,
         "http": http_port,
         "http_host": node.local.config.string("odradek.http.host"),
         "control": control_url,

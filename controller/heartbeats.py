@@ -13,11 +13,17 @@ for the time of a session is fenced. One that wants to shut down gives its leade
 | unfenced | to shut down | controlled shutdown; may shut down if it leads nothing |
 | controlled shutdown | anything | may shut down once it leads nothing and all active brokers know that |
 
-Who was heard of when, and what it knows, is in no log: a controller that starts gives every broker a new session.
+Who was heard of when, and what it knows, is in no log: a controller that starts gives every broker that is not fenced
+a new session.
+
+Deviation: a broker that may shut down has no session any more, and neither has one that was fenced before the
+controller was started. In Kafka they have, so that a new run of them has to wait until that is over. There is nothing
+to wait for: they lead nothing.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -95,6 +101,13 @@ class BrokerSessions:
         """The broker is not registered any more."""
         self._sessions.pop(broker_id, None)
 
+    def end(self, broker_id: int) -> bool:
+        """Let the session be over now; whether there is one."""
+        session = self._sessions.get(broker_id)
+        if session is not None:
+            session.contact_ms = -math.inf
+        return session is not None
+
     def is_alive(self, broker_id: int) -> bool:
         """Whether the broker's session is not over."""
         session = self._sessions.get(broker_id)
@@ -161,6 +174,8 @@ def decide(
         sessions.shutdown_began(broker.id, next_offset + len(records) - 1)
     elif state is not State.UNFENCED:
         sessions.shutdown_ended(broker.id)
+    if state is State.MAY_SHUT_DOWN:
+        sessions.end(broker.id)
     reply = Reply(
         is_caught_up=request.current_metadata_offset >= broker.epoch,
         is_fenced=state in (State.FENCED, State.MAY_SHUT_DOWN),

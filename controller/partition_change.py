@@ -93,14 +93,18 @@ class PartitionChange:
             self.isr, self.replicas, self.removing, self.adding = isr, replicas, (), ()
 
     def _find_eligible(self) -> None:
-        """Those that leave an ISR that is too small for writes have all committed records: they stay eligible."""
+        """Those that leave an ISR that is too small for writes have all committed records: they stay eligible.
+
+        Deviation: not if they are no replicas any more. In Kafka 4.4 they are still eligible then, and may lead with an
+        empty log if a later reassignment brings them back.
+        """
         if not self._rules.elr_enabled:
             return
         if len(self.isr) >= self._rules.min_isr(self._topic):
             self._elr = ()
             return
         candidates = {*self._elr, *self.partition.isr} - set(self.isr) - self.unclean
-        self._elr = tuple(sorted(candidates))
+        self._elr = tuple(sorted(candidates & set(self.replicas)))
 
     def _elected(self) -> dict[str, Any]:
         leader, is_unclean = self._elect()

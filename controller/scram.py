@@ -104,9 +104,17 @@ def stretched(
     user: str, mechanism: ScramMechanism, password: str, random: Random, iterations: int = MIN_ITERATIONS
 ) -> UserScramCredentialRecord:
     """The credential of a password, with a new salt. Takes milliseconds."""
+    return credential(upsertion(user, mechanism, password, random, iterations))
+
+
+def upsertion(
+    user: str, mechanism: ScramMechanism, password: str, random: Random, iterations: int = MIN_ITERATIONS
+) -> Upsertion:
+    """What a client sends of a password, with a new salt. Takes milliseconds."""
     salt = random.randbytes(SALT_BYTES)
-    salted = hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, iterations)
-    return credential(Upsertion(user, mechanism, iterations, salt, salted))
+    return Upsertion(
+        user, mechanism, iterations, salt, hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, iterations)
+    )
 
 
 def credential(new: Upsertion) -> UserScramCredentialRecord:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from odradek.clock import Clock
+from odradek.cluster.broker import ClusterBroker
+from odradek.cluster.cluster import Cluster
 from odradek.control import ControlError, ControlUnavailableError, WaitTimeoutError
 from odradek.controls import RemoteBroker
 from odradek.explanation import Explanation, Finding
@@ -24,6 +26,8 @@ __all__ = [
     "Broker",
     "BrokerStartError",
     "Clock",
+    "Cluster",
+    "ClusterBroker",
     "ControlError",
     "ControlUnavailableError",
     "Crash",

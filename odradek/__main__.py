@@ -7,17 +7,19 @@ import sys
 
 USAGE = """\
 usage: odradek serve [--profile dev|test|kafka] [--config FILE] [--set KEY=VALUE]...   run a broker
+       odradek serve --brokers 3 ...                        run a cluster of brokers, a process each
        odradek serve --help                                 every option of the broker
        odradek log dump|verify|repair ...                   inspect or repair the files of a log
        odradek format --cluster-id ID ...                   format the folders of log.dirs, as kafka-storage does
+       odradek user add|list|delete ...                     the users of a broker, running or stopped
        odradek metadata dump PATH...                        print the records of a metadata log or snapshot
        odradek explain --group G [--control URL]            why a consumer gets nothing, of a running broker
        odradek snapshot save|load PATH --control URL        keep the state of a running broker, or go back to it
        odradek --version
 """
 
-COMMANDS = ("serve", "log", "format", "metadata", "explain", "snapshot", "--version", "--help")
-ALIASES = {"start": "serve", "run": "serve", "server": "serve", "broker": "serve", "logs": "log"}
+COMMANDS = ("serve", "log", "format", "user", "metadata", "explain", "snapshot", "--version", "--help")
+ALIASES = {"start": "serve", "run": "serve", "server": "serve", "broker": "serve", "logs": "log", "users": "user"}
 TOOLS = {
     "topics": "kafka-topics",
     "groups": "kafka-consumer-groups",
@@ -39,7 +41,7 @@ def main() -> int:
         case ["--help" | "-h"]:
             sys.stdout.write(USAGE)
             return 0
-        case ["serve" | "log" | "format" | "metadata", *_] as arguments:
+        case ["serve" | "log" | "format" | "user" | "metadata", *_] as arguments:
             from odradek import location
 
             try:

@@ -35,7 +35,27 @@ WAITED_IN_VAIN = 408
 """The status of an answer to a request whose time is up."""
 
 
-class ControlClient:
+class Control:
+    """Sends requests to the control interface of one broker, or of several."""
+
+    def get(self, path: str, /, **query: Any) -> Any:
+        """Ask for `/control` + `path`. A value None is left out, a list becomes text with commas."""
+        return self.send("GET", path, query)
+
+    def post(self, path: str, /, **body: Any) -> Any:
+        """Have something done. A value None is left out."""
+        return self.send("POST", path, body)
+
+    def delete(self, path: str, /, **query: Any) -> Any:
+        """Remove something."""
+        return self.send("DELETE", path, query)
+
+    def send(self, method: str, path: str, values: Mapping[str, Any]) -> Any:
+        """The answer to a request with these values, in its body if it is a POST, else in its query."""
+        raise NotImplementedError
+
+
+class ControlClient(Control):
     """Sends requests to one broker; any number of threads may use it at once."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
@@ -51,20 +71,6 @@ class ControlClient:
         self._idle: list[http.client.HTTPConnection] = []
         self._lock = threading.Lock()
 
-    def get(self, path: str, /, **query: Any) -> Any:
-        """Ask for `/control` + `path`. A value None is left out, a list becomes text with commas."""
-        texts = {key: _as_text(value) for key, value in query.items() if value is not None}
-        return self._send("GET", f"{path}?{urllib.parse.urlencode(texts)}" if texts else path, None, query)
-
-    def post(self, path: str, /, **body: Any) -> Any:
-        """Have something done. A value None is left out."""
-        return self._send("POST", path, body, body)
-
-    def delete(self, path: str, /, **query: Any) -> Any:
-        """Remove something."""
-        texts = {key: _as_text(value) for key, value in query.items() if value is not None}
-        return self._send("DELETE", f"{path}?{urllib.parse.urlencode(texts)}" if texts else path, None, query)
-
     def close(self) -> None:
         """Close the idle connections; the next request opens a new one."""
         with self._lock:
@@ -72,21 +78,24 @@ class ControlClient:
         for connection in idle:
             connection.close()
 
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None, given: Mapping[str, Any]) -> Any:
-        timeout = ANSWER_TIMEOUT_S + float(given.get("timeout") or 0)
-        text = None if body is None else _as_json(body)
+    def send(self, method: str, path: str, values: Mapping[str, Any]) -> Any:
+        timeout = ANSWER_TIMEOUT_S + float(values.get("timeout") or 0)
+        given = {key: value for key, value in values.items() if value is not None}
+        text = _as_json(given) if method == "POST" else None
+        if given and text is None:
+            path += "?" + urllib.parse.urlencode({key: _as_text(value) for key, value in given.items()})
         try:
             status, answer = self._exchange(method, f"/control{path}", text, timeout)
         except (OSError, http.client.HTTPException) as error:
             raise ControlUnavailableError(
                 f"the control interface at {self.url} does not answer: {error or type(error).__name__}", status=503
             ) from None
-        values = json.loads(answer)
+        found = json.loads(answer)
         if status == WAITED_IN_VAIN:
-            raise WaitTimeoutError(values["error"])
+            raise WaitTimeoutError(found["error"])
         if status >= 400:
-            raise ControlError(values["error"], status=status, parameter=values.get("parameter"))
-        return values
+            raise ControlError(found["error"], status=status, parameter=found.get("parameter"))
+        return found
 
     def _exchange(self, method: str, path: str, body: str | None, timeout: float) -> tuple[int, bytes]:
         """Status and body of the answer. A kept connection that the broker has closed is replaced."""
@@ -127,8 +136,6 @@ def _as_json(body: Mapping[str, Any]) -> str:
     """Raises TypeError or ValueError that names the parameter which is nothing for JSON."""
     found = []
     for key, value in body.items():
-        if value is None:
-            continue
         try:
             found.append(f"{json.dumps(key)}: {json.dumps(value)}")
         except (TypeError, ValueError) as error:

@@ -10,7 +10,7 @@ from typing import Any
 from odradek import exactly_once, journal, report
 from odradek.client_config import client_config
 from odradek.clock import Clock
-from odradek.control import ControlClient
+from odradek.control import Control, ControlClient
 from odradek.explanation import Explanation
 from odradek.faults import FaultControls
 from odradek.groups import Group
@@ -33,7 +33,7 @@ class Controls(FaultControls):
         raise NotImplementedError
 
     @property
-    def control(self) -> ControlClient:
+    def control(self) -> Control:
         """The client of its control interface. Raises RuntimeError if the broker has none."""
         raise NotImplementedError
 

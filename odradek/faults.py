@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Literal, Self, overload
 
-from odradek.control import ControlClient, ControlError, ControlUnavailableError, WaitTimeoutError
+from odradek.control import Control, ControlError, ControlUnavailableError, WaitTimeoutError
 
 NOT_FOUND = 404
 
@@ -27,7 +27,7 @@ Direction = Literal["both", "requests", "replies"]
 class Fault:
     """A fault that is set on a broker. As a context manager it is removed at the end of the `with` block."""
 
-    def __init__(self, control: ControlClient, values: Mapping[str, Any]) -> None:
+    def __init__(self, control: Control, values: Mapping[str, Any]) -> None:
         self._control = control
         self._values = dict(values)
         self.id: str = self._values["id"]
@@ -94,7 +94,7 @@ class Fault:
 class Crash(Fault):
     """A fault after which the broker ends. Then it has struck, and the requests are lost that it had struck before."""
 
-    def __init__(self, control: ControlClient, values: Mapping[str, Any], has_ended: Callable[[], bool]) -> None:
+    def __init__(self, control: Control, values: Mapping[str, Any], has_ended: Callable[[], bool]) -> None:
         super().__init__(control, values)
         self._has_ended = has_ended
 
@@ -121,7 +121,7 @@ class FaultControls:
     """What `Broker` and `RemoteBroker` can do to break things."""
 
     @property
-    def control(self) -> ControlClient:
+    def control(self) -> Control:
         raise NotImplementedError
 
     def _end_of_process(self) -> Callable[[], bool]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from odradek.control import ControlClient, ControlUnavailableError, segment
+from odradek.control import Control, ControlUnavailableError, segment
 from odradek.history_check import Problem, find_problems
 
 MOST_NAMED = 20
@@ -26,7 +26,7 @@ class HistoryError(AssertionError):
 class History:
     """Recorded by the broker from `Broker.history()` on, over its crashes and restarts, until the `with` block ends."""
 
-    def __init__(self, control: Callable[[], ControlClient]) -> None:
+    def __init__(self, control: Callable[[], Control]) -> None:
         """Begin."""
         self._control = control
         self._events: list[dict[str, Any]] | None = None

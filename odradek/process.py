@@ -13,7 +13,7 @@ import subprocess
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,7 +21,7 @@ from typing import Any, Self
 from odradek import location, workplace
 from odradek.control import ControlClient
 from odradek.controls import Controls
-from odradek.security import Security, Users
+from odradek.security import Security, Users, acl_settings
 from odradek.snapshot import Snapshot
 from odradek.start_settings import FOR_TESTS, SECRET_SETTINGS, as_list, first_state, properties_text, require_profile
 
@@ -57,6 +57,7 @@ class Broker(Controls):
         stop_timeout: float = 15.0,
         security: str | None = None,
         users: Users | None = None,
+        acls: Iterable[str] | None = None,
     ) -> None:
         """Times are seconds. Nothing is started yet.
 
@@ -69,7 +70,7 @@ class Broker(Controls):
 
         `security` is that of its listener: SASL_SSL, SASL_PLAINTEXT, SSL or PLAINTEXT. `users` are passwords by name;
         with SSL, the names that have a certificate. The broker makes its certificates, and `client_config` has what
-        clients need.
+        clients need. With `acls` users may do what these allow, and nothing else: "app READ,WRITE TOPIC orders-*".
         """
         require_profile(profile)
         self._workplace = workplace.make()
@@ -88,6 +89,7 @@ class Broker(Controls):
             raise ValueError(f'security = {security!r}: expected users={{"name": "password"}} with it')
         self._security = None if security is None else Security.of(security, users, self._workplace / "tls")
         defaults |= {} if self._security is None else self._security.settings()
+        defaults |= {} if acls is None else acl_settings(acls)
         self._settings = defaults | {key: str(value) for key, value in (settings or {}).items()}
         if self._settings["log.dirs"] == str(self.data_dir) and [str(self.data_dir)] != as_list(str(self.data_dir)):
             raise ValueError(f"{str(self.data_dir)!r}: log.dirs has commas between folders, and no space around them")
@@ -322,7 +324,10 @@ class Broker(Controls):
         if not line:
             why = f"was not ready within {self._start_timeout} s" if line is None else "ended before it was ready"
             raise BrokerStartError(f"the broker {why}\n{self._advice()}{self._log_end()}")
-        ready = json.loads(line)
+        self._served(json.loads(line))
+
+    def _served(self, ready: Mapping[str, Any]) -> None:
+        """It serves; `ready` is what it says of itself then."""
         self._listeners = ready["listeners"]
         self._http_port = ready["http"]
         self._control = self._control_client(ready["control"])

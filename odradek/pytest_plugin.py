@@ -13,6 +13,7 @@ from odradek.pytest.fixtures import (
     odradek_bootstrap,
     odradek_broker,
     odradek_client_config,
+    odradek_cluster,
     odradek_fresh_broker,
     odradek_secure_broker,
     odradek_topic,
@@ -27,6 +28,7 @@ __all__ = [
     "odradek_bootstrap",
     "odradek_broker",
     "odradek_client_config",
+    "odradek_cluster",
     "odradek_fresh_broker",
     "odradek_secure_broker",
     "odradek_topic",
@@ -55,7 +57,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """A test with the marker uses the fixture, whether it names it or not."""
     if isinstance(item, pytest.Function) and item.get_closest_marker(marker.NAME) is not None:
         marker.Wanted.of(item)
-        if "odradek" not in item.fixturenames:
+        if not {"odradek", "odradek_cluster"} & set(item.fixturenames):
             item.fixturenames.insert(0, "odradek")
 
 

@@ -14,8 +14,11 @@ MOST_LINES = 20
 ENTRIES = 300
 """How many entries of the journal are looked at: most are of no interest."""
 
-QUIET = frozenset({"Fetch", "Heartbeat", "ConsumerGroupHeartbeat", "ApiVersions"})
+QUIET = frozenset({"Fetch", "Heartbeat", "ConsumerGroupHeartbeat", "BrokerHeartbeat", "ApiVersions"})
 """Requests that say nothing if they are answered without an error and without records."""
+
+NO_REPLICA = -1
+"""The replica id in a consumer's Fetch."""
 
 Json = Mapping[str, Any]
 
@@ -81,6 +84,8 @@ def _requests(entries: Sequence[JournalEntry]) -> Iterator[str]:
 
 
 def _is_quiet(entry: JournalEntry) -> bool:
+    if entry.api == "Fetch" and (entry.request or {}).get("replica_id", NO_REPLICA) != NO_REPLICA:
+        return True  # of a follower, whose errors are of every day
     if entry.api not in QUIET or entry.outcome == "connection closed" or (entry.answer is None and entry.answer_bytes):
         return False
     return not _tells(entry.answer or {})

@@ -24,6 +24,16 @@ _MODULES = {
 Users = Mapping[str, str] | Iterable[str]
 
 
+def acl_settings(acls: Iterable[str]) -> dict[str, str]:
+    """The settings of a broker on which these ACLs count. Raises ValueError for a text instead of a list of them."""
+    if isinstance(acls, str):
+        raise ValueError(f'acls = {acls!r}: expected a list, such as ["app READ TOPIC orders"]')
+    return {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "odradek.create.acls": "; ".join(acls),
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Security:
     """The security of one broker.

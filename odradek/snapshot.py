@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from odradek.control import ControlClient
+from odradek.control import Control
 
 MANIFEST = "snapshot.json"
 """The file that each snapshot has."""
@@ -26,10 +26,10 @@ class Snapshot:
     path: str
     bytes: int
     taken_ms: int
-    _control: Callable[[], ControlClient] = field(repr=False, compare=False)
+    _control: Callable[[], Control] = field(repr=False, compare=False)
 
     @classmethod
-    def of(cls, answer: dict[str, Any], control: Callable[[], ControlClient]) -> Snapshot:
+    def of(cls, answer: dict[str, Any], control: Callable[[], Control]) -> Snapshot:
         """What the control interface answered."""
         return cls(answer["path"], answer["bytes"], answer["taken_ms"], control)
 

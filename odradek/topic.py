@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
-from odradek.control import ControlClient, WaitTimeoutError, segment
+from odradek.control import Control, WaitTimeoutError, segment
 from odradek.record import (
     Content,
     HeadersGiven,
@@ -30,10 +30,10 @@ From = int | Mapping[int, int]
 class Topic(str):
     """A topic of a broker; `Broker.topic` makes it. It is a str too, its name, and clients take it as that."""
 
-    def __new__(cls, control: Callable[[], ControlClient], name: str, partitions: int) -> Self:
+    def __new__(cls, control: Callable[[], Control], name: str, partitions: int) -> Self:
         return super().__new__(cls, name)
 
-    def __init__(self, control: Callable[[], ControlClient], name: str, partitions: int) -> None:
+    def __init__(self, control: Callable[[], Control], name: str, partitions: int) -> None:
         """`control` gives the client of the broker's control interface, which changes with a restart."""
         self._control = control
         self.name = name

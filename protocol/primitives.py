@@ -50,6 +50,18 @@ class DecodeError(ValueError):
     """Bytes that are not the message they claim to be; the text says what is wrong and where."""
 
 
+class TooManyElementsError(DecodeError):
+    """The arrays of a message have more than `MOST_ELEMENTS`: to read and to answer it would take too long."""
+
+
+MOST_ELEMENTS = 50_000
+"""In all arrays of a message together. Of a few bytes each, 50,000 take some 15 ms to read."""
+
+
+def too_many(what: str) -> TooManyElementsError:
+    return TooManyElementsError(f"{what}: more than {MOST_ELEMENTS} elements")
+
+
 def underflow(what: str, needed: int, buf: Buffer, pos: int) -> DecodeError:
     return DecodeError(f"{what} needs {needed} bytes at position {pos}, {max(len(buf) - pos, 0)} are left")
 

@@ -27,7 +27,7 @@ from .careful_reader import (
 )
 from .entities import mutable_twin
 from .generated_source import GeneratedSource
-from .primitives import LONGEST_STRING, Buffer, read_uvarint
+from .primitives import LONGEST_STRING, MOST_ELEMENTS, Buffer, TooManyElementsError, read_uvarint, too_many
 from .schema import DURATIONS, NUMBER_FORMATS, Entity, EntityClass, FieldPlan
 from .value_readers import Read, duration
 
@@ -63,10 +63,13 @@ length -= 1"""
 _READ = """\
 def read(buf, pos):
     start = pos
+    left = {most}
     try:
 {body}
         if pos <= len(buf):
             return entity0, pos
+    except TooManyElementsError:
+        raise
     except (IndexError, ValueError, error):
         pass  # reported by the careful one
     return careful(buf, start)"""
@@ -91,6 +94,8 @@ def entity_reader(cls: EntityClass, into: EntityClass) -> Read:
         "duration": duration,
         "read_uvarint": read_uvarint,
         "read_tags": read_tags,
+        "too_many": too_many,
+        "TooManyElementsError": TooManyElementsError,
     }
     _EntitySource(cls, into, 0, lines, names).add()
 
@@ -98,7 +103,7 @@ def entity_reader(cls: EntityClass, into: EntityClass) -> Read:
         return careful_reader(cls, into)(buf, pos)  # made when first needed
 
     names["careful"] = careful
-    exec(_READ.format(body="\n".join(lines)), names)  # made of the names of kio's fields alone
+    exec(_READ.format(body="\n".join(lines), most=MOST_ELEMENTS), names)  # made of the names of kio's fields alone
     read: Read = names["read"]
     return read
 
@@ -161,6 +166,8 @@ class _EntitySource(GeneratedSource):
             self._add(f"if length < -1:\n    raise error\n{items} = None if length < 0 else []")
         else:
             self._add(f"if length < 0:\n    raise error\n{items} = []")
+        what = f"{self._cls.__name__}.{plan.name}"
+        self._add(f"left -= length\nif left < 0:\n    raise error if length > len(buf) - pos else too_many({what!r})")
         self._add("for _ in range(length):")
         item = _EntitySource(cls, class_into(self._into, plan), self._level + 1, self._lines, self._names)
         item.add()

@@ -11,12 +11,14 @@ from uuid import UUID
 
 from .durations import MILLISECOND
 from .primitives import (
+    MOST_ELEMENTS,
     Buffer,
     DecodeError,
     decode_text,
     read_compact_length,
     read_length16,
     read_length32,
+    too_many,
     underflow,
 )
 from .schema import DURATIONS, NUMBER_FORMATS
@@ -61,6 +63,8 @@ def array_reader(item: Read, flexible: bool, nullable: bool, what: str) -> Read:
             if not nullable:
                 raise DecodeError(f"{what} is null")
             return None, pos
+        if count > MOST_ELEMENTS:
+            raise too_many(what)
         items = []
         for _ in range(count):
             value, pos = item(buf, pos)

@@ -54,6 +54,7 @@ class LogConfig:
     segment_index_bytes: int = 10 << 20
     index_interval_bytes: int = 4096
     max_message_bytes: int = 1048588
+    max_decompressed_message_bytes: int = 2**31 - 9
     message_timestamp_type: str = "CreateTime"
     message_timestamp_before_max_ms: int = 2**63 - 1
     message_timestamp_after_max_ms: int = 3600000

@@ -202,6 +202,7 @@ class BrokerLifecycle:
 
     async def _beat(self) -> None:
         while not self._is_gone:
+            said = self.state
             try:
                 answer = await self._channel.send(
                     entity_call(self._heartbeat(), lowest=1), self._intervals.heartbeat_ms * HEARTBEATS_MISSED
@@ -211,7 +212,7 @@ class BrokerLifecycle:
             else:
                 self._answered(answer)
             self._changed.set()
-            if not self._is_gone:
+            if not self._is_gone and (said is self.state or self.state is State.RUNNING):
                 await self._pause()
 
     @property

@@ -16,7 +16,7 @@ from kio.schema.broker_heartbeat.v2 import BrokerHeartbeatRequest
 from kio.schema.broker_registration.v4 import BrokerRegistrationRequest
 
 from broker.config.broker_config import BrokerConfig
-from controller import broker_changes, heartbeats, registration
+from controller import broker_changes, heartbeats, move_leader, registration
 from controller.decision import Decision
 from controller.heartbeats import BrokerSessions, Reply
 from controller.local import LocalController
@@ -24,6 +24,7 @@ from controller.quorum.errors import MetadataLogError
 from controller.quorum.metadata_log import MetadataLog
 from controller.quorum.observers import MetadataObservers
 from metadata.image import MetadataImage
+from protocol.errors import BrokerIdNotRegistered
 from protocol.metadata.brokers import Endpoint
 from timing.clock import Clock
 
@@ -70,8 +71,8 @@ class ControllerService:
         self._session_timeout_ms = session_timeout_ms
 
     def begin(self) -> None:
-        """Give every broker that is registered a new session: nobody knows when the last one was heard of."""
-        for broker in self._controller.image.cluster.brokers.values():
+        """Give every broker that is not fenced a new session: nobody knows when it was last heard of."""
+        for broker in self._controller.image.cluster.alive():
             self.sessions.begin(broker.id, broker.epoch)
 
     def start(self, periodic: Every, config: BrokerConfig) -> None:
@@ -121,6 +122,18 @@ class ControllerService:
         await self._controller.submit(lambda image: registration.unregister(image, self._schema, broker_id))
         self.sessions.forget(broker_id)
         self.observers.forget(broker_id)
+
+    async def move_leader(self, topic: str, partition: int, broker_id: int) -> None:
+        """Let a broker lead a partition. Raises KafkaError."""
+        await self._controller.submit(
+            lambda image: move_leader.decide(image, self._schema, topic, partition, broker_id)
+        )
+
+    async def end_session(self, broker_id: int) -> None:
+        """Fence a broker as if it had been silent for a session. Raises BrokerIdNotRegistered."""
+        if not self.sessions.end(broker_id):
+            raise BrokerIdNotRegistered(f"Broker {broker_id} has no session: expected another registered broker.")
+        await self._fence_silent()
 
     # -- periodic work
 

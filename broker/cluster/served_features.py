@@ -13,6 +13,7 @@ SERVED_FEATURES: Mapping[str, tuple[int, int]] = MappingProxyType(
         "group.version": (0, 1),
         "kraft.version": (0, 1),
         "metadata.version": (7, 33),
+        "share.version": (0, 2),
         "transaction.version": (0, 2),
     }
 )

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError, split_list
-from broker.config.listeners import SERVED_TO_NODES, Listeners, protocol_map
+from broker.config.listeners import Listener, Listeners, protocol_map
+from broker.config.outgoing import CONTROLLER_MECHANISM, INTER_BROKER_MECHANISM, outgoing_problems
 
 _VOTERS = "controller.quorum.voters"
 _BOOTSTRAP = "controller.quorum.bootstrap.servers"
 _ADDRESS = r"\[?([0-9a-zA-Z\-%._:]+)\]?:([0-9]+)"
 LISTENER_NAMES = "controller.listener.names"
+PLAINTEXT = "PLAINTEXT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +86,6 @@ def _listener_rules(config: BrokerConfig) -> Iterator[str]:
     for name in names:
         if name not in protocols:
             yield f"{LISTENER_NAMES} = {name}: expected it to have a protocol in listener.security.protocol.map"
-    protocol = protocols.get(names[0])
-    if protocol is not None and protocol not in SERVED_TO_NODES:
-        yield (
-            f"{LISTENER_NAMES} = {names[0]}: expected protocol {' or '.join(SERVED_TO_NODES)}; "
-            f"{protocol} is not spoken to controllers"
-        )
     if "inter.broker.listener.name" in config.given and "security.inter.broker.protocol" in config.given:
         yield "security.inter.broker.protocol: expected it not to be set together with inter.broker.listener.name"
 
@@ -108,14 +104,24 @@ def broken_listener_rules(config: BrokerConfig, listeners: Listeners) -> Iterato
     if name not in advertised:
         shown = ", ".join(advertised)
         yield f"inter.broker.listener.name = {name!r}: expected one of the advertised listeners, {shown}"
-    elif advertised[name].protocol not in SERVED_TO_NODES:
-        yield (
-            f"inter.broker.listener.name = {name!r}: expected protocol {' or '.join(SERVED_TO_NODES)}; "
-            f"{advertised[name].protocol} is not spoken between brokers"
-        )
+    yield from outgoing_problems(config, listener_of_brokers(config), INTER_BROKER_MECHANISM)
+    yield from outgoing_problems(config, listener_of_controllers(config), CONTROLLER_MECHANISM)
 
 
 def inter_broker_listener(config: BrokerConfig) -> str:
     """The name of the listener that brokers use among themselves."""
     name = config.optional_string("inter.broker.listener.name")
     return (config.string("security.inter.broker.protocol") if name is None else name).upper()
+
+
+def listener_of_brokers(config: BrokerConfig) -> Listener:
+    """Name and protocol of the listeners at which this node comes to other brokers."""
+    name = inter_broker_listener(config)
+    return Listener(name, protocol_map(config).get(name, PLAINTEXT), "", 0)
+
+
+def listener_of_controllers(config: BrokerConfig) -> Listener:
+    """Name and protocol of the listeners at which this node comes to controllers: the first of the names."""
+    names = split_list(config.optional_string(LISTENER_NAMES) or "")
+    name = names[0].upper() if names else ""
+    return Listener(name, protocol_map(config).get(name, PLAINTEXT), "", 0)

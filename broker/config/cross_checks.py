@@ -11,6 +11,7 @@ from broker.config.control_address import control_address
 from broker.config.controllers import broken_cluster_rules
 from broker.config.defs.authorization import STANDARD_AUTHORIZER
 from broker.config.defs.followers import LEADER_SELECTOR, RACK_AWARE_SELECTOR
+from broker.config.start_acls import parse_start_acls
 from broker.config.start_topics import parse_start_topics
 from broker.config.super_users import super_users
 from coordinator.group.consumer.assignors import ASSIGNORS
@@ -55,6 +56,15 @@ def _identity(config: BrokerConfig) -> Iterator[str]:
     authorizer = config.string("authorizer.class.name")
     if authorizer not in ("", STANDARD_AUTHORIZER):
         yield f"authorizer.class.name = {authorizer!r}: expected {STANDARD_AUTHORIZER}, or nothing for no authorizer"
+    try:
+        acls = parse_start_acls(config.string("odradek.create.acls"))
+    except ValueError as error:
+        yield f"odradek.create.acls: {error}"
+    else:
+        if acls and not authorizer:
+            yield f"odradek.create.acls: expected authorizer.class.name={STANDARD_AUTHORIZER} with it"
+        if acls and config.is_in_cluster:
+            yield "odradek.create.acls: expected none on a node whose controllers are other nodes"
     for principal in super_users(config):
         if not principal.partition(":")[2]:
             yield f"super.users = {principal!r}: expected principals such as User:{principal}, separated by semicolons"

@@ -11,8 +11,6 @@ from broker.config.definition import parse_integer
 
 _ENDPOINT = r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SERVED_TO_NODES = ("PLAINTEXT",)
-"""The protocols that nodes speak to controllers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +99,7 @@ def parse_listeners(config: BrokerConfig) -> Listeners:
     _require_advertisable(bound, advertised)
     of_controllers = tuple(listener for listener in every if listener.name in controllers)
     serves = "controller" in config.list_("process.roles")
-    served = tuple(listener for listener in of_controllers if serves and listener.protocol in SERVED_TO_NODES)
+    served = tuple(listener for listener in of_controllers if serves)
     left_out = tuple(listener for listener in of_controllers if listener not in served)
     return Listeners(bound, advertised, left_out, served, advertised_controllers)
 

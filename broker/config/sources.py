@@ -78,7 +78,7 @@ def _checked_listeners(config: BrokerConfig) -> Listeners:
         listeners = parse_listeners(config)
         problems += _http_on_a_listeners_port(config, listeners)
         problems += broken_listener_rules(config, listeners)
-        problems += security_problems(config, listeners.bound)
+        problems += security_problems(config, (*listeners.bound, *listeners.controllers))
     except ConfigurationError as error:
         problems += error.problems
     if problems:
@@ -152,7 +152,7 @@ def _warnings(config: BrokerConfig, listeners: Listeners, environment: Environme
     if environment.service_links:
         shown = ", ".join(environment.service_links)
         yield f"ignored, since Kubernetes sets them for services (enableServiceLinks: false leaves them out): {shown}"
-    names = {listener.name.lower() for listener in listeners.bound}
+    names = {listener.name.lower() for listener in (*listeners.bound, *listeners.controllers, *listeners.left_out)}
     for name in config.static:
         origin = config.origins.get(name)
         if origin is None or name in BROKER_CONFIGS:

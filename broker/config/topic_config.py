@@ -75,6 +75,7 @@ def log_config(broker_config: BrokerConfig, overrides: Mapping[str, str | None])
         segment_index_bytes=integer_of(values, "segment.index.bytes"),
         index_interval_bytes=integer_of(values, "index.interval.bytes"),
         max_message_bytes=integer_of(values, "max.message.bytes"),
+        max_decompressed_message_bytes=integer_of(values, "max.decompressed.message.bytes"),
         message_timestamp_type=str(values["message.timestamp.type"]),
         message_timestamp_before_max_ms=integer_of(values, "message.timestamp.before.max.ms"),
         message_timestamp_after_max_ms=integer_of(values, "message.timestamp.after.max.ms"),

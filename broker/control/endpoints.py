@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from broker.control import (
     clock,
+    cluster,
     exactly_once,
     explain,
     faults,
@@ -25,6 +26,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *status.ENDPOINTS,
     *reset.ENDPOINTS,
     *clock.ENDPOINTS,
+    *cluster.ENDPOINTS,
     *faults.ENDPOINTS,
     *groups.ENDPOINTS,
     *transactions.ENDPOINTS,

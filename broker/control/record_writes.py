@@ -30,6 +30,8 @@ BATCH_BYTES = 512 << 10
 BESIDES = 64
 """The most bytes that a record, or a header, takes besides its contents."""
 
+RECORDS = Parameter("records", Kind.ARRAY, f"each {WHAT_A_RECORD_IS} (ms)", required=True)
+
 BUILT_AT_ONCE = 50
 """More records than these are put into batches by a worker thread."""
 
@@ -42,6 +44,13 @@ async def _produce(node: Node, values: Values) -> dict[str, Any]:
     records = read() if len(given) <= BUILT_AT_ONCE else await workers.call(read)
     written = await produce(node, topic, records)
     return {"records": written}
+
+
+async def _distribution(node: Node, values: Values) -> dict[str, Any]:
+    """Where records would be written: for who has to find the leader first."""
+    topic, records = topic_of(node, values["topic"]), _read(values["records"])
+    chosen = {place: index for index, places in _distributed(node, topic, records).items() for place in places}
+    return {"partitions": [chosen[place] for place in range(len(records))]}
 
 
 def _read(given: Sequence[object]) -> list[Produced]:
@@ -150,6 +159,13 @@ ENDPOINTS = (
         "/topics/{topic}/records",
         "Write records as a producer with acks=all; a key decides on the partition as Java's producer does.",
         _produce,
-        (TOPIC, Parameter("records", Kind.ARRAY, f"each {WHAT_A_RECORD_IS} (ms)", required=True)),
+        (TOPIC, RECORDS),
+    ),
+    Endpoint(
+        "POST",
+        "/topics/{topic}/distribution",
+        "The partitions that these records would be written to; nothing is written.",
+        _distribution,
+        (TOPIC, RECORDS),
     ),
 )

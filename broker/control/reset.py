@@ -84,7 +84,9 @@ async def _delete_topics(node: Node, kept: frozenset[str]) -> list[str]:
         return []
     states = tuple(DeleteTopicState(name=None, topic_id=topic_id) for topic_id in made)
     request = DeleteTopicsRequest(topics=states, timeout=TIMEOUT)
-    response = await node.controller.submit(lambda image: delete_topics.decide(image, request, NoQuota()))
+    response = await node.controller.submit(
+        lambda image: delete_topics.decide(image, request, NoQuota()), request=request
+    )
     deleted: list[UUID | None] = [one.topic_id for one in response.responses if one.error_code.name == "none"]
     return sorted(name for topic_id, name in made.items() if topic_id in deleted)
 

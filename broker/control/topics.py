@@ -21,8 +21,10 @@ from controller.decision import NoQuota
 from metadata.configs import ResourceType
 from metadata.topic_names import is_internal
 from metadata.topics import TopicImage
+from protocol.durations import MILLISECOND
 
 TIMEOUT = timedelta(seconds=30)
+LOOK_MS = 5
 
 TOPIC = Parameter("topic", Kind.STRING, "the topic's name", required=True)
 PARTITION = Parameter("partition", Kind.INTEGER, "one partition's number; all of them by default", least=0)
@@ -104,11 +106,15 @@ def _texts(configs: dict[str, Any]) -> dict[str, str]:
 async def _create_new(node: Node, name: str, partitions: int, configs: dict[str, str]) -> None:
     request = CreateTopicsRequest(topics=(wanted(name, partitions, BY_DEFAULT, configs),), timeout=TIMEOUT)
     controller = node.controller
-    response = await controller.submit(lambda image: create_topics.decide(image, request, controller.around, NoQuota()))
+    response = await controller.submit(
+        lambda image: create_topics.decide(image, request, controller.around, NoQuota()), request=request
+    )
     result = response.topics[0]
     if result.error_code not in (ErrorCode.none, ErrorCode.topic_already_exists):
         message = f"{result.error_code.name.upper()}: {result.error_message or f'the topic {name} cannot be created'}"
         raise ControlError(message, parameter=AT_FAULT.get(result.error_code))
+    while controller.is_elsewhere and node.cluster.cache.topic(name) is None:  # it is on its way to this node
+        await node.base.seams.clock.machine.sleep(LOOK_MS)
 
 
 def _require_same(node: Node, topic: TopicImage, partitions: int | None, configs: dict[str, str]) -> None:
@@ -132,7 +138,7 @@ async def _delete(node: Node, values: Values) -> None:
     if not node.local.config.boolean("delete.topic.enable"):
         raise ControlError("topics are not deleted here: delete.topic.enable is false", status=409)
     request = DeleteTopicsRequest(topics=(DeleteTopicState(name=topic.name, topic_id=None),), timeout=TIMEOUT)
-    await node.controller.submit(lambda image: delete_topics.decide(image, request, NoQuota()))
+    await node.controller.submit(lambda image: delete_topics.decide(image, request, NoQuota()), request=request)
 
 
 def _offsets(node: Node, values: Values) -> dict[str, Any]:
@@ -149,7 +155,7 @@ async def _truncate(node: Node, values: Values) -> dict[str, Any]:
     topic = topic_of(node, values["topic"])
     offset = values.get("before", TO_HIGH_WATERMARK)
     wanted = {partition.key: offset for partition in partitions_of(node, topic, values)}
-    results = await delete_records(node.replicas, wanted)
+    results = await delete_records(node.replicas, wanted, TIMEOUT // MILLISECOND)
     for (name, index), result in results.items():
         if result.error_code is not ErrorCode.none:
             at_fault = "before" if result.error_code is ErrorCode.offset_out_of_range else None

@@ -163,6 +163,7 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
             clock=host.clock,
             wheel=host.wheel,
             compression=Compression(config.integer("offsets.topic.compression.codec")),
+            write_timeout_ms=config.integer("offsets.commit.timeout.ms"),
         )
         super().__init__(host, GROUP_METADATA_TOPIC_NAME, config.integer("offsets.topic.num.partitions"), runtime)
 

@@ -9,11 +9,12 @@ from random import Random
 from typing import Generic, TypeVar
 
 from broker.cluster.auto_create import AutoTopicCreation
+from broker.cluster.broker_clients import BrokerClients
 from broker.cluster.metadata_cache import MetadataCache
 from broker.config.current import CurrentConfig
 from broker.coordinators.coordinator_log import PartitionCoordinatorLog
 from broker.network.answers import when_all_settled
-from broker.replicas.partition import Role
+from broker.replicas.partition import Partition, Role
 from broker.replicas.replica_manager import ReplicaManager
 from coordinator.hashing import partition_for
 from coordinator.runtime.coordinator_context import Operation
@@ -36,6 +37,7 @@ R = TypeVar("R")
 class Host:
     """What coordinators use of their node."""
 
+    node_id: int
     current: CurrentConfig
     cache: MetadataCache
     auto_topics: AutoTopicCreation
@@ -43,6 +45,7 @@ class Host:
     clock: Clock
     wheel: TimingWheel
     replicas: ReplicaManager
+    brokers: BrokerClients
 
 
 class HostedCoordinator(Generic[S]):
@@ -57,6 +60,9 @@ class HostedCoordinator(Generic[S]):
         self._host = host
         self._topic = topic
         self._partitions = default_partitions
+        self._counted = False
+        self._terms: dict[int, int] = {}
+        """Of the shards of `runtime`, by partition; see `term_of`."""
         self.runtime = runtime
 
     def start(self) -> None:
@@ -119,11 +125,13 @@ class HostedCoordinator(Generic[S]):
         return when_all_settled(answers, lambda settled: then(_of_those_here(settled)))
 
     def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Unload the shards of a deleted topic, and load those of partitions that are led here now."""
+        """Load the shards of partitions that are led here now, and unload those that are no longer, or are deleted."""
         if not delta.touched("topics"):
             return
         if any(topic.name == self._topic for topic in delta.topics.deleted.values()):
             self.runtime.unload_all()
+            self._terms.clear()
+            self._counted = False
         topic = image.topics.get(self._topic)
         if topic is not None and topic.id in delta.topics.changed:
             self._load(topic)
@@ -134,17 +142,26 @@ class HostedCoordinator(Generic[S]):
         if topic is not None and self._topic in topics:
             self._load(topic)
 
+    def term_of(self, partition: Partition) -> int:
+        """A number that stays the same as long as a shard does: that of the leadership without interruption."""
+        return partition.led_since
+
     def _load(self, topic: TopicImage) -> None:
-        """Load the shards. As in Kafka, partitions added later move no keys until the next start."""
+        """Load and unload shards. As in Kafka, partitions added later move no keys until the next start."""
         buffer_bytes = self._host.current.config.integer(self.load_buffer_config)
-        if not self.runtime.contexts():
-            self._partitions = topic.partition_count
+        if not self._counted:
+            self._partitions, self._counted = topic.partition_count, True
         for index in range(topic.partition_count):
             partition = self._host.replicas.get(topic.name, index)
-            if partition is None or partition.role is not Role.LEADER:
-                continue  # an offline log's content is unknown: no answer is better than an empty one
-            if index not in self.runtime:
-                self.runtime.load(index, PartitionCoordinatorLog(partition, self._host.clock, buffer_bytes))
+            if partition is None or partition.role is Role.FOLLOWER:
+                self.runtime.unload(index)
+                self._terms.pop(index, None)
+            elif partition.role is Role.LEADER:
+                term = self.term_of(partition)
+                if index not in self.runtime or self._terms.get(index) != term:
+                    self._terms[index] = term
+                    self.runtime.load(index, PartitionCoordinatorLog(partition, self._host.clock, buffer_bytes))
+            # else an offline log's content is unknown: no answer is better than an empty one
 
 
 def _of_those_here(answers: Iterable[T | KafkaError]) -> list[T]:

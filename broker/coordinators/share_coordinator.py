@@ -7,6 +7,7 @@ from uuid import UUID
 import structlog
 
 from broker.coordinators.hosted import Host, HostedCoordinator
+from broker.coordinators.remote_states import RemoteStates
 from broker.replicas.records_delete import delete_records
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.runtime import CoordinatorRuntime
@@ -16,7 +17,8 @@ from metadata.image import MetadataImage
 from metadata.topic_names import SHARE_GROUP_STATE_TOPIC_NAME
 from protocol import uuids
 from protocol.coordinator_records.share_records import SharePartitionKey
-from protocol.errors import KafkaError
+from protocol.errors import CoordinatorNotAvailable, KafkaError
+from protocol.metadata.topics import NO_LEADER
 
 logger = structlog.get_logger(__name__)
 
@@ -54,6 +56,16 @@ class ShareCoordinator(HostedCoordinator[ShareCoordinatorShard]):
             deleted = set(delta.topics.deleted)
             for context in self.runtime.contexts():
                 context.tell(lambda state: state.delete_topics(deleted))
+
+    def elsewhere(self, key: SharePartitionKey) -> RemoteStates | None:
+        """The share partition's coordinator on another node; None if it is here. Raises CoordinatorNotAvailable."""
+        leader = self.leader_for(self._host.cache.image, coordinator_key(key))
+        if leader in (self._host.node_id, NO_LEADER):  # without a leader the shard here answers NOT_COORDINATOR
+            return None
+        client = self._host.brokers.reach(leader)
+        if client is None:
+            raise CoordinatorNotAvailable(f"Broker {leader}, which has the share coordinator, is away.")
+        return RemoteStates(client)
 
     async def prune(self) -> None:
         """Delete what the shards no longer need of `__share_group_state` (KIP-932: it is not compacted)."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from asyncio import Future
 from collections.abc import Collection, Iterator
+from typing import Any
 
 from broker.cluster.producer_ids import ProducerIds
 from broker.config.broker_config import BrokerConfig
 from broker.coordinators.hosted import Host, HostedCoordinator
-from broker.coordinators.transaction_markers import TransactionMarkers
+from broker.coordinators.remote_markers import RoutedMarkers
+from broker.coordinators.remote_transactions import Question, RemoteTransactions
+from broker.coordinators.transaction_markers import WRITE_TIMEOUT_MS, TransactionMarkers
 from broker.monitoring.metrics import Metrics
 from broker.monitoring.transaction_metrics import register_transaction_metrics
+from broker.replicas.partition import Partition
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import ProducerEpoch
@@ -17,9 +22,12 @@ from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.transaction.config import TransactionConfig
 from coordinator.transaction.metrics import TransactionMetrics
 from coordinator.transaction.transaction_coordinator_shard import ROWS, TransactionCoordinatorShard
-from coordinator.transaction.transaction_metadata import TransactionMetadata
+from coordinator.transaction.transaction_metadata import TV_2, TransactionMetadata
+from metadata.delta import MetadataDelta
+from metadata.image import MetadataImage
 from metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
 from protocol.errors import KafkaError
+from protocol.metadata.topics import NO_LEADER
 from protocol.records.batch import NO_SEQUENCE
 from protocol.topic_partition import PartitionKey
 
@@ -51,6 +59,8 @@ class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
         self._config = transaction_config(config)
         self.metrics = TransactionMetrics()
         self.markers = TransactionMarkers(host.clock, host.wheel, host.replicas, groups)
+        self._routed_markers = RoutedMarkers(host.node_id, host.cache, self.markers, host.brokers.reach)
+        self._elsewhere = RemoteTransactions(host.brokers.reach)
         runtime: CoordinatorRuntime[TransactionCoordinatorShard] = CoordinatorRuntime(
             TRANSACTION_STATE_TOPIC_NAME,
             ROWS,
@@ -58,6 +68,7 @@ class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
             clock=host.clock,
             wheel=host.wheel,
             base_sequence=NO_SEQUENCE,
+            write_timeout_ms=WRITE_TIMEOUT_MS,
         )
         partitions = config.integer("transaction.state.log.num.partitions")
         super().__init__(host, TRANSACTION_STATE_TOPIC_NAME, partitions, runtime)
@@ -67,6 +78,18 @@ class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
         host = self._host
         longest_ms = self._config.max_timeout_ms
         register_transaction_metrics(metrics, self.metrics, self.metadata, host.replicas, host.clock, longest_ms)
+        metrics.gauge(
+            "odradek_transaction_markers_waiting",
+            "Markers that wait to be sent to other brokers.",
+            (),
+            lambda: len(self._routed_markers.queues),
+        )
+        metrics.gauge(
+            "odradek_transaction_verifications_waiting",
+            "Questions about transactions that wait to be sent to other brokers' coordinators.",
+            (),
+            lambda: len(self._elsewhere.queues),
+        )
 
     def _new_state(self, context: CoordinatorContext[TransactionCoordinatorShard]) -> TransactionCoordinatorShard:
         partition = self._host.replicas.get(TRANSACTION_STATE_TOPIC_NAME, context.partition)
@@ -74,7 +97,7 @@ class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
             context,
             0 if partition is None else partition.leader_epoch,
             self._config,
-            self.markers,
+            self._routed_markers,
             self.metrics,
             self._producer_ids.take,
             self._transaction_version,
@@ -82,6 +105,44 @@ class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
 
     def _transaction_version(self) -> int:
         return self._host.cache.feature(TRANSACTION_VERSION)
+
+    def term_of(self, partition: Partition) -> int:
+        """See `HostedCoordinator.term_of`: markers carry the leader epoch, so each epoch begins anew, as in Kafka."""
+        return partition.leader_epoch
+
+    def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Besides shards, the queues to other brokers follow: those to brokers that are gone are given up."""
+        super().follow(delta, image)
+        if delta.touched("cluster"):
+            self._routed_markers.queues.brokers_changed()
+            self._elsewhere.queues.brokers_changed()
+
+    def stop(self) -> None:
+        """See `HostedCoordinator.stop`."""
+        super().stop()
+        self._routed_markers.queues.close()
+        self._elsewhere.queues.close()
+        self._host.brokers.close()
+
+    # -- transactions of this node's leaders
+
+    def is_here(self, transactional_id: str) -> bool:
+        """Whether this node coordinates the transactional id."""
+        return self.partition_for(transactional_id) in self.runtime
+
+    def ask(self, question: Question) -> Future[Any]:
+        """Ask the coordinator of a transaction, wherever it is; see `RemoteTransactions.ask`."""
+        transactional_id, producer, partitions, adds = question
+        leader = self.leader_for(self._host.cache.image, transactional_id)
+        if leader not in (self._host.node_id, NO_LEADER):
+            return self._elsewhere.ask(leader, question)
+        if adds:
+            return self.write(
+                transactional_id, lambda state: state.add_partitions(transactional_id, producer, partitions, TV_2)
+            )
+        return self.read(
+            transactional_id, lambda state: state.verify_partitions(transactional_id, producer, partitions)
+        )
 
     def holds(self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[PartitionKey]) -> bool:
         """Whether the producer's open transaction includes all of the partitions, as of the end of the log."""

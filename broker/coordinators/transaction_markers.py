@@ -1,4 +1,4 @@
-"""End markers on their way to the partitions, all of which this node leads (`coordinator.transaction.marker_port`)."""
+"""End markers on their way to partitions that this node leads (`coordinator.transaction.marker_port`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.transaction.marker_port import EndMarker, WriteMarker
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
-from protocol.errors import InvalidProducerEpoch, KafkaError, Timeout, UnknownTopicOrPartition
+from protocol.errors import InvalidProducerEpoch, KafkaError, Timeout
 from storage.append_types import AppendOrigin
 from storage.producers.producer_entry import NO_OFFSET
 from timing.clock import Clock
@@ -46,9 +46,7 @@ class TransactionMarkers:
         return partial(self._write, marker, batch, now_ms)
 
     def _write(self, marker: EndMarker, batch: bytearray, now_ms: int, topic: str, index: int) -> Future[None] | None:
-        partition = self._partitions.get(topic, index)
-        if partition is None:
-            raise UnknownTopicOrPartition
+        partition = self._partitions.find(topic, index)
         if marker.records_epoch is not None and _is_another(partition, marker):
             raise InvalidProducerEpoch
         if topic == GROUP_METADATA_TOPIC_NAME:

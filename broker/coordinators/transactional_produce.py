@@ -13,10 +13,10 @@ from functools import cache, partial
 from typing import Any, NamedTuple, Protocol
 
 from broker.config.broker_config import BrokerConfig
+from broker.coordinators.remote_transactions import Question
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
-from broker.replicas.partition import Partition
+from broker.replicas.partition import Partition, Role
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.transaction.transaction_metadata import TV_2
 from protocol.errors import (
     ConcurrentTransactions,
     CoordinatorLoadInProgress,
@@ -27,8 +27,10 @@ from protocol.errors import (
     InvalidTxnState,
     KafkaError,
     KafkaStorage,
+    Network,
     NotCoordinator,
     NotEnoughReplicas,
+    NotLeaderOrFollower,
     ProducerFenced,
     TransactionAbortable,
 )
@@ -38,7 +40,7 @@ from timing.clock import Clock
 FIRST_VERSION_WITH_TRANSACTION_ABORTABLE = 11
 FIRST_VERSION_OF_TRANSACTIONS_V2 = 12
 
-NOT_READY = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
+NOT_READY = (CoordinatorLoadInProgress, CoordinatorNotAvailable, Network, NotCoordinator)
 
 Refusals = dict[PartitionKey, KafkaError]
 NO_REFUSALS: Refusals = {}
@@ -69,10 +71,10 @@ class Append(NamedTuple):
 
     @property
     def refusal(self) -> KafkaError | None:
-        """Why the coordinator need not be asked: the log is offline, or has a later epoch of the producer."""
+        """Why the coordinator need not be asked: another node leads the partition, its log is offline or later."""
         log = self.partition.log
-        if log.is_offline:
-            return KafkaStorage()
+        if self.partition.role is not Role.LEADER:
+            return KafkaStorage() if log.is_offline else NotLeaderOrFollower()
         producer_id, epoch = self.producer
         entry = log.producers.producers.get(producer_id)
         return InvalidProducerEpoch() if entry is not None and epoch < entry.producer_epoch else None
@@ -138,21 +140,23 @@ def admit(
         unknown = [append for append in unknown if append.partition.key not in refused]
         if not unknown:
             return refused
-    _begin_verifications(unknown, abilities)
+    guards = _begin_verifications(unknown, abilities)
     wanted = [append.partition.key for append in unknown]
     if coordinator.holds_for_good(transactional_id, unknown[0].producer, wanted):
         return refused  # the coordinator has nothing to write or to wait for
-    admission = _Admission(local, coordinator, transactional_id, unknown[0].producer, wanted, abilities, refused)
+    admission = _Admission(local, coordinator, transactional_id, unknown, guards, abilities, refused)
     answer = admission.ask()
     if answer.done() and not isinstance(answer.exception(), ConcurrentTransactions):
         return admission.refusals(answer)
     return admission.after_answer(answer, [append for append in appends if append.is_in_open_transaction])
 
 
-def _begin_verifications(appends: Sequence[Append], abilities: ClientAbilities) -> None:
-    """Let each log hold back what must not overtake these appends while the coordinator is asked."""
-    for partition, (producer_id, epoch), sequence in appends:
+def _begin_verifications(appends: Sequence[Append], abilities: ClientAbilities) -> list[int]:
+    """Let each log hold back what must not overtake these appends while the coordinator is asked; return the guards."""
+    return [
         partition.log.producers.verifications.begin(producer_id, epoch, sequence, abilities.adds_partitions)
+        for partition, (producer_id, epoch), sequence in appends
+    ]
 
 
 class _Admission:
@@ -163,8 +167,8 @@ class _Admission:
         local: Local,
         coordinator: TransactionCoordinator,
         transactional_id: str,
-        producer: ProducerEpoch,
-        wanted: Sequence[PartitionKey],
+        appends: Sequence[Append],
+        guards: Sequence[int],
         abilities: ClientAbilities,
         refused: Refusals,
     ) -> None:
@@ -173,8 +177,10 @@ class _Admission:
         self._transactional_id = transactional_id
         self._abilities = abilities
         self._refused = refused
-        self._producer = producer
-        self._wanted = wanted
+        self._appends = appends
+        self._guards = guards
+        self._producer = appends[0].producer
+        self._wanted = tuple(append.partition.key for append in appends)
 
     def ask(self) -> Future[Any]:
         transactional_id, producer, wanted = self._transactional_id, self._producer, self._wanted
@@ -182,13 +188,7 @@ class _Admission:
             refused: Future[Any] = get_running_loop().create_future()
             refused.set_exception(InvalidRequest())
             return refused
-        if self._abilities.adds_partitions:
-            return self._coordinator.write(
-                transactional_id, lambda state: state.add_partitions(transactional_id, producer, wanted, TV_2)
-            )
-        return self._coordinator.read(
-            transactional_id, lambda state: state.verify_partitions(transactional_id, producer, wanted)
-        )
+        return self._coordinator.ask(Question(transactional_id, producer, wanted, self._abilities.adds_partitions))
 
     def refusals(self, answer: Future[Any]) -> Refusals:
         error = answer.exception()
@@ -206,8 +206,9 @@ class _Admission:
     async def after_answer(self, answer: Future[Any], unasked: Sequence[Append]) -> Refusals:
         """Wait for the answer, and retry for a while if the previous transaction is still being ended.
 
-        Meanwhile time has passed: an append may be made only if the transaction is still open. This also holds for
-        `unasked`, the appends whose transaction was open in their own log when the others were asked about.
+        Meanwhile time has passed: an append may be made only if the transaction is still open, and this node still
+        leads. This also holds for `unasked`, the appends whose transaction was open in their own log when the others
+        were asked about.
         """
         config, clock = self._local.config, self._local.clock.machine
         deadline_ms = clock.monotonic_ms() + config.integer("add.partitions.to.txn.retry.backoff.max.ms")
@@ -223,12 +224,17 @@ class _Admission:
                 pass  # `refusals` below reports it
             break
         refusals = self.refusals(answer)
-        for partition in self._wanted:
-            if partition not in refusals and not self._coordinator.holds(
-                self._transactional_id, self._producer, (partition,)
-            ):
-                refusals[partition] = self._abilities.translate(TransactionAbortable())
+        for append, guard in zip(self._appends, self._guards, strict=True):
+            if append.partition.key not in refusals and not self._is_still_open(append, guard):
+                refusals[append.partition.key] = self._abilities.translate(TransactionAbortable())
         for append in unasked:
             if not append.is_in_open_transaction:
                 refusals[append.partition.key] = InvalidTxnState()
         return refusals
+
+    def _is_still_open(self, append: Append, guard: int) -> bool:
+        """Whether what the coordinator said still holds: a coordinator here knows; else no marker came meanwhile."""
+        if self._coordinator.is_here(self._transactional_id):
+            return self._coordinator.holds(self._transactional_id, self._producer, (append.partition.key,))
+        verifications = append.partition.log.producers.verifications
+        return append.is_in_open_transaction or verifications.is_guarded(append.producer.producer_id, guard)

@@ -112,7 +112,7 @@ def _partitions(topics: Sequence[Any]) -> tuple[PartitionKey, ...]:
 
 def _refused(ctx: RequestContext, wanted: Wanted) -> Codes | None:
     """The answer if a partition is unknown, or forbidden to the client: then nothing is added."""
-    known, of_client = ctx.replicas, ctx.version < FIRST_VERSION_BETWEEN_BROKERS
+    topics, of_client = ctx.image.topics, ctx.version < FIRST_VERSION_BETWEEN_BROKERS
     if of_client and not ctx.allows(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, wanted.transactional_id):
         return wanted.all(ErrorCode.transactional_id_authorization_failed)
     refused: Codes = {}
@@ -121,7 +121,7 @@ def _refused(ctx: RequestContext, wanted: Wanted) -> Codes | None:
             is_internal(partition[0]) or not ctx.allows(AclOperation.WRITE, ResourceType.TOPIC, partition[0])
         ):
             refused[partition] = ErrorCode.topic_authorization_failed
-        elif known.get(*partition) is None:
+        elif (known := topics.get(partition[0])) is None or partition[1] not in known.partitions:
             refused[partition] = ErrorCode.unknown_topic_or_partition
     if refused:
         return wanted.all(ErrorCode.operation_not_attempted) | refused

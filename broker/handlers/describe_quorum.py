@@ -1,11 +1,14 @@
 """DescribeQuorum 0-2 (KIP-595, KIP-836, KIP-853): this node is the only voter of the metadata, and its leader.
 
-With `kraft.version` 0 voters have no directory ids.
+With `kraft.version` 0 voters have no directory ids. Brokers that read the metadata of this node are its observers, as
+long as they have fetched within five minutes.
+
+Deviation: the directory ids of observers are not told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 
 from kio.schema.describe_quorum.v2 import DescribeQuorumRequest, DescribeQuorumResponse
 from kio.schema.describe_quorum.v2 import request as asked
@@ -17,9 +20,12 @@ from broker.request_context import RequestContext
 from controller.quorum.metadata_log import MetadataLog
 from metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
 from protocol.errors import UnknownTopicOrPartition
+from protocol.metadata.brokers import Endpoint
 
 METADATA_PARTITION = 0
 NO_MESSAGE = ""
+OBSERVER_SESSION_MS = 5 * 60 * 1000
+"""Kafka's `LeaderState.OBSERVER_SESSION_TIMEOUT_MS`."""
 
 
 def handle(
@@ -36,12 +42,35 @@ def handle(
     if log is None:
         return ctx.controller.submit(decided_elsewhere, ctx)
     leader = ctx.local.node_id
-    broker = ctx.image.cluster.brokers[leader]
-    listeners = tuple(Listener(name=one.name, host=one.host, port=one.port) for one in broker.listeners.values())
+    listeners = tuple(Listener(name=one.name, host=one.host, port=one.port) for one in _endpoints(ctx))
     return _response(
         (TopicData(topic_name=CLUSTER_METADATA_TOPIC_NAME, partitions=(_metadata_partition(ctx, log),)),),
         (Node(node_id=leader, listeners=listeners),),
     )
+
+
+def _endpoints(ctx: RequestContext) -> Iterable[Endpoint]:
+    """Where the leader is reached: by its controller's listener, if it has one."""
+    service = ctx.cluster.controller_service
+    if service is not None and service.endpoint is not None:
+        return (service.endpoint,)
+    return ctx.image.cluster.brokers[ctx.local.node_id].listeners.values()
+
+
+def _observers(ctx: RequestContext) -> Iterator[ReplicaState]:
+    service = ctx.cluster.controller_service
+    if service is None:
+        return
+    oldest_ms = ctx.local.clock.machine.wall_ms() - OBSERVER_SESSION_MS
+    for node_id, observer in sorted(service.observers.known.items()):
+        if observer.fetched_ms >= oldest_ms:
+            yield ReplicaState(
+                replica_id=node_id,
+                replica_directory_id=None,
+                log_end_offset=observer.offset,
+                last_fetch_timestamp=observer.fetched_ms,
+                last_caught_up_timestamp=observer.caught_up_ms,
+            )
 
 
 def _is_metadata_alone(topics: Sequence[asked.TopicData]) -> bool:
@@ -67,7 +96,7 @@ def _metadata_partition(ctx: RequestContext, log: MetadataLog) -> PartitionData:
         leader_epoch=log.epoch,
         high_watermark=end_offset,
         current_voters=(leader,),
-        observers=(),
+        observers=tuple(_observers(ctx)),
     )
 
 

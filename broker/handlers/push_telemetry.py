@@ -9,8 +9,8 @@ from broker.request_context import RequestContext
 from protocol.durations import ZERO
 
 
-def handle(ctx: RequestContext, request: PushTelemetryRequest) -> PushTelemetryResponse:
-    ctx.local.client_telemetry.push(
+async def handle(ctx: RequestContext, request: PushTelemetryRequest) -> PushTelemetryResponse:
+    await ctx.local.client_telemetry.push(
         ctx,
         request.client_instance_id,
         request.subscription_id,

@@ -1,7 +1,7 @@
 """The APIs that are always refused, each with the answer of a Kafka that lacks the same.
 
 SASL is spoken before a client is known, and not here (KIP-43, KIP-152). The voters of the metadata do not change, since
-`kraft.version` is 0 (KIP-853), and the only broker stays. No plugin keeps descriptions of topologies (KIP-1331).
+`kraft.version` is 0 (KIP-853). No plugin keeps descriptions of topologies (KIP-1331).
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from broker.config.broker_config import split_list
 from broker.request_context import RequestContext
 from protocol.api_table import API_BY_KEY
 from protocol.errors import (
-    BrokerIdNotRegistered,
     IllegalSaslState,
     InconsistentClusterId,
     InvalidRequest,
@@ -102,21 +101,12 @@ def _check_leaving_voter(ctx: RequestContext, request: Any) -> None:
     _refuse_voters("removing")
 
 
-def _check_broker(ctx: RequestContext, request: Any) -> None:
-    """Raises InvalidRequest for this broker. Deviation: Kafka unregisters even one that runs, and the only one."""
-    if request.broker_id in ctx.image.cluster.brokers:
-        raise InvalidRequest(f"Broker {request.broker_id} is the only one, and runs.")
-
-
 REFUSALS: Mapping[str, Refusal] = MappingProxyType(
     {
         "sasl_handshake": Refusal(IllegalSaslState),
         "sasl_authenticate": Refusal(partial(IllegalSaslState, "This listener asks for no authentication.")),
         "add_raft_voter": Refusal(UnsupportedVersion, check=_check_new_voter, is_change=True),
         "remove_raft_voter": Refusal(UnsupportedVersion, check=_check_leaving_voter, is_change=True),
-        "unregister_broker": Refusal(
-            partial(BrokerIdNotRegistered, "No broker of that id is registered."), check=_check_broker, is_change=True
-        ),
         "streams_group_topology_description_update": Refusal(
             partial(UnsupportedVersion, "This broker keeps no descriptions of topologies.")
         ),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from inspect import isawaitable
-from typing import TYPE_CHECKING
 
 from kio.schema.txn_offset_commit.v5 import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kio.schema.txn_offset_commit.v5.response import TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic
@@ -16,6 +15,7 @@ from kio.schema.txn_offset_commit.v5.response import TxnOffsetCommitResponsePart
 from broker.coordinators.offset_commits import Refused, answered, failed, response_of, split
 from broker.coordinators.transactional_produce import Append, ClientAbilities, Refusals, admit
 from broker.network.answers import when_done
+from broker.replicas.partition import Partition, Role
 from broker.request_context import RequestContext
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from coordinator.runtime.outcome import ProducerEpoch
@@ -23,9 +23,6 @@ from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from protocol.entities import maker
 from protocol.errors import CoordinatorNotAvailable, InvalidGroupId, KafkaError, NotCoordinator, NotEnoughReplicas
 from protocol.records.batch import NO_SEQUENCE
-
-if TYPE_CHECKING:
-    from broker.replicas.partition import Partition
 
 FIRST_VERSION_WITH_TRANSACTION_ABORTABLE = 4
 FIRST_VERSION_OF_TRANSACTIONS_V2 = 5
@@ -65,7 +62,7 @@ def _groups_partition(ctx: RequestContext, group_id: str) -> Partition:
     partition = ctx.replicas.get(GROUP_METADATA_TOPIC_NAME, index)
     if partition is None:
         raise CoordinatorNotAvailable  # as in Kafka, to which the partition is unknown
-    if partition.log.is_offline:
+    if partition.role is not Role.LEADER:
         raise NotCoordinator
     return partition
 

@@ -9,6 +9,7 @@ import re
 import weakref
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -35,6 +36,7 @@ from protocol.uuids import to_text
 if TYPE_CHECKING:
     from broker.monitoring.metrics import Metrics
     from broker.network.request import Request
+    from storage.workers import Workers
     from timing.clock import Clock
 
 DEFAULT_INTERVAL_MS = 300_000
@@ -64,8 +66,9 @@ class Instance:
 class ClientTelemetry:
     """The currently known clients, the last used at the end; at most `MAX_INSTANCES`."""
 
-    def __init__(self, cache: MetadataCache, metrics: Metrics, clock: Clock, max_bytes: int) -> None:
+    def __init__(self, cache: MetadataCache, metrics: Metrics, clock: Clock, workers: Workers, max_bytes: int) -> None:
         self._clock = clock
+        self._workers = workers.lane("client metrics")
         self.max_bytes = max_bytes
         self.pushes = 0
         self.throttled = 0
@@ -94,7 +97,7 @@ class ClientTelemetry:
         instance.last_error = ErrorCode.none
         return instance
 
-    def push(
+    async def push(
         self,
         ctx: Request,
         instance_id: UUID | None,
@@ -110,7 +113,7 @@ class ClientTelemetry:
         instance = self._instance(ctx, instance_id)
         try:
             self._check_push(ctx, instance, subscription_id, terminating=terminating)
-            self._check_metrics(compression, metrics)
+            await self._check_metrics(compression, metrics)
         except KafkaError as error:
             instance.last_error = error.code
             raise
@@ -132,14 +135,14 @@ class ClientTelemetry:
         if subscription_id != instance.subscription_id:
             raise UnknownSubscriptionId
 
-    def _check_metrics(self, compression: int, metrics: bytes) -> None:
+    async def _check_metrics(self, compression: int, metrics: bytes) -> None:
         if compression not in Compression.__members__.values():
             raise UnsupportedCompressionType
         if len(metrics) > self.max_bytes:
             raise TelemetryTooLarge
         try:
-            if metrics:
-                decompress(Compression(compression), metrics, MAX_UNPACKED_BYTES)
+            if metrics:  # not on the loop: a few bytes may unpack to many
+                await self._workers.call(partial(decompress, Compression(compression), metrics, MAX_UNPACKED_BYTES))
         except DecompressionError as error:
             raise InvalidRecord from error
 

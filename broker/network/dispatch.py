@@ -343,7 +343,7 @@ class Dispatcher:
 
     async def answer_enveloped(self, connection: Client, frame: memoryview) -> Buffers | None:
         """The reply frame of a request that came within another one. Raises CloseConnectionError."""
-        result = self.dispatch(connection, frame)
+        result = self._dispatch(connection, frame)
         if isinstance(result, Pending):
             await asyncio.wait([result.work])
             return result.finish()

@@ -47,6 +47,16 @@ async def open_socket(factory: Callable[[], asyncio.Protocol], host: str, port: 
     return await asyncio.get_running_loop().create_connection(factory, host, port)
 
 
+Authenticate = Callable[[PeerConnection], Awaitable[float | None]]
+"""Shows a node that takes nobody unknown who this node is; says for how many ms that holds, None for ever.
+
+Raises PeerError, which ends the connection.
+"""
+
+RENEWED_AT = 0.85
+"""After this part of the time for which an authentication holds, a new connection takes the old one's place."""
+
+
 @dataclass(frozen=True, slots=True)
 class PeerSettings:
     """How to connect; times in ms."""
@@ -60,11 +70,12 @@ class PeerSettings:
 
 @dataclass(frozen=True, slots=True)
 class PeerNetwork:
-    """What all clients of a node share: time, randomness, and the way to open a connection."""
+    """What all clients of a node share: time, randomness, and the way to open a connection and to be let in."""
 
     clock: Clock
     random: random.Random
     connect: Connect = open_socket
+    authenticate: Authenticate | None = None
 
 
 class PeerClient:
@@ -84,6 +95,7 @@ class PeerClient:
         self._failures = 0
         self._last_failure = ""
         self._not_before_ms = 0.0
+        self._renew_at_ms: float | None = None
         self._closed = False
 
     def __str__(self) -> str:
@@ -101,7 +113,7 @@ class PeerClient:
         """
         limit_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
         connection = self._connection
-        if connection is None or not connection.is_open:
+        if connection is None or not connection.is_open or self._is_due():
             begun_ms = self._network.clock.monotonic_ms()
             connection = await self._connected(limit_ms)
             limit_ms -= self._network.clock.monotonic_ms() - begun_ms
@@ -167,13 +179,26 @@ class PeerClient:
         connection = PeerConnection(str(self), self._settings.client_id, clock, self._lost)
         try:
             await self._dial(connection)
+            renew_at_ms = await self._authenticate(connection)
             if self._prepare is not None:
                 self.versions = await self._prepare(connection)
         except BaseException:
             connection.close(PeerDisconnectedError(f"the connection to {self} could not be prepared"))
             raise
-        self._connection = connection
+        former, self._connection, self._renew_at_ms = self._connection, connection, renew_at_ms
+        if former is not None:
+            former.retire()
         return connection
+
+    async def _authenticate(self, connection: PeerConnection) -> float | None:
+        """When the connection must be replaced, None for never."""
+        if self._network.authenticate is None:
+            return None
+        lifetime_ms = await self._network.authenticate(connection)
+        return None if lifetime_ms is None else self._network.clock.monotonic_ms() + RENEWED_AT * lifetime_ms
+
+    def _is_due(self) -> bool:
+        return self._renew_at_ms is not None and self._network.clock.monotonic_ms() >= self._renew_at_ms
 
     async def _dial(self, connection: PeerConnection) -> None:
         limit_ms = self._settings.connection_setup_timeout_ms

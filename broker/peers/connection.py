@@ -47,6 +47,7 @@ class PeerConnection(asyncio.Protocol):
         self._received: list[bytes] = []
         self._received_bytes = 0
         self._ended: PeerError | None = None
+        self._retired = False
 
     @property
     def is_open(self) -> bool:
@@ -81,6 +82,12 @@ class PeerConnection(asyncio.Protocol):
             if self._transport is not None:
                 self._transport.abort()
             self._fail_all(error)
+
+    def retire(self) -> None:
+        """Another connection has taken its place: end it once all that is in flight is answered."""
+        self._retired = True
+        if not self._in_flight:
+            self.close(PeerDisconnectedError(f"the connection to {self.address} was replaced"))
 
     def _timed_out(self, timeout_ms: float) -> None:
         self.close(PeerTimeoutError(f"{self.address} has not answered within {timeout_ms:.0f} ms"))
@@ -154,3 +161,5 @@ class PeerConnection(asyncio.Protocol):
             waiting.answer.set_exception(PeerDisconnectedError(what))
             raise
         waiting.answer.set_result(response)
+        if self._retired and not self._in_flight:
+            self.retire()

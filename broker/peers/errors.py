@@ -11,6 +11,10 @@ class PeerUnreachableError(PeerError):
     """No connection could be opened, or the other node is no broker or controller: nothing was sent."""
 
 
+class PeerAuthenticationError(PeerError):
+    """The other node does not take this node's credentials, or cannot show that it knows them."""
+
+
 class PeerDisconnectedError(PeerError):
     """The connection ended before the answer came."""
 

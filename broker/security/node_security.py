@@ -114,6 +114,13 @@ class NodeSecurity:
         now_ms = self._sources.clock.machine.wall_ms()
         await self._sources.workers.call(lambda: make_certificates(folder, hosts, clients, now_ms))
 
+    def counts(self) -> list[tuple[tuple[str, str, str], int]]:
+        """How often clients of each listener were let in or refused, by mechanism and outcome."""
+        return [
+            ((listener, mechanism, "success" if success else "failure"), count)
+            for (listener, mechanism, success), count in self.attempts.items()
+        ]
+
     def _count(self, listener: str, mechanism: str, success: bool) -> None:
         self.attempts[listener, mechanism, success] += 1
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class ShareStates:
-    """A `Persister` and a `ShareStatePort` over the share coordinator of this node."""
+    """A `Persister` and a `ShareStatePort`: asks the share coordinator that is responsible, here or on another node."""
 
     def __init__(self, coordinator: ShareCoordinator) -> None:
         self._coordinator = coordinator
@@ -27,13 +27,22 @@ class ShareStates:
     # -- what share partitions ask
 
     def read(self, key: SharePartitionKey, leader_epoch: int) -> Future[ShareSnapshotValue]:
+        remote = self._coordinator.elsewhere(key)
+        if remote is not None:
+            return asyncio.ensure_future(remote.read(key, leader_epoch))
         return self._ask(key, lambda state: state.read(key, leader_epoch))
 
     def write(self, key: SharePartitionKey, wanted: ShareWrite) -> Future[None]:
+        remote = self._coordinator.elsewhere(key)
+        if remote is not None:
+            return asyncio.ensure_future(remote.write(key, wanted))
         return self._ask(key, lambda state: state.write(key, wanted))
 
     def summary(self, key: SharePartitionKey) -> Future[ShareSnapshotValue | None]:
-        """The state without its batches; None if there is none."""
+        """The state without its batches; None, or no start offset, if there is none."""
+        remote = self._coordinator.elsewhere(key)
+        if remote is not None:
+            return asyncio.ensure_future(remote.read_summary(key))
         return self._ask(key, lambda state: state.read_summary(key))
 
     def _ask(self, key: SharePartitionKey, operation: Operation[ShareCoordinatorShard, T]) -> Future[T]:
@@ -52,11 +61,19 @@ class ShareStates:
     async def initialize_at(self, key: SharePartitionKey, state_epoch: int, start_offset: int) -> None:
         """Begin a share partition anew at an offset. Raises KafkaErrors."""
         await self._coordinator.ensure_topic()
-        await self._ask(key, lambda state: state.initialize(key, state_epoch, start_offset))
+        remote = self._coordinator.elsewhere(key)
+        if remote is not None:
+            await remote.initialize(key, state_epoch, start_offset)
+        else:
+            await self._ask(key, lambda state: state.initialize(key, state_epoch, start_offset))
 
     async def forget(self, key: SharePartitionKey) -> None:
         """Forget the state of a share partition. Raises KafkaErrors."""
-        await self._ask(key, lambda state: state.delete(key))
+        remote = self._coordinator.elsewhere(key)
+        if remote is not None:
+            await remote.delete(key)
+        else:
+            await self._ask(key, lambda state: state.delete(key))
 
     async def _initialize(
         self,

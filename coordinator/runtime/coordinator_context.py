@@ -41,6 +41,7 @@ from protocol.errors import (
     KafkaError,
     NotCoordinator,
     RecordBatchTooLarge,
+    Timeout,
     UnknownServerError,
 )
 from protocol.records.compression import Compression
@@ -48,7 +49,7 @@ from protocol.records.compression import Compression
 if TYPE_CHECKING:
     from coordinator.runtime.log_port import LogPort
     from timing.clock import Clock
-    from timing.wheel import TimingWheel
+    from timing.wheel import TimerTask, TimingWheel
 
 logger = structlog.get_logger(__name__)
 
@@ -79,6 +80,8 @@ class RuntimeServices(Generic[S]):
     log_failed: Callable[[CoordinatorContext[S]], None]
     compression: Compression = Compression.NONE
     base_sequence: int = 0
+    write_timeout_ms: float | None = None
+    """How long an answer may wait to be committed; None: for as long as it takes."""
     listeners: list[Callable[[], None]] = field(default_factory=list)
     """Called whenever the state of a context may have changed; see `CoordinatorRuntime.listen`."""
 
@@ -94,7 +97,8 @@ class CoordinatorContext(Generic[S]):
         self.timers: Timers[S] = Timers(services.wheel, self.tell)
         self._services = services
         self._listeners = services.listeners
-        self._replies = DeferredReplies(services.loop.create_future)
+        self._replies = DeferredReplies(services.loop.create_future, self._begin_parking)
+        self._expiry: TimerTask | None = None
         self._log = log
         self._unlisten: Callable[[], None] | None = None
         self._state: S | None = None
@@ -158,6 +162,19 @@ class CoordinatorContext(Generic[S]):
     def waiter(self) -> Waiter[Any]:
         """A reply that a later operation will give."""
         return self._replies.waiter()
+
+    def _begin_parking(self) -> None:
+        """An answer waits to be committed: look after a while whether it still does."""
+        timeout_ms = self._services.write_timeout_ms
+        if timeout_ms is not None and self._expiry is None:
+            self._expiry = self._services.wheel.add(timeout_ms, partial(self._expire, self._replies.newest))
+
+    def _expire(self, offset: int) -> None:
+        """Fail what has waited for the whole timeout; what came meanwhile is looked at after another."""
+        self._expiry = None
+        self._replies.expire(offset, errors.translate(Timeout()))
+        if self._replies.newest >= 0:
+            self._begin_parking()
 
     def _process_mail(self) -> None:
         while self._mailbox:
@@ -332,6 +349,9 @@ class CoordinatorContext(Generic[S]):
             self._unlisten()
             self._unlisten = None
         self.timers.cancel_all()
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
         state, self._state = self._state, None
         self._replies.drop(error)
         if state is not None:

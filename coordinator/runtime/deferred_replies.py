@@ -4,7 +4,9 @@ How it works: an answer is decided when the log ends at some offset, `_written`.
 that offset, so the answer is parked with it, and given once the high watermark has reached it. Offsets of parked
 answers only grow, so a queue keeps them in order. With nothing parked and everything committed, an answer is given at
 once. A waiter's answer is decided by a later operation, and is parked at the offset of that moment. When the shard is
-given up (`drop`), answers that were decided fail with one error, and those that were not with NOT_COORDINATOR.
+given up (`drop`), answers that were decided fail with one error, and those that were not with NOT_COORDINATOR. What is
+parked for too long, since too few replicas are in sync, fails too (`expire`): what was written stays, and may be
+committed later, so the client asks again.
 """
 
 from __future__ import annotations
@@ -22,13 +24,15 @@ from protocol.errors import KafkaError, NotCoordinator
 class DeferredReplies:
     """The answers that one CoordinatorContext owes. `create_future` is the loop's.
 
-    Offsets are those of the internal partition's log, which reports how far it is written and how far it is committed.
+    `parked` is called when an answer is parked, and none was before. Offsets are those of the internal partition's log,
+    which reports how far it is written and how far it is committed.
     """
 
-    __slots__ = ("_committed", "_create_future", "_parked", "_waiting", "_written")
+    __slots__ = ("_begin_parking", "_committed", "_create_future", "_parked", "_waiting", "_written")
 
-    def __init__(self, create_future: Callable[[], Future[Any]]) -> None:
+    def __init__(self, create_future: Callable[[], Future[Any]], parked: Callable[[], None] = lambda: None) -> None:
         self._create_future = create_future
+        self._begin_parking = parked
         self._written = 0  # the log's end after the last append
         self._committed = 0  # the high watermark
         self._parked: deque[tuple[int, Future[Any], Any, KafkaError | None]] = deque()
@@ -53,6 +57,17 @@ class DeferredReplies:
             _, future, value, error = parked.popleft()
             resolve(future, value, error)
 
+    @property
+    def newest(self) -> int:
+        """The offset that the newest parked answer waits for; -1 if none is parked."""
+        return self._parked[-1][0] if self._parked else -1
+
+    def expire(self, offset: int, error: KafkaError) -> None:
+        """Fail what waits for this offset, or a smaller one."""
+        parked = self._parked
+        while parked and parked[0][0] <= offset:
+            resolve(parked.popleft()[1], None, error)
+
     # -- answers
 
     def promise(self) -> Future[Any]:
@@ -63,7 +78,7 @@ class DeferredReplies:
         """An answer that is decided."""
         future = self._create_future()
         if self._parked or self._committed < self._written:  # `is_committed`, for every request
-            self._parked.append((self._written, future, value, error))
+            self._park(future, value, error)
         elif error is None:
             future.set_result(value)
         else:
@@ -99,4 +114,10 @@ class DeferredReplies:
         if self.is_committed:
             resolve(future, value, error)
         else:
-            self._parked.append((self._written, future, value, error))
+            self._park(future, value, error)
+
+    def _park(self, future: Future[Any], value: Any, error: KafkaError | None) -> None:
+        is_first = not self._parked
+        self._parked.append((self._written, future, value, error))
+        if is_first:
+            self._begin_parking()

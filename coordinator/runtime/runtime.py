@@ -36,7 +36,8 @@ class CoordinatorRuntime(Generic[S]):
     """Loads and unloads contexts, and takes their messages by partition index.
 
     `topic` names the internal topic. `base_sequence` is that of every batch of records: in Kafka, 0 from its
-    CoordinatorRuntime, none from its TransactionStateManager.
+    CoordinatorRuntime, none from its TransactionStateManager. Answers wait `write_timeout_ms` at most to be committed,
+    or as long as it takes.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class CoordinatorRuntime(Generic[S]):
         wheel: TimingWheel,
         compression: Compression = Compression.NONE,
         base_sequence: int = 0,
+        write_timeout_ms: float | None = None,
         loop: AbstractEventLoop | None = None,
     ) -> None:
         self._topic = topic
@@ -63,6 +65,7 @@ class CoordinatorRuntime(Generic[S]):
             self._start_loading,
             compression,
             base_sequence,
+            write_timeout_ms,
             self._listeners,
         )
         self._contexts: dict[int, CoordinatorContext[S]] = {}

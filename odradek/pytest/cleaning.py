@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from odradek.cluster.cluster import Cluster
 from odradek.controls import Controls
 from odradek.process import Broker
 from odradek.pytest.options import Options
@@ -29,7 +30,7 @@ def cleaned(request: pytest.FixtureRequest, controls: Controls) -> Iterator[Cont
         return
     mark = controls.mark()
     yield controls
-    if isinstance(controls, Broker) and (controls.may_end or not controls.running):
+    if not _is_whole(controls):
         pool_of(request.config).note_unclean(controls)
         return  # the test failed for it, or ended it, or is about to; the next one gets a new one
     try:
@@ -37,6 +38,12 @@ def cleaned(request: pytest.FixtureRequest, controls: Controls) -> Iterator[Cont
     except BaseException:
         pool_of(request.config).note_unclean(controls)
         raise
+
+
+def _is_whole(controls: Controls) -> bool:
+    if isinstance(controls, Cluster):
+        return all(broker.running for broker in controls.brokers) and not controls.isolated
+    return not isinstance(controls, Broker) or (controls.running and not controls.may_end)
 
 
 def made_by(node: pytest.Item) -> list[Topic]:

@@ -9,6 +9,7 @@ from typing import Any, overload
 
 import pytest
 
+from odradek.cluster.cluster import Cluster
 from odradek.control import ControlClient
 from odradek.controls import Controls, RemoteBroker
 from odradek.process import Broker
@@ -143,6 +144,21 @@ def odradek_secure_broker(pytestconfig: pytest.Config, odradek_users: dict[str, 
     broker = pool.start(options.settings, security="SASL_SSL", users=odradek_users)
     yield broker
     pool.close(broker)
+
+
+@pytest.fixture
+def odradek_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Three brokers as one cluster, with the topics of the test's marker; tests after each other share it.
+
+    A cluster in which a test ended a broker, or isolated one and did not heal it, is replaced by a new one.
+    """
+    options = Options.of(request.config)
+    options.require_own("odradek_cluster starts brokers")
+    wanted = Wanted.of(request.node)
+    cluster = pool_of(request.config).cluster({**options.settings, **wanted.settings})
+    with cleaned(request, cluster):
+        made_by(request.node).extend(cluster.topic(name, **given) for name, given in wanted.topics.items())
+        yield cluster
 
 
 @pytest.fixture

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 
 import pytest
 
+from odradek.cluster.cluster import Cluster
 from odradek.process import Broker
 from odradek.security import Users
 
@@ -35,6 +37,7 @@ class Pool:
         self._kept: dict[tuple[tuple[str, str], ...], SharedBroker] = {}
         self._told: set[int] = set()
         self._unclean: set[int] = set()
+        self._cluster: tuple[dict[str, str], Cluster] | None = None
 
     def start(
         self, settings: Settings, profile: str = "test", security: str | None = None, users: Users | None = None
@@ -63,7 +66,32 @@ class Pool:
         self._brokers = [one for one in self._brokers if one is not broker]
         broker.close_for_good()
 
+    def cluster(self, settings: Settings) -> Cluster:
+        """A whole cluster with exactly these settings: the one of an earlier test, or a new one in its place."""
+        wanted = {name: str(value) for name, value in settings.items()}
+        if self._cluster is not None and self._cluster[0] == wanted and self._is_whole(self._cluster[1]):
+            return self._cluster[1]
+        self._close_cluster()
+        cluster = Cluster(settings=settings)
+        with contextlib.ExitStack() as undo:
+            undo.callback(cluster.close)
+            cluster.start()
+            undo.pop_all()
+        self._cluster = wanted, cluster
+        return cluster
+
+    def _is_whole(self, cluster: Cluster) -> bool:
+        all_run = all(broker.running for broker in cluster.brokers)
+        return all_run and not cluster.isolated and id(cluster) not in self._unclean
+
+    def _close_cluster(self) -> None:
+        if self._cluster is not None:
+            self._unclean.discard(id(self._cluster[1]))
+            self._cluster[1].close()
+        self._cluster = None
+
     def close_all(self) -> None:
+        self._close_cluster()
         for broker in tuple(self._brokers):
             self.close(broker)
 
@@ -83,7 +111,8 @@ class Pool:
 
     def words_of_the_dead(self) -> str:
         """How the brokers ended that died since this was asked last, and their logs' ends; empty if none did."""
-        dead = [broker for broker in self._brokers if broker.died and id(broker) not in self._told]
+        clustered = [] if self._cluster is None else self._cluster[1].brokers
+        dead = [broker for broker in (*self._brokers, *clustered) if broker.died and id(broker) not in self._told]
         self._told.update(map(id, dead))
         return "\n".join(broker.last_words() for broker in dead)
 

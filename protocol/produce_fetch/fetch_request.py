@@ -20,6 +20,7 @@ from ..primitives import (
     read_uvarint,
     skip_tagged_field,
     skip_tagged_fields,
+    too_many,
     underflow,
 )
 from .fetch_response import (
@@ -56,6 +57,9 @@ ForgottenTopic: TypeAlias = tuple[TopicKey, tuple[int, ...]]
 
 MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
+
+LARGEST_REQUEST = 2 << 20
+"""Bytes: of a version with tagged fields, this has room for 50,000 partitions."""
 
 _WAIT_TO_SESSION = Struct(">iiibii")  # max wait, min bytes, max bytes, isolation level, session id and epoch
 _WAIT_TO_ISOLATION = Struct(">iiib")
@@ -105,6 +109,8 @@ def decode_request(version: int, buf: Buffer, pos: int) -> FetchRequest:
 
     Raises DecodeError if the bytes are no Fetch request of that version.
     """
+    if len(buf) > LARGEST_REQUEST:
+        raise too_many(f"fetch request of {len(buf)} bytes")
     try:
         return _decode_flexible(version, buf, pos) if version >= 12 else _decode_legacy(version, buf, pos)
     except (IndexError, StructError):

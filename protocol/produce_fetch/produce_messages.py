@@ -13,7 +13,16 @@ from typing import NamedTuple, TypeAlias
 
 from .. import uuids
 from ..headers import finish_frame, frame_with_header
-from ..primitives import Buffer, DecodeError, append_uvarint, read_compact_length, skip_tagged_fields, underflow
+from ..primitives import (
+    MOST_ELEMENTS,
+    Buffer,
+    DecodeError,
+    append_uvarint,
+    read_compact_length,
+    skip_tagged_fields,
+    too_many,
+    underflow,
+)
 from .parts import (
     I32,
     UNKNOWN_LEADER,
@@ -123,6 +132,7 @@ def _decode_flexible(version: int, buf: memoryview, pos: int) -> ProduceRequest:
     else:
         topic_count, pos = read_compact_count(buf, pos - 1, "topic data")
     topics: list[tuple[TopicKey, list[PartitionRecords]]] = []
+    left = MOST_ELEMENTS - topic_count
     for _ in range(topic_count):
         key, pos = _read_topic_key(version, buf, pos)
         partition_count = buf[pos] - 1
@@ -130,6 +140,9 @@ def _decode_flexible(version: int, buf: memoryview, pos: int) -> ProduceRequest:
             pos += 1
         else:
             partition_count, pos = read_compact_count(buf, pos, "partition data")
+        left -= partition_count
+        if left < 0:
+            raise too_many("partition data")
         partitions: list[PartitionRecords] = []
         for _ in range(partition_count):
             index, length = _INDEX_LENGTH_V9.unpack_from(buf, pos)
@@ -170,11 +183,15 @@ def _decode_legacy(buf: memoryview, pos: int) -> ProduceRequest:
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(buf, pos)
     topic_count, pos = read_legacy_count(buf, pos + 6, "topic data")
     topics: list[tuple[TopicKey, list[PartitionRecords]]] = []
+    left = MOST_ELEMENTS - topic_count
     for _ in range(topic_count):
         key, pos = read_legacy_text(buf, pos, "topic name")
         if key is None:
             raise DecodeError("topic name is null")
         partition_count, pos = read_legacy_count(buf, pos, "partition data")
+        left -= partition_count
+        if left < 0:
+            raise too_many("partition data")
         partitions: list[PartitionRecords] = []
         for _ in range(partition_count):
             index, length = _INDEX_LENGTH_V3.unpack_from(buf, pos)

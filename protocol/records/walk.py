@@ -180,8 +180,10 @@ def _skip_headers(section: bytes, pos: int) -> int:
     return pos
 
 
-def exact_walk(section: bytes, count: int, *, partial: bool, compressed: bool) -> Iterator[RecordShape]:
-    """Walk a records section as Kafka does, one record at a time, in `count` steps.
+def exact_walk(
+    section: bytes, count: int, *, partial: bool, compressed: bool, largest: int = UNBOUNDED
+) -> Iterator[RecordShape]:
+    """Walk a records section as Kafka does, one record at a time, in `count` steps; `largest` is a record's size.
 
     `partial` is how Kafka reads a compressed batch that it stores unchanged (DefaultRecord.readPartiallyFrom): the
     records' own sizes are ignored. Otherwise it uses DefaultRecord.readFrom.
@@ -196,6 +198,8 @@ def exact_walk(section: bytes, count: int, *, partial: bool, compressed: bool) -
             if compressed or pos >= len(section) or not _has_long_varint(section, pos):
                 raise InvalidRecord(f"The batch has fewer bytes than its records: {error}.") from error
             raise UnknownServerError(f"The length of a record cannot be read: {error}.") from error
+        if size > largest:
+            raise InvalidRecord(f"A record of {size} bytes is larger than max.decompressed.message.bytes={largest}.")
         try:
             if not partial and (size < 0 or pos + size > len(section)):
                 raise ValueError(f"a record of {size} bytes does not fit")

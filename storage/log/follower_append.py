@@ -41,12 +41,14 @@ def append(log: UnifiedLog, records: memoryview, *, leader_epoch: int, now_ms: i
     return size
 
 
-def begins_within_batch(log: UnifiedLog, records: memoryview) -> int | None:
-    """The base offset of the first batch if this log, which is empty, is to begin in the middle of it; else None.
+def begins_within_batch(log: UnifiedLog, records: memoryview, leaders_start: int) -> int | None:
+    """The base offset of the first batch if this log has nothing to keep and is to begin in the middle of it, or None.
 
-    The leader's log begins there, since records of that batch were deleted.
+    The leader's log begins there, since records of that batch were deleted. This log is empty, or all that it has lies
+    before that.
     """
-    if log.log_end_offset != log.log_start_offset or not first_batch_size(records):
+    is_of_use = log.log_start_offset < log.log_end_offset > leaders_start
+    if is_of_use or not first_batch_size(records):
         return None
     header = read_header(records)
     return header.base_offset if header.base_offset < log.log_end_offset <= header.last_offset else None

@@ -39,7 +39,7 @@ def lines_of(entries: Iterable[EpochEntry]) -> list[str]:
 class LeaderEpochs:
     """The epochs of one partition, ascending in epoch and start offset.
 
-    Every change except `truncate_from_start` and `begin` is on disk before it returns.
+    Every change except `truncate_from_start`, `recall` and `begin` is on disk before it returns.
 
     Attributes:
         latest: the latest epoch, -1 if there is none.
@@ -155,6 +155,14 @@ class LeaderEpochs:
         first = EpochEntry(removed[-1].epoch, start_offset)
         self._take([first, *self._entries[len(removed) :]])
         return removed != [first]
+
+    def recall(self, earlier: Iterable[EpochEntry]) -> None:
+        """Take back entries that lie before the first one. Only in memory."""
+        later = self._entries
+        before = [entry for entry in earlier if not later or entry.start_offset < later[0].start_offset]
+        if before and later and before[-1].epoch == later[0].epoch:
+            later = later[1:]
+        self._take([*before, *later])
 
     def save(self) -> None:
         """Write the current entries; blocking, any thread. Raises OSError."""

@@ -56,11 +56,12 @@ def check_records(
     the loop, LargeBatchError for what would take long.
     """
     count = header.record_count
+    largest = config.max_decompressed_message_bytes if compressed else UNBOUNDED
     try:
         walk = fast_walk(section, count, MOST_HEADERS_AT_ONCE if at_once else UNBOUNDED)
     except TooManyHeadersError:
         raise LargeBatchError from None
-    if walk is not None and not header.attributes & LOG_APPEND_TIME_FLAG:
+    if walk is not None and len(section) <= largest and not header.attributes & LOG_APPEND_TIME_FLAG:
         lowest, highest, has_null_key, sequential = walk
         lowest += header.base_timestamp
         highest += header.base_timestamp
@@ -74,7 +75,7 @@ def check_records(
         raise LargeBatchError
     return _check_each(
         header,
-        exact_walk(section, count, partial=partial, compressed=compressed),
+        exact_walk(section, count, partial=partial, compressed=compressed, largest=largest),
         config,
         now_ms,
         topic_partition,

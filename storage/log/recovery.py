@@ -23,7 +23,7 @@ from storage.append_types import LogConfig
 from storage.checkpoint_file import CorruptCheckpointError
 from storage.files import FileSystem
 from storage.log.leader_epochs import FILE_NAME as EPOCHS_FILE
-from storage.log.leader_epochs import LeaderEpochs
+from storage.log.leader_epochs import EpochEntry, LeaderEpochs
 from storage.log.leftovers import finish_swaps, segment_offsets
 from storage.log.log_segments import LogSegments
 from storage.log.segment_recovery import SegmentRecovery, recover_segment, whole_batches
@@ -95,7 +95,8 @@ def load(request: LoadRequest) -> LoadedState:
         segments = [_empty(request, log_end_offset)]
     log_start_offset = max(request.log_start_offset, segments[0].base_offset)
     epochs.truncate_from_end(log_end_offset)
-    if epochs.truncate_from_start(log_start_offset):
+    is_recalled = not request.clean and _recall_epochs(segments, log_start_offset, log_end_offset, epochs)
+    if epochs.truncate_from_start(log_start_offset) or is_recalled:
         epochs.save()
     producers = request.producers
     producers.snapshots.delete_strays({segment.base_offset for segment in segments})
@@ -145,6 +146,30 @@ def _find_end(segments: list[LogSegment], request: LoadRequest, epochs: LeaderEp
     if unflushed < len(segments):
         return _scan(segments, unflushed, request, epochs)
     return segments[-1].next_offset() if segments else request.log_start_offset
+
+
+def _recall_epochs(
+    segments: list[LogSegment], log_start_offset: int, log_end_offset: int, epochs: LeaderEpochs
+) -> bool:
+    """Read the leader epochs before the first known one from the records; whether there are any.
+
+    Records that were removed by DeleteRecords are back if the stop came before the log's new start was checkpointed;
+    the file of epochs may have been truncated by then. Without their epochs followers would not see where they differ.
+    """
+    known_from = epochs.entries[0].start_offset if epochs.entries else log_end_offset
+    if known_from <= log_start_offset:
+        return False
+    found: list[EpochEntry] = []
+    for segment in segments:
+        if segment.base_offset >= known_from:
+            break
+        for _, header, _ in whole_batches(segment.file.open(), 0, segment.size):
+            if header.base_offset >= known_from or header.leader_epoch < 0:  # older formats have no epochs
+                break
+            if not found or header.leader_epoch > found[-1].epoch:
+                found.append(EpochEntry(header.leader_epoch, header.base_offset))
+    epochs.recall(found)
+    return bool(found)
 
 
 def _empty(request: LoadRequest, base_offset: int) -> LogSegment:

@@ -13,16 +13,17 @@ class Verifications:
     overtake it: in a log that knows nothing of the producer, no sequence number is out of order.
     """
 
-    __slots__ = ("_tried",)
+    __slots__ = ("_begun", "_tried")
 
     def __init__(self) -> None:
-        self._tried: dict[int, tuple[int, int, bool]] = {}  # producer id -> epoch, sequence, supports_epoch_bump
+        self._begun = 0
+        self._tried: dict[int, tuple[int, int, bool, int]] = {}  # by producer id; see `begin`
 
     def __contains__(self, producer_id: int) -> bool:
         return producer_id in self._tried
 
-    def begin(self, producer_id: int, epoch: int, sequence: int, supports_epoch_bump: bool) -> None:
-        """Note an append that waits for verification; a newer epoch starts afresh.
+    def begin(self, producer_id: int, epoch: int, sequence: int, supports_epoch_bump: bool) -> int:
+        """Note an append that waits for verification, and return its guard; a newer epoch starts afresh.
 
         `supports_epoch_bump`: the append uses transactions V2. As in Kafka, the first attempt's value counts.
         """
@@ -31,9 +32,21 @@ class Verifications:
         if known is None:
             if len(tried) >= KEPT:
                 del tried[next(iter(tried))]
-            tried[producer_id] = (epoch, sequence, supports_epoch_bump)
-        elif epoch > known[0] or (epoch == known[0] and sequence < known[1]):
-            tried[producer_id] = (epoch, sequence, known[2])
+            self._begun = guard = self._begun + 1
+            tried[producer_id] = (epoch, sequence, supports_epoch_bump, guard)
+            return guard
+        guard = known[3]
+        if epoch > known[0] or (epoch == known[0] and sequence < known[1]):
+            tried[producer_id] = (epoch, sequence, known[2], guard)
+        return guard
+
+    def is_guarded(self, producer_id: int, guard: int) -> bool:
+        """Whether no marker of the producer has come since its append got this guard (Kafka's VerificationGuard).
+
+        What the coordinator said of the transaction meanwhile is about the transaction that goes on here.
+        """
+        tried = self._tried.get(producer_id)
+        return tried is not None and tried[3] == guard
 
     def is_out_of_order(self, producer_id: int, sequence: int, has_batches: bool) -> bool:
         """Whether an earlier batch was tried and must come first; with transactions V2, also that of sequence 0.
@@ -43,7 +56,7 @@ class Verifications:
         tried = self._tried.get(producer_id)
         if tried is None:
             return False
-        _, lowest, supports_epoch_bump = tried
+        _, lowest, supports_epoch_bump, _ = tried
         return sequence > lowest or (supports_epoch_bump and sequence != 0 and not has_batches)
 
     def end(self, producer_id: int) -> None:

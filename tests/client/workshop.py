@@ -10,11 +10,18 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Protocol
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from odradek import Broker
 from tests.client import java_tools
 from tests.messages import value_of
 
@@ -38,11 +45,21 @@ def missing(client: str) -> str | None:
     return java_tools.missing() if client == "java" else None
 
 
+class Servers(Protocol):
+    """A broker, or several of a cluster, one of which is killed and comes back."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+    def kill(self) -> None: ...
+    def restart(self) -> object: ...
+
+
 class Workshop:
     """Workers of one kind over two topics. One that ends by itself is replaced; all are killed at the end."""
 
-    def __init__(self, broker: Broker, client: str, name: str) -> None:
+    def __init__(self, broker: Servers, client: str, name: str, replicas: int = 1) -> None:
         self.broker = broker
+        self._replicas = replicas
         self.source, self.sink, self.group = f"{name}-source", f"{name}-sink", f"{name}-group"
         self._client = client
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the end of the process
@@ -53,7 +70,7 @@ class Workshop:
 
     def __enter__(self) -> Workshop:
         admin = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers})
-        topics = [NewTopic(topic, PARTITIONS, 1) for topic in (self.source, self.sink)]
+        topics = [NewTopic(topic, PARTITIONS, self._replicas) for topic in (self.source, self.sink)]
         for made in admin.create_topics(topics).values():
             made.result(SECONDS)
         return self
@@ -115,10 +132,7 @@ class Workshop:
         consumer = Consumer({"bootstrap.servers": self.broker.bootstrap_servers, "group.id": "unused"})
         deadline = time.monotonic() + seconds
         try:
-            while not any(
-                consumer.get_watermark_offsets(TopicPartition(self.sink, index), SECONDS)[1]
-                for index in range(PARTITIONS)
-            ):
+            while not any(_end_of(consumer, TopicPartition(self.sink, index)) for index in range(PARTITIONS)):
                 assert time.monotonic() < deadline, f"nothing done\n{self.complaints()}"
                 time.sleep(0.05)
         finally:
@@ -166,6 +180,14 @@ class Workshop:
             wanted = [ConsumerGroupTopicPartitions(self.group)]
             offsets = admin.list_consumer_group_offsets(wanted)[self.group].result(SECONDS).topic_partitions
             committed = sum(one.offset for one in offsets)
+
+
+def _end_of(consumer: Consumer, partition: TopicPartition) -> int:
+    """The end of a partition; 0 while its leader is not known."""
+    try:
+        return int(consumer.get_watermark_offsets(partition, SECONDS)[1])
+    except KafkaException:
+        return 0
 
 
 def work_through_harm(shop: Workshop, count: int, deeds: Sequence[str], seed: int, seconds: float) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from broker.peers.call import entity_call
+from tests.client.raw import RawConnection
 
 WAIT_SECONDS = 60
 
@@ -17,6 +21,14 @@ def until(condition: Callable[[], bool], what: str, seconds: float = WAIT_SECOND
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
         time.sleep(0.05)
+
+
+def ask(bootstrap: str, request: Any) -> Any:
+    """The answer to one of kio's requests."""
+    call = entity_call(request)
+    with RawConnection(bootstrap) as connection:
+        connection.send(bytes(call.frame(call.highest, 1, b"test")))
+        return call.read(connection.read_frame(), call.highest)
 
 
 def create(admin: AdminClient, name: str, partitions: int, replicas: int = 1) -> dict[int, int]:

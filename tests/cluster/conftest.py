@@ -28,12 +28,20 @@ def controllers(kafka: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield running
 
 
+def in_rack(node_id: int) -> dict[str, object]:
+    """Settings by which each broker is in a rack of its own, and sends consumers to the replica in theirs."""
+    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    return {"broker.rack": f"rack-{node_id}", "replica.selector.class": selector}
+
+
 @contextmanager
 def brokers_of(controllers: KafkaControllers) -> Iterator[dict[int, Broker]]:
     """Three brokers, by id, none of which may meet a bug."""
     with ExitStack() as stack:
         found = {
-            node_id: stack.enter_context(Broker(controllers.broker_settings(node_id), start_timeout=90))
+            node_id: stack.enter_context(
+                Broker(controllers.broker_settings(node_id) | in_rack(node_id), start_timeout=90)
+            )
             for node_id in NODES
         }
         yield found

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.client.kafka_node import command
+from tests.client.java_tools import JVM_OPTIONS
+from tests.client.kafka_node import command, jars
 
 READY_SECONDS = 90
 STOP_SECONDS = 60
@@ -19,10 +21,19 @@ class JavaBroker:
     """Broker `node_id` of the cluster of `controller`: its node id, host and port, such as `1@127.0.0.1:9093`."""
 
     def __init__(
-        self, folder: Path, node_id: int, cluster_id: str, controller: str, settings: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        node_id: int,
+        cluster_id: str,
+        controller: str,
+        settings: Mapping[str, object] | None = None,
+        *,
+        port: int | None = None,
+        jvm: Sequence[str] = JVM_OPTIONS,
     ) -> None:
+        """`jvm` are options that make it quick to start, unless others are given."""
         self.node_id = node_id
-        self.port = free_port()
+        self.port = port or free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.data = folder / f"java-{node_id}"
         self._log = folder / f"java-{node_id}.log"
@@ -38,18 +49,25 @@ class JavaBroker:
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": str(self.data),
             "group.initial.rebalance.delay.ms": "0",
-            **(settings or {}),
+            **{key: str(value) for key, value in (settings or {}).items()},
         }
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
         self._process: subprocess.Popen[bytes] | None = None
-        tool = command("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._properties))
+        self._cluster_id = cluster_id
+        self._jvm = jvm
+        self._format()
+
+    def _format(self) -> None:
+        tool = command("kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", str(self._properties))
         done = subprocess.run(tool, capture_output=True, timeout=60, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
     def launch(self) -> None:
         """Start the process; `await_ready` says when it serves."""
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command("kafka.Kafka", str(self._properties)), stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                ["java", *self._jvm, "-cp", f"{jars()}/*", "kafka.Kafka", str(self._properties)], stdout=log, stderr=log
+            )
 
     def await_ready(self) -> None:
         """Return once the port is open: the broker is unfenced then."""
@@ -77,6 +95,17 @@ class JavaBroker:
 
     def kill(self) -> None:
         self._end(signal.SIGKILL)
+
+    def lose_disks(self) -> None:
+        """End it, and all that it has."""
+        self.kill()
+        shutil.rmtree(self.data)
+        self._format()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def freeze(self) -> None:
         """Let it do nothing, its connections open."""

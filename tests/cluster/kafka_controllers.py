@@ -11,7 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
+from kio.schema.errors import ErrorCode
+
 from tests.client.kafka_node import free_ports, jars
+from tests.cluster.client import ask
 
 CLUSTER_ID = "k2hLyQu2SZu2ZLwXKgnjPw"
 OPTIONAL_OFF = ("share.version=0", "streams.version=0")
@@ -110,16 +114,22 @@ class KafkaControllers:
         process.wait(60)
 
     def active(self) -> int:
-        """The id of the active controller, as a controller says."""
-        said = tool(
-            "org.apache.kafka.tools.MetadataQuorumCommand",
-            "--bootstrap-controller",
-            self.bootstrap,
-            "describe",
-            "--status",
-        )
-        line = next(line for line in said.splitlines() if line.startswith("LeaderId:"))
-        return int(line.split()[1])
+        """The id of the active controller, as it says itself; waits until there is one."""
+        deadline = time.monotonic() + READY_SECONDS
+        while time.monotonic() < deadline:
+            for node_id in self._processes:
+                if self._is_active(node_id):
+                    return node_id
+            time.sleep(0.1)
+        raise AssertionError(f"no controller is active after {READY_SECONDS} s")
+
+    def _is_active(self, node_id: int) -> bool:
+        metadata = TopicData(topic_name="__cluster_metadata", partitions=(PartitionData(partition_index=0),))
+        try:
+            response = ask(f"127.0.0.1:{self.ports[node_id]}", DescribeQuorumRequest(topics=(metadata,)))
+        except OSError:  # it is starting
+            return False
+        return bool(response.topics[0].partitions[0].error_code is ErrorCode.none)
 
     def _properties(self, node_id: int) -> Path:
         return self.folder / f"{node_id}.properties"

@@ -13,11 +13,12 @@ from confluent_kafka import KafkaError, Message, Producer
 from protocol.records.batch import LOG_OVERHEAD, read_header
 from protocol.records.build import iter_records
 from tests.client.kafka_node import command
+from tests.cluster.reader import Reader
 from tests.crash.reading import COMPLAINTS, GAP
 from tests.messages import place_of, value_of
 
 PAUSE_S = 0.002
-DELIVERY_SECONDS = 60
+DELIVERY_SECONDS = 180
 
 
 class Load:
@@ -97,8 +98,8 @@ def records_of(data: bytes) -> dict[int, bytes]:
     return found
 
 
-def check_replicas(folders: Sequence[Path], topic: str, partitions: int, loads: Sequence[Load]) -> int:
-    """Check that all replicas are equal, and have everything acknowledged, once; return the number of records."""
+def check_replicas(folders: Sequence[Path], topic: str, partitions: int, loads: Sequence[Load | Reader]) -> int:
+    """Check that all replicas are equal, and have everything acknowledged or read, once; return how many records."""
     total = 0
     for partition in range(partitions):
         contents = [batches_of(folder, topic, partition) for folder in folders]
@@ -109,8 +110,9 @@ def check_replicas(folders: Sequence[Path], topic: str, partitions: int, loads: 
         values = list(held.values())
         assert len(set(values)) == len(values), f"a record of {topic}-{partition} is there twice"
         for load in loads:
-            for (index, offset), value in load.acknowledged.items():
+            known = load.seen if isinstance(load, Reader) else load.acknowledged
+            for (index, offset), value in known.items():
                 if index == partition:
-                    assert held.get(offset) == value, f"{value!r} was acknowledged at {topic}-{partition} {offset}"
+                    assert held.get(offset) == value, f"{value!r} was at {topic}-{partition} {offset}"
         total += len(held)
     return total

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -10,11 +14,13 @@ from typing import Protocol
 from confluent_kafka.admin import AdminClient
 
 from odradek import Broker
-from tests.cluster.client import until
+from tests.client.java_tools import JVM_OPTIONS
+from tests.client.kafka_node import free_ports
+from tests.cluster.gates import Gate
 from tests.cluster.java_broker import JavaBroker
 from tests.cluster.kafka_controllers import CLUSTER_ID, KafkaControllers
 
-JAVA_SETTINGS = {
+JAVA_SETTINGS: dict[str, object] = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
@@ -22,21 +28,29 @@ JAVA_SETTINGS = {
 
 
 class AnyBroker(Protocol):
-    """What both kinds can do."""
+    """What both kinds can do. The gate is what other brokers reach it through."""
+
+    gate: Gate
 
     def start(self) -> None: ...
     def kill(self) -> None: ...
     def end(self) -> None: ...
+    def freeze(self) -> None: ...
+    def thaw(self) -> None: ...
+    def lose_disks(self) -> None: ...
 
     @property
     def address(self) -> str: ...
     @property
     def folder(self) -> Path: ...
+    @property
+    def pid(self) -> int: ...
 
 
 class Ours:
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, gate: Gate) -> None:
         self.broker = broker
+        self.gate = gate
 
     @property
     def address(self) -> str:
@@ -45,6 +59,10 @@ class Ours:
     @property
     def folder(self) -> Path:
         return Path(self.broker.data_dir)
+
+    @property
+    def pid(self) -> int:
+        return self.broker.pid
 
     def start(self) -> None:
         self.broker.start()
@@ -58,10 +76,21 @@ class Ours:
         log = self.broker.log()
         assert "Traceback" not in log, log[-6000:]
 
+    def freeze(self) -> None:
+        os.kill(self.broker.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        os.kill(self.broker.pid, signal.SIGCONT)
+
+    def lose_disks(self) -> None:
+        self.broker.kill()
+        shutil.rmtree(self.folder)
+
 
 class Theirs:
-    def __init__(self, broker: JavaBroker) -> None:
+    def __init__(self, broker: JavaBroker, gate: Gate) -> None:
         self.broker = broker
+        self.gate = gate
 
     @property
     def address(self) -> str:
@@ -70,6 +99,10 @@ class Theirs:
     @property
     def folder(self) -> Path:
         return self.broker.data
+
+    @property
+    def pid(self) -> int:
+        return self.broker.pid
 
     def start(self) -> None:
         self.broker.start()
@@ -80,20 +113,56 @@ class Theirs:
     def end(self) -> None:
         self.broker.stop()
 
+    def freeze(self) -> None:
+        self.broker.freeze()
+
+    def thaw(self) -> None:
+        self.broker.thaw()
+
+    def lose_disks(self) -> None:
+        self.broker.lose_disks()
+
+
+def keep_log(broker: Broker, path: Path) -> None:
+    """Copy the log, which goes away with the broker, for whoever looks at a test that has failed."""
+    path.write_text(broker.log())
+
 
 @contextmanager
-def mixed(controllers: KafkaControllers, folder: Path, ours: int, theirs: int) -> Iterator[dict[int, AnyBroker]]:
+def mixed(
+    controllers: KafkaControllers,
+    folder: Path,
+    ours: int,
+    theirs: int,
+    settings: Mapping[str, object] | None = None,
+    jvm: Sequence[str] = JVM_OPTIONS,
+) -> Iterator[dict[int, AnyBroker]]:
     """That many brokers of each kind, by id; those of ours come first."""
     with ExitStack() as stack:
         found: dict[int, AnyBroker] = {}
-        for node_id in range(1, ours + 1):
-            broker = stack.enter_context(Broker(controllers.broker_settings(node_id), start_timeout=90))
-            found[node_id] = Ours(broker)
-        for node_id in range(ours + 1, ours + theirs + 1):
-            java = JavaBroker(folder, node_id, CLUSTER_ID, controllers.voters, JAVA_SETTINGS)
-            stack.callback(java.kill)
-            java.start()
-            found[node_id] = Theirs(java)
+        for node_id in range(1, ours + theirs + 1):
+            port, replication_port = free_ports(2)
+            gate = stack.enter_context(Gate(replication_port))
+            own = {
+                "listeners": f"PLAINTEXT://127.0.0.1:{port},REPLICATION://127.0.0.1:{replication_port}",
+                "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},REPLICATION://127.0.0.1:{gate.port}",
+                "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,REPLICATION:PLAINTEXT",
+                "inter.broker.listener.name": "REPLICATION",
+                **(settings or {}),
+            }
+            if node_id <= ours:
+                broker = Broker(
+                    controllers.broker_settings(node_id) | own, profile="kafka", start_timeout=90, stop_timeout=60
+                )
+                found[node_id] = Ours(stack.enter_context(broker), gate)
+                stack.callback(keep_log, broker, folder / f"odradek-{node_id}.log")
+            else:
+                java = JavaBroker(
+                    folder, node_id, CLUSTER_ID, controllers.voters, JAVA_SETTINGS | own, port=port, jvm=jvm
+                )
+                stack.callback(java.kill)
+                java.start()
+                found[node_id] = Theirs(java, gate)
         yield found
 
 
@@ -101,15 +170,18 @@ def bootstrap(brokers: dict[int, AnyBroker]) -> str:
     return ",".join(broker.address for broker in brokers.values())
 
 
-def in_sync(admin: AdminClient, topic: str) -> dict[int, list[int]]:
-    """The in-sync replicas of each partition."""
-    partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
-    return {index: sorted(one.isrs) for index, one in partitions.items()}
+def out_of_sync(admin: AdminClient, replicas: int, only: str | None = None) -> list[str]:
+    """The partitions, of all topics or one, that have fewer in-sync replicas, or no leader."""
+    return [
+        f"{name}-{index}: replicas {one.replicas}, in sync {one.isrs}, leader {one.leader}"
+        for name, topic in admin.list_topics(only, timeout=30).topics.items()
+        for index, one in topic.partitions.items()
+        if len(one.isrs) < replicas or one.leader < 0
+    ]
 
 
-def until_in_sync(admin: AdminClient, topic: str, replicas: int) -> None:
-    until(
-        lambda: all(len(isr) == replicas for isr in in_sync(admin, topic).values()),
-        f"all replicas of {topic} are in sync",
-        seconds=90,
-    )
+def until_in_sync(admin: AdminClient, replicas: int, seconds: float = 180, only: str | None = None) -> None:
+    deadline = time.monotonic() + seconds
+    while lacking := out_of_sync(admin, replicas, only):
+        assert time.monotonic() < deadline, f"not in sync after {seconds} s: {lacking}"
+        time.sleep(0.1)

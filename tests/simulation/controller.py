@@ -1,44 +1,58 @@
-"""A controller that never fails, for the simulation of brokers: registrations, fencing, elections, AlterPartition.
-
-Its rules are those of Kafka's `ReplicationControlManager`: a leader is elected from the in-sync replicas alone, a
-fenced broker leaves the ISR unless it is the last one in it, and AlterPartition is checked against all epochs.
-"""
+"""The controller of simulated brokers: what `controller` decides, at once, in a process that never fails."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
-from types import SimpleNamespace
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from kio.schema.errors import ErrorCode
+from kio.schema.alter_partition.v3 import AlterPartitionResponse
+from kio.schema.alter_partition_reassignments.v1 import AlterPartitionReassignmentsRequest
+from kio.schema.alter_partition_reassignments.v1.request import ReassignablePartition, ReassignableTopic
+from kio.schema.broker_registration.v4 import BrokerRegistrationRequest
+from kio.schema.broker_registration.v4.request import Feature
 
-from metadata.delta import MetadataDelta
-from metadata.image import EMPTY, MetadataImage
+from controller import alter_partition, broker_changes, reassignments, registration
+from controller.replica_rules import ELR_FEATURE
+from metadata.image import MetadataImage
 from metadata.topics import PartitionRegistration
-from protocol.metadata.brokers import FenceBrokerRecord, RegisterBrokerRecord, UnfenceBrokerRecord
-from protocol.metadata.settings import ConfigRecord
-from protocol.metadata.topics import NO_LEADER, PartitionChangeRecord, PartitionRecord, TopicRecord
+from protocol.durations import ZERO
+from protocol.errors import StaleBrokerEpoch
+from protocol.metadata.settings import ConfigRecord, FeatureLevelRecord
+from protocol.metadata.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
+from tests.unit.controller.images import Schema, image_of
 
 TOPIC, TOPIC_ID = "t", UUID(int=77)
+SCHEMA = Schema()
+CLUSTER_ID = "simulated"
+FEATURES = (
+    Feature(name="metadata.version", min_supported_version=1, max_supported_version=33),
+    Feature(name=ELR_FEATURE, min_supported_version=0, max_supported_version=1),
+)
 
 
 class Controller:
-    """Decides at once; `publish` is called with the records of each decision, in their order."""
+    """Decides at once; `publish` is called with the records of each decision, in their order.
 
-    def __init__(self, rng: random.Random, publish: Callable[[list[Any], MetadataImage], None]) -> None:
+    With `elr` replicas stay eligible when the ISR is too small (KIP-966).
+    """
+
+    def __init__(
+        self, rng: random.Random, publish: Callable[[list[Any], MetadataImage], None], *, elr: bool = False
+    ) -> None:
         self._rng = rng
         self._publish = publish
-        self.image: MetadataImage = EMPTY
+        self.image: MetadataImage = image_of(FeatureLevelRecord(name=ELR_FEATURE, feature_level=int(elr)))
+        self._ids = iter(range(1 << 40, 1 << 41))
 
-    def _decide(self, records: list[Any]) -> None:
-        if not records:
+    def _decide(self, records: Iterable[Any]) -> None:
+        decided = list(records)
+        if not decided:
             return
-        delta = MetadataDelta(self.image)
-        delta.replay_all(records)
-        self.image = delta.apply(self.image.offset + len(records), 1, 0)
-        self._publish(records, self.image)
+        self.image = image_of(*decided, image=self.image)
+        self._publish(decided, self.image)
 
     @property
     def partitions(self) -> Iterable[tuple[int, PartitionRegistration]]:
@@ -51,6 +65,9 @@ class Controller:
     def is_alive(self, node: int) -> bool:
         broker = self.image.cluster.brokers.get(node)
         return broker is not None and not broker.fenced
+
+    def leads(self, node: int) -> bool:
+        return broker_changes.leads_something(self.image, node)
 
     def create(self, assignments: list[tuple[int, ...]], **configs: str) -> None:
         made: list[Any] = [TopicRecord(name=TOPIC, topic_id=TOPIC_ID)]
@@ -75,96 +92,62 @@ class Controller:
 
     # -- brokers
 
-    def register(self, node: int) -> int:
-        """Register a new run of a broker; return its epoch."""
-        epoch = self.image.offset + 1
-        record = RegisterBrokerRecord(
+    def register(self, node: int, previous_epoch: int) -> int:
+        """Register a new run of a broker; return its epoch. `previous_epoch` is that of a clean stop, or -1."""
+        request = BrokerRegistrationRequest(
             broker_id=node,
-            broker_epoch=epoch,
-            incarnation_id=UUID(int=epoch + 1),
-            end_points=(),
-            features=(),
+            cluster_id=CLUSTER_ID,
+            incarnation_id=UUID(int=next(self._ids)),
+            listeners=(),
+            features=FEATURES,
             rack=None,
+            log_dirs=(UUID(int=1000 + node),),
+            previous_broker_epoch=previous_epoch,
         )
-        self._decide([record])
-        return epoch
+        decision = registration.decide(
+            self.image,
+            request,
+            SCHEMA,
+            cluster_id=CLUSTER_ID,
+            is_alive=self.is_alive(node),
+            next_offset=self.image.offset + 1,
+        )
+        self._decide(decision.records)
+        return decision.response
 
     def unfence(self, node: int) -> None:
-        """Let the broker serve; it leads again what it alone can lead."""
-        epoch = self.image.cluster.brokers[node].epoch
-        self._decide([UnfenceBrokerRecord(id=node, epoch=epoch)])
-        for index, state in self.partitions:
-            if state.leader == NO_LEADER and node in state.isr:
-                self._change(index, leader=node)
+        self._decide(broker_changes.unfence(self.image, SCHEMA, node))
 
     def fence(self, node: int) -> None:
-        if not self.is_alive(node):
-            return
-        epoch = self.image.cluster.brokers[node].epoch
-        self._decide([FenceBrokerRecord(id=node, epoch=epoch)])
-        for index, state in self.partitions:
-            if node not in state.isr:
-                continue
-            isr = tuple(one for one in state.isr if one != node) or (node,)
-            changes: dict[str, Any] = {} if isr == state.isr else {"isr": isr}
-            if state.leader == node:
-                changes["leader"] = next((one for one in isr if self.is_alive(one)), NO_LEADER)
-            if changes:
-                self._change(index, **changes)
+        if self.is_alive(node):
+            self._decide(broker_changes.fence(self.image, SCHEMA, node))
+
+    def begin_shutdown(self, node: int) -> None:
+        if self.is_alive(node):
+            self._decide(broker_changes.begin_controlled_shutdown(self.image, SCHEMA, node))
+
+    # -- leaders and replicas
 
     def move_leader(self, index: int) -> None:
-        """Elect another leader, as a preferred election or a reassignment does."""
+        """Let another leader be, as a reassignment does that changes only the order of the replicas."""
         state = self.partition(index)
-        able = [one for one in state.isr if self.is_alive(one)]
+        able = [node for node in state.isr if self.is_alive(node)]
         if able:
-            self._change(index, leader=self._rng.choice(able))
+            leader = self._rng.choice(able)
+            self._decide([PartitionChangeRecord(partition_id=index, topic_id=TOPIC_ID, leader=leader)])
 
-    def _change(self, index: int, **changes: Any) -> None:
-        self._decide([PartitionChangeRecord(partition_id=index, topic_id=TOPIC_ID, **changes)])
-
-    # -- AlterPartition
-
-    def alter_partition(self, request: Any) -> Any:
-        broker = self.image.cluster.brokers.get(request.broker_id)
-        if broker is None or broker.epoch != request.broker_epoch:
-            return SimpleNamespace(error_code=ErrorCode.stale_broker_epoch, topics=())
-        topics = [
-            SimpleNamespace(
-                topic_id=topic.topic_id,
-                partitions=[self._alter(request.broker_id, asked) for asked in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-        return SimpleNamespace(error_code=ErrorCode.none, topics=topics)
-
-    def _alter(self, node: int, asked: Any) -> Any:
-        state = self.partition(asked.partition_index)
-        isr = tuple(one.broker_id for one in asked.new_isr_with_epochs)
-        error = self._error(node, asked, state, isr)
-        if error is ErrorCode.none and set(isr) != set(state.isr):
-            self._change(asked.partition_index, isr=isr)
-        state = self.partition(asked.partition_index)
-        return SimpleNamespace(
-            partition_index=asked.partition_index,
-            error_code=error,
-            leader_epoch=state.leader_epoch,
-            partition_epoch=state.partition_epoch,
-            isr=state.isr,
+    def reassign(self, index: int, target: Sequence[int] | None) -> None:
+        """Begin to move a partition to other replicas, or cancel that."""
+        wanted = ReassignablePartition(partition_index=index, replicas=None if target is None else tuple(target))
+        request = AlterPartitionReassignmentsRequest(
+            topics=(ReassignableTopic(name=TOPIC, partitions=(wanted,)),), timeout=timedelta(seconds=1)
         )
+        self._decide(reassignments.decide(self.image, request, SCHEMA).records)
 
-    def _error(self, node: int, asked: Any, state: PartitionRegistration, isr: tuple[int, ...]) -> ErrorCode:
-        if asked.leader_epoch > state.leader_epoch or asked.partition_epoch > state.partition_epoch:
-            return ErrorCode.not_controller
-        if asked.leader_epoch < state.leader_epoch:
-            return ErrorCode.fenced_leader_epoch
-        if state.leader != node:
-            return ErrorCode.invalid_request
-        if asked.partition_epoch < state.partition_epoch:
-            return ErrorCode.invalid_update_version
-        if not isr or node not in isr or not set(isr) <= set(state.replicas):
-            return ErrorCode.invalid_request
-        for one in asked.new_isr_with_epochs:
-            broker = self.image.cluster.brokers[one.broker_id]
-            if broker.fenced or one.broker_epoch not in (-1, broker.epoch):
-                return ErrorCode.ineligible_replica
-        return ErrorCode.none
+    def alter_partition(self, request: Any) -> AlterPartitionResponse:
+        try:
+            decision = alter_partition.decide(self.image, request, SCHEMA)
+        except StaleBrokerEpoch as error:
+            return AlterPartitionResponse(throttle_time=ZERO, error_code=error.code, topics=())
+        self._decide(decision.records)
+        return decision.response

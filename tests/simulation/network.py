@@ -72,7 +72,7 @@ class Link:
         self._clock = clock
         self._ends = sender, receiver
         self._version_limit = version_limit
-        self._waiting: set[asyncio.Future[bytes]] = set()
+        self._waiting: dict[asyncio.Future[bytes], None] = {}
         self._closed = False
 
     async def send(self, call: Call[T], timeout_ms: float | None = None) -> T:
@@ -81,7 +81,7 @@ class Link:
         version = min(call.highest, self._version_limit)
         frame = bytes(call.frame(version, 7, b"simulated")[4:])
         asking = asyncio.ensure_future(self._network.ask(*self._ends, frame))
-        self._waiting.add(asking)
+        self._waiting[asking] = None
         timer = self._clock.call_later(timeout_ms or 30_000, asking.cancel)  # type: ignore[arg-type]
         try:
             await asyncio.wait([asking])
@@ -91,7 +91,7 @@ class Link:
         finally:
             timer.cancel()
             asking.cancel()
-            self._waiting.discard(asking)
+            del self._waiting[asking]
 
     def close(self) -> None:
         self._closed = True

@@ -22,20 +22,29 @@ from metadata.image import MetadataImage
 from protocol import messages
 from protocol.api_table import API_BY_KEY
 from protocol.primitives import UnreadBytes
+from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
+from storage.folders.strays import FolderState
 from storage.log.log_services import LogServices
 from storage.shortages import Shortages
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import MemoryFileSystem, Unsynced
+from tests.simulation.controller import TOPIC_ID
 from tests.simulation.mortal import Life, NodeClock, NodeWorkers
 from tests.simulation.network import Link, Network
 from timing.wheel import TimingWheel
 
 SETTINGS = ReplicationSettings(
-    lag_time_max_ms=2_000, fetch_wait_max_ms=100, fetch_backoff_ms=100, socket_timeout_ms=1_000, fetch_max_bytes=600
+    lag_time_max_ms=2_000,
+    fetchers=2,
+    fetch_wait_max_ms=100,
+    fetch_backoff_ms=100,
+    socket_timeout_ms=1_000,
+    fetch_max_bytes=600,
 )
+FOLDERS = ["/one", "/two"]
 FETCH, LIST_OFFSETS = 1, 2
 _HEADER = Struct(">hhih")
 FETCH_BYTES = 50 << 20
@@ -48,18 +57,19 @@ def log_config(configs: Mapping[str, str]) -> LogConfig:
         index_interval_bytes=200,
         min_insync_replicas=int(configs.get("min.insync.replicas", 1)),
         flush_messages=int(configs.get("flush.messages", 2**63 - 1)),
+        retention_bytes=int(configs.get("retention.bytes", -1)),
         file_delete_delay_ms=1_000,
     )
 
 
 class SimulatedNode:
-    """Lives from `start` to `crash`, again and again, over one disk."""
+    """Lives from `start` to `crash` or `stop`, again and again, over one disk."""
 
     def __init__(self, node_id: int, clock: ManualClock, network: Network, controller: Any, rng: random.Random) -> None:
         self.id = node_id
         self.is_up = False
         self.is_serving = False
-        self.epoch = -1
+        self.epoch = self.clean_epoch = -1
         self.version_limit = 18
         self._clock = clock
         self._network = network
@@ -78,19 +88,26 @@ class SimulatedNode:
     async def start(self, image: MetadataImage, epoch: int) -> None:
         """Recover the logs, and host what the image says."""
         self.life = life = Life()
-        self.epoch = epoch
+        self.epoch, self.clean_epoch = epoch, -1
         self.clock = clock = NodeClock(self._clock, life)
         self.cache = MetadataCache(image)
         self._deltas: deque[tuple[list[Any], MetadataImage]] = deque()
         self._publishing: asyncio.Task[None] | None = None
         self._hosts = False
         self.is_up = True
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # a set's order is another in each process
         shortages = Shortages(clock.monotonic_ms)
         services = LogServices(self.fs, clock, NodeWorkers(self._rng, life), self._rng, shortages)
-        dirs = LogDirs.open(self.fs, ["/data"], node_id=self.id, new_id=self._new_id, now_ms=0)
+        dirs = LogDirs.open(self.fs, FOLDERS, node_id=self.id, new_id=self._new_id, now_ms=0)
         configs = self.cache.topic_configs
-        self.logs = LogManager.open(services, dirs, lambda topic: log_config(configs(topic)), new_id=self._new_id)
+        self.logs = LogManager.open(
+            services,
+            dirs,
+            lambda topic: log_config(configs(topic)),
+            new_id=self._new_id,
+            topic_id_of=lambda _: TOPIC_ID,
+            folder_state_of=self._folder_state,
+        )
         self.replicas = ReplicaManager(
             self.id,
             self.cache,
@@ -109,6 +126,15 @@ class SimulatedNode:
         self._follow_on()
         self._shrink_later()
 
+    def _folder_state(self, key: TopicPartition, _topic_id: UUID | None, _closed_in: int) -> FolderState:
+        topic = self.cache.topic(key.topic)
+        state = None if topic is None else topic.partitions.get(key.partition)
+        return FolderState.HOSTED if state is not None and self.id in state.replicas else FolderState.DELETED
+
+    async def apply_retention(self) -> None:
+        if self.is_serving:
+            await self.run(self.replicas.maintenance.apply_retention())
+
     def serve(self) -> None:
         """Answer other nodes: this one is caught up with the metadata, and unfenced."""
         self.is_serving = True
@@ -116,8 +142,28 @@ class SimulatedNode:
 
     async def crash(self, unsynced: Unsynced) -> None:
         """The process ends; the machine too, unless everything that is unsynced is kept."""
-        self.is_up = self.is_serving = False
         self.life.is_over = True
+        await self._end()
+        self.logs.release()
+        self.fs.crash(unsynced)
+
+    async def lose_disks(self) -> None:
+        """The process ends, and will come back with nothing."""
+        await self.crash(Unsynced.KEPT)
+        self.fs = MemoryFileSystem(self._clock.wall_ms)
+
+    async def stop(self, unsynced: Unsynced) -> None:
+        """Stop in good order, as a node does once others lead what it led; then the machine may end too."""
+        await self._end()
+        await self.replicas.moves.stop()
+        await self.replicas.maintenance.stop()
+        self.life.is_over = True
+        self.logs.close(self.epoch)
+        self.clean_epoch = self.epoch
+        self.fs.crash(unsynced)
+
+    async def _end(self) -> None:
+        self.is_up = self.is_serving = False
         self._network.down(self.id)
         tasks = [*self._tasks, *([self._publishing] if self._publishing else [])]
         for task in tasks:
@@ -125,8 +171,6 @@ class SimulatedNode:
         if tasks:
             await asyncio.wait(tasks)
         await self.replicas.stop()
-        self.logs.release()
-        self.fs.crash(unsynced)
 
     # -- metadata
 
@@ -177,8 +221,8 @@ class SimulatedNode:
     def run(self, work: Awaitable[Any]) -> asyncio.Task[Any]:
         """Do something that ends with this life."""
         task: asyncio.Task[Any] = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         return task
 
     # -- other nodes
@@ -226,6 +270,8 @@ class SimulatedNode:
             image=self.cache.image,
             local=local,
             connection=SimpleNamespace(listener_name="SIMULATED"),
+            permissions=None,
+            allows=lambda *_, **__: True,
         )
 
 

@@ -6,6 +6,8 @@ from broker.config.definition import Check, Value, at_least
 
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
+LARGEST_RECORD = INT_MAX - 8
+"""In bytes: the largest array of a JVM (`Records.SOFT_MAX_ARRAY_LENGTH`)."""
 SECOND_MS = 1000
 MINUTE_MS = 60 * SECOND_MS
 HOUR_MS = 60 * MINUTE_MS

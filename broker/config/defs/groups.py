@@ -130,7 +130,7 @@ OFFSET_DEFS: tuple[ConfigDef, ...] = (
         "offsets.commit.timeout.ms",
         INT,
         5 * SECOND_MS,
-        "Time for an offset commit to reach its replicas. No effect here.",
+        "Time for an offset commit, or another write of a group, to be on enough replicas; else it is refused.",
         at_least(1),
         "ms",
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.config.definition import ConfigDef, ConfigType, UpdateMode, at_least, each_of, one_of
-from broker.config.defs.common import COMPRESSION_TYPES, GZIP_LEVEL, LZ4_LEVEL, SECOND_MS, ZSTD_LEVEL
+from broker.config.defs.common import COMPRESSION_TYPES, GZIP_LEVEL, LARGEST_RECORD, LZ4_LEVEL, SECOND_MS, ZSTD_LEVEL
 
 INT, LONG, BOOLEAN, STRING = ConfigType.INT, ConfigType.LONG, ConfigType.BOOLEAN, ConfigType.STRING
 CLUSTER = UpdateMode.CLUSTER_WIDE
@@ -62,6 +62,16 @@ TOPIC_DEFAULT_DEFS: tuple[ConfigDef, ...] = (
         at_least(0),
         "bytes",
         CLUSTER,
+    ),
+    ConfigDef(
+        "max.decompressed.message.bytes",
+        INT,
+        LARGEST_RECORD,
+        "Default of the topics' setting of this name: the largest record in a compressed batch, once decompressed.",
+        at_least(1, LARGEST_RECORD),
+        "bytes",
+        CLUSTER,
+        internal=True,  # Kafka 4.4's
     ),
     ConfigDef(
         "compression.type",

@@ -96,7 +96,6 @@ _READ_ONLY: tuple[_Row, ...] = (
     _Row("sasl.login.read.timeout.ms", INT, None),
     _Row("sasl.login.retry.backoff.max.ms", LONG, "10000"),
     _Row("sasl.login.retry.backoff.ms", LONG, "100"),
-    _Row("sasl.mechanism.controller.protocol", STRING, "GSSAPI"),
     _Row("sasl.oauthbearer.assertion.algorithm", STRING, "RS256", one_of("ES256", "RS256", ignore_case=True)),
     _Row("sasl.oauthbearer.assertion.claim.aud", STRING, None),
     _Row("sasl.oauthbearer.assertion.claim.exp.seconds", INT, "300", at_least(0, 86400)),

@@ -59,6 +59,13 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "but the name may be left out; separated by commas. The environment's KAFKA_CREATE_TOPICS sets it too.",
     ),
     ConfigDef(
+        "odradek.create.acls",
+        STRING,
+        "",
+        "ACLs that are made at the start if they do not exist, separated by semicolons: `User:app READ,WRITE TOPIC "
+        "orders-*`, `app DENY ALL CLUSTER`, `app READ GROUP * from 10.0.0.0/8`. A name that ends with `*` is a prefix.",
+    ),
+    ConfigDef(
         "odradek.users.file",
         STRING,
         None,

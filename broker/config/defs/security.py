@@ -173,8 +173,15 @@ SASL_DEFS: tuple[ConfigDef, ...] = (
         "sasl.mechanism.inter.broker.protocol",
         STRING,
         "GSSAPI",
-        "Mechanism by which this broker authenticates with other ones. No effect here.",
+        "Mechanism by which this node logs in at other brokers: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, with username "
+        "and password of the JAAS line.",
         mode=PER_BROKER,
+    ),
+    ConfigDef(
+        "sasl.mechanism.controller.protocol",
+        STRING,
+        "GSSAPI",
+        "The same for controllers.",
     ),
     ConfigDef(
         "sasl.oauthbearer.jwks.endpoint.url",

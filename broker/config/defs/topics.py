@@ -13,6 +13,7 @@ from broker.config.defs.common import (
     DAY_MS,
     GZIP_LEVEL,
     HOUR_MS,
+    LARGEST_RECORD,
     LONG_MAX,
     LZ4_LEVEL,
     MINUTE_MS,
@@ -139,6 +140,16 @@ TOPIC_DEFS: tuple[ConfigDef, ...] = (
         at_least(0),
         "bytes",
         synonyms=_same("message.max.bytes"),
+    ),
+    ConfigDef(
+        "max.decompressed.message.bytes",
+        INT,
+        LARGEST_RECORD,
+        "Largest record in a compressed batch, once it is decompressed.",
+        at_least(1, LARGEST_RECORD),
+        "bytes",
+        synonyms=_same("max.decompressed.message.bytes"),
+        internal=True,  # Kafka 4.4's: descriptions are those of 4.1 until somebody sets it
     ),
     ConfigDef(
         "index.interval.bytes",

@@ -38,6 +38,7 @@ class ForwardedClient:
     client_address: str
     client_port: int = 0
     client_software: tuple[str, str] = ("unknown", "unknown")
+    client_id: str | None = None
     permissions: Any = None
     is_forwarded: bool = True
     repeated: Any = None
@@ -58,9 +59,10 @@ async def handle(ctx: RequestContext, request: EnvelopeRequest) -> EnvelopeRespo
     client = _client(ctx.connection, request)
     frame = memoryview(request.request_data)
     try:
-        api = API_BY_KEY[headers.parse_request_header(frame).api_key]
+        header = headers.parse_request_header(frame)
     except DecodeError as error:
         raise InvalidRequest(f"The request in the envelope has no header: {error}") from error
+    client.client_id, api = header.client_id, API_BY_KEY[header.api_key]
     if api.key not in FORWARDABLE:
         raise InvalidRequest(f"{api.name} cannot come in an envelope.")
     try:

@@ -307,7 +307,11 @@ class Fetcher:
         now_ms = self._clock.wall_ms()
         self._context.quota.record(*partition.key, len(records))
         while True:
-            appended = follower_log.append(partition, records, now_ms, BATCHES_AT_A_TIME) if records else 0
+            appended = (
+                follower_log.append(partition, records, result.log_start_offset, now_ms, BATCHES_AT_A_TIME)
+                if records
+                else 0
+            )
             follower_log.take_offsets(partition, result.high_watermark, result.log_start_offset)
             records = records[appended:]
             if not appended or not records:

@@ -10,12 +10,15 @@ if TYPE_CHECKING:
     from broker.replicas.partition import Partition
 
 
-def append(partition: Partition, records: memoryview, now_ms: int, most_batches: int) -> int:
-    """Append what the leader has from this log's end on; see `follower_append.append`."""
+def append(partition: Partition, records: memoryview, leaders_start: int, now_ms: int, most_batches: int) -> int:
+    """Append what the leader, whose log begins at `leaders_start`, has from this log's end on.
+
+    See `follower_append.append`.
+    """
     log = partition.log
-    base_offset = follower_append.begins_within_batch(log, records)
+    base_offset = follower_append.begins_within_batch(log, records, leaders_start)
     if base_offset is not None:
-        log_truncation.truncate_fully_and_start_at(log, base_offset, log.log_start_offset)
+        log_truncation.truncate_fully_and_start_at(log, base_offset, log.log_end_offset)
     size = follower_append.append(
         log, records, leader_epoch=partition.leader_epoch, now_ms=now_ms, most_batches=most_batches
     )

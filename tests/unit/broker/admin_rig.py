@@ -93,7 +93,7 @@ class Rig:
         current.config = static.with_dynamic(*cache.broker_configs(1))
         throttling = Throttling(current.config, clock.monotonic_ms)
         throttling.follow(cache.image.quotas)
-        telemetry = ClientTelemetry(cache, metrics, clock, 1 << 20)
+        telemetry = ClientTelemetry(cache, metrics, clock, LoopWorkers(), 1 << 20)
         auto_topics = AutoTopicCreation(current, cache, metadata.port)
         sessions = FetchSessionCache(1000, clock.monotonic_ms, chance)
         sources = Sources(clock, chance, LoopWorkers(), lambda *_: None)

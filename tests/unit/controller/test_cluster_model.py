@@ -129,7 +129,7 @@ class Life(RuleBasedStateMachine):
         partition = first(self.image)
         isr, elr, replicas = set(partition.isr), set(partition.elr), set(partition.replicas)
         assert not isr & elr
-        assert isr <= replicas
+        assert isr | elr <= replicas
         assert len(isr) == len(partition.isr)
         assert len(replicas) == len(partition.replicas) == len(partition.directories)
         assert all(map(self.is_up, isr))

@@ -68,8 +68,8 @@ def test_internal_topics_have_kafkas_replicas_in_a_cluster() -> None:
         ("controller.listener.names=CONTROLLER", "", "controller.listener.names is not set"),
         (
             "controller.listener.names=CONTROLLER",
-            "controller.listener.names=SSL",
-            "expected protocol PLAINTEXT; SSL is not spoken to controllers",
+            "controller.listener.names=SASL_SSL",
+            "sasl.mechanism.controller.protocol = 'GSSAPI': expected one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
         ),
         (
             "controller.listener.names=CONTROLLER",
@@ -93,8 +93,9 @@ def test_internal_topics_have_kafkas_replicas_in_a_cluster() -> None:
         ),
         (
             "listeners=PLAINTEXT://127.0.0.1:9092",
-            "listeners=SASL_SSL://127.0.0.1:9092\nsecurity.inter.broker.protocol=SASL_SSL",
-            "inter.broker.listener.name = 'SASL_SSL': expected protocol PLAINTEXT; SASL_SSL is not spoken between",
+            "listeners=SASL_SSL://127.0.0.1:9092\nsecurity.inter.broker.protocol=SASL_SSL\n"
+            "sasl.mechanism.inter.broker.protocol=PLAIN",
+            "listener.name.sasl_ssl.plain.sasl.jaas.config: expected a login module with username and password",
         ),
         (
             "node.id=4",

@@ -74,11 +74,16 @@ ROWS = rows_by_id((RecordRow(NUMBER, Register.replay),))
 class Rig:
     """A runtime over in-memory logs in virtual time."""
 
-    def __init__(self) -> None:
+    def __init__(self, write_timeout_ms: float | None = None) -> None:
         self.clock = ManualClock()
         self.log = MemoryLog()
         self.runtime: CoordinatorRuntime[Register] = CoordinatorRuntime(
-            "numbers", ROWS, Register, clock=self.clock, wheel=TimingWheel(self.clock)
+            "numbers",
+            ROWS,
+            Register,
+            clock=self.clock,
+            wheel=TimingWheel(self.clock),
+            write_timeout_ms=write_timeout_ms,
         )
 
     async def start(self) -> Rig:

@@ -181,3 +181,46 @@ async def test_a_bug_in_replay_leaves_no_half_applied_state_behind() -> None:
     await rig.runtime.loaded()
     with pytest.raises(NotCoordinator):  # the log holds what cannot be replayed
         await rig.numbers()
+
+
+async def test_what_is_not_committed_in_time_is_refused_and_may_be_committed_later() -> None:
+    rig = await Rig(write_timeout_ms=5_000).start()
+    rig.log.hold = True
+    first = rig.runtime.write(0, lambda state: state.put("a", 1))
+    await rig.clock.run(3_000)
+    second = rig.runtime.write(0, lambda state: state.put("b", 2))
+    await rig.clock.run(1_900)
+    assert not first.done()
+    await rig.clock.run(200)
+    assert isinstance(first.exception(), CoordinatorNotAvailable)
+    assert not second.done()
+    rig.log.commit()
+    assert await second == "b=2"
+    assert await rig.numbers() == {"a": 1, "b": 2}
+
+
+async def test_an_answer_that_came_while_another_waited_gets_a_whole_timeout_of_its_own() -> None:
+    rig = await Rig(write_timeout_ms=5_000).start()
+    rig.log.hold = True
+    rig.runtime.write(0, lambda state: state.put("a", 1)).add_done_callback(lambda done: done.exception())
+    await rig.clock.run(3_000)
+    second = rig.runtime.write(0, lambda state: state.put("b", 2))
+    await rig.clock.run(4_900)
+    assert not second.done()
+    await rig.clock.run(5_200)
+    assert isinstance(second.exception(), CoordinatorNotAvailable)
+    rig.log.hold = False
+    assert await rig.runtime.write(0, lambda state: state.put("c", 3)) == "c=3"
+
+
+async def test_a_shard_that_is_unloaded_has_no_timeout_left() -> None:
+    rig = await Rig(write_timeout_ms=5_000).start()
+    rig.log.hold = True
+    parked = rig.runtime.write(0, lambda state: state.put("a", 1))
+    rig.runtime.unload(0)
+    assert isinstance(parked.exception(), NotCoordinator)
+    await rig.clock.run(10_000)
+    rig.log.hold = False
+    await rig.start()
+    rig.log.commit()
+    assert await rig.numbers() == {"a": 1}

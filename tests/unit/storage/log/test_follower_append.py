@@ -90,11 +90,20 @@ def test_a_failed_write_leaves_the_log_as_it_was() -> None:
 
 def test_a_log_that_begins_within_a_batch() -> None:
     log = Rig().log()
-    assert follower_append.begins_within_batch(log, memoryview(stored(0))) is None
+    assert follower_append.begins_within_batch(log, memoryview(stored(0)), 0) is None
     log.log_start_offset = log.log_end_offset = 11
-    assert follower_append.begins_within_batch(log, memoryview(stored(10, count=3))) == 10
-    assert follower_append.begins_within_batch(log, memoryview(stored(11))) is None
-    assert follower_append.begins_within_batch(log, memoryview(stored(10)[:20])) is None
+    assert follower_append.begins_within_batch(log, memoryview(stored(10, count=3)), 0) == 10
+    assert follower_append.begins_within_batch(log, memoryview(stored(11)), 0) is None
+    assert follower_append.begins_within_batch(log, memoryview(stored(10)[:20]), 0) is None
+
+
+def test_a_log_of_which_all_lies_before_the_leaders_start_may_begin_anew_within_a_batch() -> None:
+    log = Rig().log()
+    follow(log, stored(0, count=3))
+    follow(log, stored(3, count=2))
+    within = memoryview(stored(4, count=3))
+    assert follower_append.begins_within_batch(log, within, 4) is None, "the record at 4 is still there"
+    assert follower_append.begins_within_batch(log, within, 5) == 4
 
 
 class Leader:

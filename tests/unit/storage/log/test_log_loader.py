@@ -159,7 +159,7 @@ def test_only_what_lies_past_the_recovery_point_is_scanned(fs: MemoryFileSystem)
     log = filled(rig, 6)
     rig.manager.checkpoint_recovery_points()
     for number in range(6, 9):
-        append(log, batch(b"x" * 20, producer_id=7, sequence=number))
+        append(log, batch(b"x" * 20, producer_id=7, sequence=number), epoch=1)
     rig.manager.release()
     scanned = {path for path in opened(fs, rig.reopen) if path.endswith(".log")}
     assert scanned == {f"/data/t-0/{base:020d}.log" for base in (6, 8)}
@@ -241,6 +241,21 @@ def test_leader_epochs_are_found_in_the_log(fs: MemoryFileSystem) -> None:
     rig.manager.release()
     fs.unlink("/data/t-0/leader-epoch-checkpoint")
     assert rig.reopen().leader_epochs.entries == entries
+
+
+@pytest.mark.parametrize("start", [1, 3, 4, 6, 8, 9])
+def test_leader_epochs_of_records_that_are_back_after_a_crash_are_back_too(fs: MemoryFileSystem, start: int) -> None:
+    rig = Rig(fs, SMALL)
+    log = filled(rig)
+    entries = log.leader_epochs.entries
+    assert len(entries) == 3
+    log.increment_log_start_offset(start)  # no checkpoint follows
+    rig.workers.run_all()
+    assert log.leader_epochs.entries != entries
+    log = rig.kill()
+    assert log.log_start_offset == 0
+    assert log.leader_epochs.entries == entries
+    assert rig.kill().leader_epochs.entries == entries
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean stop", "kill"])

@@ -46,3 +46,18 @@ def test_producers_that_are_never_verified_do_not_pile_up() -> None:
         tried.begin(producer_id, 0, 0, supports_epoch_bump=False)
     known = [one for one in range(KEPT + 3) if lowest(tried, one) is not None]
     assert known == list(range(3, KEPT + 3))
+
+
+def test_a_guard_holds_until_a_marker_or_a_batch_of_the_producer_comes() -> None:
+    tried = Verifications()
+    guard = tried.begin(7, 0, 0, supports_epoch_bump=False)
+    assert tried.begin(7, 0, 5, supports_epoch_bump=False) == guard
+    assert tried.is_guarded(7, guard)
+    assert not tried.is_guarded(8, guard)
+    tried.end_by_marker(7, 0)
+    assert not tried.is_guarded(7, guard)
+    later = tried.begin(7, 0, 0, supports_epoch_bump=False)
+    assert later != guard
+    assert not tried.is_guarded(7, guard)
+    tried.end(7)
+    assert not tried.is_guarded(7, later)

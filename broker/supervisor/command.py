@@ -1,0 +1,50 @@
+"""`serve --brokers N`: what is done in place of running a node."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+
+import click
+
+from broker.config.broker_config import ConfigurationError
+from broker.config.sources import Loaded
+from broker.parent import Parent
+from broker.ready import Ready
+from broker.supervisor.node_settings import CONTROLLER, settings_of
+from broker.supervisor.supervisor import Supervisor
+
+
+def run(loaded: Loaded, count: int, arguments: Sequence[str], ready: Ready, parent: Parent | None) -> int:
+    """Run the nodes, and return the exit status. `arguments` are those of `serve` that every node has.
+
+    The ready line has `nodes`, with the ready line of each.
+    """
+    try:
+        for node_id in range(CONTROLLER, count + 1):
+            settings_of(loaded, count, node_id)
+    except ConfigurationError as error:
+        for problem in error.problems:
+            click.echo(f"wrong configuration: {problem}", err=True)
+        return 1
+    os.makedirs(loaded.config.log_dirs[0], exist_ok=True)
+    return asyncio.run(_run(loaded, count, arguments, ready, parent))
+
+
+async def _run(loaded: Loaded, count: int, arguments: Sequence[str], ready: Ready, parent: Parent | None) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
+    if parent is not None:
+        parent.watch(loop, stop)
+    supervisor = Supervisor(loaded, count, arguments, stop)
+    return await supervisor.run(lambda nodes: ready.write({"ready": True, "nodes": nodes, "pid": os.getpid()}))
+
+
+def shared_arguments(config_files: Sequence[str], settings: Sequence[str]) -> list[str]:
+    """The arguments of `serve` that every node has."""
+    files = [part for name in config_files for part in ("--config", os.path.abspath(name))]
+    return files + [part for setting in settings for part in ("--set", setting)]

@@ -1,0 +1,186 @@
+"""Runs several nodes, each in a process of its own, until it is told to stop; they end together.
+
+The first node is the controller of all, so it starts first and stops last. A node that ends by itself is said, and the
+others go on. A second signal to stop kills what still runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from broker.config.sources import Loaded
+from broker.supervisor.node_settings import CONTROLLER, Joined, settings_of
+
+logger = structlog.get_logger(__name__)
+
+DEPENDENCIES = "ODRADEK_DEPENDENCIES"
+"""See odradek/launcher.py, which takes it out of this process's environment."""
+
+
+@dataclass(slots=True)
+class NodeProcess:
+    """A node that was started; `ready` is what it said of itself when it began to serve."""
+
+    node_id: int
+    log_path: Path
+    process: asyncio.subprocess.Process
+    ready: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.returncode is None
+
+    @property
+    def address(self) -> str:
+        address: str = next(iter(self.ready["listeners"].values()))
+        return address
+
+
+class Supervisor:
+    """See the top. `arguments` are those of `serve` that all nodes share."""
+
+    def __init__(self, loaded: Loaded, count: int, arguments: Sequence[str], stop: asyncio.Event) -> None:
+        self.nodes: list[NodeProcess] = []
+        self._loaded = loaded
+        self._count = count
+        self._arguments = arguments
+        self._stop = stop
+        self._watching: list[asyncio.Task[None]] = []
+        self._died = False
+
+    async def run(self, say_ready: Callable[[list[dict[str, Any]]], None]) -> int:
+        """Start the nodes, say when all serve, and return the exit status: 0 if all of them stopped cleanly."""
+        try:
+            if await self._start():
+                say_ready([node.ready for node in self.nodes])
+                self._watching = [asyncio.ensure_future(self._watch(node)) for node in self.nodes]
+                await self._stop.wait()
+        finally:
+            await self._end()
+        clean = all(node.process.returncode == 0 for node in self.nodes)
+        return 0 if clean and len(self.nodes) == self._count and not self._died else 1
+
+    async def _start(self) -> bool:
+        """Whether all nodes serve."""
+        first = await self._launch(CONTROLLER)
+        if not await self._is_ready(*first):
+            return False
+        node = first[0]
+        joined = Joined(node.ready["controllers"][0], node.ready["cluster"])
+        others = [await self._launch(number, joined) for number in range(CONTROLLER + 1, self._count + 1)]
+        return all(await asyncio.gather(*(self._is_ready(*other) for other in others)))
+
+    async def _launch(self, node_id: int, joined: Joined | None = None) -> tuple[NodeProcess, asyncio.StreamReader]:
+        settings = settings_of(self._loaded, self._count, node_id, joined)
+        log_path = Path(self._loaded.config.log_dirs[0], f"node-{node_id}.log")
+        read_end, write_end = os.pipe()
+        log = os.open(log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *_program(),
+                "serve",
+                *self._arguments,
+                *(part for setting in settings for part in ("--set", setting)),
+                "--exit-with-parent",
+                "--ready-fd",
+                str(write_end),
+                stdin=asyncio.subprocess.PIPE,  # it ends with this process
+                stdout=log,
+                stderr=log,
+                pass_fds=(write_end,),
+                process_group=0,  # Ctrl-C reaches this process alone
+                env={**os.environ, DEPENDENCIES: os.pathsep.join(sys.path)},
+            )
+        finally:
+            os.close(write_end)
+            os.close(log)
+        node = NodeProcess(node_id, log_path, process)
+        self.nodes.append(node)
+        return node, await _reader_of(read_end)
+
+    async def _is_ready(self, node: NodeProcess, ready: asyncio.StreamReader) -> bool:
+        """Whether it serves, once it does; not if it ended, or all are to stop."""
+        line = asyncio.ensure_future(ready.readline())
+        stopped = asyncio.ensure_future(self._stop.wait())
+        await asyncio.wait((line, stopped), return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if not line.done():
+            line.cancel()
+            return False
+        if not line.result():
+            logger.error("a node could not start", node=node.node_id, log=str(node.log_path), said=_end_of(node))
+            return False
+        node.ready = json.loads(line.result())
+        roles = "broker and controller" if node.node_id == CONTROLLER else "broker"
+        logger.info("node serves", node=node.node_id, address=node.address, roles=roles, log=str(node.log_path))
+        return True
+
+    async def _watch(self, node: NodeProcess) -> None:
+        status = await node.process.wait()
+        if not self._stop.is_set():
+            self._died = True
+            logger.error(
+                "a node has died; the others go on",
+                node=node.node_id,
+                exit_status=status,
+                log=str(node.log_path),
+                said=_end_of(node),
+            )
+            if not any(one.is_running for one in self.nodes):
+                self._stop.set()
+
+    # -- the end
+
+    async def _end(self) -> None:
+        """Stop the nodes, the controller last, or kill them if there is another signal."""
+        self._stop.set()
+        killing = asyncio.ensure_future(self._kill_at_once())
+        for several in (self.nodes[1:], self.nodes[:1]):
+            for node in several:
+                if node.is_running:
+                    node.process.terminate()
+            await asyncio.gather(*(node.process.wait() for node in several))
+        killing.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+        logger.info("all nodes have ended")
+
+    async def _kill_at_once(self) -> None:
+        again = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, again.set)
+        await again.wait()
+        logger.warning("asked to stop again: what still runs is killed")
+        for node in self.nodes:
+            with contextlib.suppress(ProcessLookupError):
+                node.process.kill()
+
+
+def _program() -> list[str]:
+    """The command of this process up to `serve`."""
+    command = list(sys.orig_argv)
+    return command[: command.index("serve")]
+
+
+async def _reader_of(descriptor: int) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb"))
+    return reader
+
+
+def _end_of(node: NodeProcess) -> str:
+    """The last line of its log."""
+    lines = node.log_path.read_text(errors="replace").splitlines()
+    return lines[-1] if lines else ""

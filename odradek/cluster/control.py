@@ -1,0 +1,170 @@
+"""The control interface of a cluster: each request goes to the brokers that can answer it.
+
+| about | asked |
+| --- | --- |
+| topics as a whole, and everything else | the controller, or another broker while that is not running |
+| records and offsets of a topic | the leader of each partition |
+| a group, a transactional id | its coordinator |
+| the clock, faults, a crash | all running brokers |
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from odradek.cluster import faults
+from odradek.cluster.records import TopicRecords
+from odradek.control import Control, ControlError, ControlUnavailableError, WaitTimeoutError
+
+if TYPE_CHECKING:
+    from odradek.cluster.broker import ClusterBroker
+
+LOOK_S = 0.02
+DEFAULT_TIMEOUT_S = 5.0
+CHANGE_S = 15.0
+"""How long a leader or a coordinator may be missing, and how long brokers may take to hear of a new topic."""
+
+SLICE_S = 0.5
+"""A coordinator is waited at for so long; then it is looked whether the group still is where it was."""
+
+EVERYWHERE = ("clock", "crash", "disconnect", "refuse_connections", "throttle", "stall", "faults", "reset", "mark")
+ONE_BROKER = ("histories", "snapshots")
+"""What one broker has of its own requests, and of its own data if it is alone."""
+
+MOVED = ("NOT_LEADER_OR_FOLLOWER", "NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE")
+
+Json = dict[str, Any]
+
+
+class ClusterControl(Control):
+    """See the table above."""
+
+    def __init__(self, brokers: Sequence[ClusterBroker]) -> None:
+        self._brokers = brokers
+        self._records = TopicRecords(self)
+
+    def send(self, method: str, path: str, values: Mapping[str, Any]) -> Any:
+        match path.strip("/").split("/"):
+            case [kind, *_] if kind in EVERYWHERE:
+                return faults.spread(self.running(), method, path, values)
+            case ["topics", name, "records" | "wait" | "offsets" | "truncate" as action]:
+                return self._records.send(method, unquote(name), action, values)
+            case ["topics", *rest] if method == "POST" or rest:
+                answer = self.view().control.send(method, path, values)
+                self.until_known()
+                return answer
+            case [kind, *_] if kind in ONE_BROKER:
+                raise ControlError(f"{kind}: a cluster has none; one of its brokers may have", status=409)
+            case ["groups" | "transactions" as kind]:
+                return {kind: [one for each in self.running() for one in each.control.get(path)[kind]]}
+            case ["groups", name, *_]:
+                return self._at_coordinator("group", unquote(name), method, path, values)
+            case ["transactions", name, *_]:
+                return self._at_coordinator("transactional_id", unquote(name), method, path, values)
+            case ["explain"] if values.get("group") is not None:
+                return self._at_coordinator("group", values["group"], method, path, values)
+            case ["explain"] if values.get("transactional_id") is not None:
+                return self._at_coordinator("transactional_id", values["transactional_id"], method, path, values)
+            case _:
+                return self.view().control.send(method, path, values)
+
+    def running(self) -> list[ClusterBroker]:
+        """The brokers that run. Raises ControlUnavailableError if none does."""
+        found = [broker for broker in self._brokers if broker.running]
+        if not found:
+            raise ControlUnavailableError("no broker of the cluster is running", status=503)
+        return found
+
+    def view(self) -> ClusterBroker:
+        """Whose view of the cluster counts: the controller's, if it runs."""
+        return self.running()[0]
+
+    def describe(self, topic: str | None = None) -> Json:
+        """Brokers and partitions: all, or those of a topic."""
+        found: Json = self.view().control.get("/cluster", topic=topic)
+        return found
+
+    def partitions(self, topic: str) -> list[Json]:
+        """The partitions of a topic in their order. Raises ControlError if there is no such topic."""
+        found: list[Json] = self.describe(topic)["partitions"]
+        if not found:
+            known = sorted({each["topic"] for each in self.describe()["partitions"]})
+            raise ControlError(
+                f"topic = {topic!r}: there is no such topic; there are {', '.join(known) or 'none'}",
+                parameter="topic",
+                status=404,
+            )
+        return found
+
+    def until_known(self) -> None:
+        """Return when all running brokers that the controller takes for alive know what it knows."""
+        now = self.describe()
+        alive = [one["id"] for one in now["brokers"] if not one["fenced"]]
+        deadline = time.monotonic() + CHANGE_S
+        for broker in self._brokers:
+            while broker.index in alive and broker.running and _offset_of(broker) < now["offset"]:
+                if time.monotonic() > deadline:
+                    return  # it is frozen, or cut off: the test knows
+                time.sleep(LOOK_S)
+
+    def at_broker_of(self, find: Callable[[], int], send: Callable[[Control], Any], what: str) -> Any:
+        """What `send` gives at the broker that `find` gives, the number of one; both again while that changes.
+
+        Raises ControlError, if there is none for a while.
+        """
+        deadline = time.monotonic() + CHANGE_S
+        while True:
+            index = find()
+            why = "it has none"
+            if 0 <= index < len(self._brokers):
+                why = f"broker {index} is not running"
+                if self._brokers[index].running:
+                    try:
+                        return send(self._brokers[index].control)
+                    except ControlError as error:
+                        if not str(error).startswith(MOVED):
+                            raise
+                        why = str(error)
+            if time.monotonic() > deadline:
+                raise ControlError(f"{what} was not reached within {CHANGE_S:g} s: {why}", status=503)
+            time.sleep(LOOK_S)
+
+    def _at_coordinator(self, kind: str, name: str, method: str, path: str, values: Mapping[str, Any]) -> Any:
+        def find() -> int:
+            index: int = self.view().control.get("/cluster/coordinator", **{kind: name})["broker"]
+            return self.view().index if index < 0 and not self._has_coordinators(kind) else index
+
+        what = f"the coordinator of {name}"
+        if not path.endswith("/wait"):
+            return self.at_broker_of(find, partial(_send, method, path, values), what)
+        timeout = DEFAULT_TIMEOUT_S if values.get("timeout") is None else values["timeout"]
+        deadline = time.monotonic() + timeout
+        while True:
+            left = deadline - time.monotonic()
+            part = {**values, "timeout": round(min(max(left, 0.0), SLICE_S), 3)}
+            try:
+                return self.at_broker_of(find, partial(_send, method, path, part), what)
+            except WaitTimeoutError as error:
+                if left <= SLICE_S:
+                    said = str(error).replace(f"waited {part['timeout']:g} s", f"waited {timeout:g} s", 1)
+                    raise WaitTimeoutError(said) from None
+
+    def _has_coordinators(self, kind: str) -> bool:
+        topic = "__consumer_offsets" if kind == "group" else "__transaction_state"
+        return bool(self.describe(topic)["partitions"])
+
+
+def _send(method: str, path: str, values: Mapping[str, Any], control: Control) -> Any:
+    return control.send(method, path, values)
+
+
+def _offset_of(broker: ClusterBroker) -> int:
+    try:
+        offset: int = broker.control.get("/cluster", topic="")["offset"]
+    except ControlUnavailableError:
+        return -1
+    return offset

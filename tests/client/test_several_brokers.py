@@ -1,0 +1,83 @@
+"""`odradek serve --brokers 3`, as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+pytestmark = pytest.mark.usefixtures("own_cluster")
+
+SECONDS = 120
+
+
+def serve(*arguments: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "odradek", "serve", "--profile", "test", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0)
+
+
+def until_ready(process: subprocess.Popen[bytes], path: Path) -> list[dict[str, object]]:
+    """The ready lines of all nodes."""
+    deadline = time.monotonic() + SECONDS
+    while not (path.exists() and path.read_text().endswith("\n")):
+        assert process.poll() is None, process.stdout and process.stdout.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    nodes: list[dict[str, object]] = json.loads(path.read_text())["nodes"]
+    return nodes
+
+
+def test_three_brokers_start_together_serve_and_end_together(tmp_path: Path) -> None:
+    ready, settings = tmp_path / "ready", ["--set", "listeners=PLAINTEXT://127.0.0.1:0"]
+    settings += ["--set", f"log.dirs={tmp_path / 'data'}", "--set", "odradek.http.port=-1"]
+    process = serve("--brokers", "3", *settings, "--ready-file", str(ready))
+    try:
+        nodes = until_ready(process, ready)
+        addresses = [node["listeners"]["PLAINTEXT"] for node in nodes]  # type: ignore[index]
+        known = AdminClient({"bootstrap.servers": addresses[0]}).list_topics(timeout=30).brokers
+        assert {node_id: f"{one.host}:{one.port}" for node_id, one in known.items()} == dict(enumerate(addresses, 1))
+        producer = Producer({"bootstrap.servers": ",".join(addresses)})
+        producer.produce("made-on-use", b"x")
+        assert producer.flush(SECONDS) == 0
+        os.kill(int(str(nodes[2]["pid"])), signal.SIGKILL)
+        producer.produce("made-on-use", b"y")
+        assert producer.flush(SECONDS) == 0
+        process.send_signal(signal.SIGTERM)
+        said, _ = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+    assert process.returncode == 1  # one has died
+    text = said.decode()
+    assert "a node has died" in text
+    assert all(address in text for address in addresses)
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == sorted(
+        name for number in (1, 2, 3) for name in (f"node-{number}", f"node-{number}.log")
+    )
+    for node in nodes:
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(str(node["pid"])), 0)
+
+
+def test_a_clean_stop_has_the_status_0_and_a_wrong_setting_is_said_at_once(tmp_path: Path) -> None:
+    ready, settings = tmp_path / "ready", ["--set", f"log.dirs={tmp_path / 'data'}", "--set", "odradek.http.port=-1"]
+    settings += ["--set", "listeners=PLAINTEXT://127.0.0.1:0"]
+    process = serve("--brokers", "2", *settings, "--ready-file", str(ready))
+    try:
+        until_ready(process, ready)
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+    assert process.returncode == 0, said.decode()
+    wrong = serve("--brokers", "2", *settings, "--set", "node.id=3")
+    said, _ = wrong.communicate(timeout=SECONDS)
+    assert wrong.returncode == 1
+    assert b"node.id: expected not to be set with --brokers" in said

@@ -1,0 +1,142 @@
+"""`odradek user add|list|delete`, of a running broker and of a stopped one, and `odradek format --add-scram`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from odradek import Broker, location
+from tests.brokers import sound_broker
+
+LISTENERS = "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0"
+SETTINGS = {"listeners": LISTENERS, "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512"}
+
+
+def odradek(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    command = location.command(arguments)
+    environment = location.environment(dict(os.environ))
+    return subprocess.run(
+        command, input=stdin, capture_output=True, text=True, timeout=60, check=False, env=environment
+    )
+
+
+def told(*arguments: str, stdin: str = "") -> str:
+    run = odradek(*arguments, stdin=stdin)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+def may_log_in(broker: Broker, name: str, password: str, mechanism: str = "SCRAM-SHA-512") -> bool:
+    config: dict[str, Any] = {
+        "bootstrap.servers": broker.listeners["SASL_PLAINTEXT"],
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.username": name,
+        "sasl.password": password,
+        "log_level": "0",
+    }
+    for timeout in (2, 10):
+        try:
+            AdminClient(config).list_topics(timeout=timeout)
+        except KafkaException:
+            if "authentication failed" in broker.log():
+                return False
+        else:
+            return True
+    raise AssertionError(broker.log())
+
+
+def test_users_of_a_running_broker(tmp_path: Path) -> None:
+    with sound_broker(SETTINGS) as broker:
+        at = ("--bootstrap-server", broker.bootstrap_servers)
+        told("user", "add", "alice", *at, stdin="geheim\n")
+        both = ("-m", "SCRAM-SHA-256", "-m", "SCRAM-SHA-512", "--iterations", "5000")
+        (tmp_path / "password").write_text("other\n")
+        told("user", "add", "bob", *both, "--password-file", str(tmp_path / "password"), *at)
+        assert told("user", "list", *at).splitlines() == [
+            "alice\tSCRAM-SHA-512 (4096 iterations)",
+            "bob\tSCRAM-SHA-256 (5000 iterations), SCRAM-SHA-512 (5000 iterations)",
+        ]
+        assert may_log_in(broker, "alice", "geheim")
+        assert may_log_in(broker, "bob", "other", "SCRAM-SHA-256")
+        told("user", "delete", "bob", "-m", "SCRAM-SHA-256", *at)
+        told("user", "delete", "alice", *at)
+        assert told("user", "list", *at) == "bob\tSCRAM-SHA-512 (5000 iterations)\n"
+        assert not may_log_in(broker, "alice", "geheim")
+        run = odradek("user", "delete", "alice", *at)
+        assert (run.returncode, run.stderr) == (1, "Error: there is no user alice\n")
+        assert "geheim" not in broker.log()
+
+
+def test_a_user_that_logs_in_manages_the_others(tmp_path: Path) -> None:
+    with sound_broker(security="SASL_SSL", users={"admin": "pw"}) as broker:
+        config = broker.client_config("java")
+        (tmp_path / "admin.properties").write_text("".join(f"{name}={value}\n" for name, value in config.items()))
+        at = ("--bootstrap-server", broker.bootstrap_servers, "--command-config", str(tmp_path / "admin.properties"))
+        told("user", "add", "alice", *at, stdin="geheim\n")
+        assert told("user", "list", *at) == "alice\tSCRAM-SHA-512 (4096 iterations)\n"
+
+
+def test_users_of_a_stopped_broker(tmp_path: Path) -> None:
+    at = ("--set", f"log.dirs={tmp_path / 'data'}")
+    with Broker(SETTINGS, data_dir=tmp_path / "data") as broker:
+        broker.topic("kept").produce("v")
+        refused = odradek("user", "add", "alice", *at, stdin="geheim\n")
+        assert refused.returncode == 1
+        assert "is using this directory" in refused.stderr
+        assert broker.stop() == 0
+        told("user", "add", "alice", *at, stdin="geheim\n")
+        told("user", "add", "bob", *at, stdin="other\n")
+        told("user", "delete", "bob", *at)
+        assert told("user", "list", *at).splitlines()[-1] == "alice\tSCRAM-SHA-512 (4096 iterations)"
+        before = broker.log()
+        broker.start()
+        assert may_log_in(broker, "alice", "geheim")
+        assert [record.text for record in broker.topic("kept").records()] == ["v"]
+        assert '"clean": true' in broker.log()[len(before) :]
+        assert not may_log_in(broker, "bob", "other")
+
+
+def test_first_users_of_formatted_folders(tmp_path: Path) -> None:
+    data = f"log.dirs={tmp_path / 'data'}"
+    refused = odradek("user", "add", "alice", "--set", data, stdin="geheim\n")
+    assert refused.returncode == 1
+    assert "--add-scram" in refused.stderr
+    scram = "SCRAM-SHA-512=[name=alice,password=geheim]"
+    told(
+        "format",
+        "--cluster-id",
+        "4L6g3nShT-eMCtK--X86sw",
+        "--standalone",
+        "--add-scram",
+        scram,
+        "--set",
+        data,
+        "--set",
+        "controller.listener.names=CONTROLLER",
+        "--set",
+        "listeners=PLAINTEXT://:9092,CONTROLLER://:9093",
+    )
+    with Broker(SETTINGS, data_dir=tmp_path / "data") as broker:
+        assert may_log_in(broker, "alice", "geheim")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("list", "--bootstrap-server", "nowhere"), "expected HOST:PORT"),
+        (("list", "--bootstrap-server", "127.0.0.1:1", "--set", "a=b"), "are for a broker that is stopped"),
+        (("add", "a", "--bootstrap-server", "127.0.0.1:1"), "the password is empty"),
+        (("list", "--bootstrap-server", "127.0.0.1:1"), "no connection to 127.0.0.1:1"),
+    ],
+)
+def test_wrong_commands_say_what_is_expected(arguments: tuple[str, ...], said: str) -> None:
+    run = odradek("user", *arguments)
+    assert run.returncode == 1
+    assert said in run.stderr

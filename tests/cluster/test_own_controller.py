@@ -1,0 +1,153 @@
+"""Brokers of Apache Kafka under a controller of ours, beside a broker of ours, and Kafka's tools for all of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from odradek import Cluster
+from tests.cluster.client import until
+from tests.cluster.java_broker import JavaBroker
+from tests.cluster.kafka_controllers import tool
+from tests.cluster.load import Load, check_replicas, complaints
+from tests.cluster.mixed_cluster import until_in_sync
+
+JAVA_IDS = (5, 6)
+PARTITIONS = 3
+SESSION_MS = 6000
+JAVA_SETTINGS = {
+    "broker.session.timeout.ms": str(SESSION_MS),
+    "broker.heartbeat.interval.ms": "500",
+    "offsets.topic.replication.factor": "3",
+}
+TOOLS = "org.apache.kafka.tools"
+
+
+class Mixed:
+    """One broker of ours, the controller, and two of Apache Kafka."""
+
+    def __init__(self, cluster: Cluster, java: dict[int, JavaBroker]) -> None:
+        self.cluster = cluster
+        self.java = java
+        self.bootstrap = ",".join([cluster.bootstrap_servers, *(broker.bootstrap for broker in java.values())])
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
+
+    def create(self, name: str, partitions: int = PARTITIONS) -> None:
+        made = self.admin.create_topics([NewTopic(name, partitions, 3, config={"min.insync.replicas": "2"})])
+        made[name].result(30)
+        until_in_sync(self.admin, 3, only=name)
+
+    def leaders(self, name: str) -> dict[int, int]:
+        found = self.admin.list_topics(name, timeout=30).topics[name].partitions
+        return {index: one.leader for index, one in found.items()}
+
+    def tool(self, name: str, *arguments: str, succeeds: bool = True) -> str:
+        return tool(f"{TOOLS}.{name}", "--bootstrap-server", self.bootstrap, *arguments, succeeds=succeeds)
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
+    folder = tmp_path_factory.mktemp("java")
+    settings = {"broker.session.timeout.ms": SESSION_MS, "default.replication.factor": 3}
+    with Cluster(brokers=1, settings=settings) as cluster, ExitStack() as stack:
+        controller = f"0@{cluster.controller.addresses[-1]}"
+        cluster_id = cluster.control.describe()["cluster"]
+        java = {number: JavaBroker(folder, number, cluster_id, controller, JAVA_SETTINGS) for number in JAVA_IDS}
+        for broker in java.values():
+            stack.callback(broker.kill)
+            broker.launch()
+        for broker in java.values():
+            broker.await_ready()
+        yield Mixed(cluster, java)
+        log = cluster.controller.log()
+        assert "Traceback" not in log, log[-6000:]
+
+
+@pytest.mark.timeout(600)
+def test_java_brokers_are_killed_fenced_elected_and_lose_nothing(mixed: Mixed, tmp_path: Path) -> None:
+    mixed.create("replicated")
+    with Load(mixed.bootstrap, "replicated", PARTITIONS, "load") as load:
+        for number, broker in mixed.java.items():
+            broker.kill()
+            until(lambda gone=number: gone not in mixed.leaders("replicated").values(), "others lead")  # type: ignore[misc]
+            broker.start()
+            until_in_sync(mixed.admin, 3, only="replicated")
+        java = mixed.java[JAVA_IDS[0]]
+        assert java.stop() in (0, 143)  # in good order: its leaders have moved before
+        assert JAVA_IDS[0] not in mixed.leaders("replicated").values()
+        java.start()
+        until_in_sync(mixed.admin, 3, only="replicated")
+    assert load.failed == []
+    assert load.acknowledged
+    until_in_sync(mixed.admin, 3, only="replicated")
+    folders = [mixed.cluster.controller.data_dir, *(broker.data for broker in mixed.java.values())]
+    until(lambda: _are_equal(folders, load), "the replicas are equal")
+    assert check_replicas(folders, "replicated", PARTITIONS, [load]) >= len(load.acknowledged)
+    assert complaints(mixed.cluster.controller.data_dir) == []
+
+
+def _are_equal(folders: list[Path], load: Load) -> bool:
+    try:
+        check_replicas(folders, "replicated", PARTITIONS, [load])
+    except AssertionError:
+        return False
+    return True
+
+
+@pytest.mark.timeout(300)
+def test_kafkas_tools_reassign_elect_and_describe(mixed: Mixed, tmp_path: Path) -> None:
+    mixed.create("assigned", 1)
+    plan = tmp_path / "plan.json"
+    wanted = {"version": 1, "partitions": [{"topic": "assigned", "partition": 0, "replicas": [6, 0]}]}
+    plan.write_text(json.dumps(wanted))
+    reassign = "reassign.ReassignPartitionsCommand"
+    assert "Successfully started" in mixed.tool(reassign, "--reassignment-json-file", str(plan), "--execute")
+    until(
+        lambda: "is completed" in mixed.tool(reassign, "--reassignment-json-file", str(plan), "--verify"),
+        "the reassignment is over",
+    )
+    assert "Replicas: 6,0" in mixed.tool("TopicCommand", "--describe", "--topic", "assigned")
+    until_in_sync(mixed.admin, 2, only="assigned")
+    elected = tmp_path / "elect.json"
+    elected.write_text(json.dumps({"partitions": [{"topic": "assigned", "partition": 0}]}))
+    mixed.cluster.move_leader("assigned", 0, 0)
+    assert mixed.leaders("assigned") == {0: 0}
+    said = mixed.tool("LeaderElectionCommand", "--election-type", "preferred", "--path-to-json-file", str(elected))
+    assert "Successfully completed leader election" in said
+    assert mixed.leaders("assigned") == {0: 6}
+    status = mixed.tool("MetadataQuorumCommand", "describe", "--status")
+    assert re.search(r"LeaderId:\s+0\b", status)
+    assert all(f'"id": {number}' in status for number in JAVA_IDS)
+    lag = mixed.tool("MetadataQuorumCommand", "describe", "--replication")
+    assert "Leader" in lag
+    assert lag.count("Observer") == len(JAVA_IDS)
+    assert "metadata.version" in mixed.tool("FeatureCommand", "describe")
+    assert mixed.tool("TopicCommand", "--describe", "--under-replicated-partitions").strip() == ""
+    assert '"error":null' in mixed.tool("LogDirsCommand", "--describe")
+
+
+@pytest.mark.timeout(300)
+def test_a_broker_that_left_for_good_is_unregistered(mixed: Mixed) -> None:
+    gone = mixed.java[JAVA_IDS[1]]
+    gone.stop()
+    listed = "--bootstrap-server", mixed.cluster.bootstrap_servers
+    said = tool(f"{TOOLS}.ClusterTool", "unregister", *listed, "--id", str(JAVA_IDS[1]))
+    assert f"Broker {JAVA_IDS[1]} is no longer registered" in said
+    known = [broker["id"] for broker in mixed.cluster.control.describe()["brokers"]]
+    assert known == [0, JAVA_IDS[0]]
+    again = tool(f"{TOOLS}.ClusterTool", "unregister", *listed, "--id", "77", succeeds=False)
+    assert "77" in again
+    gone.start()
+    until(
+        lambda: (
+            {"id": JAVA_IDS[1], "fenced": False, "in_controlled_shutdown": False}
+            in mixed.cluster.control.describe()["brokers"]
+        ),
+        "it is back",
+    )

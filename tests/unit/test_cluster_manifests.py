@@ -1,0 +1,102 @@
+"""The compose file and the Kubernetes manifests of a cluster: their parts fit together, and the brokers take them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.config.controllers import controllers, inter_broker_listener
+from broker.config.sources import Loaded, load
+
+yaml: Any = pytest.importorskip("yaml", reason="requirements-pipeline.txt is not installed")
+
+DOCKER = Path(__file__).parent.parent.parent / "docker"
+IMAGE = [("image.properties", (DOCKER / "image.properties").read_text())]
+BROKERS = {1, 2, 3}
+VOTERS = {3000, 3001, 3002}
+
+
+def compose() -> Iterator[tuple[str, dict[str, str]]]:
+    """The containers by host name, with their environments."""
+    services: dict[str, Any] = yaml.safe_load((DOCKER / "cluster-compose.yaml").read_text())["services"]
+    for name, service in services.items():
+        yield name, {key: str(value) for key, value in service["environment"].items()}
+
+
+def kubernetes() -> Iterator[tuple[str, dict[str, str]]]:
+    documents = list(yaml.safe_load_all((DOCKER / "kubernetes.yaml").read_text()))
+    shared = next(one["data"] for one in documents if one["kind"] == "ConfigMap")
+    services = {one["metadata"]["name"]: one["spec"] for one in documents if one["kind"] == "Service"}
+    for one in documents:
+        if one["kind"] != "StatefulSet":
+            continue
+        spec, template = one["spec"], one["spec"]["template"]
+        service = services[spec["serviceName"]]
+        assert service["clusterIP"] == "None"
+        assert service["selector"] == template["metadata"]["labels"] == spec["selector"]["matchLabels"]
+        (container,) = template["spec"]["containers"]
+        mounted = {mount["name"] for mount in container["volumeMounts"]}
+        assert mounted == {claim["metadata"]["name"] for claim in spec["volumeClaimTemplates"]}
+        for index in range(spec["replicas"]):
+            ordinal = spec["ordinals"]["start"] + index
+            pod = f"{one['metadata']['name']}-{ordinal}"
+            labels = {"metadata.name": pod, "metadata.labels['apps.kubernetes.io/pod-index']": str(ordinal)}
+            given = {
+                each["name"]: each["value"] if "value" in each else labels[each["valueFrom"]["fieldRef"]["fieldPath"]]
+                for each in container["env"]
+            }
+            filled = {key: value.replace("$(POD_NAME)", given.get("POD_NAME", "")) for key, value in given.items()}
+            yield f"{pod}.{spec['serviceName']}", shared | filled
+
+
+FORMS = pytest.mark.parametrize("containers", [compose, kubernetes])
+
+
+def loaded(environment: dict[str, str]) -> Loaded:
+    return load(IMAGE, environment)
+
+
+@FORMS
+def test_every_broker_finds_the_controllers_where_they_listen(containers: Any) -> None:
+    by_role: dict[str, dict[str, dict[str, str]]] = {"broker": {}, "controller": {}}
+    for host, environment in containers():
+        by_role[environment["KAFKA_PROCESS_ROLES"]][host] = environment
+    assert {int(one["KAFKA_NODE_ID"]) for one in by_role["broker"].values()} == BROKERS
+    voters = {}
+    for host, environment in by_role["controller"].items():
+        (port,) = re.findall(r"^CONTROLLER://:(\d+)$", environment["KAFKA_LISTENERS"])
+        voters[int(environment["KAFKA_NODE_ID"])] = f"{host}:{port}"
+    assert voters.keys() == VOTERS
+    for environment in by_role["broker"].values():
+        found = controllers(loaded(environment).config)
+        assert {one.node_id: str(one) for one in found} == voters
+    assert len({one["CLUSTER_ID"] for role in by_role.values() for one in role.values()}) == 1
+
+
+@FORMS
+def test_every_broker_is_one_of_a_cluster_and_is_reached_at_its_own_name(containers: Any) -> None:
+    for host, environment in containers():
+        if environment["KAFKA_PROCESS_ROLES"] != "broker":
+            continue
+        found = loaded(environment)
+        config = found.config
+        assert found.warnings == ()
+        assert config.is_in_cluster
+        assert config.string("odradek.cluster.id") == environment["CLUSTER_ID"]
+        between = {one.name: one for one in found.listeners.advertised}[inter_broker_listener(config)]
+        assert f"{between.host}:{between.port}" == f"{host}:9092"
+        assert [config.integer(key) for key in REPLICAS] == [3, 3, 3, 2, 2]
+        assert config.integer("group.initial.rebalance.delay.ms") == 3000  # Kafka's, not a laptop's
+
+
+REPLICAS = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "transaction.state.log.min.isr",
+    "min.insync.replicas",
+)
