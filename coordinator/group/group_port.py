@@ -13,6 +13,7 @@ from typing import Protocol
 
 from coordinator.runtime.outcome import CoordinatorRecord, Position
 from protocol.coordinator_records.group_records import GroupMetadataKey, GroupMetadataValue
+from protocol.topic_partition import PartitionKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,9 @@ class Group(Protocol):
         knows_member_epochs: bool,
     ) -> None:
         """Raises the error if the commit is not allowed (Kafka's Group.validateOffsetCommit)."""
+
+    def owns_since(self, member_id: str, generation: int, places: Iterable[PartitionKey]) -> bool:
+        """Whether the member has had these partitions since that epoch: then it may commit them late (KIP-1251)."""
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Raises the error if reading offsets is not allowed (Kafka's Group.validateOffsetFetch)."""

@@ -17,6 +17,7 @@ Every other state is soft: after a restart the group is what its last record say
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 import structlog
@@ -39,6 +40,7 @@ from protocol.errors import (
     UnknownMemberId,
 )
 from protocol.records.batch import NO_TIMESTAMP
+from protocol.topic_partition import PartitionKey
 from timing.purgatory import DelayedOperation
 
 logger = structlog.get_logger(__name__)
@@ -232,6 +234,10 @@ class ClassicGroup(Roster):
             raise UnknownMemberId
         if not transactional and self.state is GroupState.COMPLETING_REBALANCE:
             raise RebalanceInProgress
+
+    def owns_since(self, member_id: str, generation: int, places: Iterable[PartitionKey]) -> bool:
+        """A generation is over when the next one begins."""
+        return False
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Do nothing: anyone may read a classic group's offsets."""

@@ -14,7 +14,7 @@ raises the group epoch. All of this is durable. Soft are only the timers, which 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE
@@ -32,6 +32,7 @@ from protocol.errors import (
     UnknownServerError,
     UnsupportedVersion,
 )
+from protocol.topic_partition import PartitionKey
 
 
 class ConsumerGroup:
@@ -167,6 +168,10 @@ class ConsumerGroup:
                 "OffsetCommit version 9 or above must be used by members using the modern group protocol"
             )
         _check_epoch(member, generation)
+
+    def owns_since(self, member_id: str, generation: int, places: Iterable[PartitionKey]) -> bool:
+        """As in Kafka 4.1, only the present epoch is good."""
+        return False
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Admin clients, and those that know no member epochs, name no member."""

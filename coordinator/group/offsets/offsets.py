@@ -109,9 +109,11 @@ class Offsets:
                 knows_member_epochs=commit.knows_member_epochs,
             )
         except StaleMemberEpoch:
-            if commit.transaction is None:
-                raise
-            raise IllegalGeneration from None
+            places = [(one.topic, one.partition) for one in commit.offsets]
+            if not group.owns_since(commit.member_id, commit.generation, places):
+                if commit.transaction is None:
+                    raise
+                raise IllegalGeneration from None
         if commit.transaction is not None or not commit.member_id:
             return None
         return _keeps_session_alive(group, commit.member_id)

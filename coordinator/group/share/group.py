@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from protocol.coordinator_records.share_group_records import (
     TopicPartitions,
 )
 from protocol.errors import GroupIdNotFound, GroupNotEmpty, UnknownMemberId
+from protocol.topic_partition import PartitionKey
 
 PROTOCOL_TYPE = "share"
 NO_PARTITIONS: Partitions = {}
@@ -99,6 +100,10 @@ class ShareGroup:
         knows_member_epochs: bool,
     ) -> None:
         raise GroupIdNotFound(f"Group {self.group_id} is a share group, which commits no offsets.")
+
+    def owns_since(self, member_id: str, generation: int, places: Iterable[PartitionKey]) -> bool:
+        """There are no commits."""
+        return False
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if member_id is not None or member_epoch >= 0:

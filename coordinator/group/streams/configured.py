@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from coordinator.group.streams.topology import internal_topics
+from coordinator.group.streams.topology import internal_topics, sources_of
 from protocol.coordinator_records.streams_group_values import StreamsGroupTopologyValue, Subtopology, TopicInfo
 
 PartitionCount = Callable[[str], int | None]
@@ -91,7 +91,7 @@ def configure(topology: StreamsGroupTopologyValue, partition_count: PartitionCou
         return ConfiguredTopology(topology.epoch, problem=problem)
     subtopologies = {
         each.subtopology_id: ConfiguredSubtopology(
-            counts.tasks_of(each), _sources(each), is_stateful=bool(each.changelogs)
+            counts.tasks_of(each), sources_of(each), is_stateful=bool(each.changelogs)
         )
         for each in sorted(topology.subtopologies)
     }
@@ -106,10 +106,6 @@ def summary(names: Collection[str]) -> str:
     """The first names, and how many more there are."""
     first = ", ".join(sorted(names)[:MOST_NAMED])
     return first if len(names) <= MOST_NAMED else f"{first}, and {len(names) - MOST_NAMED} more"
-
-
-def _sources(each: Subtopology) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*each.source_topics, *(topic.name for topic in each.repartition_sources))))
 
 
 class _Counts:
@@ -134,12 +130,12 @@ class _Counts:
                 self._copartition(dict.fromkeys((*sources, *repartition)))
         for each in topology.subtopologies:
             tasks = self.tasks_of(each)
-            sources = list(_sources(each))
+            sources = list(sources_of(each))
             self.decided.update({topic.name: tasks for topic in each.changelogs if topic.name not in sources})
 
     def tasks_of(self, each: Subtopology) -> int:
         """As many as the largest topic has partitions."""
-        return max(self._count(name) for name in _sources(each))
+        return max(self._count(name) for name in sources_of(each))
 
     def _count(self, name: str) -> int:
         found = self._exists(name)

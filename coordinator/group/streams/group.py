@@ -11,13 +11,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from coordinator.group.group_port import GroupType
 from coordinator.group.streams.configured import ConfiguredTopology
 from coordinator.group.streams.member import StreamsMember
 from coordinator.group.streams.tasks import NO_TASKS, Task
-from coordinator.group.streams.topology import required_topics
+from coordinator.group.streams.topology import required_topics, sources_of
 from protocol.consumer_protocol import NO_GENERATION
 from protocol.coordinator_records.streams_group_values import (
     StreamsGroupMetadataValue,
@@ -25,6 +25,7 @@ from protocol.coordinator_records.streams_group_values import (
     Tasks,
 )
 from protocol.errors import GroupNotEmpty, StaleMemberEpoch, UnknownMemberId, UnknownServerError, UnsupportedVersion
+from protocol.topic_partition import PartitionKey
 
 PROTOCOL_TYPE = "streams"
 FIRST_EPOCH = 1
@@ -134,6 +135,15 @@ class StreamsGroup:
         if not transactional and not knows_member_epochs:
             raise UnsupportedVersion("OffsetCommit version 9 or above must be used by members of streams groups")
         _check_epoch(member, generation)
+
+    def owns_since(self, member_id: str, generation: int, places: Iterable[PartitionKey]) -> bool:
+        """Whether these partitions are of active tasks that the member has had since that epoch."""
+        member = self.members.get(member_id)
+        if member is None or self.topology is None or generation > member.epoch:
+            return False
+        owners = {name: each.subtopology_id for each in self.topology.subtopologies for name in sources_of(each)}
+        epochs = (member.epochs.get((owners.get(topic, ""), index)) for topic, index in places)
+        return all(since is not None and since <= generation for since in epochs)
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Admin clients, and those that know no member epochs, name no member."""

@@ -93,3 +93,8 @@ def required_topics(topology: StreamsGroupTopologyValue) -> frozenset[str]:
 def internal_topics(each: Subtopology) -> tuple[TopicInfo, ...]:
     """The topics that the broker makes for a subtopology."""
     return (*each.repartition_sources, *each.changelogs)
+
+
+def sources_of(each: Subtopology) -> tuple[str, ...]:
+    """All topics that the tasks of a subtopology read."""
+    return tuple(dict.fromkeys((*each.source_topics, *(topic.name for topic in each.repartition_sources))))

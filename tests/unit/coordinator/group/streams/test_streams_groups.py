@@ -24,6 +24,7 @@ from protocol.errors import (
     UnsupportedVersion,
 )
 from tests.unit.coordinator.asking import ask
+from tests.unit.coordinator.group.offsets.rig import NONE, offset
 from tests.unit.coordinator.group.rig import Client as ClassicClient
 from tests.unit.coordinator.group.share.rig import ShareHeartbeat
 from tests.unit.coordinator.group.streams.rig import GROUP, Client, StreamsRig, active, settle, topology
@@ -375,6 +376,27 @@ async def test_commits() -> None:
     rig.send("m", -1)
     commit("", -1)
     assert not rig.streams.is_subscribed_to_topic("a")
+
+
+async def test_what_a_member_has_had_since_an_epoch_may_be_committed_with_it() -> None:
+    rig = await StreamsRig.having({"a": 4, "b": 4})
+    m, n = Client(rig, "m"), Client(rig, "n")
+    m.beat()
+    settle([n, m, n])
+    assert (m.epoch, n.epoch) == (3, 3)
+    (old, new) = m.partitions[0], n.partitions[0]
+    codes = [rig.commit(offset(old, 7, "a"), group=GROUP, member_id="m", generation=epoch) for epoch in (2, 3)]
+    assert codes == [[NONE], [NONE]]
+    assert rig.commit(offset(new, 7, "a"), group=GROUP, member_id="n", generation=3) == [NONE]
+    for member, index, topic, epoch in (
+        ("n", new, "a", 2),
+        ("m", new, "a", 2),
+        ("m", old, "b", 2),
+        ("m", old, "a", 1),
+        ("m", old, "a", 4),
+    ):
+        with pytest.raises(StaleMemberEpoch):
+            rig.commit(offset(index, 7, topic), group=GROUP, member_id=member, generation=epoch)
 
 
 async def test_an_empty_classic_group_turns_into_a_streams_group() -> None:
