@@ -209,7 +209,7 @@ def error_response(ctx: RequestContext, request: StreamsGroupHeartbeatRequest, e
         heartbeat_interval=ZERO,
         task_offset_interval=ZERO,
         acceptable_recovery_offset_lag=0,
-        status=None,
+        status=(),
         active_tasks=None,
         standby_tasks=None,
         warmup_tasks=None,

@@ -17,7 +17,7 @@ from coordinator.group.group_port import GroupType
 from coordinator.group.streams.configured import ConfiguredTopology
 from coordinator.group.streams.member import StreamsMember
 from coordinator.group.streams.tasks import NO_TASKS, Task
-from coordinator.group.streams.topology import required_topics, sources_of
+from coordinator.group.streams.topology import sources_of
 from protocol.consumer_protocol import NO_GENERATION
 from protocol.coordinator_records.streams_group_values import (
     StreamsGroupMetadataValue,
@@ -163,7 +163,9 @@ class StreamsGroup:
             raise GroupNotEmpty
 
     def is_subscribed_to_topic(self, topic: str) -> bool:
-        return bool(self.members) and self.topology is not None and topic in required_topics(self.topology)
+        if not self.members or self.topology is None:
+            return False
+        return any(topic in sources_of(each) for each in self.topology.subtopologies)
 
     def offset_expires_from(self, commit_timestamp_ms: int) -> int | None:
         """The commit's own time. Only called for topics without subscribers."""

@@ -211,7 +211,8 @@ class _Heartbeat:
     def _answer(self, after: StreamsMember) -> StreamsHeartbeatAnswer:
         config, group, request = self._groups.config, self._group, self._request
         tells = self._joins or after.assigned != self._before.assigned
-        endpoint_epoch = group.endpoint_epoch + (tells and after.user_endpoint is not None)
+        has_moved = after.user_endpoint != self._before.user_endpoint
+        endpoint_epoch = group.endpoint_epoch + (has_moved or (tells and after.user_endpoint is not None))
         endpoints = None
         if endpoint_epoch != request.endpoint_epoch:
             endpoints = self._endpoints(after)
