@@ -98,7 +98,7 @@ class Client:
 
     def beat(self, **fields: Any) -> StreamsHeartbeatAnswer:
         if self.epoch:
-            answer = self.rig.send(self.name, self.epoch, owned=self.owned, **fields)
+            answer = self.rig.send(self.name, self.epoch, **{"owned": self.owned, **fields})
         else:
             answer = self.rig.join(self.name, self.wanted, **fields)
         self.epoch = answer.member_epoch
