@@ -22,6 +22,7 @@ from broker.network.answers import ask_each
 from broker.request_context import RequestContext
 from broker.security import authorized_operations
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
+from coordinator.group.streams.configured import ConfiguredTopology
 from coordinator.group.streams.group import StreamsGroup
 from coordinator.group.streams.member import StreamsMember
 from coordinator.group.streams.tasks import Task
@@ -66,7 +67,7 @@ def handle(
             group_state=group.state_name,
             group_epoch=group.epoch,
             assignment_epoch=group.assignment_epoch,
-            topology=None if group.topology is None else _topology(group.topology),
+            topology=None if group.topology is None else _topology(group.topology, group.configured),
             members=tuple(_member(group, member) for member in group.members.values()),
             authorized_operations=operations,
             topology_description_status=NOT_ASKED_FOR,
@@ -86,7 +87,21 @@ def handle(
     return ask_each(named, lambda group_id: coordinator.read(group_id, lambda state: describe(state, group_id)), answer)
 
 
-def _topology(topology: values.StreamsGroupTopologyValue) -> Topology:
+def _topology(topology: values.StreamsGroupTopologyValue, configured: ConfiguredTopology | None) -> Topology:
+    """The topology; internal topics have the partition counts that were decided, once all is ready."""
+    counts = configured.counts if configured is not None and configured.is_ready else {}
+
+    def topics(infos: tuple[values.TopicInfo, ...]) -> tuple[TopicInfo, ...]:
+        return tuple(
+            TopicInfo(
+                name=topic.name,
+                partitions=counts.get(topic.name, topic.partitions),
+                replication_factor=topic.replication_factor,
+                topic_configs=_pairs(topic.configs),
+            )
+            for topic in infos
+        )
+
     return Topology(
         epoch=topology.epoch,
         subtopologies=tuple(
@@ -94,20 +109,11 @@ def _topology(topology: values.StreamsGroupTopologyValue) -> Topology:
                 subtopology_id=each.subtopology_id,
                 source_topics=each.source_topics,
                 repartition_sink_topics=each.repartition_sinks,
-                state_changelog_topics=tuple(map(_topic, each.changelogs)),
-                repartition_source_topics=tuple(map(_topic, each.repartition_sources)),
+                state_changelog_topics=topics(each.changelogs),
+                repartition_source_topics=topics(each.repartition_sources),
             )
             for each in topology.subtopologies
         ),
-    )
-
-
-def _topic(topic: values.TopicInfo) -> TopicInfo:
-    return TopicInfo(
-        name=topic.name,
-        partitions=topic.partitions,
-        replication_factor=topic.replication_factor,
-        topic_configs=_pairs(topic.configs),
     )
 
 

@@ -56,13 +56,18 @@ class ConfiguredSubtopology(NamedTuple):
 
 
 NO_SUBTOPOLOGIES: Mapping[str, ConfiguredSubtopology] = {}
+NO_COUNTS: Mapping[str, int] = {}
 
 
 class ConfiguredTopology(NamedTuple):
-    """Kafka's `ConfiguredTopology`; without `problem` tasks may be assigned."""
+    """Kafka's `ConfiguredTopology`; without `problem` tasks may be assigned.
+
+    `counts` are the partitions that each internal topic has, or has to have.
+    """
 
     topology_epoch: int
     subtopologies: Mapping[str, ConfiguredSubtopology] = NO_SUBTOPOLOGIES
+    counts: Mapping[str, int] = NO_COUNTS
     to_create: tuple[InternalTopic, ...] = ()
     problem: Problem | None = None
 
@@ -99,7 +104,7 @@ def configure(topology: StreamsGroupTopologyValue, partition_count: PartitionCou
     if to_create:
         text = f"Internal topics are missing: {summary([topic.name for topic in to_create])}"
         lacking = Problem(Status.MISSING_INTERNAL_TOPICS, text)
-    return ConfiguredTopology(topology.epoch, subtopologies, to_create, lacking)
+    return ConfiguredTopology(topology.epoch, subtopologies, counts.decided, to_create, lacking)
 
 
 def summary(names: Collection[str]) -> str:
