@@ -21,6 +21,7 @@ from kio.schema.streams_group_heartbeat.v0.request import (
 from tests.doubles.clock import settle
 from tests.doubles.files import Unsynced
 from tests.unit.broker.rig import Client, Rig
+from tests.unit.broker.scraping import only, samples
 
 pytestmark = pytest.mark.asyncio
 
@@ -192,6 +193,17 @@ async def test_the_group_is_described_and_listed_and_deleted(rig: Rig, version: 
     deleted = await client.ask("delete_groups", 2, groups_names=(GROUP,))
     assert deleted.results[0].error_code is ErrorCode.none
     assert (await describe(rig, version)).error_code is ErrorCode.group_id_not_found
+
+
+async def test_the_metrics_have_the_groups_by_state(rig: Rig) -> None:
+    member = Member(rig)
+    await member.beat()
+    name = "kafka_server_group_coordinator_metrics_streams_group_count"
+    counts = only(samples(rig.node.local.metrics), name)
+    assert {label: count for label, count in counts.items() if count} == {'{state="not_ready"}': 1}
+    await member.beat()
+    counts = only(samples(rig.node.local.metrics), name)
+    assert {label: count for label, count in counts.items() if count} == {'{state="stable"}': 1}
 
 
 @pytest.mark.parametrize(
