@@ -23,14 +23,7 @@ WORDS = ("ant", "bee", "cat", "dog", "elk")
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    settings = {
-        "group.streams.initial.rebalance.delay.ms": "0",
-        "group.streams.min.session.timeout.ms": "3000",
-        "group.streams.session.timeout.ms": "3000",
-        "group.streams.min.heartbeat.interval.ms": "500",
-        "group.streams.heartbeat.interval.ms": "500",
-    }
-    with Broker(settings=settings) as broker:
+    with Broker(settings={"group.streams.session.timeout.ms": "3000"}) as broker:
         broker.topic("words", partitions=2)
         broker.topic("counts", partitions=1)
         yield broker
