@@ -40,8 +40,8 @@ from protocol.newer.streams_group_describe_v1 import (
 ONLY_READS = True
 
 ASSIGNOR = "sticky"
-NOT_ASKED_FOR = 0
-"""The status of a description of the topology that the client did not want."""
+NOT_ASKED_FOR, NOT_KEPT = 0, 1
+"""The status of a description of the topology that the client did not want, and where no plugin keeps them."""
 
 
 def handle(
@@ -70,7 +70,7 @@ def handle(
             topology=None if group.topology is None else _topology(group.topology, group.configured),
             members=tuple(_member(group, member) for member in group.members.values()),
             authorized_operations=operations,
-            topology_description_status=NOT_ASKED_FOR,
+            topology_description_status=NOT_KEPT if request.include_topology_description else NOT_ASKED_FOR,
             assignor_name=ASSIGNOR,
         )
 

@@ -208,7 +208,7 @@ def error_response(ctx: RequestContext, request: StreamsGroupHeartbeatRequest, e
         member_epoch=0,
         heartbeat_interval=ZERO,
         task_offset_interval=ZERO,
-        acceptable_recovery_offset_lag=0,
+        acceptable_recovery_offset_lag=-1,
         status=(),
         active_tasks=None,
         standby_tasks=None,

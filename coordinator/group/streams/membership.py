@@ -9,8 +9,9 @@ from coordinator.group.streams import records
 from coordinator.group.streams.group import StreamsGroup
 from coordinator.group.streams.member import StreamsMember
 from coordinator.group.streams.messages import JOINING, LEFT, LEFT_FOR_A_WHILE, UNCHANGED, StreamsHeartbeat
-from coordinator.group.streams.tasks import is_none
+from coordinator.group.streams.tasks import is_none, is_part_of
 from coordinator.group.streams.topology import NameProblem, check_topology
+from protocol.coordinator_records.streams_group_values import Tasks
 from protocol.errors import (
     FencedInstanceId,
     FencedMemberEpoch,
@@ -70,7 +71,7 @@ def member_before(group: StreamsGroup, request: StreamsHeartbeat, change: Change
         if not joins:
             known = group.member(request.member_id)
     if not joins:
-        _check_epoch(known, request.member_epoch)
+        _check_epoch(known, request.member_epoch, request.owned)
     elif request.member_id not in group.members:
         logger.info("member joined the streams group", group=group.group_id, member=request.member_id)
     return known
@@ -83,9 +84,13 @@ def leaving_member(group: StreamsGroup, request: StreamsHeartbeat) -> StreamsMem
     return _known_static_member(group, request.member_id, request.instance_id or "")
 
 
-def _check_epoch(member: StreamsMember, epoch: int) -> None:
-    """Only the member's present epoch is good, unlike in consumer groups."""
-    if epoch != member.epoch:
+def _check_epoch(member: StreamsMember, epoch: int, owned: Tasks | None) -> None:
+    """Raises FencedMemberEpoch unless `epoch` is the member's.
+
+    The previous epoch is accepted while the member owns nothing it should not: it may have missed the last answer.
+    """
+    is_late = epoch == member.previous_epoch and owned is not None and is_part_of(owned, member.assigned)
+    if epoch > member.epoch or (epoch < member.epoch and not is_late):
         kind = "greater" if epoch > member.epoch else "smaller"
         raise FencedMemberEpoch(
             f"The streams group member has a {kind} member epoch ({epoch}) than the one known by the group coordinator "

@@ -61,7 +61,7 @@ class StreamsHeartbeatAnswer(NamedTuple):
     member_epoch: int
     heartbeat_interval_ms: int = 0
     task_offset_interval_ms: int = 0
-    acceptable_recovery_lag: int = 0
+    acceptable_recovery_lag: int = -1
     statuses: tuple[Problem, ...] = ()
     assigned: Tasks | None = None
     endpoint_epoch: int = 0

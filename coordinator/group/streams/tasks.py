@@ -40,6 +40,15 @@ def overlap(tasks: Tasks, others: Tasks) -> bool:
     )
 
 
+def is_part_of(tasks: Tasks, others: Tasks) -> bool:
+    """Whether all tasks are among the others, in the same role."""
+    return all(
+        partitions <= theirs.get(subtopology, frozenset())
+        for ours, theirs in zip(tasks, others, strict=True)
+        for subtopology, partitions in ours.items()
+    )
+
+
 class Change(NamedTuple):
     """From one set of tasks to another."""
 

@@ -96,6 +96,17 @@ async def test_another_topology_is_refused_also_in_an_empty_group_and_an_older_o
     assert [problem.status for problem in rig.send("n", answer.member_epoch).statuses] == [Status.STALE_TOPOLOGY]
 
 
+async def test_the_previous_epoch_is_good_with_no_more_than_the_own_tasks() -> None:
+    rig = await StreamsRig.having({"a": 2})
+    m, n = Client(rig, "m"), Client(rig, "n")
+    settle([m, n])
+    assert rig.streams.members["m"].previous_epoch == 2
+    assert rig.send("m", 2, owned=m.owned).member_epoch == 3
+    for owned in (None, active(0, 1)):
+        with pytest.raises(FencedMemberEpoch):
+            rig.send("m", 2, owned=owned)
+
+
 async def test_tasks_move_in_two_steps() -> None:
     rig = await StreamsRig.having({"a": 4})
     m, n = Client(rig, "m"), Client(rig, "n")
@@ -216,7 +227,7 @@ async def test_leaving_raises_the_epoch_and_the_target_follows_with_another_memb
     m, n = Client(rig, "m"), Client(rig, "n")
     settle([m, n])
     answer = rig.send("m", -1)
-    assert (answer.member_epoch, answer.acceptable_recovery_lag, rig.streams.state_name) == (-1, 0, "Assigning")
+    assert (answer.member_epoch, answer.acceptable_recovery_lag, rig.streams.state_name) == (-1, -1, "Assigning")
     n.beat()
     assert n.partitions == [0, 1]
     rig.send("n", -1)
