@@ -28,6 +28,7 @@ from coordinator.group.streams.endpoints import partitions_of
 from coordinator.group.streams.group import StreamsGroup
 from coordinator.group.streams.groups import StreamsGroups
 from coordinator.group.streams.member import StreamsMember
+from coordinator.group.streams.states import MemberState as StreamsMemberState
 from coordinator.group.streams.topology import required_topics
 from protocol.consumer_protocol import SchemaError, deserialize_assignment
 from protocol.errors import NotCoordinator
@@ -331,7 +332,7 @@ def _streams_member(groups: StreamsGroups, group: StreamsGroup, member: StreamsM
         active,
         None if group.topology is None else required_topics(group.topology),
         None,
-        behind or member.state is MemberState.UNREVOKED_PARTITIONS,
+        behind or member.state is StreamsMemberState.UNREVOKED_TASKS,
         groups.timeouts.left_ms(group.group_id, member.member_id),
         member.rebalance_timeout_ms,
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from coordinator.group.consumer.states import MemberState
 from coordinator.group.consumer.timeouts import Overdue, Timeouts
 from coordinator.group.consumer.topics_port import TopicsPort
 from coordinator.group.streams.config import StreamsGroupConfig
 from coordinator.group.streams.group import StreamsGroup
 from coordinator.group.streams.member import StreamsMember
 from coordinator.group.streams.records import group_tombstones
+from coordinator.group.streams.states import MemberState
 from coordinator.group.streams.topology import required_topics
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome
@@ -88,5 +88,5 @@ class StreamsGroups:
         for group in self.by_id.values():
             for member in group.members.values():
                 self.timeouts.start_session(group.group_id, member)
-                if member.state is MemberState.UNREVOKED_PARTITIONS:
+                if member.state is MemberState.UNREVOKED_TASKS:
                     self.timeouts.start_rebalance(group.group_id, member)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 import structlog
 
 from coordinator.group.consumer.change import Change
-from coordinator.group.consumer.states import MemberState
 from coordinator.group.streams import records
 from coordinator.group.streams.configured import ConfiguredTopology, Problem, Status, configure
 from coordinator.group.streams.endpoints import endpoints_of
@@ -28,6 +27,7 @@ from coordinator.group.streams.messages import (
     StreamsHeartbeatAnswer,
 )
 from coordinator.group.streams.reconciliation import Owners, reconcile
+from coordinator.group.streams.states import MemberState
 from coordinator.group.streams.target import new_target, target_records
 from coordinator.group.streams.tasks import NO_TASKS
 from coordinator.group.streams.topology import required_topics
@@ -200,7 +200,7 @@ class _Heartbeat:
         if after == member:
             return member
         self._change.records.append(records.current_assignment(group_id, after))
-        if after.state is MemberState.UNREVOKED_PARTITIONS:
+        if after.state is MemberState.UNREVOKED_TASKS:
             self._change.after.append(lambda: groups.timeouts.start_rebalance(group_id, after))
         else:
             self._change.after.append(lambda: groups.timeouts.end_rebalance(group_id, after.member_id))

@@ -12,7 +12,6 @@ from coordinator.group.streams.groups import StreamsGroups
 from coordinator.group.streams.member import StreamsMember
 from coordinator.group.streams.membership import leaving_member
 from coordinator.group.streams.messages import LEFT_FOR_A_WHILE, StreamsHeartbeat, StreamsHeartbeatAnswer
-from coordinator.group.streams.tasks import NO_TASKS
 from coordinator.runtime.outcome import Outcome
 
 logger = structlog.get_logger(__name__)
@@ -26,9 +25,8 @@ def leave(groups: StreamsGroups, request: StreamsHeartbeat) -> Outcome[StreamsHe
     for_a_while = request.member_epoch == LEFT_FOR_A_WHILE
     logger.info("member left the streams group", group=group.group_id, member=member.member_id, for_a_while=for_a_while)
     if for_a_while:
-        away = member._replace(epoch=LEFT_FOR_A_WHILE, previous_epoch=member.epoch, pending_revocation=NO_TASKS)
         change = Change()
-        change.records.append(records.current_assignment(group.group_id, away))
+        change.records.append(records.current_assignment(group.group_id, member.away()))
     else:
         change = remove(groups, group, member)
     if request.shuts_down:
@@ -63,6 +61,6 @@ def remove(groups: StreamsGroups, group: StreamsGroup, member: StreamsMember) ->
     change.epoch = group.epoch + 1
     change.records.append(records.metadata(group_id, group.metadata_value(change.epoch)))
     if len(group.members) == 1:
-        change.records.append(records.target_epoch(group_id, change.epoch, groups.context.clock.wall_ms()))
+        change.records.append(records.target_epoch(group_id, change.epoch, 0))
     change.after.append(lambda: groups.timeouts.end_all(group_id, [member.member_id]))
     return change

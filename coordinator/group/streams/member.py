@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from coordinator.group.consumer.states import MemberState
 from coordinator.group.streams.messages import JOINING, LEFT_FOR_A_WHILE
-from coordinator.group.streams.tasks import NO_TASKS, Task
+from coordinator.group.streams.states import MemberState
+from coordinator.group.streams.tasks import NO_TASKS, Task, each_task
 from protocol.coordinator_records.streams_group_values import (
     Endpoint,
     StreamsGroupCurrentMemberAssignmentValue,
@@ -22,8 +22,7 @@ class StreamsMember(NamedTuple):
     """Kafka's `StreamsGroupMember`. All of it is durable.
 
     `epoch` is LEFT_FOR_A_WHILE for a static member that is expected back. `assigned` is what the member may use now,
-    `pending_revocation` what it must give up; `epochs` are, by active task, those at which it got it. The states are
-    those of members of consumer groups, with tasks for partitions. The timeout is in ms.
+    `pending_revocation` what it must give up; `epochs` are, by active task, those at which it got it. The timeout is in ms.
     """
 
     member_id: str
@@ -49,6 +48,14 @@ class StreamsMember(NamedTuple):
 
     def is_reconciled_to(self, epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == epoch
+
+    def away(self) -> StreamsMember:
+        """The static member once it has left for a while: nothing that it commits late counts as of before."""
+        return self._replace(
+            epoch=LEFT_FOR_A_WHILE,
+            pending_revocation=NO_TASKS,
+            epochs=dict.fromkeys(each_task(self.assigned.active), 0),
+        )
 
     # -- records
 

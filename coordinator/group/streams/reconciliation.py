@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coordinator.group.consumer.states import MemberState
 from coordinator.group.streams.member import StreamsMember
+from coordinator.group.streams.states import MemberState
 from coordinator.group.streams.tasks import NO_TASKS, Task, change, each_task, is_none, overlap, task_ids
 from protocol.coordinator_records.streams_group_values import TaskIds, Tasks
 from protocol.errors import FencedMemberEpoch
@@ -49,11 +49,11 @@ def reconcile(
             epoch = member.epoch
             if epoch == target_epoch:
                 return member
-        case MemberState.UNREVOKED_PARTITIONS:
+        case MemberState.UNREVOKED_TASKS:
             if owned is None or overlap(owned, member.pending_revocation):
                 return member
             epoch = member.epoch + 1
-        case MemberState.UNRELEASED_PARTITIONS:
+        case MemberState.UNRELEASED_TASKS:
             epoch = member.epoch
         case _:
             if owned is None or not is_none(owned):
@@ -71,7 +71,7 @@ def _next(
     given_up = Tasks(*(each.given_up for each in changes))
     if not is_none(given_up) and (owned is None or overlap(owned, given_up)):
         return member._replace(
-            state=MemberState.UNREVOKED_PARTITIONS,
+            state=MemberState.UNREVOKED_TASKS,
             epoch=epoch,
             previous_epoch=member.epoch,
             assigned=Tasks(*(each.kept for each in changes)),
@@ -86,7 +86,7 @@ def _next(
         assigned.append(task_ids([*each_task(each.kept), *free]))
     tasks = Tasks(*assigned)
     return member._replace(
-        state=MemberState.UNRELEASED_PARTITIONS if unreleased else MemberState.STABLE,
+        state=MemberState.UNRELEASED_TASKS if unreleased else MemberState.STABLE,
         epoch=target_epoch,
         previous_epoch=member.epoch,
         assigned=tasks,

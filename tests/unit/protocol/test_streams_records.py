@@ -84,3 +84,14 @@ def test_bytes() -> None:
     assert STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT.encode_value(value) == (
         b"\0\0" b"\0\0\0\3" b"\0\0\0\2" b"\0" b"\2\x020\2\0\0\0\1\1\0\5\2\0\0\0\3" b"\1\1\1\1\1" b"\0"
     )  # fmt: skip
+
+
+def test_what_kafka_wrote_is_read() -> None:
+    """Of a member of a Kafka 4.4 that has tasks, and must give up others."""
+    value = StreamsGroupCurrentMemberAssignmentValue(
+        4, 4, 2, Tasks({"0": frozenset({0})}, {}, {}), Tasks({"0": frozenset({1})}, {}, {}), {("0", 0): 4, ("0", 1): 4}
+    )
+    task = lambda index: b"\2\x020\2\0\0\0" + bytes((index,)) + b"\1\0\5\2\0\0\0\4"  # noqa: E731
+    kafkas = b"\0\0\0\0\0\4\0\0\0\4\2" + task(0) + b"\1\1" + task(1) + b"\1\1\0"
+    assert STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT.decode_value(kafkas) == value
+    assert STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT.encode_value(value) == kafkas

@@ -116,6 +116,8 @@ async def test_tasks_move_in_two_steps() -> None:
     kept = m.beat().assigned
     assert kept is not None and rig.streams.state_name == "Reconciling"
     assert (m.epoch, len(m.partitions)) == (2, 2), "it stays at its epoch until it has given up the others"
+    states = {name: int(member.state) for name, member in rig.streams.members.items()}
+    assert states == {"m": 2, "n": 3}, "the numbers that Kafka's records have"
     assert n.beat().assigned is None
     m.beat()
     assert m.epoch == 3
