@@ -102,7 +102,7 @@ class AutoTopicCreation:
             _log(result, done)
             self.failures.pop(result.name, None)
             if result.error_code is not ErrorCode.none:
-                self.failures[result.name] = f"{result.name}: {result.error_message or result.error_code.name}"
+                self.failures[result.name] = f"{result.name} ({result.error_message or result.error_code.name})"
 
 
 def _log(result: CreatableTopicResult, done: str) -> None:

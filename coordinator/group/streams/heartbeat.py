@@ -248,7 +248,7 @@ class _Heartbeat:
         tags = self._groups.config.tags_of(self._group.group_id)
         missing = [tag for tag in tags if tag not in dict(after.client_tags)]
         if missing and self._request.knows_tags:
-            text = f"Missing required client tags for rack-aware standby assignment: {', '.join(missing)}."
+            text = f"Missing required client tags: {', '.join(missing)}; set client.tag.<key> in the Streams config."
             self._statuses.append(Problem(Status.MISSING_CLIENT_TAGS, text))
 
     def _note(self, after: StreamsMember) -> None:

@@ -22,7 +22,8 @@ class StreamsMember(NamedTuple):
     """Kafka's `StreamsGroupMember`. All of it is durable.
 
     `epoch` is LEFT_FOR_A_WHILE for a static member that is expected back. `assigned` is what the member may use now,
-    `pending_revocation` what it must give up; `epochs` are, by active task, those at which it got it. The timeout is in ms.
+    `pending_revocation` what it must give up; `epochs` are, by active task, those at which it got it. The timeout
+    is in ms.
     """
 
     member_id: str

@@ -91,7 +91,8 @@ def test_what_kafka_wrote_is_read() -> None:
     value = StreamsGroupCurrentMemberAssignmentValue(
         4, 4, 2, Tasks({"0": frozenset({0})}, {}, {}), Tasks({"0": frozenset({1})}, {}, {}), {("0", 0): 4, ("0", 1): 4}
     )
-    task = lambda index: b"\2\x020\2\0\0\0" + bytes((index,)) + b"\1\0\5\2\0\0\0\4"  # noqa: E731
-    kafkas = b"\0\0\0\0\0\4\0\0\0\4\2" + task(0) + b"\1\1" + task(1) + b"\1\1\0"
+    kept, given_up = (b"\2\x020\2\0\0\0" + index + b"\1\0\5\2\0\0\0\4" for index in (b"\0", b"\1"))
+    epochs = b"\0\0\0\4" * 2
+    kafkas = b"\0\0" + epochs + b"\2" + kept + b"\1\1" + given_up + b"\1\1" + b"\0"
     assert STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT.decode_value(kafkas) == value
     assert STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT.encode_value(value) == kafkas
