@@ -28,11 +28,11 @@ def prepare(_ctx: RequestContext, request: CreateAclsRequest) -> CreateAclsReque
 
 
 async def handle(ctx: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
-    if any(map(_is_for_filters, request.creations)):
-        raise UnknownServerError  # this fails the whole request in Kafka
     controller = ctx.controller
     if not controller.is_elsewhere:
         require_authorizer(ctx)
+        if any(map(_is_for_filters, request.creations)):
+            raise UnknownServerError  # this fails the whole request in Kafka
     acls = [
         AccessControlEntryRecord(
             id=None,

@@ -41,17 +41,18 @@ def append(log: UnifiedLog, records: memoryview, *, leader_epoch: int, now_ms: i
     return size
 
 
-def begins_within_batch(log: UnifiedLog, records: memoryview, leaders_start: int) -> int | None:
-    """The base offset of the first batch if this log has nothing to keep and is to begin in the middle of it, or None.
+def begins_anew(log: UnifiedLog, records: memoryview, leaders_start: int) -> int | None:
+    """The base offset of the first batch if this log is to drop all that it has and begin there; else None.
 
-    The leader's log begins there, since records of that batch were deleted. This log is empty, or all that it has lies
-    before that.
+    That is so if it is empty and its start lies within that batch, of which the leader has deleted the first records,
+    or if all that it has lies before the leader's start: nobody can say whether the leader ever had the same there.
     """
-    is_of_use = log.log_start_offset < log.log_end_offset > leaders_start
-    if is_of_use or not first_batch_size(records):
+    size = first_batch_size(records)
+    if not size or (header := read_header(records)).last_offset < log.log_end_offset:
         return None
-    header = read_header(records)
-    return header.base_offset if header.base_offset < log.log_end_offset <= header.last_offset else None
+    is_empty = log.log_start_offset == log.log_end_offset
+    is_within = header.base_offset < log.log_end_offset
+    return header.base_offset if (is_within if is_empty else leaders_start >= log.log_end_offset) else None
 
 
 def _batches(records: memoryview, name: str) -> Iterator[tuple[memoryview, BatchHeader]]:

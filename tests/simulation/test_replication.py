@@ -41,6 +41,11 @@ async def test_lives_in_which_something_was_wrong(seed: int, steps: int) -> None
     await live(seed, steps, transactions=False)
 
 
+async def test_records_that_a_crash_brings_back_are_those_of_the_leader() -> None:
+    """A follower kept what its leader had deleted, though it was of another leader; a crash brought it back."""
+    await live(5351, 300)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_replicas_agree_after_unclean_elections(seed: int) -> None:
     await live(seed, unclean=True)

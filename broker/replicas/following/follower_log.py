@@ -16,7 +16,7 @@ def append(partition: Partition, records: memoryview, leaders_start: int, now_ms
     See `follower_append.append`.
     """
     log = partition.log
-    base_offset = follower_append.begins_within_batch(log, records, leaders_start)
+    base_offset = follower_append.begins_anew(log, records, leaders_start)
     if base_offset is not None:
         log_truncation.truncate_fully_and_start_at(log, base_offset, log.log_end_offset)
     size = follower_append.append(

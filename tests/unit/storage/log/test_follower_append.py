@@ -90,11 +90,11 @@ def test_a_failed_write_leaves_the_log_as_it_was() -> None:
 
 def test_a_log_that_begins_within_a_batch() -> None:
     log = Rig().log()
-    assert follower_append.begins_within_batch(log, memoryview(stored(0)), 0) is None
+    assert follower_append.begins_anew(log, memoryview(stored(0)), 0) is None
     log.log_start_offset = log.log_end_offset = 11
-    assert follower_append.begins_within_batch(log, memoryview(stored(10, count=3)), 0) == 10
-    assert follower_append.begins_within_batch(log, memoryview(stored(11)), 0) is None
-    assert follower_append.begins_within_batch(log, memoryview(stored(10)[:20]), 0) is None
+    assert follower_append.begins_anew(log, memoryview(stored(10, count=3)), 0) == 10
+    assert follower_append.begins_anew(log, memoryview(stored(11)), 0) is None
+    assert follower_append.begins_anew(log, memoryview(stored(10)[:20]), 0) is None
 
 
 def test_a_log_of_which_all_lies_before_the_leaders_start_may_begin_anew_within_a_batch() -> None:
@@ -102,8 +102,10 @@ def test_a_log_of_which_all_lies_before_the_leaders_start_may_begin_anew_within_
     follow(log, stored(0, count=3))
     follow(log, stored(3, count=2))
     within = memoryview(stored(4, count=3))
-    assert follower_append.begins_within_batch(log, within, 4) is None, "the record at 4 is still there"
-    assert follower_append.begins_within_batch(log, within, 5) == 4
+    assert follower_append.begins_anew(log, within, 4) is None, "the record at 4 is still there"
+    assert follower_append.begins_anew(log, within, 5) == 4
+    assert follower_append.begins_anew(log, memoryview(stored(5)), 4) is None
+    assert follower_append.begins_anew(log, memoryview(stored(5)), 5) == 5, "what is before may never have been there"
 
 
 class Leader:
@@ -156,9 +158,10 @@ def test_a_follower_knows_what_its_leader_knows(seed: int) -> None:
     for _ in range(leader.rng.randint(1, 60)):
         leader.append()
         while leader.rng.random() < 0.5 and log.log_end_offset < leader.log.log_end_offset:
-            follow(log, bytes(read(leader.log, log.log_end_offset, leader.rng.randrange(600))), most=2)
+            some = bytes(read(leader.log, log.log_end_offset, leader.rng.randrange(600)))
+            follow(log, some, leader.epoch, most=2)
     while log.log_end_offset < leader.log.log_end_offset:
-        follow(log, bytes(read(leader.log, log.log_end_offset)))
+        assert follow(log, bytes(read(leader.log, log.log_end_offset)), leader.epoch) > 0
     assert contents(log) == contents(leader.log)
     for again in (log, rig.restart()):
         assert again.leader_epochs.entries == leader.log.leader_epochs.entries

@@ -32,11 +32,11 @@ def test_many_records_of_a_rare_shape_take_no_memory() -> None:
 @pytest.mark.parametrize("codec", [codec for codec in Compression if codec])
 @pytest.mark.parametrize("kept", ["producer", "uncompressed"])
 def test_a_record_may_not_be_larger_than_max_decompressed_message_bytes(codec: Compression, kept: str) -> None:
-    """As Kafka 4.4 measured it: 2,000 lets a value of 1,992 pass, whose record has 2,000 bytes, and 1,993 not."""
+    """As Kafka 4.4 measured it: 2,000 lets a value of 1,993 pass, whose record has 2,000 bytes, and 1,994 not."""
     config = LogConfig(max_decompressed_message_bytes=2000, compression_type=kept)
-    validate(batch(codec, 1992, 1992), config, AppendOrigin.CLIENT, 0, "t-0")
+    validate(batch(codec, 1993, 1993), config, AppendOrigin.CLIENT, 0, "t-0")
     with pytest.raises(InvalidRecord, match=r"2001 bytes is larger than max\.decompressed\.message\.bytes=2000"):
-        validate(batch(codec, 5, 1993), config, AppendOrigin.CLIENT, 0, "t-0")
+        validate(batch(codec, 5, 1994), config, AppendOrigin.CLIENT, 0, "t-0")
 
 
 def test_uncompressed_records_may_be_larger() -> None:

@@ -9,7 +9,9 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.StreamSupport;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.MethodOrderer;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestMethodOrder;
 import org.springframework.beans.factory.annotation.Autowired;
 import org.springframework.boot.test.context.SpringBootTest;
 import org.springframework.test.context.DynamicPropertyRegistry;
@@ -18,6 +20,7 @@ import shipping.Shipping.Order;
 
 /** How the service takes what happens to it: a lost reply, a rebalance, a poisoned order, a power failure. */
 @SpringBootTest
+@TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class ShippingTest {
   private static final int SECONDS = 60;
   private static Odradek odradek;
@@ -83,7 +86,9 @@ class ShippingTest {
     odradek.post("/topics/orders-dlt/wait", Map.of("key", "poisoned", "value", "three nuts", "timeout", SECONDS));
   }
 
+  /** Last: the group is lost too, and a consumer that commits before it has joined anew gives up. */
   @Test
+  @org.junit.jupiter.api.Order(Integer.MAX_VALUE)
   void anOrderThatWasPlacedSurvivesAPowerFailure() throws Exception {
     assumeTrue(odradek.isOurs(), "somebody else would have to start the broker again");
     odradek.post("/crash", Map.of("at", "before_fsync", "topic", "orders"));
