@@ -31,10 +31,11 @@ DEFAULTS: Mapping[str, int] = MappingProxyType(
         "group.version": 1,
         "metadata.version": 33,
         "share.version": 2,
+        "streams.version": 1,
         "transaction.version": 2,
     }
 )
-"""The levels of a new cluster. Level 0 is the same as not being finalized: streams groups are not served."""
+"""The levels of a new cluster. Level 0 is the same as not being finalized."""
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 LOWEST_LOSSLESS_METADATA_VERSION = 23

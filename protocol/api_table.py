@@ -117,9 +117,12 @@ API_TABLE: tuple[Api, ...] = (
     _api(85, "write_share_group_state", 0, 1, first_flexible=0),
     _api(86, "delete_share_group_state", 0, 0, first_flexible=0),
     _api(87, "read_share_group_state_summary", 0, 1, first_flexible=0),
+    _api(88, "streams_group_heartbeat", 0, 1, first_flexible=0),
+    _api(89, "streams_group_describe", 0, 1, first_flexible=0),
     _api(90, "describe_share_group_offsets", 0, 1, first_flexible=0),
     _api(91, "alter_share_group_offsets", 0, 0, first_flexible=0),
     _api(92, "delete_share_group_offsets", 0, 0, first_flexible=0),
+    _api(93, "streams_group_topology_description_update", 0, 0, first_flexible=0),
 )
 
 CONTROLLER_ONLY: tuple[Api, ...] = (

@@ -276,6 +276,18 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
         "write_share_group_state": (_cluster(CLUSTER_ACTION),),
         "delete_share_group_state": (_cluster(CLUSTER_ACTION),),
         "read_share_group_state_summary": (_cluster(CLUSTER_ACTION),),
+        # streams groups
+        "streams_group_heartbeat": (
+            _group(READ),
+            Own((DESCRIBE,), TOPIC, "each topic that the topology names, when joining"),
+            Own((CREATE,), CLUSTER, "to make internal topics: the cluster", shows_less=True),
+            Own((CREATE,), TOPIC, "otherwise each of them", shows_less=True),
+        ),
+        "streams_group_describe": (
+            Each(DESCRIBE, "group_ids", "groups", by_name("group_ids", GROUP, None), (GROUP,), "each group"),
+            Own((DESCRIBE,), TOPIC, "each topic that the topology names; one without right hides the whole group"),
+        ),
+        "streams_group_topology_description_update": (_group(READ),),
         # what clients need before anything else, and what they tell of themselves
         "api_versions": NOTHING,
         "sasl_handshake": NOTHING,

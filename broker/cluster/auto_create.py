@@ -31,6 +31,7 @@ class AutoTopicCreation:
 
     Attributes:
         stopping: no client's request creates a topic any more.
+        failures: why topics that streams groups want were not created, by name, until they are.
     """
 
     def __init__(self, current: CurrentConfig, cache: MetadataCache, controller: Controller) -> None:
@@ -38,15 +39,23 @@ class AutoTopicCreation:
         self._cache = cache
         self._controller = controller
         self.stopping = False
+        self.failures: dict[str, str] = {}
         self._in_flight: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, names: Iterable[str], quota: MutationQuota) -> None:
         """Begin to create those topics whose creation has not begun. `quota` is that of the requesting client."""
-        new = [name for name in names if name not in self._in_flight]
+        self._begin([creatable(self._current.config, name) for name in names], quota, "topic created on first use")
+
+    def begin_wanted(self, topics: Iterable[CreatableTopic]) -> None:
+        """Begin to create the internal topics of a streams group; what fails is in `failures`."""
+        self._begin(topics, NoQuota(), "topic of a streams group created")
+
+    def _begin(self, topics: Iterable[CreatableTopic], quota: MutationQuota, done: str) -> None:
+        new = [topic for topic in topics if topic.name not in self._in_flight]
         if new and not self.stopping:
-            self._in_flight.update(new)
-            task = asyncio.get_running_loop().create_task(self._begun(new, quota), name="auto-topic-creation")
+            self._in_flight.update(topic.name for topic in new)
+            task = asyncio.get_running_loop().create_task(self._begun(new, quota, done), name="auto-topic-creation")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -71,12 +80,11 @@ class AutoTopicCreation:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _begun(self, names: Collection[str], quota: MutationQuota) -> None:
+    async def _begun(self, topics: Collection[CreatableTopic], quota: MutationQuota, done: str) -> None:
         try:
-            topics = [creatable(self._current.config, name) for name in names]
-            await self._create(topics, quota, "topic created on first use")
+            await self._create(topics, quota, done)
         finally:
-            self._in_flight.difference_update(names)
+            self._in_flight.difference_update(topic.name for topic in topics)
 
     async def _create(self, topics: Collection[CreatableTopic], quota: MutationQuota, done: str) -> None:
         """Create the topics that can be; log what became of each."""
@@ -92,6 +100,9 @@ class AutoTopicCreation:
             return
         for result in response.topics:
             _log(result, done)
+            self.failures.pop(result.name, None)
+            if result.error_code is not ErrorCode.none:
+                self.failures[result.name] = f"{result.name} ({result.error_message or result.error_code.name})"
 
 
 def _log(result: CreatableTopicResult, done: str) -> None:

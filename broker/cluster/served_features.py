@@ -14,6 +14,7 @@ SERVED_FEATURES: Mapping[str, tuple[int, int]] = MappingProxyType(
         "kraft.version": (0, 1),
         "metadata.version": (7, 33),
         "share.version": (0, 2),
+        "streams.version": (0, 1),
         "transaction.version": (0, 2),
     }
 )

@@ -10,6 +10,7 @@ SETTING = "odradek.profile"
 _QUICK_GROUPS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
+    "group.streams.initial.rebalance.delay.ms": "0",
 }
 _FREQUENT_CHECKS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
@@ -27,9 +28,13 @@ _SHORT_TIMEOUTS_ALLOWED = {
     "group.consumer.min.session.timeout.ms": "100",
     "group.consumer.min.heartbeat.interval.ms": "10",
     "group.consumer.heartbeat.interval.ms": "100",
+    "group.streams.min.session.timeout.ms": "100",
+    "group.streams.min.heartbeat.interval.ms": "10",
+    "group.streams.heartbeat.interval.ms": "100",
+    "group.streams.assignment.interval.ms": "0",
 }
-"""Sessions may be shorter than Kafka allows, and consumer groups (KIP-848) rebalance in tenths of a second: each step
-of a rebalance takes a heartbeat."""
+"""Sessions may be shorter than Kafka allows, and consumer and streams groups (KIP-848, KIP-1071) rebalance in tenths of
+a second: each step of a rebalance takes a heartbeat."""
 
 PROFILES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {

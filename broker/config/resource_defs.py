@@ -16,6 +16,7 @@ from protocol.errors import InvalidConfiguration, InvalidRequest
 
 _INT, _LIST, _STRING = ConfigType.INT, ConfigType.LIST, ConfigType.STRING
 
+_NO_EFFECT = "Internal to Kafka. No effect here."
 _DURATION = re.compile(r"(?i)P(?=[0-9T])([0-9]+D)?(T(?=[0-9])([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]{0,9})?S)?)?")
 
 # How a named group begins in Java.
@@ -42,10 +43,10 @@ def _assignment_interval(kind: str) -> ConfigDef:
     return ConfigDef(f"{kind}.assignment.interval.ms", _INT, 1_000, doc, at_least(0), "ms")
 
 
-def _internal(name: str, kind: ConfigType, default: Value) -> ConfigDef:
+def _internal(name: str, kind: ConfigType, default: Value, doc: str) -> ConfigDef:
     """One that may be set, and is described only then."""
     check = at_least(1 if name.endswith("interval.ms") else 0) if kind is not ConfigType.BOOLEAN else None
-    return ConfigDef(name, kind, default, "Internal to Kafka. No effect here.", check, internal=True)
+    return ConfigDef(name, kind, default, doc, check, internal=True)
 
 
 BROKERS_NAMES: Mapping[str, str] = MappingProxyType({"streams.assignor.name": "group.streams.assignors"})
@@ -123,7 +124,7 @@ GROUP_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
             _interval("streams.heartbeat.interval.ms", 5_000, "Time between heartbeats, sent to the members."),
             ConfigDef("streams.num.standby.replicas", _INT, 0, "Standby replicas of each task.", at_least(0)),
             _assignment_interval("streams"),
-            ConfigDef("streams.assignor.name", _STRING, "sticky", "The assignor of the group; there is one."),
+            ConfigDef("streams.assignor.name", _STRING, "sticky", "The assignor of the group.", one_of("sticky")),
             ConfigDef(
                 "streams.initial.rebalance.delay.ms",
                 _INT,
@@ -132,17 +133,17 @@ GROUP_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
                 at_least(0),
                 "ms",
             ),
-            _internal("consumer.assignor.offload.enable", ConfigType.BOOLEAN, True),
-            _internal("share.assignor.offload.enable", ConfigType.BOOLEAN, True),
-            _internal("streams.assignor.offload.enable", ConfigType.BOOLEAN, True),
-            _internal("streams.task.offset.interval.ms", _INT, 60_000),
-            _internal("streams.num.warmup.replicas", _INT, 2),
-            _internal("streams.acceptable.recovery.lag", ConfigType.LONG, 10_000),
+            _internal("consumer.assignor.offload.enable", ConfigType.BOOLEAN, True, _NO_EFFECT),
+            _internal("share.assignor.offload.enable", ConfigType.BOOLEAN, True, _NO_EFFECT),
+            _internal("streams.assignor.offload.enable", ConfigType.BOOLEAN, True, _NO_EFFECT),
+            _internal("streams.task.offset.interval.ms", _INT, 60_000, "How often members report offsets of tasks."),
+            _internal("streams.num.warmup.replicas", _INT, 2, _NO_EFFECT),
+            _internal("streams.acceptable.recovery.lag", ConfigType.LONG, 10_000, "Told to the members."),
             ConfigDef(
                 "streams.rack.aware.assignment.tags",
                 _LIST,
                 (),
-                "Client tags by which standby tasks are spread over racks.",
+                "Client tags that the members of the group must have.",
             ),
         )
     }
@@ -167,19 +168,6 @@ MATCH_ATTRIBUTES = frozenset(
         "client_software_version",
         "client_source_address",
         "client_source_port",
-    }
-)
-
-# Kafka's defaults for the limits of streams groups, which this broker does not offer.
-_LIMITS: Mapping[str, int] = MappingProxyType(
-    {
-        "group.streams.min.session.timeout.ms": 45_000,
-        "group.streams.max.session.timeout.ms": 60_000,
-        "group.streams.min.heartbeat.interval.ms": 5_000,
-        "group.streams.max.heartbeat.interval.ms": 15_000,
-        "group.streams.max.standby.replicas": 2,
-        "group.streams.min.assignment.interval.ms": 0,
-        "group.streams.max.assignment.interval.ms": 15_000,
     }
 )
 
@@ -237,7 +225,7 @@ def _check_limits(broker_config: BrokerConfig, name: str, value: int) -> None:
 
 
 def _limit(broker_config: BrokerConfig, name: str) -> int | None:
-    return broker_config.integer(name) if name in broker_config.values else _LIMITS.get(name)
+    return broker_config.integer(name) if name in broker_config.values else None
 
 
 def parse_client_metrics_configs(overrides: Mapping[str, str]) -> dict[str, Value]:

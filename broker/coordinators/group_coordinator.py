@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.config.broker_config import BrokerConfig
+from broker.config.broker_config import BrokerConfig, split_list
 from broker.config.current import CurrentConfig
 from broker.coordinators.group_topics import GroupTopics
 from broker.coordinators.hosted import Host, HostedCoordinator
@@ -24,6 +24,10 @@ from coordinator.group.share.config import ShareGroupConfig
 from coordinator.group.share.groups import ShareGroups
 from coordinator.group.share.heartbeat import fence as share_fence
 from coordinator.group.share.state_port import ShareStatePort
+from coordinator.group.streams.config import StreamsGroupConfig
+from coordinator.group.streams.groups import StreamsGroups
+from coordinator.group.streams.heartbeat import assign_delayed
+from coordinator.group.streams.leave import fence as streams_fence
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.runtime import CoordinatorRuntime
 from metadata.configs import ResourceType
@@ -39,6 +43,8 @@ from timing.purgatory import Purgatory
 MINUTE_MS = 60_000
 CONSUMER_PREFIX = "consumer."
 SHARE_PREFIX = "share."
+STREAMS_PREFIX = "streams."
+TAGS = "streams.rack.aware.assignment.tags"
 
 
 def group_config(config: BrokerConfig) -> GroupConfig:
@@ -79,6 +85,24 @@ def share_group_config(config: BrokerConfig, overrides: Mapping[str, Mapping[str
         assignment_interval_ms=config.integer("group.share.assignment.interval.ms"),
         max_size=config.integer("group.share.max.size"),
         overrides=overrides,
+    )
+
+
+def streams_group_config(
+    current: CurrentConfig, overrides: Mapping[str, Mapping[str, int]], tags: Mapping[str, tuple[str, ...]]
+) -> StreamsGroupConfig:
+    """The settings of streams groups, in ms; see `StreamsGroupConfig.overrides`."""
+    config = current.config
+    return StreamsGroupConfig(
+        session_timeout_ms=config.integer("group.streams.session.timeout.ms"),
+        heartbeat_interval_ms=config.integer("group.streams.heartbeat.interval.ms"),
+        assignment_interval=lambda: current.config.integer("group.streams.assignment.interval.ms"),
+        initial_rebalance_delay_ms=config.integer("group.streams.initial.rebalance.delay.ms"),
+        standby_replicas=config.integer("group.streams.num.standby.replicas"),
+        max_size=config.integer("group.streams.max.size"),
+        default_tags=config.list_("group.streams.rack.aware.assignment.tags"),
+        overrides=overrides,
+        tags=tags,
     )
 
 
@@ -124,6 +148,9 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
         self._share_overrides = GroupOverrides(SHARE_PREFIX)
         self._share_config = share_group_config(config, self._share_overrides)
         self._share_state = share_state
+        self._streams_overrides = GroupOverrides(STREAMS_PREFIX)
+        self._streams_tags: dict[str, tuple[str, ...]] = {}
+        self._streams_config = streams_group_config(host.current, self._streams_overrides, self._streams_tags)
         self._random = host.random
         self.metrics = GroupMetrics()
         self.consumer_metrics = ConsumerGroupMetrics()
@@ -152,6 +179,10 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
     def _put_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
         self._overrides.put(group_id, configs)
         self._share_overrides.put(group_id, configs)
+        self._streams_overrides.put(group_id, configs)
+        self._streams_tags.pop(group_id, None)
+        if TAGS in configs:
+            self._streams_tags[group_id] = split_list(configs[TAGS])
 
     def register_metrics(self, metrics: Metrics) -> None:
         """Register the metrics of groups for `/metrics`."""
@@ -175,9 +206,11 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
         share = ShareGroups(
             context, self._share_config, self._topics, consumer.metadata_hash, self._share_state, share_fence
         )
-        return GroupCoordinatorShard(
-            context, GroupDirectory(classic, consumer, share), self.config, self.offset_metrics
+        streams = StreamsGroups(
+            context, self._streams_config, self._topics, consumer.metadata_hash, streams_fence, assign_delayed
         )
+        directory = GroupDirectory(classic, consumer, share, streams)
+        return GroupCoordinatorShard(context, directory, self.config, self.offset_metrics)
 
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{uuids.random_uuid(self._random)}"
@@ -202,5 +235,6 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
                 for name in changed:
                     context.state.groups.consumer.topic_changed(name)
                     context.state.groups.share.topic_changed(name)
+                    context.state.groups.streams.topic_changed(name)
             if deleted:
                 context.tell(lambda state: state.offsets.topics_deleted(deleted))

@@ -23,6 +23,7 @@ GROUP_WRITERS = frozenset(
         "sync_group",
         "leave_group",
         "consumer_group_heartbeat",
+        "streams_group_heartbeat",
     )
 )
 TRANSACTION_WRITERS = frozenset(("init_producer_id", "add_partitions_to_txn", "add_offsets_to_txn", "end_txn"))

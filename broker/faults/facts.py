@@ -87,6 +87,7 @@ GROUP_FIELDS: dict[str, str] = {
             "txn_offset_commit",
             "offset_delete",
             "consumer_group_heartbeat",
+            "streams_group_heartbeat",
             "offset_fetch",
         ),
         "group_id",
@@ -94,6 +95,7 @@ GROUP_FIELDS: dict[str, str] = {
     "describe_groups": "groups",
     "delete_groups": "groups_names",
     "consumer_group_describe": "group_ids",
+    "streams_group_describe": "group_ids",
     "find_coordinator": "coordinator_keys",
 }
 

@@ -1,8 +1,7 @@
 """The APIs that are always refused, each with the answer of a Kafka that lacks the same.
 
-SASL is spoken before a client is known, and not here (KIP-43, KIP-152). There are no share groups:
-`share.version` is 0, and no coordinator has the state of one (KIP-932). The voters of the metadata do not change, since
-`kraft.version` is 0 (KIP-853).
+SASL is spoken before a client is known, and not here (KIP-43, KIP-152). The voters of the metadata do not change, since
+`kraft.version` is 0 (KIP-853). No plugin keeps descriptions of topologies (KIP-1331).
 """
 
 from __future__ import annotations
@@ -108,6 +107,9 @@ REFUSALS: Mapping[str, Refusal] = MappingProxyType(
         "sasl_authenticate": Refusal(partial(IllegalSaslState, "This listener asks for no authentication.")),
         "add_raft_voter": Refusal(UnsupportedVersion, check=_check_new_voter, is_change=True),
         "remove_raft_voter": Refusal(UnsupportedVersion, check=_check_leaving_voter, is_change=True),
+        "streams_group_topology_description_update": Refusal(
+            partial(UnsupportedVersion, "This broker keeps no descriptions of topologies.")
+        ),
     }
 )
 

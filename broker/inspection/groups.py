@@ -24,6 +24,12 @@ from coordinator.group.group_port import GroupType
 from coordinator.group.offsets.store import CommittedOffset
 from coordinator.group.share.group import ShareGroup, ShareMember
 from coordinator.group.share.groups import ShareGroups
+from coordinator.group.streams.endpoints import partitions_of
+from coordinator.group.streams.group import StreamsGroup
+from coordinator.group.streams.groups import StreamsGroups
+from coordinator.group.streams.member import StreamsMember
+from coordinator.group.streams.states import MemberState as StreamsMemberState
+from coordinator.group.streams.topology import required_topics
 from protocol.consumer_protocol import SchemaError, deserialize_assignment
 from protocol.errors import NotCoordinator
 from protocol.topic_partition import PartitionKey
@@ -140,6 +146,8 @@ def _view(state: GroupCoordinatorShard, group_id: str) -> GroupView:
         return _consumer(state.groups.consumer, group, committed, pending)
     if isinstance(group, ShareGroup):
         return _share(state.groups.share, group)
+    if isinstance(group, StreamsGroup):
+        return _streams(state.groups.streams, group, committed, pending)
     return GroupView(group_id)
 
 
@@ -282,6 +290,51 @@ def _share_member(groups: ShareGroups, group: ShareGroup, member: ShareMember) -
         group.epoch == group.assignment_epoch and member.epoch != group.assignment_epoch,
         groups.left_ms(group.group_id, member.member_id),
         0,
+    )
+
+
+# -- streams groups
+
+
+def _streams(
+    groups: StreamsGroups,
+    group: StreamsGroup,
+    committed: Mapping[PartitionKey, CommittedOffset],
+    pending: frozenset[PartitionKey],
+) -> GroupView:
+    return GroupView(
+        group.group_id,
+        group.state_name,
+        GroupType.STREAMS.value,
+        group.protocol_type,
+        group.epoch,
+        groups.config.assignor,
+        None,
+        None,
+        [_streams_member(groups, group, member) for member in group.members.values()],
+        (),
+        committed,
+        pending,
+    )
+
+
+def _streams_member(groups: StreamsGroups, group: StreamsGroup, member: StreamsMember) -> MemberView:
+    """What a member has are the partitions that its active tasks read."""
+    behind = group.epoch == group.assignment_epoch and member.epoch != group.assignment_epoch
+    configured = group.configured
+    active = {} if configured is None else partitions_of([member.assigned.active], configured, groups.partition_count)
+    return MemberView(
+        member.member_id,
+        member.client_id,
+        _host(member.client_host),
+        member.instance_id,
+        GroupType.STREAMS.value,
+        active,
+        None if group.topology is None else required_topics(group.topology),
+        None,
+        behind or member.state is StreamsMemberState.UNREVOKED_TASKS,
+        groups.timeouts.left_ms(group.group_id, member.member_id),
+        member.rebalance_timeout_ms,
     )
 
 

@@ -24,6 +24,13 @@ EXPORTER = "kafka_consumergroup_"
 PARTITION = ("consumergroup", "topic", "partition")
 TOPIC = ("consumergroup", "topic")
 OFFSETS_A_STEP = 500
+STREAMS_STATES = {
+    "Empty": "empty",
+    "NotReady": "not_ready",
+    "Assigning": "assigning",
+    "Reconciling": "reconciling",
+    "Stable": "stable",
+}
 
 
 class Committed(NamedTuple):
@@ -61,6 +68,7 @@ def register_group_metrics(
     gauge(f"{MANAGER}numoffsets", "Committed offsets.", (), lambda: sum(len(s.offsets.store) for s in shards()))
     _counts(metrics, groups, consumer_groups, offsets)
     _groups_of_kip_848(metrics, consumer_groups, shards)
+    _streams_groups(metrics, shards)
     _consumer_groups(metrics, partitions, shards)
 
 
@@ -121,6 +129,14 @@ def _groups_of_kip_848(metrics: Metrics, counts: ConsumerGroupMetrics, shards: S
         (),
         lambda: counts.rebalances,
     )
+
+
+def _streams_groups(metrics: Metrics, shards: Shards) -> None:
+    def by_state() -> Labelled:
+        found = Counter(group.state_name for shard in shards() for group in shard.groups.streams.by_id.values())
+        return [((label,), found[state]) for state, label in STREAMS_STATES.items()]
+
+    metrics.gauge(f"{COORDINATOR}streams_group_count", "Streams groups, by state.", ("state",), by_state)
 
 
 def _by_kind(shards: Iterable[GroupCoordinatorShard]) -> Labelled:

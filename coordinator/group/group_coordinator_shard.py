@@ -15,6 +15,8 @@ from coordinator.group.offsets.offsets import Offsets
 from coordinator.group.offsets.store import OffsetStore
 from coordinator.group.share.group import ShareGroup
 from coordinator.group.share.records import REPLAYS as SHARE_REPLAYS
+from coordinator.group.streams.group import StreamsGroup
+from coordinator.group.streams.records import REPLAYS as STREAMS_REPLAYS
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.coordinator_shard import RecordRow, rows_by_id
 from coordinator.runtime.outcome import Outcome, Position
@@ -29,6 +31,7 @@ from protocol.coordinator_records.group_records import (
 )
 from protocol.coordinator_records.record_schema import RecordSchema
 from protocol.coordinator_records.share_group_records import SHARE_GROUP_METADATA
+from protocol.coordinator_records.streams_group_records import STREAMS_GROUP_METADATA
 
 _EXPIRE = "expire-group-metadata"
 
@@ -94,11 +97,21 @@ def _share_row(schema: RecordSchema[Any, Any], apply: Callable[[ShareGroup, Any,
     return RecordRow(schema, replay)
 
 
+def _streams_row(schema: RecordSchema[Any, Any], apply: Callable[[StreamsGroup, Any, Any], None]) -> RecordRow:
+    def replay(state: GroupCoordinatorShard, key: Any, value: Any, _: Position) -> None:
+        state.groups.replay_streams(apply, key, value)
+        if schema is STREAMS_GROUP_METADATA and value is None:
+            state.groups.replay_streams_end(key.group)
+
+    return RecordRow(schema, replay)
+
+
 ROWS = rows_by_id(
     (
         RecordRow(OFFSET_COMMIT, GroupCoordinatorShard.replay_offset_commit, last_value_counts=True),
         RecordRow(GROUP_METADATA, GroupCoordinatorShard.replay_group_metadata),
         *(_consumer_row(schema, apply) for schema, apply in REPLAYS),
         *(_share_row(schema, apply) for schema, apply in SHARE_REPLAYS),
+        *(_streams_row(schema, apply) for schema, apply in STREAMS_REPLAYS),
     )
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from coordinator.runtime.outcome import CoordinatorRecord, Position
@@ -44,9 +44,17 @@ class GroupType(Enum):
     CLASSIC = "classic"
     CONSUMER = "consumer"
     SHARE = "share"
+    STREAMS = "streams"
 
 
-OwnedPartition = tuple[UUID | None, int]
+class OwnedPartition(NamedTuple):
+    """A partition whose offset is to be committed; the topic id is None where it is not known."""
+
+    topic: str
+    topic_id: UUID | None
+    partition: int
+
+
 """A partition by the id of its topic, None if that is not known."""
 
 

@@ -19,11 +19,13 @@ from coordinator.group.consumer.target import topics_of
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.share import records as share_records
 from coordinator.group.share.group import ShareGroup
+from coordinator.group.streams import records as streams_records
+from coordinator.group.streams.group import StreamsGroup
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import GroupIdNotFound, InvalidRequest, KafkaError, RebalanceInProgress, UnknownMemberId
 
-AnyGroup = ClassicGroup | ConsumerGroup | ShareGroup
+AnyGroup = ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup
 
 REASON = "asked for through the control interface"
 
@@ -31,8 +33,8 @@ REASON = "asked for through the control interface"
 def rebalance(groups: GroupDirectory, group_id: str) -> Outcome[None]:
     """Begin a rebalance, unless one has begun already; the members hear of it with their next heartbeats.
 
-    A consumer group gets a new group epoch, so that its target assignment is computed again. Raises GroupIdNotFound,
-    and InvalidRequest for a group without members.
+    A consumer, share or streams group gets a new group epoch, so that its target assignment is computed again. Raises
+    GroupIdNotFound, and InvalidRequest for a group without members.
     """
     group = _group(groups, group_id)
     if not group.members:
@@ -46,6 +48,8 @@ def rebalance(groups: GroupDirectory, group_id: str) -> Outcome[None]:
     if isinstance(group, ShareGroup):
         topics = [name for member in group.members.values() for name in member.topics]
         return Outcome([share_records.epoch(group_id, group.epoch + 1, groups.share.metadata_hash(topics))])
+    if isinstance(group, StreamsGroup):
+        return Outcome([streams_records.metadata(group_id, group.metadata_value(group.epoch + 1))])
     if group.state is GroupState.PREPARING_REBALANCE:
         return Outcome()
     return Outcome(effects=lambda _: groups.classic.rebalances.prepare(group, REASON))
@@ -95,6 +99,9 @@ def _end_session(groups: GroupDirectory, group: AnyGroup, member_id: str) -> Non
     if isinstance(group, ConsumerGroup):
         timeouts = groups.consumer.timeouts
         groups.consumer.context.tell(lambda _: timeouts.expire_session(group.group_id, member_id))
+    elif isinstance(group, StreamsGroup):
+        streams = groups.streams.timeouts
+        groups.streams.context.tell(lambda _: streams.expire_session(group.group_id, member_id))
     elif isinstance(group, ShareGroup):
         groups.share.context.tell(lambda _: groups.share.expire_session(group.group_id, member_id))
     else:
@@ -107,7 +114,8 @@ def _after(context: CoordinatorContext[Any], then: Callable[[], None]) -> None:
 
 def _group(groups: GroupDirectory, group_id: str) -> AnyGroup:
     """Raises GroupIdNotFound."""
-    group = groups.consumer.find(group_id) or groups.share.find(group_id) or groups.classic.find(group_id)
+    newer = groups.consumer.find(group_id) or groups.share.find(group_id) or groups.streams.find(group_id)
+    group = newer or groups.classic.find(group_id)
     if group is None:
         raise GroupIdNotFound(f"there is no group {group_id}")
     return group

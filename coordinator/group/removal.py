@@ -6,6 +6,7 @@ from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.share.group import ShareGroup
+from coordinator.group.streams.group import StreamsGroup
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import KafkaError
 
@@ -16,7 +17,8 @@ def remove_group(state: GroupCoordinatorShard, group_id: str) -> Outcome[bool]:
     The answer is whether there was one. A member that asks again is unknown, and may found the group anew.
     """
     groups = state.groups
-    group = groups.consumer.find(group_id) or groups.share.find(group_id) or groups.classic.find(group_id)
+    newer = groups.consumer.find(group_id) or groups.share.find(group_id) or groups.streams.find(group_id)
+    group = newer or groups.classic.find(group_id)
     if group is None:
         return Outcome(reply=False)
     member_ids = list(group.members)
@@ -28,6 +30,8 @@ def remove_group(state: GroupCoordinatorShard, group_id: str) -> Outcome[bool]:
             return
         if isinstance(group, ConsumerGroup):
             groups.consumer.timeouts.end_all(group_id, member_ids)
+        elif isinstance(group, StreamsGroup):
+            groups.streams.timeouts.end_all(group_id, member_ids)
         elif isinstance(group, ShareGroup):
             for member_id in member_ids:
                 groups.share.end_session(group_id, member_id)

@@ -16,6 +16,9 @@ MODULES: Mapping[tuple[int, int], str] = MappingProxyType(
         (18, 5): "api_versions_v5",
         (28, 6): "txn_offset_commit_v6",
         (42, 3): "delete_groups_v3",
+        (88, 1): "streams_group_heartbeat_v1",
+        (89, 1): "streams_group_describe_v1",
+        (93, 0): "streams_group_topology_description_update_v0",
     }
 )
 HANDLED: Mapping[int, str] = MappingProxyType({8: "offset_commit", 9: "offset_fetch", 28: "txn_offset_commit"})

@@ -18,6 +18,7 @@ from broker.config.defs.odradek import ODRADEK_DEFS
 from broker.config.defs.quotas import QUOTA_DEFS
 from broker.config.defs.security import SASL_DEFS, TLS_DEFS
 from broker.config.defs.share import SHARE_DEFS
+from broker.config.defs.streams import STREAMS_DEFS
 from broker.config.defs.topics import TOPIC_DEFS
 from broker.config.defs.transactions import TRANSACTION_DEFS
 
@@ -36,6 +37,7 @@ BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigDef, ...]], ...] = (
     ("Committed offsets", OFFSET_DEFS),
     ("Transactions", TRANSACTION_DEFS),
     ("Share groups", SHARE_DEFS),
+    ("Streams groups", STREAMS_DEFS),
     ("Client quotas", QUOTA_DEFS),
     ("Authorization", AUTHORIZER_DEFS),
     ("Delegation tokens", TOKEN_DEFS),

@@ -298,8 +298,8 @@ def _check_epoch(member: ConsumerMember, epoch: int) -> None:
 
 
 def _has_since(member: ConsumerMember, partition: OwnedPartition, epoch: int) -> bool:
-    topic_id, index = partition
-    got = None if topic_id is None else member.epochs.get(topic_id, {}).get(index)
+    topic_id = partition.topic_id
+    got = None if topic_id is None else member.epochs.get(topic_id, {}).get(partition.partition)
     return got is not None and got <= epoch
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from coordinator.group.classic.groups import ClassicGroups
 from coordinator.group.consumer.config import ConsumerGroupConfig
 from coordinator.group.consumer.group import ConsumerGroup
+from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.metadata_hash import group_hash, topic_hash
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics
 from coordinator.group.consumer.records import group_tombstones
@@ -43,7 +44,9 @@ class ConsumerGroups:
         self.classic = classic
         self.metrics = metrics
         self.by_id: dict[str, ConsumerGroup] = {}
-        self.timeouts = Timeouts(context, config, lambda overdue: fence(self, overdue))
+        self.timeouts: Timeouts[ConsumerMember] = Timeouts(
+            context, self._session_timeout_of, lambda overdue: fence(self, overdue)
+        )
         self._topic_hashes: dict[str, int] = {}
 
     # -- groups
@@ -95,6 +98,13 @@ class ConsumerGroups:
         group = self.by_id.get(group_id)
         if group is not None:
             group.is_fresh = True
+
+    # -- sessions
+
+    def _session_timeout_of(self, group_id: str, member: ConsumerMember) -> int:
+        if member.classic is None:
+            return self.config.session_timeout_of(group_id)
+        return member.classic.session_timeout_ms
 
     # -- load
 

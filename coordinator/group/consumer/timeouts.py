@@ -1,13 +1,11 @@
-"""The time that members of consumer groups have."""
+"""The time that members of consumer groups and of streams groups have."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from coordinator.group.consumer.config import ConsumerGroupConfig
-from coordinator.group.consumer.member import ConsumerMember
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import Outcome
 
@@ -18,6 +16,22 @@ SYNC = "sync"
 
 RETRY_MS = 500
 """Delay in ms before a removal that could not be written is retried."""
+
+
+class Timed(Protocol):
+    """A member, as far as its time is concerned."""
+
+    @property
+    def member_id(self) -> str: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def rebalance_timeout_ms(self) -> int: ...
+
+
+M = TypeVar("M", bound=Timed)
 
 
 class Overdue(NamedTuple):
@@ -38,8 +52,10 @@ class _Session:
     due_ms: float
 
 
-class Timeouts:
+class Timeouts(Generic[M]):
     """The timers of one shard's members; each ends as a message: `fence` removes the member.
+
+    `session_timeout_of` gives the ms of a session for a group id and a member.
 
     Every member has a session. One that speaks the consumer protocol has a rebalance timeout for giving up partitions;
     one that speaks the classic protocol has one for joining when asked to, and another for the SyncGroup after it.
@@ -48,21 +64,18 @@ class Timeouts:
     def __init__(
         self,
         context: CoordinatorContext[Any],
-        config: ConsumerGroupConfig,
+        session_timeout_of: Callable[[str, M], int],
         fence: Callable[[Overdue], Outcome[None] | None],
     ) -> None:
         self._timers = context.timers
         self._clock = context.clock
-        self._config = config
+        self._session_timeout_of = session_timeout_of
         self._fence = fence
         self._sessions: dict[tuple[str, str], _Session] = {}
 
-    def start_session(self, group_id: str, member: ConsumerMember) -> None:
+    def start_session(self, group_id: str, member: M) -> None:
         """Note a sign of life, which usually only moves the end of the session: no timer is set."""
-        if member.classic is None:
-            timeout_ms = self._config.session_timeout_of(group_id)
-        else:
-            timeout_ms = member.classic.session_timeout_ms
+        timeout_ms = self._session_timeout_of(group_id, member)
         ends_ms = self._clock.monotonic_ms() + timeout_ms
         session = self._sessions.get((group_id, member.member_id))
         if session is not None and session.due_ms <= ends_ms:
@@ -98,7 +111,7 @@ class Timeouts:
     def _session_over(self, group_id: str, member_id: str) -> Outcome[None] | None:
         return self._fence(Overdue(SESSION, group_id, member_id, "the member session expired"))
 
-    def start_rebalance(self, group_id: str, member: ConsumerMember) -> None:
+    def start_rebalance(self, group_id: str, member: M) -> None:
         """Start the time in which the member must give up partitions in order to leave its epoch."""
         timeout_ms = member.rebalance_timeout_ms
         reason = f"it failed to transition from epoch {member.epoch} within {timeout_ms}ms"
@@ -107,7 +120,7 @@ class Timeouts:
     def end_rebalance(self, group_id: str, member_id: str) -> None:
         self._timers.cancel((REBALANCE, group_id, member_id))
 
-    def start_join(self, group_id: str, member: ConsumerMember) -> None:
+    def start_join(self, group_id: str, member: M) -> None:
         """Start the time in which a member that was asked to join must do so; asking again gives it no more time."""
         if (JOIN, group_id, member.member_id) not in self._timers:
             reason = "the classic member failed to join within the rebalance timeout"

@@ -9,7 +9,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.config import GroupConfig
-from coordinator.group.group_port import Group, Groups
+from coordinator.group.group_port import Group, Groups, OwnedPartition
 from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.offsets.store import CommittedOffset, OffsetStore
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, ProducerEpoch
@@ -111,7 +111,7 @@ class Offsets:
                 commit.generation,
                 transactional=commit.transaction is not None,
                 knows_member_epochs=commit.knows_member_epochs,
-                partitions=((one.topic_id, one.partition) for one in commit.offsets),
+                partitions=(OwnedPartition(one.topic, one.topic_id, one.partition) for one in commit.offsets),
             )
         except StaleMemberEpoch:
             if commit.transaction is None or commit.knows_member_epochs:

@@ -270,6 +270,7 @@ def test_every_field_that_a_newer_response_lost_is_known() -> None:
             ("find_coordinator", name) for name in ("error_code", "error_message", "node_id", "host", "port")
         ),  # the same
         ("update_features", "results"),  # attribute of the handler's own class
+        ("streams_group_heartbeat", "acceptable_recovery_lag"),  # always 0
         ("add_partitions_to_txn", "results_by_topic_v3_and_below"),  # the handler's own class
     }
 

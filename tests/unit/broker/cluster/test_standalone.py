@@ -259,8 +259,9 @@ def test_leftover_folders_of_deleted_topics_are_known_until_a_snapshot_forgets_t
     assert standings(again) == [FolderState.HOSTED, FolderState.DELETED, FolderState.HOSTED, FolderState.STRAY]
     synced: list[int] = []
     again.metadata.before_snapshot = lambda: synced.append(again.metadata.log.snapshot_offset)
+    former = again.metadata.log.snapshot_offset
     grown(again)
-    assert synced == [0]  # before the snapshot was there
+    assert synced == [former]  # before the snapshot was there
     again.end()
     last = started(fs, clock)
     assert standings(last) == [FolderState.HOSTED, FolderState.STRAY, FolderState.HOSTED, FolderState.STRAY]

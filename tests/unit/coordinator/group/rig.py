@@ -39,6 +39,10 @@ from coordinator.group.share.config import ShareGroupConfig
 from coordinator.group.share.groups import ShareGroups
 from coordinator.group.share.heartbeat import fence as share_fence
 from coordinator.group.share.state_port import Topics
+from coordinator.group.streams.config import StreamsGroupConfig
+from coordinator.group.streams.groups import StreamsGroups
+from coordinator.group.streams.heartbeat import assign_delayed
+from coordinator.group.streams.leave import fence as streams_fence
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.runtime import CoordinatorRuntime
 from protocol.coordinator_records.group_records import GROUP_METADATA, GroupMetadataValue
@@ -103,6 +107,7 @@ class Rig:
         self.consumer_config = ConsumerGroupConfig(assignment_interval=lambda: 0)
         self.share_config = ShareGroupConfig()
         self.share_state = ShareStates()
+        self.streams_config = StreamsGroupConfig()
         self.topics = TopicsInMemory()
         self.metrics = GroupMetrics()
         self.consumer_metrics = ConsumerGroupMetrics()
@@ -139,7 +144,10 @@ class Rig:
         share = ShareGroups(
             context, self.share_config, self.topics, consumer.metadata_hash, self.share_state, share_fence
         )
-        directory = GroupDirectory(groups, consumer, share)
+        streams = StreamsGroups(
+            context, self.streams_config, self.topics, consumer.metadata_hash, streams_fence, assign_delayed
+        )
+        directory = GroupDirectory(groups, consumer, share, streams)
         self.shard = GroupCoordinatorShard(context, directory, self.config, OffsetMetrics())
         return self.shard
 

@@ -8,6 +8,7 @@ from kio.schema.errors import ErrorCode
 from coordinator.group.consumer import records
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.states import ConsumerGroupState, MemberState
+from coordinator.group.group_port import OwnedPartition
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import StaleMemberEpoch
 from tests.unit.coordinator.group.consumer.clients import ConsumerClient
@@ -167,7 +168,7 @@ async def test_a_late_commit_is_good_for_what_the_member_has_had_since_its_epoch
     (topic,) = rig.of(a=(0,))
 
     def may_commit(member: str, epoch: int, *indexes: int) -> bool:
-        partitions = [(topic, index) for index in indexes]
+        partitions = [OwnedPartition("a", topic, index) for index in indexes]
         try:
             rig.consumers.validate_offset_commit(
                 member, None, epoch, transactional=False, knows_member_epochs=True, partitions=partitions

@@ -1,0 +1,184 @@
+"""StreamsGroupDescribe 0-1 (KIP-1071, KIP-1331; Kafka's `GroupCoordinatorService.streamsGroupDescribe`)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+
+from kio.schema.errors import ErrorCode
+from kio.schema.streams_group_describe.v0.response import (
+    Assignment,
+    Endpoint,
+    KeyValue,
+    Member,
+    Subtopology,
+    TaskIds,
+    TaskOffset,
+    TopicInfo,
+    Topology,
+)
+
+from broker.handlers.streams_requests import require_streams_groups
+from broker.network.answers import ask_each
+from broker.request_context import RequestContext
+from broker.security import authorized_operations
+from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
+from coordinator.group.streams.configured import ConfiguredTopology
+from coordinator.group.streams.group import StreamsGroup
+from coordinator.group.streams.member import StreamsMember
+from coordinator.group.streams.tasks import Task
+from coordinator.group.streams.topology import required_topics
+from metadata.acls import AclOperation, ResourceType
+from protocol.coordinator_records import streams_group_values as values
+from protocol.durations import ZERO
+from protocol.errors import InvalidGroupId, KafkaError, TopicAuthorization
+from protocol.newer.streams_group_describe_v1 import (
+    DescribedGroup,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+)
+
+ONLY_READS = True
+
+ASSIGNOR = "sticky"
+NOT_ASKED_FOR, NOT_KEPT = 0, 1
+"""The status of a description of the topology that the client did not want, and where no plugin keeps them."""
+
+
+def handle(
+    ctx: RequestContext, request: StreamsGroupDescribeRequest
+) -> StreamsGroupDescribeResponse | Awaitable[StreamsGroupDescribeResponse]:
+    require_streams_groups(ctx)
+    coordinator = ctx.coordinators.groups
+    named = [group_id for group_id in request.group_ids if group_id]
+
+    def describe(state: GroupCoordinatorShard, group_id: str) -> DescribedGroup:
+        state.groups.require_streams(group_id)
+        group = state.groups.streams.get(group_id)
+        topics = frozenset() if group.topology is None else required_topics(group.topology)
+        if not all(ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic) for topic in topics):
+            raise TopicAuthorization("The group uses topics that the client is not authorized to describe.")
+        operations = authorized_operations.UNKNOWN
+        if request.include_authorized_operations:
+            operations = ctx.operations(ResourceType.GROUP, group_id)
+        return DescribedGroup(
+            error_code=ErrorCode.none,
+            error_message=None,
+            group_id=group_id,
+            group_state=group.state_name,
+            group_epoch=group.epoch,
+            assignment_epoch=group.assignment_epoch,
+            topology=None if group.topology is None else _topology(group.topology, group.configured),
+            members=tuple(_member(group, member) for member in group.members.values()),
+            authorized_operations=operations,
+            topology_description_status=NOT_KEPT if request.include_topology_description else NOT_ASKED_FOR,
+            assignor_name=ASSIGNOR,
+        )
+
+    def answer(found: Mapping[str, DescribedGroup | KafkaError]) -> StreamsGroupDescribeResponse:
+        described = {
+            group_id: _failed(group_id, group) if isinstance(group, KafkaError) else group
+            for group_id, group in found.items()
+        }
+        described[""] = _failed("", InvalidGroupId())
+        return StreamsGroupDescribeResponse(
+            throttle_time=ZERO, groups=tuple(described[group_id] for group_id in request.group_ids)
+        )
+
+    return ask_each(named, lambda group_id: coordinator.read(group_id, lambda state: describe(state, group_id)), answer)
+
+
+def _topology(topology: values.StreamsGroupTopologyValue, configured: ConfiguredTopology | None) -> Topology:
+    """The topology; internal topics have the partition counts that were decided, once all is ready."""
+    counts = configured.counts if configured is not None and configured.is_ready else {}
+
+    def topics(infos: tuple[values.TopicInfo, ...]) -> tuple[TopicInfo, ...]:
+        return tuple(
+            TopicInfo(
+                name=topic.name,
+                partitions=counts.get(topic.name, topic.partitions),
+                replication_factor=topic.replication_factor,
+                topic_configs=_pairs(topic.configs),
+            )
+            for topic in infos
+        )
+
+    return Topology(
+        epoch=topology.epoch,
+        subtopologies=tuple(
+            Subtopology(
+                subtopology_id=each.subtopology_id,
+                source_topics=each.source_topics,
+                repartition_sink_topics=each.repartition_sinks,
+                state_changelog_topics=topics(each.changelogs),
+                repartition_source_topics=topics(each.repartition_sources),
+            )
+            for each in topology.subtopologies
+        ),
+    )
+
+
+def _pairs(pairs: tuple[tuple[str, str], ...]) -> tuple[KeyValue, ...]:
+    return tuple(KeyValue(key=key, value=value) for key, value in pairs)
+
+
+def _member(group: StreamsGroup, member: StreamsMember) -> Member:
+    endpoint = member.user_endpoint
+    return Member(
+        member_id=member.member_id,
+        member_epoch=member.epoch,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topology_epoch=member.topology_epoch,
+        process_id=member.process_id,
+        user_endpoint=None if endpoint is None else Endpoint(host=endpoint.host, port=endpoint.port),
+        client_tags=_pairs(member.client_tags),
+        task_offsets=_offsets(group.offsets.get(member.member_id, {})),
+        task_end_offsets=_offsets(group.end_offsets.get(member.member_id, {})),
+        assignment=_assignment(member.assigned),
+        target_assignment=_assignment(group.target_of(member.member_id)),
+        is_classic=False,
+    )
+
+
+def _offsets(offsets: Mapping[Task, int]) -> tuple[TaskOffset, ...]:
+    return tuple(
+        TaskOffset(subtopology_id=subtopology, partition=partition, offset=offset)
+        for (subtopology, partition), offset in offsets.items()
+    )
+
+
+def _assignment(tasks: values.Tasks) -> Assignment:
+    active, standby, warmup = (
+        tuple(
+            TaskIds(subtopology_id=subtopology, partitions=tuple(sorted(partitions)))
+            for subtopology, partitions in role.items()
+        )
+        for role in tasks
+    )
+    return Assignment(active_tasks=active, standby_tasks=standby, warmup_tasks=warmup)
+
+
+def _failed(group_id: str, error: KafkaError) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=error.code,
+        error_message=error.explicit_message,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        topology=None,
+        members=(),
+        authorized_operations=authorized_operations.UNKNOWN,
+        topology_description_status=NOT_ASKED_FOR,
+        assignor_name=None,
+    )
+
+
+def error_response(
+    ctx: RequestContext, request: StreamsGroupDescribeRequest, error: KafkaError
+) -> StreamsGroupDescribeResponse:
+    return StreamsGroupDescribeResponse(
+        throttle_time=ZERO, groups=tuple(_failed(group_id, error) for group_id in request.group_ids)
+    )

@@ -1,0 +1,100 @@
+"""What is wrong with a topology in itself (Kafka's `StreamsTopology` and `GroupCoordinatorService`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+from protocol.coordinator_records.streams_group_values import StreamsGroupTopologyValue, Subtopology, TopicInfo
+from protocol.errors import InvalidRequest, StreamsInvalidTopology, UnknownServerError
+
+NameProblem = Callable[[str], str | None]
+"""Why no topic of a topology may have this name; None if it may."""
+
+
+def check_topology(topology: StreamsGroupTopologyValue, name_problem: NameProblem) -> None:
+    """Raises InvalidRequest, StreamsInvalidTopology, and UnknownServerError where Kafka fails."""
+    subtopologies = topology.subtopologies
+    if any(each.source_topic_regexes for each in subtopologies):
+        raise InvalidRequest("Regular expressions for source topics are not supported yet.")
+    twice = [name for name, count in Counter(each.subtopology_id for each in subtopologies).items() if count > 1]
+    if twice or topology.epoch < 0:
+        raise UnknownServerError
+    for each in subtopologies:
+        _check_subtopology(each, name_problem)
+    sinks = {name for each in subtopologies for name in each.repartition_sinks}
+    for each in subtopologies:
+        for topic in each.repartition_sources:
+            if topic.partitions == 0 and topic.name not in sinks:
+                raise StreamsInvalidTopology(
+                    "Failed to compute number of partitions for all repartition topics, because a repartition source "
+                    f"topic is never used as a sink topic: {topic.name}."
+                )
+    _check_loops(subtopologies)
+
+
+def _check_subtopology(each: Subtopology, name_problem: NameProblem) -> None:
+    if not each.source_topics and not each.repartition_sources:
+        raise StreamsInvalidTopology(f"No source topics found for subtopology {each.subtopology_id}.")
+    for topic in each.changelogs:
+        if topic.partitions != 0:
+            raise StreamsInvalidTopology(
+                f"Changelog topic {topic.name} must have an undefined partition count, but it is set to "
+                f"{topic.partitions}."
+            )
+    for name in _names(each):
+        problem = name_problem(name)
+        if problem is not None:
+            raise StreamsInvalidTopology(problem)
+    for group in each.copartition_groups:
+        if group.source_topic_regexes or not (
+            _within(group.source_topics, len(each.source_topics))
+            and _within(group.repartition_source_topics, len(each.repartition_sources))
+        ):
+            raise UnknownServerError
+
+
+def _within(indexes: Iterable[int], count: int) -> bool:
+    return all(0 <= index < count for index in indexes)
+
+
+def _names(each: Subtopology) -> Iterator[str]:
+    yield from each.source_topics
+    yield from each.repartition_sinks
+    yield from (topic.name for topic in (*each.changelogs, *each.repartition_sources))
+
+
+def _check_loops(subtopologies: tuple[Subtopology, ...]) -> None:
+    """Raises StreamsInvalidTopology if partition counts of repartition topics depend on each other in a circle."""
+    known = {topic.name for each in subtopologies for topic in each.repartition_sources if topic.partitions != 0}
+    waiting = [each for each in subtopologies if not known.issuperset(each.repartition_sinks)]
+    while waiting:
+        solved = [
+            each for each in waiting if each.source_topics or any(t.name in known for t in each.repartition_sources)
+        ]
+        if not solved:
+            raise StreamsInvalidTopology(
+                "Failed to compute number of partitions for all repartition topics. There may be loops in the topology "
+                "that cannot be resolved."
+            )
+        known.update(name for each in solved for name in each.repartition_sinks)
+        waiting = [each for each in waiting if each not in solved]
+
+
+def required_topics(topology: StreamsGroupTopologyValue) -> frozenset[str]:
+    """The names of all topics that the topology reads or keeps its state in."""
+    return frozenset(
+        name
+        for each in topology.subtopologies
+        for name in (*each.source_topics, *(topic.name for topic in internal_topics(each)))
+    )
+
+
+def internal_topics(each: Subtopology) -> tuple[TopicInfo, ...]:
+    """The topics that the broker makes for a subtopology."""
+    return (*each.repartition_sources, *each.changelogs)
+
+
+def sources_of(each: Subtopology) -> tuple[str, ...]:
+    """All topics that the tasks of a subtopology read."""
+    return tuple(dict.fromkeys((*each.source_topics, *(topic.name for topic in each.repartition_sources))))
