@@ -197,7 +197,7 @@ async def test_describe_configs_of_every_type() -> None:
     assert [config.name for config in (await describe(rig, LOGGER, "1")).configs] == ["root"]
     group = (await describe(rig, GROUP, "g", include_synonyms=True)).configs
     timeout = next(config for config in group if config.name == "consumer.session.timeout.ms")
-    assert (len(group), timeout.value, timeout.config_source) == (24, "46000", 8)
+    assert (len(group), timeout.value, timeout.config_source) == (21, "46000", 8)
     assert [(s.value, s.source) for s in timeout.synonyms] == [("46000", 8), ("45000", 5)]
     metrics = (await describe(rig, METRICS, "m", include_synonyms=True)).configs
     assert [(c.name, c.value, c.config_source, len(c.synonyms)) for c in metrics] == [
