@@ -27,7 +27,7 @@ CASES = [(scenario, version) for scenario in chosen("") for version in scenario.
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[tuple[str, int]]:
-    with Broker(SETTINGS, profile="dev") as broker:
+    with Broker(SETTINGS, profile="kafka") as broker:
         host, port = broker.bootstrap_servers.rsplit(":", 1)
         warm(host, int(port))
         yield host, int(port)
