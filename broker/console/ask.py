@@ -1,0 +1,123 @@
+"""What a page is asked, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from broker.control.endpoint import ControlError
+from broker.node import Node
+from metadata.acls import AclOperation, ResourceType
+
+if TYPE_CHECKING:
+    from broker.console.history import History
+    from broker.security.permissions import Permissions
+
+Right = tuple[AclOperation, ResourceType, str]
+"""To do this to the resource of this type and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What the user of a request may see and do; everything without `permissions`. `user` is None without a login."""
+
+    user: str | None = None
+    permissions: Permissions | None = None
+
+    def allow(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
+        return self.permissions is None or self.permissions.allows(operation, resource_type, name)
+
+    def check(self, operation: AclOperation, resource_type: ResourceType, name: str) -> None:
+        """Raises ControlError (403)."""
+        if not self.allow(operation, resource_type, name):
+            resource = resource_type.name.lower().replace("_", " ")
+            raise ControlError(f"{self.user} may not {operation.name} the {resource} {name}", status=403)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request for a page. `given` has the query's parameters."""
+
+    node: Node
+    given: Mapping[str, str]
+    rights: Rights
+    history: History
+
+    @property
+    def can_write(self) -> bool:
+        return self.node.local.config.boolean("odradek.console.write")
+
+    def text(self, name: str, default: str = "") -> str:
+        return self.given.get(name, default).strip()
+
+    def name(self, parameter: str) -> str:
+        """The name of what is looked at, exactly as it is. Raises ControlError if there is none."""
+        if parameter not in self.given:
+            raise ControlError(f"{parameter} is missing", parameter=parameter)
+        return self.given[parameter]
+
+    def choice(self, name: str, choices: tuple[str, ...]) -> str:
+        """One of these, by default the first. Raises ControlError."""
+        value = self.text(name, choices[0]) or choices[0]
+        if value not in choices:
+            raise ControlError(f"{name} = {value!r}: expected one of {', '.join(choices)}", parameter=name)
+        return value
+
+    def integer(self, name: str, default: int = 0) -> int:
+        """A whole number from 0 on. Raises ControlError."""
+        value = self.text(name)
+        if not value:
+            return default
+        if not (value.isascii() and value.isdecimal()) or int(value[:20]) >= 1 << 63:
+            raise ControlError(f"{name} = {value!r}: expected a whole number from 0 on", parameter=name)
+        return int(value)
+
+
+class Page(NamedTuple):
+    """The template, the title, and the values that the template shows."""
+
+    template: str
+    title: str
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Shows:
+    """A page that can be asked for; `right` is what its user must have, if that does not depend on what is asked."""
+
+    show: Callable[[Ask], Awaitable[Page]]
+    right: Right | None = None
+
+    def check(self, ask: Ask) -> None:
+        """Raises ControlError (403)."""
+        if self.right is not None:
+            ask.rights.check(*self.right)
+
+
+class Paging(NamedTuple):
+    """A part of a list: `number` counts from 0; `rows` are those of this part, and `total` is the length of all."""
+
+    number: int
+    rows: list[Any]
+    total: int
+    size: int
+
+    @property
+    def first(self) -> int:
+        return self.number * self.size + 1 if self.rows else 0
+
+    @property
+    def last(self) -> int:
+        return self.number * self.size + len(self.rows)
+
+    @property
+    def has_more(self) -> bool:
+        return self.last < self.total
+
+
+def paged(ask: Ask, rows: list[Any], size: int, parameter: str = "page") -> Paging:
+    """The part of the rows that is asked for, or the last one there is."""
+    last = max(len(rows) - 1, 0) // size
+    number = min(ask.integer(parameter), last)
+    return Paging(number, rows[number * size : (number + 1) * size], len(rows), size)
