@@ -23,6 +23,7 @@ from broker.console.ask import Ask, Page
 from broker.console.history import History
 from broker.console.hosts import is_known_host
 from broker.console.login import Logins
+from broker.console.messages import tail
 from broker.console.pages import NAVIGATION, PAGES
 from broker.control.endpoint import ControlError
 from broker.node import Node
@@ -87,11 +88,13 @@ class App:
         if name == "login":
             return await self._show(request, Page("login.html", "Log in", {"error": None, "users": self._logins.users}))
         page = PAGES.get(name)
-        if page is None:
+        if page is None and name != "tail":
             raise ControlError(f"there is no page /{name}", status=404)
         ask = self._ask(request)
         if ask is None:
             return _to("login")
+        if page is None:
+            return await tail(ask, request, self._render)
         page.check(ask)
         return await self._show(request, await page.show(ask), ask, name)
 

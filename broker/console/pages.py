@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from broker.console.ask import Shows
+from broker.console.messages import message, messages
 from broker.console.overview import overview
 from broker.console.topic import topic
 from broker.console.topics import topics
@@ -13,6 +14,8 @@ PAGES: Mapping[str, Shows] = {
     "": Shows(overview),
     "topics": Shows(topics),
     "topic": Shows(topic),
+    "messages": Shows(messages),
+    "message": Shows(message),
 }
 
 NAVIGATION = (

@@ -40,14 +40,24 @@ class TopicReader:
     """Reads on from `positions`, the next offset by partition.
 
     With `committed`, it reads as a read_committed consumer: up to the last stable offset, without aborted records. The
-    parts of the node are looked up for each read, as a restored snapshot replaces them.
+    parts of the node are looked up for each read, as a restored snapshot replaces them. `at_once` is how many bytes are
+    read of a partition at a time.
     """
 
-    def __init__(self, node: Node, topic: str, positions: Mapping[int, int], *, committed: bool) -> None:
+    def __init__(
+        self,
+        node: Node,
+        topic: str,
+        positions: Mapping[int, int],
+        *,
+        committed: bool,
+        at_once: int = READ_BYTES,
+    ) -> None:
         self._node = node
         self._topic = topic
         self.positions = dict(positions)
         self._committed = committed
+        self._at_once = at_once
 
     async def read(self, most: int) -> list[Found]:
         """What there is now, about `most` records at most. Raises KafkaError."""
@@ -69,7 +79,7 @@ class TopicReader:
         if offset >= end:
             return None
         try:
-            plan = partition.plan_read(offset, READ_BYTES, end, True, READ_BYTES)
+            plan = partition.plan_read(offset, self._at_once, end, True, self._at_once)
             data = plan.try_read()
             if data is None:
                 data = await plan.read()
