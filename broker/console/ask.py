@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +14,8 @@ from metadata.acls import AclOperation, ResourceType
 if TYPE_CHECKING:
     from broker.console.history import History
     from broker.security.permissions import Permissions
+
+NAMES_A_TURN = 200
 
 Right = tuple[AclOperation, ResourceType, str]
 """To do this to the resource of this type and name."""
@@ -93,6 +96,22 @@ class Shows:
         """Raises ControlError (403)."""
         if self.right is not None:
             ask.rights.check(*self.right)
+
+
+async def allowed(rights: Rights, resource_type: ResourceType, names: list[str]) -> list[str]:
+    """Those names that the user may see; the loop gets a turn in between."""
+    permissions = rights.permissions
+    if permissions is None or permissions.is_super_user:
+        return names
+    found: list[str] = []
+    for first in range(0, len(names), NAMES_A_TURN):
+        found += (
+            name
+            for name in names[first : first + NAMES_A_TURN]
+            if permissions.allows(AclOperation.DESCRIBE, resource_type, name, log_denied=False)
+        )
+        await asyncio.sleep(0)
+    return found
 
 
 class Paging(NamedTuple):

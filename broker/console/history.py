@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from broker.inspection.groups import list_summaries, read_group
 from broker.inspection.lag import partition_lags
-from broker.monitoring.metrics import LAG_BOUNDS_S, TIME_BOUNDS_MS
+from broker.monitoring.metrics import LAG_BOUNDS_S, TIME_BOUNDS_MS, bound_of
 from broker.node import Node
 from protocol.errors import CoordinatorLoadInProgress, NotCoordinator
 from protocol.topic_partition import PartitionKey
@@ -150,11 +150,6 @@ def _rates(before: Sample, after: Sample) -> Rates:
 
 
 def _ninety_nine(bounds: Sequence[float], before: Sequence[int], after: Sequence[int]) -> float:
-    """The upper bound of the bucket in which 99 of 100 of the values between two counts lie; 0 without values."""
+    """The bound that 99 of 100 of the values between two counts did not exceed; 0 without values."""
     counts = [max(now - then, 0) for then, now in zip(before, after, strict=True)]
-    left = sum(counts) * 0.99
-    for bound, count in zip((*bounds, bounds[-1]), counts, strict=True):
-        left -= count
-        if left <= 0 and count:
-            return bound
-    return 0.0
+    return bound_of(bounds, counts, 0.99)

@@ -122,21 +122,23 @@ async def tail(ask: Ask, request: web.Request, render: Render) -> web.StreamResp
     """Send what is appended from now on, as server-sent events with rows of the table."""
     topic = seen_topic(ask, "topic", AclOperation.READ)
     partitions = read_partitions(ask, topic.name, topic.partition_count)
-    committed = _is_committed(ask)
+    form, committed = ask.choice("format", FORMATS), _is_committed(ask)
     positions = {one.index: one.end_offset_for(int(committed)) for one in partitions}
     reader = TopicReader(ask.node, topic.name, positions, committed=committed)
     answer = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
     await answer.prepare(request)
     try:
-        await _follow(ask, topic.name, reader, answer, render)
+        await _follow(ask, topic.name, reader, answer, render, form)
     except (ConnectionResetError, KafkaError) as error:  # the browser is gone, or the topic
         logger.debug("a browser follows a topic no longer", topic=topic.name, reason=str(error))
     return answer
 
 
-async def _follow(ask: Ask, topic: str, reader: TopicReader, answer: web.StreamResponse, render: Render) -> None:
+async def _follow(
+    ask: Ask, topic: str, reader: TopicReader, answer: web.StreamResponse, render: Render, form: str
+) -> None:
     """Send records until the connection or the topic ends. Raises ConnectionResetError, KafkaError."""
-    form, committed = ask.choice("format", FORMATS), _is_committed(ask)
+    committed = _is_committed(ask)
     while True:
         try:
             async with asyncio.timeout(ALIVE_S):

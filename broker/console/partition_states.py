@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -59,3 +60,14 @@ def _is_moving(partition: PartitionRegistration) -> bool:
 
 def _is_under_replicated(partition: PartitionRegistration) -> bool:
     return len(partition.isr) < len(set(partition.replicas) - set(partition.adding_replicas))
+
+
+def led_by(image: MetadataImage) -> dict[int, tuple[int, int]]:
+    """By broker: how many partitions it leads, and of how many it has a replica."""
+    leaders: Counter[int] = Counter()
+    replicas: Counter[int] = Counter()
+    for topic in image.topics:
+        for partition in topic.partitions.values():
+            leaders[partition.leader] += 1
+            replicas.update(partition.replicas)
+    return {broker: (leaders[broker], replicas[broker]) for broker in replicas}

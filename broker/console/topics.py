@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from broker.console.ask import Ask, Page, Rights, paged
+from broker.console.ask import Ask, Page, allowed, paged
 from broker.node import Node
-from metadata.acls import AclOperation, ResourceType
+from metadata.acls import ResourceType
 from metadata.image import MetadataImage
 from metadata.topics import TopicImage
 
 ON_A_PAGE = 50
-NAMES_A_TURN = 200
 
 
 async def topics(ask: Ask) -> Page:
     image, part, with_internal = ask.node.cluster.cache.image, ask.text("q"), ask.text("internal") == "yes"
     found = await asyncio.to_thread(_matching, image, part.lower(), with_internal)
-    shown = paged(ask, await _described(ask.rights, found), ON_A_PAGE)
+    shown = paged(ask, await allowed(ask.rights, ResourceType.TOPIC, found), ON_A_PAGE)
     rows = [_row(ask.node, image.topics.by_name[name]) for name in shown.rows]
     return Page("topics.html", "Topics", {"paging": shown, "rows": rows, "q": part, "internal": with_internal})
 
@@ -28,21 +27,6 @@ def _matching(image: MetadataImage, part: str, with_internal: bool) -> list[str]
     return sorted(
         topic.name for topic in image.topics if part in topic.name.lower() and (with_internal or not topic.is_internal)
     )
-
-
-async def _described(rights: Rights, names: list[str]) -> list[str]:
-    """Those names that the user may see; the loop gets a turn in between."""
-    if rights.permissions is None or rights.permissions.is_super_user:
-        return names
-    allowed: list[str] = []
-    for first in range(0, len(names), NAMES_A_TURN):
-        allowed += (
-            name
-            for name in names[first : first + NAMES_A_TURN]
-            if rights.permissions.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name, log_denied=False)
-        )
-        await asyncio.sleep(0)
-    return allowed
 
 
 def _row(node: Node, topic: TopicImage) -> dict[str, Any]:
