@@ -64,5 +64,6 @@ class Browser:
 async def browsing(rig: Rig, history: History | None = None) -> AsyncIterator[Browser]:
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", App(rig.node, history or History(rig.node)).answer)
-    async with TestServer(app) as server, aiohttp.ClientSession(server.make_url("/")) as session:
+    jar = aiohttp.CookieJar(unsafe=True)  # cookies of an address too, as browsers keep them
+    async with TestServer(app) as server, aiohttp.ClientSession(server.make_url("/"), cookie_jar=jar) as session:
         yield Browser(session)
