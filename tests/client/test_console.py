@@ -44,7 +44,6 @@ def broker() -> Iterator[Broker]:
     """One with a topic, a group that reads it, an open transaction and a fault, most of hostile names."""
     with sound_broker({"odradek.http.port": "0", "odradek.console.write": "true"}) as broker:
         orders = broker.topic("orders")
-        orders.create()
         orders.produce({"id": 7, "note": HOSTILE}, key=HOSTILE, headers={HOSTILE: HOSTILE})
         servers = {"bootstrap.servers": broker.bootstrap_servers}
         producer = Producer({**servers, "transactional.id": f"till {HOSTILE}", "client.id": f"till {HOSTILE}"})
@@ -149,7 +148,7 @@ def test_a_search_form_finds_a_message(page: Page) -> None:
 
 
 def test_a_topic_is_deleted_only_once_that_is_confirmed(page: Page, broker: Broker) -> None:
-    broker.topic("to-delete").create()
+    broker.topic("to-delete")
     page.goto("topic?name=to-delete")
     page.once("dialog", lambda dialog: dialog.dismiss())
     page.get_by_role("button", name="Delete the topic").click()
