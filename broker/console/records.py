@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 
 from broker.console.ask import Ask
 from broker.console.decoding import as_json, field_of, same_as_text
@@ -20,10 +19,9 @@ LIMIT = 50
 """Records on a page."""
 
 SEARCHED = 20_000
-"""So many records are compared for a page; the search goes on where the next page begins."""
+"""So many offsets are looked through for a page, or some more; the search goes on where the next page begins."""
 
 AT_ONCE_BYTES = 64 << 10
-SEARCHED_AT_ONCE = 1_000
 MOST_PARTITIONS = 50
 """A page reads that many partitions at most."""
 
@@ -54,7 +52,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Records, and the next offset of each partition; `searched` is how many were looked at."""
+    """Records, and the next offset of each partition; `searched` is how many offsets were looked at."""
 
     records: Sequence[Found]
     positions: Mapping[int, int]
@@ -131,29 +129,21 @@ async def read(node: Node, topic: str, positions: Mapping[int, int], share: int,
 
 
 async def search(node: Node, topic: str, positions: Mapping[int, int], wanted: Wanted, *, committed: bool) -> Read:
-    """Look through the partitions in turn, until enough records were found or compared."""
+    """Look through the partitions in turn, until enough records were found or offsets looked at."""
     found: list[Found] = []
     after, searched = dict(positions), 0
-    workers = node.replicas.logs.services.workers
     for index in positions:
-        reader = TopicReader(node, topic, {index: after[index]}, committed=committed)
+        reader = TopicReader(
+            node, topic, {index: after[index]}, committed=committed, at_once=AT_ONCE_BYTES, keep=wanted.matches
+        )
         while len(found) < LIMIT and searched < SEARCHED:
-            part = await reader.read(SEARCHED_AT_ONCE)
-            if not part:
+            part = await reader.read_some(index, LIMIT - len(found))
+            searched += reader.positions[index] - after[index]
+            after[index] = reader.positions[index]
+            if part is None:
                 break
-            matching = await workers.call(partial(_matching, part, wanted))
-            room = LIMIT - len(found)
-            if len(matching) > room:
-                del matching[room:]
-                reader.positions[index] = matching[-1].record.offset + 1
-            found += matching
-            searched += len(part)
-        after |= reader.positions
+            found += [Found(index, record) for record in part]
     return Read(in_time(found), after, searched)
-
-
-def _matching(found: Sequence[Found], wanted: Wanted) -> list[Found]:
-    return [one for one in found if wanted.matches(one.record)]
 
 
 def in_time(found: Sequence[Found]) -> list[Found]:

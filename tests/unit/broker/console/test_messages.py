@@ -70,9 +70,9 @@ async def test_records_are_found_by_key_and_by_a_field_of_json() -> None:
             by_key = await browser.get("/messages?topic=orders&key=k7")
             by_field = await browser.get("/messages?topic=orders&field=user.id&value=6")
             by_part = await browser.get('/messages?topic=orders&value="id": 42')
-        assert "1 found among 100 records, up to the end" in by_key.text
-        assert "14 found among 100 records" in by_field.text
-        assert "1 found among 100 records" in by_part.text
+        assert "1 found in 100 offsets, up to the end" in by_key.text
+        assert "14 found in 100 offsets" in by_field.text
+        assert "1 found in 100 offsets" in by_part.text
 
 
 async def test_a_search_looks_at_so_many_records_and_then_asks_whether_to_go_on() -> None:
@@ -82,9 +82,9 @@ async def test_a_search_looks_at_so_many_records_and_then_asks_whether_to_go_on(
             append(rig, "orders", *orders(1000))
         async with browsing(rig) as browser:
             first = await browser.get("/messages?topic=orders&from=oldest&key=nowhere")
-            assert "0 found among 20,000 records" in first.text
+            assert "0 found in 20,000 offsets" in first.text
             (on,) = [link for link in first.links() if "at=0%3A20000" in link]
-            assert "0 found among 5,000 records, up to the end" in (await browser.get(f"/{on}")).text
+            assert "0 found in 5,000 offsets, up to the end" in (await browser.get(f"/{on}")).text
 
 
 async def test_one_record_is_shown_whole_in_each_form() -> None:
