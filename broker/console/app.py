@@ -25,6 +25,7 @@ from broker.console.hosts import is_known_host
 from broker.console.login import Logins
 from broker.console.messages import tail
 from broker.console.pages import NAVIGATION, PAGES
+from broker.console.registry import Registry
 from broker.control.endpoint import ControlError
 from broker.node import Node
 from protocol.errors import KafkaError
@@ -51,6 +52,8 @@ class App:
         self._node = node
         self._history = history
         self._logins = Logins(node)
+        url = node.local.config.optional_string("odradek.console.schema.registry")
+        self._registry = Registry(url) if url else None
         self._static = {name: (FOLDER / "static" / name).read_bytes() for name in STATIC}
         self._templates = Environment(
             loader=FileSystemLoader(FOLDER / "templates"),
@@ -110,7 +113,7 @@ class App:
     def _ask(self, request: web.Request) -> Ask | None:
         """What is asked; None for somebody who has to log in first."""
         rights = self._logins.rights(request.cookies.get(COOKIE), request.remote or "")
-        return None if rights is None else Ask(self._node, request.query, rights, self._history)
+        return None if rights is None else Ask(self._node, request.query, rights, self._history, self._registry)
 
     # -- what changes something
 

@@ -13,6 +13,7 @@ from metadata.acls import AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from broker.console.history import History
+    from broker.console.registry import Registry
     from broker.security.permissions import Permissions
 
 NAMES_A_TURN = 200
@@ -40,12 +41,13 @@ class Rights:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request for a page. `given` has the query's parameters."""
+    """A request for a page. `given` has the query's parameters; `registry` knows schemas, where one is set."""
 
     node: Node
     given: Mapping[str, str]
     rights: Rights
     history: History
+    registry: Registry | None = None
 
     @property
     def can_write(self) -> bool:

@@ -7,7 +7,6 @@ from typing import Any
 from broker.console import formats
 from broker.console.ask import Ask, Page, allowed, paged
 from broker.console.charts import Chart, chart
-from broker.console.history import MOST_LAGS
 from broker.control.endpoint import ControlError
 from broker.explain.explain import explain_group
 from broker.inspection.groups import GroupView, list_summaries, read_group
@@ -18,6 +17,8 @@ ON_A_PAGE = 50
 PARTITIONS_ON_A_PAGE = 100
 MOST_MEMBERS = 200
 MOST_CHARTS = 12
+LEAST_SHOWN = 30
+"""Samples that a chart has room for at least: five minutes."""
 
 
 async def groups(ask: Ask) -> Page:
@@ -89,11 +90,11 @@ def _is_pending(seen: GroupView, lag: PartitionLag) -> bool:
 def _charts(ask: Ask, group_id: str) -> list[Chart]:
     """The lag of the whole group, then of the partitions with the most."""
     kept = ask.history.lags(group_id)
-    found = [chart("Lag, all partitions", list(kept.total), formats.count, slots=MOST_LAGS)]
+    found = [chart("Lag, all partitions", list(kept.total), formats.count, slots=LEAST_SHOWN)]
     most = sorted(kept.partitions.items(), key=lambda one: -one[1][-1])[:MOST_CHARTS]
     if len(kept.partitions) > 1:
         found += [
-            chart(f"{topic}-{index}", list(series), formats.count, slots=MOST_LAGS)
+            chart(f"{topic}-{index}", list(series), formats.count, slots=LEAST_SHOWN)
             for (topic, index), series in sorted(most)
         ]
     return found

@@ -11,8 +11,9 @@ import structlog
 from aiohttp import web
 
 from broker.console.ask import Ask, Page
-from broker.console.decoding import FORMATS, decoded
+from broker.console.decoding import FORMATS, LONGEST, Shown, decoded
 from broker.console.records import LIMIT, SEARCHED, STARTS, Wanted, in_time, positions_of, read, read_partitions, search
+from broker.console.registry import RegistryError, Schemas, schema_id_of
 from broker.console.topic import seen_topic
 from broker.control.endpoint import ControlError
 from broker.control.topic_reader import Found, TopicReader
@@ -47,6 +48,7 @@ async def messages(ask: Ask) -> Page:
         found = await read(ask.node, topic.name, before, share, committed=committed)
     else:
         found = await search(ask.node, topic.name, before, wanted, committed=committed)
+    schemas, problem = await _schemas(ask, found.records, form)
     at_end = all(found.positions[one.index] >= one.high_watermark for one in partitions if one.index in before)
     given = {name: value for name, value in ask.given.items() if name not in ("at", "done")}
     starts = {one.index: one.log_start_offset for one in partitions}
@@ -58,7 +60,8 @@ async def messages(ask: Ask) -> Page:
             "topic": topic.name,
             "partition_count": topic.partition_count,
             "read_partitions": len(partitions),
-            "rows": await _rows(found.records, form),
+            "rows": await _rows(found.records, form, schemas),
+            "problem": problem,
             "searched": None if wanted.is_anything else found.searched,
             "given": given,
             "earlier": _text(earlier) if earlier != before else None,
@@ -83,19 +86,39 @@ def _text(positions: Mapping[int, int]) -> str:
     return ",".join(f"{index}:{offset}" for index, offset in positions.items())
 
 
-async def _rows(found: Sequence[Found], form: str) -> list[dict[str, Any]]:
-    return await asyncio.to_thread(lambda: [_row(one, form, SHOWN_BYTES) for one in found])
+async def _rows(found: Sequence[Found], form: str, schemas: Schemas) -> list[dict[str, Any]]:
+    return await asyncio.to_thread(lambda: [_row(one, form, SHOWN_BYTES, schemas) for one in found])
 
 
-def _row(found: Found, form: str, most: int, *, indented: bool = False) -> dict[str, Any]:
+async def _schemas(ask: Ask, found: Sequence[Found], form: str) -> tuple[Schemas, str | None]:
+    """The schemas of keys and values, and why there are none, if that is to be said."""
+    if ask.registry is None or form != "auto":
+        return {}, None
+    contents = [content for one in found for content in (one.record.key, one.record.value)]
+    try:
+        return await ask.registry.schemas_of(contents), None
+    except RegistryError as error:
+        return {}, str(error)
+
+
+def _shown(content: bytes | None, form: str, most: int, schemas: Schemas, *, indented: bool) -> Shown:
+    schema = schemas.get(-1 if (schema_id := schema_id_of(content)) is None else schema_id)
+    by_schema = None if schema is None or content is None else schema.shown(content[:LONGEST], indented=indented)
+    if by_schema is None:
+        return decoded(content, form, most, indented=indented)
+    text = by_schema.text or ""
+    return by_schema if len(text) <= most else by_schema._replace(text=text[:most], cut=len(text) - most)
+
+
+def _row(found: Found, form: str, most: int, schemas: Schemas, *, indented: bool = False) -> dict[str, Any]:
     """Any thread: a value may be large."""
     record = found.record
     return {
         "partition": found.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": decoded(record.key, form, most, indented=indented),
-        "value": decoded(record.value, form, most, indented=indented),
+        "key": _shown(record.key, form, most, schemas, indented=indented),
+        "value": _shown(record.value, form, most, schemas, indented=indented),
         "value_bytes": None if record.value is None else len(record.value),
         "headers": [
             (name.decode(errors="replace"), decoded(content, "auto", most)) for name, content in record.headers
@@ -112,9 +135,10 @@ async def message(ask: Ask) -> Page:
     found = await reader.read(1)
     if not found or found[0].record.offset != offset:
         raise ControlError(f"{topic.name}-{partition.index} has no record at offset {offset}", status=404)
-    row = await asyncio.to_thread(partial(_row, found[0], form, 1 << 20, indented=True))
+    schemas, problem = await _schemas(ask, found, form)
+    row = await asyncio.to_thread(partial(_row, found[0], form, LONGEST, schemas, indented=True))
     title = f"{topic.name}-{partition.index}, offset {offset}"
-    values = {"topic": topic.name, "row": row, "form": form, "formats": FORMATS}
+    values = {"topic": topic.name, "row": row, "form": form, "formats": FORMATS, "problem": problem}
     return Page("message.html", title, values)
 
 
@@ -148,7 +172,8 @@ async def _follow(
             continue
         found = await reader.read(MOST_AT_ONCE)
         if found:
-            values = {"topic": topic, "rows": await _rows(in_time(found)[::-1], form)}
+            schemas, _ = await _schemas(ask, found, form)
+            values = {"topic": topic, "rows": await _rows(in_time(found)[::-1], form, schemas)}
             await _send(answer, "records", await asyncio.to_thread(render, "message_rows.html", values))
         skipped = _skip(ask, topic, reader, committed=committed) if len(found) >= MOST_AT_ONCE else 0
         if skipped:

@@ -9,11 +9,14 @@ from typing import Any
 from broker.console import formats
 from broker.console.ask import Ask, Page
 from broker.console.charts import chart
-from broker.console.history import MOST_SAMPLES
 from broker.console.partition_states import count_partitions
+from broker.faults.names import api_name
 from broker.inspection.groups import list_summaries
 from broker.node import Node
 from broker.replicas.partition import Role
+
+LEAST_SHOWN = 60
+"""Samples that a chart has room for at least: five minutes."""
 
 
 async def overview(ask: Ask) -> Page:
@@ -54,7 +57,7 @@ def _charts(ask: Ask) -> list[Any]:
         ("Produce, 99 of 100 within", [one.produce_ms for one in rates], formats.duration),
         ("Event loop late, 99 of 100 within", [one.loop_ms for one in rates], formats.duration),
     )
-    return [chart(title, values, shown, slots=MOST_SAMPLES - 1) for title, values, shown in each]
+    return [chart(title, values, shown, slots=LEAST_SHOWN) for title, values, shown in each]
 
 
 def _apis(node: Node) -> list[dict[str, Any]]:
@@ -65,7 +68,7 @@ def _apis(node: Node) -> list[dict[str, Any]]:
         if total:
             errors = sum(number for code, number in counters.errors.items() if code.value)
             mean_ms = counters.total_time_ms.sum / total
-            found.append({"api": name, "total": total, "mean_ms": mean_ms, "errors": errors})
+            found.append({"api": api_name(name), "total": total, "mean_ms": mean_ms, "errors": errors})
     return sorted(found, key=lambda one: -one["total"])
 
 

@@ -42,6 +42,13 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "Names by which browsers reach the console, besides addresses, `localhost` and names without a dot; `*` stands "
         "for any. Where users log in, every name is accepted.",
     ),
+    ConfigDef(
+        "odradek.console.schema.registry",
+        ConfigType.PASSWORD,
+        None,
+        "URL of a schema registry, with a name and a password if it wants them, by which the console shows Avro, and "
+        "JSON with a schema. Avro needs `pip install 'odradek[avro]'`.",
+    ),
     ConfigDef("odradek.http.host", STRING, "127.0.0.1", "Address on which `odradek.http.port` is opened."),
     ConfigDef(
         "odradek.log.format",
