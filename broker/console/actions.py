@@ -10,6 +10,7 @@ from broker.console.ask import Ask
 from broker.console.formats import link
 from broker.control.endpoint import ControlError, Endpoint
 from broker.control.endpoints import ENDPOINTS
+from broker.inspection.groups import read_group
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 
 
@@ -29,6 +30,8 @@ class Action(NamedTuple):
     done: str
     needs_kit: bool = False
 
+
+CREATES_ANY = (AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
 
 ACTIONS: Mapping[str, Action] = {
     "create-topic": Action(
@@ -104,12 +107,22 @@ async def act(ask: Ask, name: str, form: Mapping[str, str]) -> str:
         raise ControlError("this broker has no control interface (odradek.control)", status=409)
     given = {key: value for key, value in form.items() if value.strip()}
     subject = CLUSTER_NAME if action.named is None else given.get(action.named, "")
-    ask.rights.check(action.operation, action.resource_type, subject)
+    if action.operation is not AclOperation.CREATE or not ask.rights.allow(*CREATES_ANY):
+        ask.rights.check(action.operation, action.resource_type, subject)
+    if name == "reset-offsets":
+        await _check_topics_read(ask, subject, given.get("topic"))
     endpoint = _endpoint(action)
     answer = endpoint.answer(ask.node, endpoint.check({}, given))
     if inspect.isawaitable(answer):
         await answer
     return link(action.back, **{action.as_: subject} if action.as_ else {}, done=action.done)
+
+
+async def _check_topics_read(ask: Ask, group_id: str, topic: str | None) -> None:
+    """Who commits for a group must be let to read its topics too, as in OffsetCommit. Raises ControlError."""
+    group = await read_group(ask.node.coordinators.groups, group_id)
+    for name in {topic} if topic else {name for name, _ in group.offsets}:
+        ask.rights.check(AclOperation.READ, ResourceType.TOPIC, name)
 
 
 def _endpoint(action: Action) -> Endpoint:

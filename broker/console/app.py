@@ -34,8 +34,6 @@ logger = structlog.get_logger(__name__)
 
 FOLDER = Path(__file__).parent
 STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
-COOKIE = "odradek_session"
-LARGEST_FORM_BYTES = 1 << 20
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -51,6 +49,7 @@ class App:
     def __init__(self, node: Node, history: History) -> None:
         self._node = node
         self._history = history
+        self._cookie = f"odradek_{node.node_id}"  # a browser keeps cookies by host, whatever the port
         self._logins = Logins(node)
         url = node.local.config.optional_string("odradek.console.schema.registry")
         self._registry = Registry(url) if url else None
@@ -71,6 +70,8 @@ class App:
             answer = await self._failed(request, str(error), error.status)
         except KafkaError as error:
             answer = await self._failed(request, f"{error.code.name.upper()}: {error}", 503)
+        except web.HTTPException as error:  # of the library, as for a form that is too large
+            answer = await self._failed(request, error.reason, error.status)
         except Exception as error:
             logger.exception("unexpected error in the console", path=request.path)
             answer = await self._failed(request, f"unexpected error, see the broker's log: {error!r}", 500)
@@ -112,7 +113,7 @@ class App:
 
     def _ask(self, request: web.Request) -> Ask | None:
         """What is asked; None for somebody who has to log in first."""
-        rights = self._logins.rights(request.cookies.get(COOKIE), request.remote or "")
+        rights = self._logins.rights(request.cookies.get(self._cookie), request.remote or "")
         return None if rights is None else Ask(self._node, request.query, rights, self._history, self._registry)
 
     # -- what changes something
@@ -125,9 +126,9 @@ class App:
         if name == "login":
             return await self._log_in(request, form)
         if name == "logout":
-            self._logins.end(request.cookies.get(COOKIE))
+            self._logins.end(request.cookies.get(self._cookie))
             answer = _to("login")
-            answer.del_cookie(COOKIE)
+            answer.del_cookie(self._cookie)
             return answer
         ask = self._ask(request)
         if ask is None:
@@ -142,7 +143,7 @@ class App:
             page = Page("login.html", "Log in", {"error": "Wrong name or password.", "users": self._logins.users})
             return await self._show(request, page, status=401)
         answer = _to("./")
-        answer.set_cookie(COOKIE, token, httponly=True, samesite="Strict", secure=request.secure)
+        answer.set_cookie(self._cookie, token, httponly=True, samesite="Strict", secure=request.secure)
         return answer
 
     # -- HTML

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.control.endpoint import ControlError
 from broker.node import Node
-from metadata.acls import AclOperation, ResourceType
+from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from broker.console.history import History
@@ -28,6 +28,9 @@ class Rights:
 
     user: str | None = None
     permissions: Permissions | None = None
+
+    def sees_topic(self, name: str) -> bool:
+        return self.allow(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
 
     def allow(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
         return self.permissions is None or self.permissions.allows(operation, resource_type, name)
@@ -52,6 +55,11 @@ class Ask:
     @property
     def can_write(self) -> bool:
         return self.node.local.config.boolean("odradek.console.write")
+
+    @property
+    def sees_all_names(self) -> bool:
+        """Whether the user may be told of whatever resource has to do with what is asked for."""
+        return self.rights.allow(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def text(self, name: str, default: str = "") -> str:
         return self.given.get(name, default).strip()

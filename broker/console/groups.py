@@ -9,6 +9,7 @@ from broker.console.ask import Ask, Page, allowed, paged
 from broker.console.charts import Chart, chart
 from broker.control.endpoint import ControlError
 from broker.explain.explain import explain_group
+from broker.explain.finding import Finding
 from broker.inspection.groups import GroupView, list_summaries, read_group
 from broker.inspection.lag import PartitionLag, partition_lags, total_lag
 from metadata.acls import AclOperation, ResourceType
@@ -43,16 +44,23 @@ async def _lag(ask: Ask, group_id: str) -> int | None:
 async def _see(ask: Ask, group_id: str) -> tuple[GroupView, list[PartitionLag]]:
     node = ask.node
     seen = await read_group(node.coordinators.groups, group_id)
-    return seen, partition_lags(seen, node.cluster.cache.image.topics, node.replicas)
+    lags = partition_lags(seen, node.cluster.cache.image.topics, node.replicas)
+    return seen, [one for one in lags if ask.rights.sees_topic(one.topic)]
+
+
+def _missing(group_id: str, findings: list[Finding] | None) -> str:
+    if not findings:
+        return f"there is no group {group_id}"
+    return " ".join(f"{one.text}. {one.advice}" for one in findings)
 
 
 async def group(ask: Ask) -> Page:
     group_id = ask.name("id")
     ask.rights.check(AclOperation.DESCRIBE, ResourceType.GROUP, group_id)
     seen, lags = await _see(ask, group_id)
+    findings = await explain_group(ask.node, group_id) if ask.sees_all_names else None
     if not seen.exists:
-        findings = await explain_group(ask.node, group_id)
-        raise ControlError(" ".join(f"{one.text}. {one.advice}" for one in findings), status=404)
+        raise ControlError(_missing(group_id, findings), status=404)
     owners = seen.owners()
     shown = paged(ask, lags, PARTITIONS_ON_A_PAGE)
     return Page(
@@ -68,7 +76,7 @@ async def group(ask: Ask) -> Page:
                 for one in shown.rows
             ],
             "charts": _charts(ask, group_id),
-            "findings": await explain_group(ask.node, group_id),
+            "findings": findings,
         },
     )
 
@@ -91,7 +99,8 @@ def _charts(ask: Ask, group_id: str) -> list[Chart]:
     """The lag of the whole group, then of the partitions with the most."""
     kept = ask.history.lags(group_id)
     found = [chart("Lag, all partitions", list(kept.total), formats.count, slots=LEAST_SHOWN)]
-    most = sorted(kept.partitions.items(), key=lambda one: -one[1][-1])[:MOST_CHARTS]
+    visible = [(key, series) for key, series in kept.partitions.items() if ask.rights.sees_topic(key[0])]
+    most = sorted(visible, key=lambda one: -one[1][-1])[:MOST_CHARTS]
     if len(kept.partitions) > 1:
         found += [
             chart(f"{topic}-{index}", list(series), formats.count, slots=LEAST_SHOWN)

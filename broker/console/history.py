@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import structlog
+
 from broker.inspection.groups import list_summaries, read_group
 from broker.inspection.lag import partition_lags
-from broker.monitoring.metrics import LAG_BOUNDS_S, TIME_BOUNDS_MS, bound_of
+from broker.monitoring.metrics import LAG_BOUNDS_S, TIME_BOUNDS_MS, RequestCounters, bound_of
 from broker.node import Node
-from protocol.errors import CoordinatorLoadInProgress, NotCoordinator
+from protocol.errors import KafkaError
 from protocol.topic_partition import PartitionKey
 
 MOST_SAMPLES = 360
@@ -32,6 +34,11 @@ MOST_PARTITIONS = 32
 """A group with more partitions has only its total kept."""
 
 TOPICS_A_TURN = 500
+
+NO_REQUESTS = RequestCounters()
+
+
+logger = structlog.get_logger(__name__)
 
 
 class Sample(NamedTuple):
@@ -96,7 +103,7 @@ class History:
             if number % TOPICS_A_TURN == TOPICS_A_TURN - 1:
                 await asyncio.sleep(0)
         requests = sum(sum(one.by_version.values()) for one in metrics.requests.values())
-        produce = metrics.requests["produce"].total_time_ms.counts
+        produce = metrics.requests.get("produce", NO_REQUESTS).total_time_ms.counts
         now_ms = self._node.clock.machine.wall_ms()
         counts = (messages_in, bytes_in, bytes_out, requests, tuple(produce), tuple(metrics.loop_lag_s.counts))
         self.samples.append(Sample(now_ms, *counts))
@@ -132,8 +139,8 @@ class History:
                 group = await read_group(node.coordinators.groups, group_id)
                 lags = partition_lags(group, node.cluster.cache.image.topics, node.replicas)
                 kept.add({(one.topic, one.partition): one.lag for one in lags})
-        except (CoordinatorLoadInProgress, NotCoordinator):
-            return  # the next time, then
+        except KafkaError as error:  # a coordinator is loading, or has moved: the next time, then
+            logger.debug("lags were not noted for the console", error=str(error))
 
 
 def _rates(before: Sample, after: Sample) -> Rates:

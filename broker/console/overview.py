@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from broker.console import formats
@@ -14,6 +13,7 @@ from broker.faults.names import api_name
 from broker.inspection.groups import list_summaries
 from broker.node import Node
 from broker.replicas.partition import Role
+from broker.version import own_version
 
 LEAST_SHOWN = 60
 """Samples that a chart has room for at least: five minutes."""
@@ -28,7 +28,7 @@ async def overview(ask: Ask) -> Page:
         "overview.html",
         "Overview",
         {
-            "version": _own_version(),
+            "version": own_version(),
             "cluster_id": node.cluster.id,
             "listeners": [f"{name} {one.host}:{one.port}" for name, one in node.bound.advertised.items()],
             "folders": list(node.local.config.log_dirs),
@@ -70,10 +70,3 @@ def _apis(node: Node) -> list[dict[str, Any]]:
             mean_ms = counters.total_time_ms.sum / total
             found.append({"api": api_name(name), "total": total, "mean_ms": mean_ms, "errors": errors})
     return sorted(found, key=lambda one: -one["total"])
-
-
-def _own_version() -> str:
-    try:
-        return version("odradek")
-    except PackageNotFoundError:  # run from the source tree alone
-        return "from source"

@@ -6,6 +6,7 @@ from typing import Any
 
 from broker.config.describe import ConfigSource, describe_topic
 from broker.console.ask import Ask, Page, paged
+from broker.control.endpoint import ControlError
 from broker.control.topics import topic_of
 from broker.explain.explain import explain_topic
 from broker.node import Node
@@ -20,7 +21,12 @@ def seen_topic(ask: Ask, parameter: str, operation: AclOperation = AclOperation.
     """The topic that is asked for. Raises ControlError if the user may not do this to it, or it does not exist."""
     name = ask.name(parameter)
     ask.rights.check(operation, ResourceType.TOPIC, name)
-    return topic_of(ask.node, name)
+    if ask.sees_all_names:
+        return topic_of(ask.node, name)
+    found = ask.node.cluster.cache.topic(name)
+    if found is None:
+        raise ControlError(f"there is no topic {name!r}", parameter=parameter, status=404)
+    return found
 
 
 async def topic(ask: Ask) -> Page:
@@ -38,7 +44,7 @@ async def topic(ask: Ask) -> Page:
             "paging": shown,
             "rows": [_row(ask.node, found.name, index, found.partitions[index]) for index in shown.rows],
             "configs": sorted(configs, key=lambda one: (one.source is not ConfigSource.TOPIC, one.name)),
-            "findings": await explain_topic(ask.node, found.name),
+            "findings": await explain_topic(ask.node, found.name) if ask.sees_all_names else None,
         },
     )
 

@@ -53,7 +53,7 @@ async def _held(ask: Ask, by_producer: dict[int, TransactionView], visible: set[
         producers = partition.log.producers
         if not producers.open_transactions or len(held) >= MOST_HELD:
             continue
-        if not ask.rights.allow(AclOperation.DESCRIBE, ResourceType.TOPIC, partition.topic):
+        if not ask.rights.sees_topic(partition.topic):
             continue
         first_offset, producer_id = next(iter(producers.open_transactions.items()))
         holder = by_producer.get(producer_id)
@@ -75,7 +75,13 @@ async def transaction(ask: Ask) -> Page:
     name = ask.name("id")
     ask.rights.check(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name)
     found = await read_transaction(ask.node.coordinators.transactions, name)
-    findings = await explain_transaction(ask.node, name)
+    findings = await explain_transaction(ask.node, name) if ask.sees_all_names else None
     if not found.exists:
-        raise ControlError(" ".join(f"{one.text}. {one.advice}" for one in findings), status=404)
-    return Page("transaction.html", f"Transactional id {name}", {"transaction": found, "findings": findings})
+        text = " ".join(f"{one.text}. {one.advice}" for one in findings or ())
+        raise ControlError(text or f"there is no transactional id {name}", status=404)
+    partitions = [(topic, index) for topic, index in found.partitions if ask.rights.sees_topic(topic)]
+    return Page(
+        "transaction.html",
+        f"Transactional id {name}",
+        {"transaction": found, "partitions": partitions, "findings": findings},
+    )

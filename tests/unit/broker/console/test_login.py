@@ -21,7 +21,7 @@ SASL = {
 ACLS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS;User:otto",
-    "odradek.create.acls": "User:anna DESCRIBE TOPIC orders-*;User:anna READ TOPIC orders-read",
+    "odradek.create.acls": "User:anna DESCRIBE TOPIC orders-*;User:anna READ TOPIC orders-read;User:anna READ GROUP *",
     "odradek.console.write": "true",
 }
 
@@ -107,7 +107,14 @@ async def test_users_see_and_change_what_their_acls_allow() -> None:
                 assert "User:anna may not" in (await browser.get(f"/{page}", 403)).text
             for page in ("clients", "cluster", "kit", "journal"):
                 assert "User:anna may not" in (await browser.get(f"/{page}", 403)).text
+            assert "Only users who may describe the cluster" in (await browser.get("/topic?name=orders-read")).text
+            missing = await browser.get("/topic?name=orders-reab", 404)
+            assert "there is no topic" in missing.text
+            assert "did you mean" not in missing.text
             assert "may not DELETE the topic secret" in await browser.post("/delete-topic", 403, topic="secret")
+            assert "may not READ the topic secret" in await browser.post(
+                "/reset-offsets", 403, group="mail", to="earliest", topic="secret"
+            )
             assert "may not CREATE" in await browser.post("/create-topic", 403, topic="more")
             await browser.post("/logout")
             await log_in(browser, "otto", "o")

@@ -53,3 +53,13 @@ async def test_a_form_of_another_site_is_refused() -> None:
             async with browser.session.post("/delete-topic", data={"topic": "orders"}, headers=headers) as answer:
                 assert answer.status == 403
         assert rig.node.cluster.cache.topic("orders") is not None
+
+
+async def test_a_form_that_is_too_large_is_refused() -> None:
+    async with Rig(config={"odradek.console.write": "true"}) as rig, browsing(rig) as browser:
+        assert "Request Entity Too Large" in await browser.post("/create-topic", 413, topic="a" * (1 << 21))
+
+
+async def test_methods_that_are_not_served_are_refused() -> None:
+    async with Rig() as rig, browsing(rig) as browser, browser.session.put("/topics") as answer:
+        assert answer.status == 405
