@@ -122,7 +122,7 @@ class App:
         origin = request.headers.get("Origin")
         if origin is not None and origin.partition("://")[2] != request.host:
             raise ControlError("the form comes from another site", status=403)
-        form = {key: value for key, value in (await request.post()).items() if isinstance(value, str)}
+        form = await _form_of(request)
         if name == "login":
             return await self._log_in(request, form)
         if name == "logout":
@@ -172,6 +172,15 @@ class App:
     def _render(self, template: str, values: Mapping[str, Any]) -> str:
         """Any thread."""
         return self._templates.get_template(template).render(values)
+
+
+async def _form_of(request: web.Request) -> dict[str, str]:
+    """The texts of a form. Raises ControlError for bytes that are none."""
+    try:
+        fields = await request.post()
+    except (ValueError, LookupError) as error:  # no UTF-8, or a charset that nobody knows
+        raise ControlError(f"this is no form: {error}") from error
+    return {key: value for key, value in fields.items() if isinstance(value, str)}
 
 
 def _to(place: str) -> web.Response:

@@ -33,11 +33,13 @@ class Rights:
         return self.allow(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
 
     def allow(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
-        return self.permissions is None or self.permissions.allows(operation, resource_type, name)
+        """Whether the user may; nothing is logged if not."""
+        permissions = self.permissions
+        return permissions is None or permissions.allows(operation, resource_type, name, log_denied=False)
 
     def check(self, operation: AclOperation, resource_type: ResourceType, name: str) -> None:
         """Raises ControlError (403)."""
-        if not self.allow(operation, resource_type, name):
+        if self.permissions is not None and not self.permissions.allows(operation, resource_type, name):
             resource = resource_type.name.lower().replace("_", " ")
             raise ControlError(f"{self.user} may not {operation.name} the {resource} {name}", status=403)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from yarl import URL
 
 from broker.console.hosts import is_known_host
+from broker.logging import Tracebacks
 from tests.unit.broker.console.browsing import browsing
 from tests.unit.broker.rig import Rig
 
@@ -63,3 +65,24 @@ async def test_a_form_that_is_too_large_is_refused() -> None:
 async def test_methods_that_are_not_served_are_refused() -> None:
     async with Rig() as rig, browsing(rig) as browser, browser.session.put("/topics") as answer:
         assert answer.status == 405
+
+
+@pytest.mark.parametrize(
+    "query", ["topic?name=%ff%00", "topics?q=%ff%00%e2%80%ae", "group?id=%ff%00", "%ff%00", "topics?q=%"]
+)
+async def test_bytes_that_are_no_text_are_refused_or_found_nowhere(query: str, tracebacks: Tracebacks) -> None:
+    async with Rig() as rig, browsing(rig) as browser:
+        place = URL(f"{browser.session._base_url}{query}", encoded=True)
+        async with browser.session.get(place) as answer:
+            assert answer.status in (200, 400, 404)
+    assert tracebacks.count == 0
+
+
+@pytest.mark.parametrize("body", [b"topic=\xff", b"=&&&", b"topic=%ff%00", b"topic=t&before=" + b"9" * 5000])
+async def test_forms_of_strange_bytes_are_refused(body: bytes, tracebacks: Tracebacks) -> None:
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    async with Rig(config={"odradek.console.write": "true"}) as rig, browsing(rig) as browser:
+        for form in ("create-topic", "delete-topic", "truncate-topic"):
+            async with browser.session.post(f"/{form}", data=body, headers=headers) as answer:
+                assert 400 <= answer.status < 500
+    assert tracebacks.count == 0
