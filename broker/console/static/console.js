@@ -47,7 +47,8 @@ function startFollowing() {
   source = new EventSource(follow.dataset.address);
   follow.textContent = "Stop following";
   follow.setAttribute("aria-pressed", "true");
-  said.textContent = "Waiting for records";
+  said.textContent = "Connecting";
+  source.onopen = () => { said.textContent = "Waiting for records"; };
   source.addEventListener("records", (event) => {
     const fresh = document.createElement("template");
     fresh.innerHTML = event.data;
@@ -57,9 +58,9 @@ function startFollowing() {
       seen += 1;
     }
     while (rows.rows.length > MOST_ROWS) rows.lastElementChild.remove();
-    said.textContent = `${seen} new records`;
+    said.textContent = `New records: ${seen}`;
   });
-  source.addEventListener("skipped", (event) => { said.textContent = `${event.data} records were skipped: too many to show`; });
+  source.addEventListener("skipped", (event) => { said.textContent = `Too many to show; skipped: ${event.data}`; });
   source.onerror = () => { stopFollowing(); said.textContent = "The broker has ended this"; };
 }
 
