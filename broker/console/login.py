@@ -1,12 +1,13 @@
 """Who uses the console: where clients have to say who they are, its users log in with the same names and passwords.
 
 A password is compared with what the listeners with SASL know: the users of PLAIN, and the SCRAM credentials of file and
-metadata. Without such a listener nobody has to log in, unless there is an authorizer: then nobody can.
+metadata. Where clients authenticate by certificates or tokens alone, or there is only an authorizer, nobody can log in.
 """
 
 from __future__ import annotations
 
 import secrets
+import ssl
 from collections import OrderedDict
 from functools import partial
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from broker.control.endpoint import ControlError
 from broker.network.principal import Principal
 from broker.network.request import CloseConnectionError
 from broker.node import Node
+from broker.security.listener_security import Prepared
 from broker.security.outgoing.logins import Account, Login, LoginError
 from broker.security.permissions import Permissions
 from broker.security.sasl.conversation import AuthenticationError, Begin, Challenge, Conversation, Success
@@ -45,7 +47,9 @@ class Logins:
 
     @property
     def required(self) -> bool:
-        return self._node.base.authorizer is not None or bool(self._mechanisms())
+        """Whether clients of some listener have to authenticate, or an authorizer decides what they may do."""
+        listeners = self._node.local.security.listeners.values()
+        return self._node.base.authorizer is not None or any(_authenticates(each.prepared) for each in listeners)
 
     @property
     def users(self) -> bool:
@@ -103,6 +107,11 @@ class Logins:
             if principal is not None:
                 return principal
         return None
+
+
+def _authenticates(prepared: Prepared) -> bool:
+    tls = prepared.tls
+    return prepared.sasl is not None or (tls is not None and tls.verify_mode is ssl.CERT_REQUIRED)
 
 
 def _outcome(conversation: Conversation, login: Login) -> Principal | None:

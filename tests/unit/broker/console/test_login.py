@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from random import Random
 
+import pytest
 from kio.schema.alter_user_scram_credentials.v0.request import ScramCredentialUpsertion
 
+from broker.config.listeners import Listener
 from broker.console.login import REFUSAL_MS, SESSION_MS
+from broker.security.listener_security import ListenerSecurity, Prepared
 from controller.scram import ScramMechanism, upsertion
 from tests.unit.broker.console.browsing import Browser, browsing
 from tests.unit.broker.rig import Rig
@@ -127,3 +131,25 @@ async def test_nobody_logs_in_where_an_authorizer_stands_without_passwords() -> 
     async with Rig(config=ACLS) as rig, browsing(rig) as browser:
         await browser.get("/topics", 303)
         assert "Nobody can log in" in (await browser.get("/login")).text
+
+
+@pytest.mark.parametrize("mode", [ssl.CERT_NONE, ssl.CERT_OPTIONAL, ssl.CERT_REQUIRED])
+async def test_where_clients_need_certificates_the_console_is_closed(mode: ssl.VerifyMode) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.verify_mode = mode
+    async with Rig() as rig, browsing(rig) as browser:
+        listener = Listener("SSL", "SSL", "broker.example", 9093)
+        prepared = Prepared(context, None, (), None, {})
+        security = ListenerSecurity(listener, prepared, rig.clock, rig.node.base.request_wheel)
+        rig.node.local.security.listeners["SSL"] = security
+        await browser.get("/topics", 303 if mode is ssl.CERT_REQUIRED else 200)
+
+
+async def test_where_clients_show_tokens_the_console_is_closed() -> None:
+    tokens = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+    settings = {"sasl.enabled.mechanisms": "OAUTHBEARER", "listener.name.sasl.oauthbearer.sasl.jaas.config": tokens}
+    async with Rig(config={"listeners": "SASL_PLAINTEXT://:9093", **settings}) as rig:
+        await rig.secure("SASL", "SASL_PLAINTEXT")
+        async with browsing(rig) as browser:
+            await browser.get("/topics", 303)
+            assert "Nobody can log in" in (await browser.get("/login")).text
