@@ -24,6 +24,7 @@ from broker.cluster.broker_lifecycle import RegistrationError  # noqa: E402
 from broker.cluster.earlier_entries import CorruptMetadataError  # noqa: E402
 from broker.config.broker_config import BrokerConfig, ConfigurationError  # noqa: E402
 from broker.config.sources import Loaded, load  # noqa: E402
+from broker.console.console import Console  # noqa: E402
 from broker.control.server import ControlServer  # noqa: E402
 from broker.network.server import ListenError  # noqa: E402
 from broker.node import Node  # noqa: E402
@@ -222,8 +223,9 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         lambda: tracebacks.count,
         permanent=True,
     )
+    console = Console(node) if loaded.config.boolean("odradek.console") else None
     try:
-        http_port = await node.serve_http()
+        http_port = await node.serve_http(None if console is None else console.answer)
     except ListenError as error:
         logger.error("cannot start", error=str(error))
         await node.stop()
@@ -232,7 +234,11 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
     ready.tell(node, http_port, None if control is None else control.url)
     if control is not None:
         control.begin(node)
+    if console is not None and http_port is not None:
+        console.begin()
     await process.first_of(stop, node.state.unusable)
+    if console is not None:
+        await console.stop()
     if control is not None:
         await control.stop()
     return await _stop(node, workers)

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from broker.faults.faults import Faults
     from broker.journal.journal import Journal
     from broker.monitoring.http import HttpServer
+    from broker.monitoring.http_app import Pages
 
 logger = structlog.get_logger(__name__)
 
@@ -139,14 +140,14 @@ class Node:
             self.metadata.assign_replicas_to_dirs,
         )
 
-    async def serve_http(self) -> int | None:
+    async def serve_http(self, pages: Pages | None = None) -> int | None:
         """Answer on the port for metrics and health; return its number, or None if it is switched off.
 
-        Raises ListenError if another process was faster.
+        Other paths are answered by `pages`. Raises ListenError if another process was faster.
         """
         if self._http is None:
             return None
-        await self._http.serve()
+        await self._http.serve(pages)
         return self._http.port
 
     @property

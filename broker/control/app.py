@@ -6,7 +6,6 @@ import hmac
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterable
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import structlog
@@ -17,6 +16,7 @@ from broker.control.endpoint import ControlError, Endpoint
 from broker.control.endpoints import ENDPOINTS
 from broker.control.faults import faults_of
 from broker.node import Node
+from broker.version import own_version
 from protocol.errors import KafkaError
 
 logger = structlog.get_logger(__name__)
@@ -34,7 +34,7 @@ def make_app(node: Node, token: str | None, endpoints: Iterable[Endpoint] = ENDP
     endpoints = tuple(endpoints)
     for endpoint in endpoints:
         app.router.add_route(endpoint.method, f"/control{endpoint.path}", _handler(node, endpoint))
-    described = openapi.document(endpoints, _own_version())
+    described = openapi.document(endpoints, own_version())
     app.router.add_get("/control/openapi.json", _always(described))
     return app
 
@@ -101,10 +101,3 @@ def _always(value: Any) -> Handler:
 
 def _error(error: ControlError) -> web.Response:
     return web.json_response({"error": str(error), "parameter": error.parameter}, status=error.status)
-
-
-def _own_version() -> str:
-    try:
-        return version("odradek")
-    except PackageNotFoundError:  # run from the source tree alone
-        return "0"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
@@ -17,13 +18,16 @@ DEFAULT_LIMIT = 100
 
 def read_journal(node: Node, values: Values) -> dict[str, Any]:
     """The entries that are wanted, and a mark of now. Raises ControlError without a journal."""
-    journal = journal_of(node)
+    wanted = deque(wanted_entries(node, values), maxlen=values.get("limit", DEFAULT_LIMIT))
+    return {"mark": journal_of(node).mark(), "entries": [entry_json(entry) for entry in wanted]}
+
+
+def wanted_entries(node: Node, values: Values) -> Iterator[Entry]:
+    """Those that the parameters since, api and client_id let pass. Raises ControlError."""
     api = values.get("api")
     key = None if api is None else _key(api)
-    client_id = values.get("client_id")
-    limit = values.get("limit", DEFAULT_LIMIT)
-    wanted = (entry for entry in journal.since(values.get("since")) if _is_wanted(entry, key, client_id))
-    return {"mark": journal.mark(), "entries": [entry_json(entry) for entry in deque(wanted, maxlen=limit)]}
+    entries = journal_of(node).since(values.get("since"))
+    return (entry for entry in entries if _is_wanted(entry, key, values.get("client_id")))
 
 
 def _key(given: str) -> int:

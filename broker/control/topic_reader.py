@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 from broker.node import Node
@@ -28,6 +30,8 @@ DECODED_AT_ONCE = 32 << 10
 
 FOREVER_MS = 2.0**40
 
+Keep = Callable[[Record], bool]
+
 
 class Found(NamedTuple):
     """A record, and the partition that has it."""
@@ -40,28 +44,40 @@ class TopicReader:
     """Reads on from `positions`, the next offset by partition.
 
     With `committed`, it reads as a read_committed consumer: up to the last stable offset, without aborted records. The
-    parts of the node are looked up for each read, as a restored snapshot replaces them.
+    parts of the node are looked up for each read, as a restored snapshot replaces them. `at_once` is how many bytes are
+    read of a partition at a time. Records for which `keep`, called in any thread, is false are passed over.
     """
 
-    def __init__(self, node: Node, topic: str, positions: Mapping[int, int], *, committed: bool) -> None:
+    def __init__(
+        self,
+        node: Node,
+        topic: str,
+        positions: Mapping[int, int],
+        *,
+        committed: bool,
+        at_once: int = READ_BYTES,
+        keep: Keep | None = None,
+    ) -> None:
         self._node = node
         self._topic = topic
         self.positions = dict(positions)
         self._committed = committed
+        self._at_once = at_once
+        self._keep = keep
 
     async def read(self, most: int) -> list[Found]:
         """What there is now, about `most` records at most. Raises KafkaError."""
         found: list[Found] = []
         for index in self.positions:
             while len(found) < most:
-                read = await self._read_some(index, most - len(found))
+                read = await self.read_some(index, most - len(found))
                 if read is None:
                     break
                 found += [Found(index, record) for record in read]
         return found
 
-    async def _read_some(self, index: int, most: int) -> list[Record] | None:
-        """Read a piece of a partition, and move its position; None at the end."""
+    async def read_some(self, index: int, most: int) -> list[Record] | None:
+        """Read a piece of a partition, and move its position; None at the end. Raises KafkaError."""
         partition = self._partition(index)
         partition.check_leads()
         start, end = self._bounds(partition)
@@ -69,7 +85,7 @@ class TopicReader:
         if offset >= end:
             return None
         try:
-            plan = partition.plan_read(offset, READ_BYTES, end, True, READ_BYTES)
+            plan = partition.plan_read(offset, self._at_once, end, True, self._at_once)
             data = plan.try_read()
             if data is None:
                 data = await plan.read()
@@ -79,12 +95,9 @@ class TopicReader:
             self.positions[index] = end
             return None
         aborted = partition.aborted_transactions(plan, len(data)) if self._committed else ()
-        decode = partial(decode_batches, data, offset, aborted)
+        decode = partial(decode_batches, data, offset, aborted, keep=self._keep, most=most)
         in_thread = len(data) > DECODED_AT_ONCE or read_header(data).compression
         records, after = await self._node.replicas.logs.services.workers.call(decode) if in_thread else decode()
-        if len(records) > most:
-            del records[most:]
-            after = records[-1].offset + 1
         self.positions[index] = after
         return records
 
@@ -120,10 +133,14 @@ class TopicReader:
         return bounds[0], bounds[TXN_COMMITTED if self._committed else HIGH_WATERMARK]
 
 
-def decode_batches(data: Buffer, offset: int, aborted: Iterable[AbortedTxn]) -> tuple[list[Record], int]:
-    """The records from `offset` on of the whole batches at the front of `data`, and the offset after these batches.
+def decode_batches(
+    data: Buffer, offset: int, aborted: Iterable[AbortedTxn], *, keep: Keep | None = None, most: int = sys.maxsize
+) -> tuple[list[Record], int]:
+    """The records from `offset` on of the whole batches at the front of `data`, and the offset to go on from.
 
-    Control records are left out, and those of `aborted` transactions (as a consumer does, KIP-98).
+    That is after these batches, or after the last of `most` records. Control records are left out, those of `aborted`
+    transactions (as a consumer does, KIP-98), and those for which `keep` is false: thousands of records that are there
+    for a moment would make Python look for garbage in all of the process.
     """
     view = memoryview(data)
     coming = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
@@ -140,7 +157,10 @@ def decode_batches(data: Buffer, offset: int, aborted: Iterable[AbortedTxn]) -> 
             if header.producer_id in dropped and _is_abort(view, header, at):
                 dropped.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in dropped):
-            records += [record for record in iter_records(view, header, at) if record.offset >= offset]
+            wanted: Iterable[Record] = (record for record in iter_records(view, header, at) if record.offset >= offset)
+            records += islice(filter(keep, wanted) if keep else wanted, most - len(records))
+            if len(records) >= most:
+                return records, records[-1].offset + 1
         offset = max(offset, header.next_offset)
         at += header.size
     return records, offset

@@ -27,6 +27,7 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
 
 def answer(ctx: RequestContext, request: ApiVersionsRequest, apis: Iterable[Api]) -> ApiVersionsResponse:
     """The answer of a listener that serves these APIs."""
+    ctx.connection.client_id = ctx.client_id
     if ctx.version >= FIRST_VERSION_WITH_SOFTWARE:
         software = (request.client_software_name, request.client_software_version)
         if not all(SOFTWARE.fullmatch(text) for text in software):

@@ -20,7 +20,7 @@ from coordinator.group.consumer.states import MemberState
 from coordinator.group.consumer.target import preferred_assignor, subscription
 from coordinator.group.consumer.topics_port import TopicsPort
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.group_port import GroupType
+from coordinator.group.group_port import Group, GroupType
 from coordinator.group.offsets.store import CommittedOffset
 from coordinator.group.share.group import ShareGroup, ShareMember
 from coordinator.group.share.groups import ShareGroups
@@ -128,6 +128,28 @@ async def list_groups(coordinator: GroupCoordinator) -> list[GroupView]:
     for context in coordinator.runtime.contexts():
         found += await context.read(lambda state: [_view(state, group.group_id) for group in state.groups.all()])
     return sorted(found, key=lambda group: group.group_id)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """A line of a list of groups."""
+
+    group_id: str
+    state: str
+    protocol: str
+    members: int
+
+
+async def list_summaries(coordinator: GroupCoordinator) -> list[GroupSummary]:
+    """All groups, by id, in a fraction of the time of `list_groups`. Raises CoordinatorLoadInProgress."""
+    found: list[GroupSummary] = []
+    for context in coordinator.runtime.contexts():
+        found += await context.read(lambda state: [_summary(group) for group in state.groups.all()])
+    return sorted(found, key=lambda group: group.group_id)
+
+
+def _summary(group: Group) -> GroupSummary:
+    return GroupSummary(group.group_id, group.state_name, group.group_type.value, len(group.members))
 
 
 def _view(state: GroupCoordinatorShard, group_id: str) -> GroupView:

@@ -15,6 +15,8 @@ from broker.network.server import ACCEPTED_AT_ONCE, ListenError, lengthen_backlo
 if TYPE_CHECKING:
     from aiohttp.web import AppRunner
 
+    from broker.monitoring.http_app import Pages
+
 logger = structlog.get_logger(__name__)
 
 PORT_SETTING = "odradek.http.port"
@@ -76,15 +78,15 @@ class HttpServer:
             self._accept, self._host, port, backlog=ACCEPTED_AT_ONCE, start_serving=False
         )
 
-    async def serve(self) -> None:
-        """Answer from now on. Raises ListenError if another process was faster."""
+    async def serve(self, pages: Pages | None = None) -> None:
+        """Answer from now on; other paths by `pages`. Raises ListenError if another process was faster."""
         try:
-            await self._serve()
+            await self._serve(pages)
         except OSError as error:
             raise self._cannot_open(error) from error
         logger.info("http server listening", host=self._host, port=self.port)
 
-    async def _serve(self) -> None:
+    async def _serve(self, pages: Pages | None) -> None:
         assert self._server is not None
         # The libraries take a quarter of a second to load, so a thread does it while the loop serves Kafka's clients.
         await asyncio.to_thread(importlib.import_module, "broker.monitoring.http_app")
@@ -92,7 +94,7 @@ class HttpServer:
 
         from broker.monitoring.http_app import make_app
 
-        app = make_app(self._metrics, self._is_ready, self._problems)
+        app = make_app(self._metrics, self._is_ready, self._problems, pages)
         self._runner = AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=FINISH_S)
         await self._runner.setup()
         try:

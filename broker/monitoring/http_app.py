@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
@@ -11,11 +11,17 @@ from prometheus_client.exposition import choose_encoder
 from broker.monitoring.collector import MetricsReader, Scrape, process_registry
 from broker.monitoring.metrics import Metrics
 
+Pages = Callable[[web.Request], Awaitable[web.StreamResponse]]
+"""Answers requests for any other path than those of the app."""
+
 
 def make_app(
-    metrics: Metrics, is_ready: Callable[[], str | None], problems: Callable[[], Sequence[str]]
+    metrics: Metrics,
+    is_ready: Callable[[], str | None],
+    problems: Callable[[], Sequence[str]],
+    pages: Pages | None = None,
 ) -> web.Application:
-    """The app with its three routes; see `HttpServer` for the functions.
+    """The app with its three routes, and `pages` for all other paths; see `HttpServer` for the functions.
 
     `/healthz` has status 200 in spite of problems: a restart would not cure a full disk.
     """
@@ -48,4 +54,6 @@ def make_app(
             web.get("/v1/status/ready", serve_ready),
         ]
     )
+    if pages is not None:
+        app.router.add_route("*", "/{path:.*}", pages)
     return app

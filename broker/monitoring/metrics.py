@@ -44,6 +44,16 @@ class Histogram:
         return list(accumulate(self.counts))
 
 
+def bound_of(bounds: Sequence[float], counts: Sequence[int], share: float) -> float:
+    """The bound of the bucket up to which this share of the values lies, at most the largest; 0 without values."""
+    left = sum(counts) * share
+    for bound, count in zip((*bounds, bounds[-1]), counts, strict=True):
+        left -= count
+        if left <= 0 and count:
+            return bound
+    return 0.0
+
+
 @dataclass(slots=True)
 class TopicCounters:
     """Kafka's `BrokerTopicMetrics` of one topic. A request counts once for each partition that it names."""

@@ -60,7 +60,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, server: Accepts, dispatcher: Dispatches, listener_name: str) -> None:
         self.listener_name = listener_name
         self.principal = ANONYMOUS
-        self.client_id: str | None = None  # of its last request; noted only where faults may be set
+        self.client_id: str | None = None  # of its ApiVersions; of its last request where faults may be set
         self.permissions: Any = None
         self.is_forwarded = False
         self.dispatcher = dispatcher  # something else while the client has to authenticate

@@ -15,6 +15,7 @@ class CloseConnectionError(Exception):
 class Peer(Protocol):
     """The connection as handlers see it. `client_address` is its `client_host` as Java shows it.
 
+    `client_id` is that of its ApiVersions, or of its last request where faults may be set.
     `principal` is the client's; it changes when the client authenticates.
     `is_forwarded`: the request came in an Envelope, and the connection to its client is another node's.
     `permissions` is a place for what the authorizer has decided for its client, None until it is asked.
@@ -24,6 +25,7 @@ class Peer(Protocol):
     client_host: str
     client_address: str
     client_port: int
+    client_id: str | None
     principal: Principal
     permissions: Any
     is_forwarded: bool

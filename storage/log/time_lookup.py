@@ -61,9 +61,12 @@ async def _first_at_or_after(
         for position, header in headers(file.pread, start, segment.size):
             if header.max_timestamp < timestamp:
                 continue
-            for record in list(_records(file, position, header)):  # all are read first, as in Kafka
-                if record.timestamp >= timestamp and record.offset >= log_start_offset:
-                    return TimestampOffsetEpoch(record.timestamp, record.offset, header.leader_epoch)
+            found = None
+            for record in _records(file, position, header):  # all are read, as in Kafka
+                if found is None and record.timestamp >= timestamp and record.offset >= log_start_offset:
+                    found = TimestampOffsetEpoch(record.timestamp, record.offset, header.leader_epoch)
+            if found is not None:
+                return found
         return None
 
     try:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests use beyond Python: kcat, a JDK with Maven, and Apache Kafka's jars (build/java). What cannot be
+# Installs what the tests use beyond Python: kcat, a JDK with Maven, Chromium, and Apache Kafka's jars (build/java). What cannot be
 # had is named and left out: the tests that need it skip with the same reason.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -9,6 +9,7 @@ wanted=()
 command -v kcat >/dev/null || wanted+=(kcat)
 command -v java >/dev/null || wanted+=(openjdk-17-jdk-headless)
 command -v mvn >/dev/null || wanted+=(maven)
+command -v chromium >/dev/null || wanted+=(chromium)
 if [ ${#wanted[@]} -gt 0 ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     apt-get update -qq >/dev/null

@@ -20,8 +20,34 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "odradek.http.port",
         ConfigType.INT,
         9404,
-        "Port of `/metrics`, `/healthz` and `/v1/status/ready`; 0 takes a free one, -1 serves none.",
+        "Port of `/metrics`, `/healthz`, `/v1/status/ready` and the console; 0 takes a free one, -1 serves none.",
         at_least(-1, 65535),
+    ),
+    ConfigDef(
+        "odradek.console",
+        ConfigType.BOOLEAN,
+        True,
+        "Whether the HTTP port has the console, pages about the broker for a browser, at `/`.",
+    ),
+    ConfigDef(
+        "odradek.console.write",
+        ConfigType.BOOLEAN,
+        False,
+        "Whether the console lets its users change something, such as delete a topic; otherwise it only shows.",
+    ),
+    ConfigDef(
+        "odradek.console.hosts",
+        ConfigType.LIST,
+        (),
+        "Names by which browsers reach the console, besides addresses, `localhost` and names without a dot; `*` stands "
+        "for any. Where users log in, every name is accepted.",
+    ),
+    ConfigDef(
+        "odradek.console.schema.registry",
+        ConfigType.PASSWORD,
+        None,
+        "URL of a schema registry, with a name and a password if it wants them, by which the console shows Avro, and "
+        "JSON with a schema. Avro needs `pip install 'odradek[avro]'`.",
     ),
     ConfigDef("odradek.http.host", STRING, "127.0.0.1", "Address on which `odradek.http.port` is opened."),
     ConfigDef(

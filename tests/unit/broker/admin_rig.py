@@ -57,6 +57,7 @@ class FakePeer:
     client_address: str = "10.0.0.7"
     client_port: int = 50000
     principal: Principal = ANONYMOUS
+    client_id: str | None = None
     client_software: tuple[str, str] = ("apache-kafka-java", "4.1.0")
     permissions: Any = None
     is_forwarded: bool = False

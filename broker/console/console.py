@@ -1,0 +1,46 @@
+"""The console of a node: its history from the start on, its pages from the first request on."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from typing import TYPE_CHECKING
+
+from broker.console.history import History
+from broker.node import Node
+from broker.periodic import Periodic
+
+if TYPE_CHECKING:
+    from aiohttp.web import Request, StreamResponse
+
+    from broker.console.app import App
+
+SAMPLE_MS = 5_000
+LAG_MS = 10_000
+
+
+class Console:
+    """`answer` answers a request for any path that the HTTP port has nothing else for."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._history = History(node)
+        self._periodic = Periodic(node.clock.machine)
+        self._app: App | None = None
+
+    def begin(self) -> None:
+        """Note rates and lags from now on."""
+        self._periodic.every(SAMPLE_MS, "rates for the console", self._history.sample, first_ms=0)
+        self._periodic.every(LAG_MS, "lags for the console", self._history.sample_lags)
+
+    async def answer(self, request: Request) -> StreamResponse:
+        if self._app is None:
+            # Templates and their library take a tenth of a second to load.
+            await asyncio.to_thread(importlib.import_module, "broker.console.app")
+            from broker.console.app import App
+
+            self._app = self._app or App(self._node, self._history)
+        return await self._app.answer(request)
+
+    async def stop(self) -> None:
+        await self._periodic.stop()

@@ -1,0 +1,162 @@
+"""What the charts show: rates of the node and lags of groups, as they were in the last half hour.
+
+Samples are small, and there are only so many: that bounds the memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import structlog
+
+from broker.inspection.groups import list_summaries, read_group
+from broker.inspection.lag import partition_lags
+from broker.monitoring.metrics import LAG_BOUNDS_S, TIME_BOUNDS_MS, RequestCounters, bound_of
+from broker.node import Node
+from protocol.errors import KafkaError
+from protocol.topic_partition import PartitionKey
+
+MOST_SAMPLES = 360
+"""Half an hour of rates."""
+
+MOST_LAGS = 180
+"""Half an hour of lags."""
+
+MOST_GROUPS = 50
+"""Groups whose lags are kept: those that were looked at last and, while these are fewer, any others."""
+
+MOST_PARTITIONS = 32
+"""A group with more partitions has only its total kept."""
+
+TOPICS_A_TURN = 500
+
+NO_REQUESTS = RequestCounters()
+
+
+logger = structlog.get_logger(__name__)
+
+
+class Sample(NamedTuple):
+    """Counts since the start, as of `at_ms`, the machine's wall time; `produce` and `loop` are those of buckets."""
+
+    at_ms: int
+    messages_in: int
+    bytes_in: int
+    bytes_out: int
+    requests: int
+    produce: Sequence[int]
+    loop: Sequence[int]
+
+
+class Rates(NamedTuple):
+    """Of the time between two samples: so much a second, and times in ms that 99 of 100 did not exceed."""
+
+    at_ms: int
+    messages_in: float
+    bytes_in: float
+    bytes_out: float
+    requests: float
+    produce_ms: float
+    loop_ms: float
+
+
+class Lags:
+    """The lags of a group, the newest at the end; as many of each partition as of the group."""
+
+    def __init__(self) -> None:
+        self.total = array("q")
+        self.partitions: dict[PartitionKey, array[int]] = {}
+
+    def add(self, lags: dict[PartitionKey, int]) -> None:
+        if len(lags) > MOST_PARTITIONS:
+            self.partitions.clear()
+        else:
+            before = len(self.total)
+            self.partitions = {key: self.partitions.get(key) or array("q", [lag] * before) for key, lag in lags.items()}
+            for key, series in self.partitions.items():
+                series.append(lags[key])
+        self.total.append(sum(lags.values()))
+        for series in (self.total, *self.partitions.values()):
+            del series[:-MOST_LAGS]
+
+
+class History:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.samples: deque[Sample] = deque(maxlen=MOST_SAMPLES)
+        self._lags: OrderedDict[str, Lags] = OrderedDict()
+
+    async def sample(self) -> None:
+        """Note the counts as they are now. Thousands of topics are added up in several turns of the loop."""
+        metrics = self._node.local.metrics
+        deleted = metrics.deleted_topics
+        messages_in, bytes_in, bytes_out = deleted.messages_in, deleted.bytes_in, deleted.bytes_out
+        for number, counters in enumerate(list(metrics.topics.values())):
+            messages_in += counters.messages_in
+            bytes_in += counters.bytes_in
+            bytes_out += counters.bytes_out
+            if number % TOPICS_A_TURN == TOPICS_A_TURN - 1:
+                await asyncio.sleep(0)
+        requests = sum(sum(one.by_version.values()) for one in metrics.requests.values())
+        produce = metrics.requests.get("produce", NO_REQUESTS).total_time_ms.counts
+        now_ms = self._node.clock.machine.wall_ms()
+        counts = (messages_in, bytes_in, bytes_out, requests, tuple(produce), tuple(metrics.loop_lag_s.counts))
+        self.samples.append(Sample(now_ms, *counts))
+
+    def rates(self) -> list[Rates]:
+        """The rates from each sample to the next, the oldest first."""
+        samples = list(self.samples)
+        return [_rates(before, after) for before, after in pairwise(samples)]
+
+    # -- groups
+
+    def lags(self, group_id: str) -> Lags:
+        """The lags of a group, which are kept from now on if they were not yet."""
+        found = self._lags.get(group_id)
+        if found is None:
+            found = self._lags[group_id] = Lags()
+        self._lags.move_to_end(group_id)
+        if len(self._lags) > MOST_GROUPS:
+            self._lags.popitem(last=False)
+        return found
+
+    async def sample_lags(self) -> None:
+        """Note the lags as they are now; those of groups that are gone are forgotten."""
+        node = self._node
+        try:
+            existing = [one.group_id for one in await list_summaries(node.coordinators.groups)]
+            for group_id in existing[: MOST_GROUPS - len(self._lags)]:
+                if group_id not in self._lags:
+                    self._lags[group_id] = Lags()
+            for group_id in set(self._lags) - set(existing):
+                del self._lags[group_id]
+            for group_id, kept in list(self._lags.items()):
+                group = await read_group(node.coordinators.groups, group_id)
+                lags = partition_lags(group, node.cluster.cache.image.topics, node.replicas)
+                kept.add({(one.topic, one.partition): one.lag for one in lags})
+        except KafkaError as error:  # a coordinator is loading, or has moved: the next time, then
+            logger.debug("lags were not noted for the console", error=str(error))
+
+
+def _rates(before: Sample, after: Sample) -> Rates:
+    seconds = max(after.at_ms - before.at_ms, 1) / 1000
+    return Rates(
+        after.at_ms,
+        max(after.messages_in - before.messages_in, 0) / seconds,
+        max(after.bytes_in - before.bytes_in, 0) / seconds,
+        max(after.bytes_out - before.bytes_out, 0) / seconds,
+        max(after.requests - before.requests, 0) / seconds,
+        _ninety_nine(TIME_BOUNDS_MS, before.produce, after.produce),
+        _ninety_nine(LAG_BOUNDS_S, before.loop, after.loop) * 1000,
+    )
+
+
+def _ninety_nine(bounds: Sequence[float], before: Sequence[int], after: Sequence[int]) -> float:
+    """The bound that 99 of 100 of the values between two counts did not exceed; 0 without values."""
+    counts = [max(now - then, 0) for then, now in zip(before, after, strict=True)]
+    return bound_of(bounds, counts, 0.99)

@@ -1,0 +1,152 @@
+"""Values that a schema registry knows: Avro, and JSON with a schema, as Confluent's serializers write them.
+
+Such a value begins with a zero byte and the id of its schema, four bytes. A schema never changes, so it is asked for
+once. Schemas that refer to others are not followed: their values are shown as bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from broker.console.decoding import Shown
+
+MAGIC = 0
+ID_BYTES = 5
+MOST_SCHEMAS = 1000
+MOST_ASKED = 20
+"""Schemas that are asked for while one page is made."""
+
+TIMEOUT = aiohttp.ClientTimeout(total=3)
+
+
+class RegistryError(Exception):
+    """The registry cannot be asked, or Avro cannot be read; the text is for the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """`avro` is the parsed schema; None for JSON."""
+
+    schema_id: int
+    avro: Any | None
+
+    def shown(self, content: bytes, *, indented: bool) -> Shown | None:
+        """The value as JSON; None if the bytes are not of this schema. Any thread."""
+        if self.avro is None:
+            return _as_json(content[ID_BYTES:], self.schema_id, indented=indented)
+        import fastavro
+
+        rest = io.BytesIO(content[ID_BYTES:])
+        try:
+            value = fastavro.schemaless_reader(rest, self.avro, None)
+        except Exception:  # noqa: BLE001  whatever a library says of bytes that are not of the schema
+            return None
+        text = json.dumps(value, ensure_ascii=False, default=str, indent=2 if indented else None)
+        return Shown(text, f"Avro, schema {self.schema_id}")
+
+
+def _as_json(content: bytes, schema_id: int, *, indented: bool) -> Shown | None:
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    text = json.dumps(value, ensure_ascii=False, indent=2 if indented else None)
+    return Shown(text, f"JSON, schema {schema_id}")
+
+
+Schemas = Mapping[int, Schema]
+
+
+def schema_id_of(content: bytes | None) -> int | None:
+    """The id at the front of a value, if it has one."""
+    if content is None or len(content) < ID_BYTES or content[0] != MAGIC:
+        return None
+    return int.from_bytes(content[1:ID_BYTES], "big")
+
+
+class Registry:
+    """Asks a registry at `url`, which may have a name and a password in it."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url.rstrip("/")
+        self._known: OrderedDict[int, Schema | None] = OrderedDict()
+
+    async def schemas_of(self, contents: Iterable[bytes | None]) -> Schemas:
+        """The schemas of these values, as far as the registry has them. Raises RegistryError."""
+        ids = {found for content in contents if (found := schema_id_of(content)) is not None}
+        await self._ask_for([schema_id for schema_id in ids if schema_id not in self._known][:MOST_ASKED])
+        known = ((schema_id, self._known.get(schema_id)) for schema_id in ids)
+        return {schema_id: schema for schema_id, schema in known if schema is not None}
+
+    async def _ask_for(self, ids: Collection[int]) -> None:
+        if not ids:
+            return
+        try:
+            async with aiohttp.ClientSession(timeout=TIMEOUT) as session:
+                for schema_id in ids:
+                    self._known[schema_id] = await self._schema(session, schema_id)
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise RegistryError(f"the schema registry cannot be asked: {type(error).__name__}") from error
+        while len(self._known) > MOST_SCHEMAS:
+            self._known.popitem(last=False)
+
+    async def _schema(self, session: aiohttp.ClientSession, schema_id: int) -> Schema | None:
+        """None for a schema that the registry does not have, or whose values are not decoded."""
+        async with session.get(f"{self._url}/schemas/ids/{schema_id}") as answer:
+            if answer.status == 404:
+                return None
+            answer.raise_for_status()
+            found = await answer.json(content_type=None)
+        match found.get("schemaType", "AVRO"):
+            case "AVRO":
+                parsed = await asyncio.to_thread(_parsed, found.get("schema", ""))
+                return None if parsed is None else Schema(schema_id, parsed)
+            case "JSON":
+                return Schema(schema_id, None)
+        return None
+
+
+def _parsed(text: str) -> Any | None:
+    """The schema; None for one that refers to others, or has a list that a few bytes could make endless."""
+    try:
+        import fastavro
+        from fastavro.schema import SchemaParseException, UnknownType
+    except ImportError as error:
+        raise RegistryError("Avro is shown as bytes: pip install 'odradek[avro]'") from error
+    schema = json.loads(text)
+    try:
+        parsed = fastavro.parse_schema(schema)
+    except (SchemaParseException, UnknownType):
+        return None
+    return None if _has_empty_items(schema) else parsed
+
+
+def _has_empty_items(schema: Any) -> bool:
+    """Whether a list in it may have items that take no bytes: `null`, or records without fields that take some."""
+    if isinstance(schema, list):
+        return any(map(_has_empty_items, schema))
+    if not isinstance(schema, dict):
+        return False
+    if schema.get("type") == "array" and _is_empty(schema.get("items")):
+        return True
+    inner = (schema.get("items"), schema.get("values"), schema.get("type"))
+    return any(map(_has_empty_items, inner)) or any(
+        _has_empty_items(one.get("type")) for one in schema.get("fields", ())
+    )
+
+
+def _is_empty(schema: Any) -> bool:
+    if isinstance(schema, dict):
+        kind = schema.get("type")
+        if kind in ("record", "error"):
+            return all(_is_empty(one.get("type")) for one in schema.get("fields", ()))
+        return schema.get("size") == 0 if kind == "fixed" else _is_empty(kind)
+    return bool(schema == "null")

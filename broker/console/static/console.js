@@ -1,0 +1,70 @@
+"use strict";
+// Everything works without this: it refreshes what is live, asks before something is deleted, and follows a topic.
+
+const live = document.getElementById("live");
+const refresh = document.getElementById("refresh");
+
+function isInUse() {
+  return live.contains(document.activeElement) || live.querySelector("details[open]") || String(getSelection());
+}
+
+async function refreshLive() {
+  if (document.hidden || !refresh.checked || isInUse()) return;
+  const said = document.getElementById("refreshed");
+  try {
+    const answer = await fetch(location.href);
+    if (answer.redirected || !answer.ok) throw new Error(`status ${answer.status}`);
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("live");
+    if (fresh && !isInUse()) live.replaceChildren(...fresh.childNodes);
+    said.textContent = "";
+  } catch (error) {
+    said.textContent = `Not refreshed: ${error.message}`;
+  }
+}
+
+if (live && refresh) setInterval(refreshLive, 1000 * Number(live.dataset.seconds));
+
+document.addEventListener("submit", (event) => {
+  const question = event.target.dataset.confirm;
+  if (question && !confirm(question)) event.preventDefault();
+});
+
+const MOST_ROWS = 500;
+const follow = document.getElementById("follow");
+let source = null;
+
+function stopFollowing() {
+  source.close();
+  source = null;
+  follow.textContent = "Follow";
+  follow.setAttribute("aria-pressed", "false");
+}
+
+function startFollowing() {
+  const rows = document.querySelector("#records tbody");
+  const said = document.getElementById("followed");
+  let seen = 0;
+  source = new EventSource(follow.dataset.address);
+  follow.textContent = "Stop following";
+  follow.setAttribute("aria-pressed", "true");
+  said.textContent = "Connecting";
+  source.onopen = () => { said.textContent = "Waiting for records"; };
+  source.addEventListener("records", (event) => {
+    const fresh = document.createElement("template");
+    fresh.innerHTML = event.data;
+    for (const row of [...fresh.content.querySelectorAll("tr")]) {
+      row.classList.add("fresh");
+      rows.prepend(row);
+      seen += 1;
+    }
+    while (rows.rows.length > MOST_ROWS) rows.lastElementChild.remove();
+    said.textContent = `New records: ${seen}`;
+  });
+  source.addEventListener("skipped", (event) => { said.textContent = `Too many to show; skipped: ${event.data}`; });
+  source.onerror = () => { stopFollowing(); said.textContent = "The broker has ended this"; };
+}
+
+if (follow) {
+  follow.hidden = false;
+  follow.addEventListener("click", () => (source ? stopFollowing() : startFollowing()));
+}

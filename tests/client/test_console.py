@@ -1,0 +1,171 @@
+"""The console in a real browser (Debian's Chromium): every page, what refreshes itself, and what is changed.
+
+What each page shows is tested in `tests/unit/broker/console`; this is about what only a browser can say.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from urllib.parse import urlencode
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from odradek import Broker
+from tests.brokers import sound_broker
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium (tests/client/install-tools.sh)")
+
+HOSTILE = """"'><script>alert(1)</script><img src=x onerror=alert(2)>"""
+WIDTHS = {"phone": 360, "tablet": 820, "wide": 1600}
+PAGES = {
+    "overview": "",
+    "topics": "topics",
+    "topic": "topic?name=orders",
+    "messages": "messages?topic=orders&isolation=uncommitted",
+    "message": "message?topic=orders&partition=0&offset=0",
+    "groups": "groups",
+    "group": "group?" + urlencode({"id": f"mail {HOSTILE}"}),
+    "transactions": "transactions",
+    "transaction": "transaction?" + urlencode({"id": f"till {HOSTILE}"}),
+    "clients": "clients",
+    "cluster": "cluster",
+    "kit": "kit",
+    "journal": "journal",
+}
+PATIENCE_MS = 60_000
+expect.set_options(timeout=PATIENCE_MS)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """One with a topic, a group that reads it, an open transaction and a fault, most of hostile names."""
+    with sound_broker({"odradek.http.port": "0", "odradek.console.write": "true"}) as broker:
+        orders = broker.topic("orders")
+        orders.produce({"id": 7, "note": HOSTILE}, key=HOSTILE, headers={HOSTILE: HOSTILE})
+        servers = {"bootstrap.servers": broker.bootstrap_servers}
+        producer = Producer({**servers, "transactional.id": f"till {HOSTILE}", "client.id": f"till {HOSTILE}"})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce("orders", b"held")
+        producer.flush(30)
+        settings = {"group.id": f"mail {HOSTILE}", "client.id": f"mail {HOSTILE}", "auto.offset.reset": "earliest"}
+        consumer = Consumer({**servers, **settings})
+        consumer.subscribe(["orders"])
+        assert consumer.poll(60) is not None
+        broker.fault(api="Heartbeat", group=HOSTILE, delay=0.1)
+        yield broker
+        consumer.close()
+        producer.abort_transaction(30)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, broker: Broker) -> Iterator[Page]:
+    """A page that must not run a script of a stranger, or complain."""
+    context = browser.new_context(base_url=f"http://127.0.0.1:{broker.http_port}/")
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    yield page
+    context.close()
+    assert not complaints
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_each_page_fits_each_screen_and_can_be_used_without_eyes(page: Page, name: str) -> None:
+    page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+    for width in WIDTHS.values():
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto(PAGES[name])
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("h1").count() == 1
+    assert page.locator("img, script:not([src='static/console.js']), [style], [onerror]").count() == 0
+    assert page.locator("nav [aria-current=page]").count() == 1
+    for table in page.locator("table").all():
+        assert table.locator("xpath=..").get_attribute("aria-label")
+    unnamed = page.locator("input:not([type=hidden]), select, button").evaluate_all(
+        "all => all.filter(one => !(one.labels?.length || one.innerText.trim())).map(one => one.outerHTML)"
+    )
+    assert unnamed == []
+    assert page.title().endswith("– Odradek")
+
+
+def test_the_keyboard_leads_past_the_navigation(page: Page) -> None:
+    page.goto("topics")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_it_is_light_or_dark_as_the_system_is(page: Page) -> None:
+    page.goto("topics")
+    backs = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme="light" if scheme == "light" else "dark")
+        backs.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert backs == ["rgb(255, 255, 255)", "rgb(18, 24, 23)"]
+
+
+def test_lists_refresh_themselves_and_wait_while_somebody_uses_them(page: Page, broker: Broker) -> None:
+    page.goto("kit")
+    fault = broker.fault(api="JoinGroup", group="nobody", delay=1)
+    expect(page.get_by_text("group=nobody")).to_be_visible()
+    fault.remove()
+    expect(page.get_by_text("group=nobody")).to_have_count(0)
+
+
+def test_new_messages_appear_while_a_topic_is_followed(page: Page, broker: Broker) -> None:
+    page.goto("messages?topic=orders&isolation=uncommitted")
+    page.get_by_role("button", name="Follow").click()
+    expect(page.get_by_text("Waiting for records")).to_be_visible()
+    broker.topic("orders").produce(f"fresh {HOSTILE}", key="followed")
+    expect(page.locator("tr.fresh", has_text=f"fresh {HOSTILE}")).to_be_visible()
+    expect(page.get_by_text("New records: 1")).to_be_visible()
+    page.get_by_role("button", name="Stop following").click()
+
+
+def test_a_search_form_finds_a_message(page: Page) -> None:
+    page.goto("messages?topic=orders")
+    page.get_by_label("JSON field").fill("id")
+    page.get_by_label("Value is, or has").fill("7")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator("#records tbody tr")).to_have_count(1)
+    page.locator("#records tbody a").click()
+    expect(page.get_by_role("heading", name="orders-0, offset 0")).to_be_visible()
+
+
+def test_a_topic_is_deleted_only_once_that_is_confirmed(page: Page, broker: Broker) -> None:
+    broker.topic("to-delete")
+    page.goto("topic?name=to-delete")
+    page.once("dialog", lambda dialog: dialog.dismiss())
+    page.get_by_role("button", name="Delete the topic").click()
+    assert "to-delete" in broker.topics()
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Delete the topic").click()
+    expect(page.get_by_text("Deleted.")).to_be_visible()
+    assert "to-delete" not in broker.topics()
+
+
+def test_it_works_without_scripts(browser: Browser, broker: Broker) -> None:
+    context = browser.new_context(base_url=f"http://127.0.0.1:{broker.http_port}/", java_script_enabled=False)
+    page = context.new_page()
+    page.goto("topics")
+    page.get_by_role("link", name="orders", exact=True).click()
+    page.get_by_role("link", name="Messages", exact=True).click()
+    expect(page.get_by_role("button", name="Follow")).to_be_hidden()
+    expect(page.locator("#records tbody tr").first).to_be_visible()
+    context.close()

@@ -1,0 +1,69 @@
+"""Asks a node in memory for pages of its console, through aiohttp's own application, and looks at their HTML."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from html.parser import HTMLParser
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from broker.console.app import App
+from broker.console.history import History
+from tests.unit.broker.rig import Rig
+
+
+class Html(HTMLParser):
+    """A page: `elements` has each tag with its attributes, `text` what a reader sees."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self._texts: list[str] = []
+        self.feed(source)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self._texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self._texts).split())
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def links(self) -> list[str]:
+        return [one["href"] or "" for one in self.all("a")]
+
+
+class Browser:
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self.session = session
+
+    async def get(self, path: str, status: int = 200, **options: Any) -> Html:
+        async with self.session.get(path, allow_redirects=False, **options) as answer:
+            source = await answer.text()
+            assert answer.status == status, source
+            return Html(source)
+
+    async def post(self, path: str, status: int = 303, **form: str) -> str:
+        """The place to which a form leads, or the text of the page that refuses it."""
+        async with self.session.post(path, data=form, allow_redirects=False) as answer:
+            source = await answer.text()
+            assert answer.status == status, source
+            return answer.headers.get("Location") or Html(source).text
+
+
+@asynccontextmanager
+async def browsing(rig: Rig, history: History | None = None) -> AsyncIterator[Browser]:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", App(rig.node, history or History(rig.node)).answer)
+    jar = aiohttp.CookieJar(unsafe=True)  # cookies of an address too, as browsers keep them
+    async with TestServer(app) as server, aiohttp.ClientSession(server.make_url("/"), cookie_jar=jar) as session:
+        yield Browser(session)
