@@ -15,23 +15,22 @@ usage: odradek serve [--profile dev|test|kafka] [--config FILE] [--set KEY=VALUE
        odradek metadata dump PATH...                        print the records of a metadata log or snapshot
        odradek explain --group G [--control URL]            why a consumer gets nothing, of a running broker
        odradek snapshot save|load PATH --control URL        keep the state of a running broker, or go back to it
+       odradek topics|groups|acls|users|quotas|transactions|reassign|contexts ...
+       odradek produce|consume|bench|cluster|completion ... work with a cluster, this or any other (odradek[cli])
+       odradek COMMAND --help                               what a command takes
        odradek --version
 """
 
-COMMANDS = ("serve", "log", "format", "user", "metadata", "explain", "snapshot", "--version", "--help")
-ALIASES = {"start": "serve", "run": "serve", "server": "serve", "broker": "serve", "logs": "log", "users": "user"}
-TOOLS = {
-    "topics": "kafka-topics",
-    "groups": "kafka-consumer-groups",
-    "configs": "kafka-configs",
-    "produce": "kafka-console-producer",
-    "consume": "kafka-console-consumer",
-}
-"""What people look for here, and the tool of Kafka's that has it."""
+COMPLETION = "_ODRADEK_COMPLETE"
+"""The environment variable by which a shell asks for completions."""
+OWN = ("serve", "log", "format", "user", "metadata", "explain", "snapshot", "--version", "--help")
+ALIASES = {"start": "serve", "run": "serve", "server": "serve", "broker": "serve", "logs": "log", "configs": "topics"}
 
 
 def main() -> int:
     """Run the command; a wrong one has the exit status 2, and `serve` has that of the broker."""
+    if COMPLETION in os.environ:
+        return _of_a_client([])
     match sys.argv[1:]:
         case ["--version" | "-V"]:
             from odradek import __version__
@@ -60,18 +59,22 @@ def main() -> int:
             return snapshot_command.main(arguments)
         case []:
             sys.stderr.write(USAGE)
-        case [wrong, *_]:
-            sys.stderr.write(f"Error: there is no command {wrong!r}{_nearest(wrong)}\n{USAGE}")
+        case arguments:
+            return _of_a_client(arguments)
     return 2
 
 
-def _nearest(wrong: str) -> str:
-    import difflib
+def _of_a_client(arguments: list[str]) -> int:
+    """Run a command that is a client of a cluster; a wrong one is answered with the nearest."""
+    from odradek.cli import main as client
+    from odradek.cli.groups_of_commands import wrong_command
 
-    if wrong in TOOLS:
-        return f": Kafka's own tools do that, for instance {TOOLS[wrong]}.sh --bootstrap-server 127.0.0.1:9092"
-    near = difflib.get_close_matches(wrong, (*COMMANDS, *ALIASES), n=1, cutoff=0.5)
-    return f"; did you mean {ALIASES.get(near[0], near[0])}?" if near else ""
+    name = next((one for one in arguments if not one.startswith("-")), None)
+    if arguments and name == arguments[0] and name not in (*client.COMMANDS, *client.ALIASES):
+        known = (*OWN, *client.COMMANDS)
+        sys.stderr.write(f"Error: {wrong_command(name, known, ALIASES)}\n{USAGE}")
+        return 2
+    return client.main(arguments)
 
 
 if __name__ == "__main__":
