@@ -14,24 +14,23 @@ WIDTH = 100
 HEAD = """\
 # The command line
 
-`odradek serve` and the tools for a broker's own files (`log`, `format`, `user`, `metadata`, `snapshot`) are described in
-[operations.md](operations.md). The commands on this page are clients of a cluster, of Odradek or any other Kafka. They
-need two client libraries, confluent-kafka and kafka-python:
+`odradek serve` and the tools for a broker's own files (`log`, `format`, `user`, `metadata`, `snapshot`) are described
+in [operations.md](operations.md). The commands on this page are clients of a cluster, of Odradek or any other Kafka.
+They need two client libraries, confluent-kafka and kafka-python:
 
 ```
 pip install 'odradek[cli]'
 ```
 
-The cluster is that of `-b`, of `--context`, of `$ODRADEK_CONTEXT`, of the current context, of `$ODRADEK_BOOTSTRAP`, or else
-127.0.0.1:9092. `-X` takes the settings of librdkafka, such as `-X security.protocol=SASL_SSL -X sasl.mechanism=PLAIN -X
-sasl.username=app`; passwords are better kept in a context (`odradek contexts add NAME HOST:PORT --password`), as others can read
-the arguments of a process. `--json` prints one JSON document; `consume` prints an object on each line.
+The cluster is that of `-b`, of `--context`, of `$ODRADEK_CONTEXT`, of the current context, of `$ODRADEK_BOOTSTRAP`, or
+else 127.0.0.1:9092. `-X` takes the settings of librdkafka, such as `-X security.protocol=SASL_SSL -X sasl.username=app`;
+passwords are better kept in a context (`odradek contexts add NAME HOST:PORT --password`), as others can read the arguments
+of a process. `--json` prints one JSON document; `consume` prints an object on each line.
 
-A command that the cluster refuses has the exit status 1, one with wrong arguments 2. Where one of several things is refused,
-the others are done. A person is asked before something is deleted, unless `-y` is given; a program is not.
+A command that the cluster refuses has the exit status 1, one with wrong arguments 2. Where one of several things is
+refused, the others are done. A person is asked before something is deleted, unless `-y` is given; a program is not.
 
-What cannot be done, since no client library for Python has it: share and streams groups are listed, deleted as any group, and
-not described.
+Share and streams groups are listed, and not described: no client library for Python can do that.
 
 `odradek completion bash` (`zsh`, `fish`) prints the completion of a shell.
 
