@@ -13,7 +13,12 @@ usage: odradek serve [--profile dev|test|kafka] [--config FILE] [--set KEY=VALUE
        odradek format --cluster-id ID ...                   format the folders of log.dirs, as kafka-storage does
        odradek user add|list|delete ...                     the users of a broker, running or stopped
        odradek metadata dump PATH...                        print the records of a metadata log or snapshot
-       odradek explain --group G [--control URL]            why a consumer gets nothing, of a running broker
+       odradek explain group|topic|transaction NAME [--control URL]   why a consumer gets nothing, of a running broker
+       odradek explain error|setting NAME                   what an error or a setting means
+       odradek doctor [--config FILE] [--set KEY=VALUE]...  what would keep a broker from running well here
+       odradek doctor -b HOST:PORT                          what keeps clients here from a cluster (odradek[cli])
+       odradek backup create|restore PATH --control URL     a consistent copy of a running broker
+       odradek backup verify PATH                           whether a copy is whole
        odradek snapshot save|load PATH --control URL        keep the state of a running broker, or go back to it
        odradek topics|groups|acls|users|quotas|transactions|reassign|contexts ...
        odradek produce|consume|bench|cluster|completion ... work with a cluster, this or any other (odradek[cli])
@@ -23,7 +28,9 @@ usage: odradek serve [--profile dev|test|kafka] [--config FILE] [--set KEY=VALUE
 
 COMPLETION = "_ODRADEK_COMPLETE"
 """The environment variable by which a shell asks for completions."""
-OWN = ("serve", "log", "format", "user", "metadata", "explain", "snapshot", "--version", "--help")
+OWN = ("serve", "log", "format", "user", "metadata", "explain", "doctor", "backup", "snapshot", "--version", "--help")
+CLUSTER_OPTIONS = ("-b", "--bootstrap", "--context")
+"""With one of these, `doctor` looks at a cluster, as its clients do, and not at this machine."""
 ALIASES = {"start": "serve", "run": "serve", "server": "serve", "broker": "serve", "logs": "log", "configs": "topics"}
 
 
@@ -41,18 +48,21 @@ def main() -> int:
             sys.stdout.write(USAGE)
             return 0
         case ["serve" | "log" | "format" | "user" | "metadata", *_] as arguments:
-            from odradek import location
-
-            try:
-                program = location.command(arguments)
-            except location.NotInstalledError as error:
-                sys.stderr.write(f"Error: {error}\n")
-                return 1
-            os.execve(program[0], program, location.environment(dict(os.environ)))
+            return _become_the_broker(arguments)
+        case ["explain", "error" | "setting", *_] as arguments:
+            return _become_the_broker(arguments)
+        case ["doctor", *more] as arguments if not any(one.startswith(CLUSTER_OPTIONS) for one in more):
+            return _become_the_broker(arguments)
         case ["explain", *arguments]:
             from odradek import explain_command
 
             return explain_command.main(arguments)
+        case ["backup", "verify", *_] as arguments:
+            return _become_the_broker(arguments)
+        case ["backup", *arguments]:
+            from odradek import snapshot_command
+
+            return snapshot_command.main(arguments, "odradek backup", "create", "restore")
         case ["snapshot", *arguments]:
             from odradek import snapshot_command
 
@@ -62,6 +72,18 @@ def main() -> int:
         case arguments:
             return _of_a_client(arguments)
     return 2
+
+
+def _become_the_broker(arguments: list[str]) -> int:
+    """Go on as the broker's program; return only if there is none."""
+    from odradek import location
+
+    try:
+        program = location.command(arguments)
+    except location.NotInstalledError as error:
+        sys.stderr.write(f"Error: {error}\n")
+        return 1
+    os.execve(program[0], program, location.environment(dict(os.environ)))
 
 
 def _of_a_client(arguments: list[str]) -> int:

@@ -37,6 +37,6 @@ def refused(error: BaseException, bootstrap: str) -> click.ClickException:
     if isinstance(error, KafkaException) and error.args[0].name() in NOT_REACHED:
         return click.ClickException(
             f"no broker answers at {bootstrap}: {error.args[0].str()} (-b HOST:PORT names another; "
-            "-X security.protocol=... and a context say how to log in)"
+            "-X security.protocol=... and a context say how to log in; odradek doctor -b looks closer)"
         )
     return click.ClickException(sentence(error))

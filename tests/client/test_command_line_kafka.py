@@ -56,7 +56,7 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = [
     ("", ("users", "delete", "bob")),
     ("", ("users", "delete", "bob", "-m", "SCRAM-SHA-256")),
     ("", ("quotas", "set", "producer_byte_rate=1000", "request_percentage=50", "--user", "bob")),
-    ("", ("quotas", "set", "consumer_byte_rate=5", "--client-id", "<default>")),
+    ("", ("quotas", "set", "consumer_byte_rate=5000000", "--client-id", "<default>")),
     ("", ("quotas", "set", "nonsense=5", "--user", "bob")),
     ("", ("quotas", "list")),
     ("", ("quotas", "remove", "request_percentage", "--user", "bob")),
