@@ -24,8 +24,9 @@ pip install 'odradek[cli]'
 
 The cluster is that of `-b`, of `--context`, of `$ODRADEK_CONTEXT`, of the current context, of `$ODRADEK_BOOTSTRAP`, or
 else 127.0.0.1:9092. `-X` takes the settings of librdkafka: `-X security.protocol=SASL_SSL -X sasl.username=app`.
-Passwords are better kept in a context (`odradek contexts add NAME HOST:PORT --password`), as others can read the arguments
-of a process. `--json` prints one JSON document; `consume` prints an object on each line.
+Others can read the arguments of a process, so passwords are better kept in a context
+(`odradek contexts add NAME HOST:PORT --password`). `--json` prints one JSON document; `consume` prints an object on
+each line.
 
 A command that the cluster refuses has the exit status 1, one with wrong arguments 2. Where one of several things is
 refused, the others are done. A person is asked before something is deleted, unless `-y` is given; a program is not.
