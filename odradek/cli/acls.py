@@ -17,7 +17,8 @@ from kafka.admin import (
     ResourceType,
 )
 
-from odradek.cli.connection import Cluster, confirm, connected
+from odradek.cli.arguments import confirm
+from odradek.cli.connection import Cluster, connected
 from odradek.cli.errors import error_name, sentence
 from odradek.cli.groups_of_commands import Commands
 from odradek.cli.output import Output

@@ -25,14 +25,18 @@ def main() -> None:
     """Measure how fast a cluster writes and reads. The topic must exist, and the records stay in it."""
 
 
+SLOTS = 40
+"""Into how many parts the time is divided for the chart."""
+
+
 class Rates:
-    """Records and bytes in each tenth of the time."""
+    """Counts records and bytes, and the records in each part of the time."""
 
     def __init__(self, seconds: float) -> None:
         self.records = self.bytes = 0
         self.began = time.monotonic()
         self._seconds = seconds
-        self._slots = [0] * 40
+        self._slots = [0] * SLOTS
 
     @property
     def passed(self) -> float:
@@ -41,7 +45,7 @@ class Rates:
     def add(self, size: int) -> None:
         self.records += 1
         self.bytes += size
-        self._slots[min(len(self._slots) - 1, int(self.passed / self._seconds * len(self._slots)))] += 1
+        self._slots[min(SLOTS - 1, int(self.passed / self._seconds * SLOTS))] += 1
 
     def tell(self, out: Output, what: str, seconds: float) -> None:
         """Print the figures and the chart of records over time."""

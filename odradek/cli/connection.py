@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from odradek.cli import contexts
+from odradek.cli.arguments import pairs
 from odradek.cli.errors import error_name, refused, sentence
 from odradek.cli.output import Output
 
@@ -25,7 +25,6 @@ CONTEXT = "ODRADEK_CONTEXT"
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 OF_KAFKA_PYTHON = {
-    "security.protocol": "security_protocol",
     "sasl.mechanism": "sasl_mechanism",
     "sasl.mechanisms": "sasl_mechanism",
     "sasl.username": "sasl_plain_username",
@@ -36,7 +35,7 @@ OF_KAFKA_PYTHON = {
     "ssl.key.password": "ssl_password",
     "client.id": "client_id",
 }
-"""Settings of librdkafka, and what kafka-python calls them; the others say nothing to it."""
+"""Settings of librdkafka whose values are the same in kafka-python, and what they are called there."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,7 @@ class Cluster:
     def python_admin(self) -> Iterator[Any]:
         """The admin client of kafka-python. Raises KafkaException, KafkaError."""
         self.admin()  # whose errors say why a cluster is not reached
-        given = {OF_KAFKA_PYTHON[name]: value for name, value in self.settings.items() if name in OF_KAFKA_PYTHON}
-        if "security_protocol" in given:
-            given["security_protocol"] = given["security_protocol"].upper()
+        given = _of_kafka_python(self.settings)
         timeout_ms = int(self.timeout * 1000)
         client = KafkaAdminClient(
             **{"client_id": "odradek-cli", **given},
@@ -84,6 +81,21 @@ class Cluster:
             yield client
         finally:
             client.close()
+
+
+def _of_kafka_python(settings: Mapping[str, str]) -> dict[str, Any]:
+    """The same settings for kafka-python. Raises ClickException for one of security that it has not."""
+    given: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name == "ssl.endpoint.identification.algorithm":
+            given["ssl_check_hostname"] = value != "none"
+        elif name == "security.protocol":
+            given["security_protocol"] = value.upper()
+        elif name in OF_KAFKA_PYTHON:
+            given[OF_KAFKA_PYTHON[name]] = value
+        elif name.startswith(("ssl.", "sasl.")):
+            raise click.ClickException(f"this command works through kafka-python, which has no setting like {name}")
+    return given
 
 
 def connected(command: Callable[..., None]) -> Callable[..., None]:
@@ -133,14 +145,6 @@ def _settings(bootstrap: str | None, context: str | None, given: tuple[str, ...]
     return settings
 
 
-def pairs(given: tuple[str, ...], option: str) -> list[tuple[str, str]]:
-    """KEY=VALUE, taken apart. Raises BadParameter."""
-    for text in given:
-        if "=" not in text or text.startswith("="):
-            raise click.BadParameter(f"{text!r}: expected KEY=VALUE", param_hint=option)
-    return [(key, value) for key, _, value in (text.partition("=") for text in given)]
-
-
 def settle(out: Output, kind: str, futures: Any, done: str, name: Callable[[Any], object] = str) -> None:
     """Wait for what was asked for each of several things, and tell what came of it: `futures` are by thing."""
     for key, future in futures.items():
@@ -150,9 +154,3 @@ def settle(out: Output, kind: str, futures: Any, done: str, name: Callable[[Any]
             out.failure({kind: name(key)}, error_name(error), sentence(error))
         else:
             out.result({kind: name(key)}, done)
-
-
-def confirm(question: str, yes: bool) -> None:
-    """Ask a person; a program is not asked. Raises Abort."""
-    if not yes and sys.stdin.isatty():
-        click.confirm(question, abort=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from odradek.cli import contexts as store
+from odradek.cli.arguments import pairs
 from odradek.cli.groups_of_commands import Commands
 from odradek.cli.output import Output
 
@@ -36,10 +37,7 @@ def list_(as_json: bool) -> None:
 @click.option("--password", is_flag=True, help="Ask for the password (sasl.password), which is never an argument.")
 def add(name: str, bootstrap: str, settings: tuple[str, ...], password: bool) -> None:
     """Add a context, or replace it, and use it."""
-    for text in settings:
-        if "=" not in text:
-            raise click.BadParameter(f"{text!r}: expected KEY=VALUE", param_hint="-X")
-    given = {"bootstrap.servers": bootstrap, **dict(text.split("=", 1) for text in settings)}
+    given = {"bootstrap.servers": bootstrap, **dict(pairs(settings, "-X"))}
     if password:
         given["sasl.password"] = click.prompt("Password", hide_input=True)
     found = store.read()

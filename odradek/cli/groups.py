@@ -8,7 +8,8 @@ import click
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from odradek.cli.connection import Cluster, confirm, connected, settle
+from odradek.cli.arguments import confirm
+from odradek.cli.connection import Cluster, connected, settle
 from odradek.cli.errors import name_of, sentence
 from odradek.cli.groups_of_commands import Commands
 from odradek.cli.output import Output

@@ -10,6 +10,7 @@ import click
 
 SYNONYMS = {"ls": "list", "show": "describe", "get": "describe", "new": "create", "rm": "delete", "remove": "delete"}
 SYNONYMS |= {"add": "create", "set": "alter", "edit": "alter", "purge": "trim"}
+SYNONYMS |= {"delete": "remove", "create": "add", "describe": "list", "alter": "set"}
 """Words that people try; one counts where the group has no such command, but the other."""
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TextIO
 
 import click
 from confluent_kafka import KafkaException, Producer
 
-from odradek.cli.connection import Cluster, connected, pairs
+from odradek.cli.arguments import pairs
+from odradek.cli.connection import Cluster, connected
 from odradek.cli.errors import error_name, sentence
 from odradek.cli.output import Output
 from odradek.cli.positions import partitions_of
@@ -73,8 +75,13 @@ def main(
     )
 
 
+def _input() -> TextIO:
+    """Standard input, with bytes that are no UTF-8 kept as they are."""
+    return io.TextIOWrapper(sys.stdin.buffer, "utf-8", "surrogateescape")
+
+
 def _records(values: tuple[str, ...], form: str, delimiter: str | None) -> Iterator[dict[str, Any]]:
-    lines = iter(values) if values else (line.rstrip("\n") for line in sys.stdin)
+    lines = iter(values) if values else (line.rstrip("\n") for line in _input())
     for number, line in enumerate(lines, 1):
         if form == "json":
             yield from_json(line, number)

@@ -76,11 +76,11 @@ def from_json(line: str, number: int) -> dict[str, Any]:
     if not isinstance(headers, list) or not all(isinstance(one, list | tuple) and len(one) == 2 for one in headers):
         raise click.ClickException(f"{where}: headers: expected an object, or a list of [NAME, VALUE]")
     record["headers"] = [(str(name), _bytes_of(value, f"{where}: header {name}")) for name, value in headers]
-    for name in ("partition", "timestamp"):
-        if found.get(name) is not None and not isinstance(found[name], int):
-            raise click.ClickException(f"{where}: {name} = {found[name]!r}: expected an integer")
-    if found.get("timestamp") is not None:
-        record["timestamp"] = found["timestamp"]
+    timestamp = found.get("timestamp")
+    if timestamp is not None:
+        if not isinstance(timestamp, int):
+            raise click.ClickException(f"{where}: timestamp = {timestamp!r}: expected milliseconds since 1970")
+        record["timestamp"] = timestamp
     return record
 
 
@@ -88,7 +88,7 @@ def _bytes_of(value: Any, what: str) -> bytes | None:
     if value is None:
         return None
     if isinstance(value, str):
-        return value.encode()
+        return decoded(value, "text", what)
     if isinstance(value, dict) and isinstance(value.get("base64"), str) and len(value) == 1:
         return decoded(value["base64"], "base64", what)
     return json.dumps(value).encode()

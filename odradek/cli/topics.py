@@ -18,7 +18,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from odradek.cli.connection import Cluster, confirm, connected, pairs, settle
+from odradek.cli.arguments import confirm, pairs
+from odradek.cli.connection import Cluster, connected, settle
 from odradek.cli.groups_of_commands import Commands
 from odradek.cli.output import Output
 from odradek.cli.positions import FORMS, POSITION, partitions_of, resolve

@@ -9,7 +9,8 @@ from confluent_kafka import Producer
 from kafka import TopicPartition
 from kafka.admin import AbortTransactionSpec
 
-from odradek.cli.connection import Cluster, confirm, connected
+from odradek.cli.arguments import confirm
+from odradek.cli.connection import Cluster, connected
 from odradek.cli.groups_of_commands import Commands
 from odradek.cli.output import Output
 

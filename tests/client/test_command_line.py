@@ -79,7 +79,7 @@ def test_what_consume_prints_produce_takes(odradek: Odradek) -> None:
     [
         (("-f", "hex", "xyz"), "", "value 'xyz' is no hex"),
         (("-f", "json"), "{}\nno\n", "line 2 is no JSON"),
-        (("-f", "json"), '{"partition": "x"}\n', "line 1: partition = 'x': expected an integer"),
+        (("-f", "json"), '{"timestamp": "x"}\n', "line 1: timestamp = 'x': expected milliseconds"),
         (("-K", ":"), "a:1\nb\n", "line 2 has no ':'"),
     ],
 )
@@ -145,10 +145,50 @@ def test_an_open_transaction_is_aborted(odradek: Odradek) -> None:
         "payer": "Ongoing"
     }
     assert odradek.json("transactions", "describe", "payer")[0]["partitions"] == ["paid-0"]
+    refused = odradek.run("transactions", "abort", "--partition", "paid:0", "--start-offset", "7")
+    assert (refused[0], "no open transaction that begins at 7" in refused[2]) == (1, True)
     odradek.told("transactions", "abort", "payer")
     assert odradek.json("transactions", "describe", "payer")[0]["state"] in ("CompleteAbort", "Empty")
     assert odradek.told("consume", "paid", "-e") == ""
     assert odradek.told("consume", "paid", "-e", "--isolation", "read_uncommitted") == "never\n"
+
+
+def test_a_transaction_is_ended_in_a_partition(odradek: Odradek) -> None:
+    odradek.told("topics", "create", "stuck", "-p", "1")
+    producer = Producer({"bootstrap.servers": odradek.bootstrap, "transactional.id": "hanging"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("stuck", b"never")
+    producer.flush(30)
+    odradek.told("transactions", "abort", "--partition", "stuck:0", "--start-offset", "0")
+    odradek.told("produce", "stuck", "after")
+    assert odradek.told("consume", "stuck", "-n", "1") == "after\n"
+
+
+def test_both_libraries_log_in_over_tls() -> None:
+    with sound_broker(security="SASL_SSL", users={"app": "secret"}) as broker:
+        config = broker.client_config("confluent", user="app")
+        named = [f"{name}={value}" for name, value in config.items() if name.startswith(("security", "sasl", "ssl"))]
+        secure = [word for one in named for word in ("-X", one)]
+        odradek = Odradek(broker.bootstrap_servers)
+        odradek.told("topics", "create", "safe", *secure)
+        assert odradek.told("transactions", "list", *secure).startswith("TRANSACTIONAL-ID")
+        status, _, error = odradek.run("topics", "list", "--timeout", "3", *secure, "-X", "sasl.password=wrong")
+    assert status == 1
+    assert "no broker answers" in error
+
+
+def test_bytes_that_are_no_text_are_kept(odradek: Odradek) -> None:
+    odradek.told("topics", "create", "bytes", "-p", "1")
+    ran = subprocess.run(
+        [sys.executable, "-m", "odradek", "produce", "bytes", "-b", odradek.bootstrap],
+        input=b"\xff\xfe\n",
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert odradek.told("consume", "bytes", "-e", "-f", "hex") == "fffe\n"
 
 
 def test_the_cluster_and_moves_in_it(odradek: Odradek) -> None:
