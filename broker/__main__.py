@@ -151,6 +151,33 @@ def metadata_tool(arguments: tuple[str, ...]) -> None:
     tool.main(arguments, prog_name="odradek metadata")
 
 
+@main.command("explain", context_settings={"ignore_unknown_options": True}, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def reference_tool(arguments: tuple[str, ...]) -> None:
+    """Say what an error or a setting means."""
+    from broker.reference_tool.commands import main as tool
+
+    tool.main(arguments, prog_name="odradek explain")
+
+
+@main.command("doctor", context_settings={"ignore_unknown_options": True}, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def doctor_tool(arguments: tuple[str, ...]) -> None:
+    """Look for what would keep a broker from running well here."""
+    from broker.doctor_tool.commands import main as tool
+
+    tool.main(arguments, prog_name="odradek doctor")
+
+
+@main.command("backup", context_settings={"ignore_unknown_options": True}, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def backup_tool(arguments: tuple[str, ...]) -> None:
+    """Verify a backup."""
+    from broker.backup_tool.commands import main as tool
+
+    tool.main(arguments, prog_name="odradek backup")
+
+
 def _run(loop: str, begin: Callable[[], Coroutine[Any, Any, int]]) -> None:
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     if loop != "asyncio":

@@ -13,25 +13,31 @@ usage: odradek serve [--profile dev|test|kafka] [--config FILE] [--set KEY=VALUE
        odradek format --cluster-id ID ...                   format the folders of log.dirs, as kafka-storage does
        odradek user add|list|delete ...                     the users of a broker, running or stopped
        odradek metadata dump PATH...                        print the records of a metadata log or snapshot
-       odradek explain --group G [--control URL]            why a consumer gets nothing, of a running broker
+       odradek explain group|topic|transaction NAME [--control URL]   why a consumer gets nothing, of a running broker
+       odradek explain error|setting NAME                   what an error or a setting means
+       odradek doctor [--config FILE] [--set KEY=VALUE]...  what would keep a broker from running well here
+       odradek doctor -b HOST:PORT                          what keeps clients here from a cluster (odradek[cli])
+       odradek backup create|restore PATH --control URL     a consistent copy of a running broker
+       odradek backup verify PATH                           whether a copy is whole
        odradek snapshot save|load PATH --control URL        keep the state of a running broker, or go back to it
+       odradek topics|groups|acls|users|quotas|transactions|reassign|contexts ...
+       odradek produce|consume|bench|cluster|completion ... work with a cluster, this or any other (odradek[cli])
+       odradek COMMAND --help                               what a command takes
        odradek --version
 """
 
-COMMANDS = ("serve", "log", "format", "user", "metadata", "explain", "snapshot", "--version", "--help")
-ALIASES = {"start": "serve", "run": "serve", "server": "serve", "broker": "serve", "logs": "log", "users": "user"}
-TOOLS = {
-    "topics": "kafka-topics",
-    "groups": "kafka-consumer-groups",
-    "configs": "kafka-configs",
-    "produce": "kafka-console-producer",
-    "consume": "kafka-console-consumer",
-}
-"""What people look for here, and the tool of Kafka's that has it."""
+COMPLETION = "_ODRADEK_COMPLETE"
+"""The environment variable by which a shell asks for completions."""
+OWN = ("serve", "log", "format", "user", "metadata", "explain", "doctor", "backup", "snapshot", "--version", "--help")
+CLUSTER_OPTIONS = ("-b", "--bootstrap", "--context")
+"""With one of these, `doctor` looks at a cluster, as its clients do, and not at this machine."""
+ALIASES = {"start": "serve", "run": "serve", "server": "serve", "broker": "serve", "logs": "log", "configs": "topics"}
 
 
 def main() -> int:
     """Run the command; a wrong one has the exit status 2, and `serve` has that of the broker."""
+    if COMPLETION in os.environ:
+        return _of_a_client([])
     match sys.argv[1:]:
         case ["--version" | "-V"]:
             from odradek import __version__
@@ -42,36 +48,55 @@ def main() -> int:
             sys.stdout.write(USAGE)
             return 0
         case ["serve" | "log" | "format" | "user" | "metadata", *_] as arguments:
-            from odradek import location
-
-            try:
-                program = location.command(arguments)
-            except location.NotInstalledError as error:
-                sys.stderr.write(f"Error: {error}\n")
-                return 1
-            os.execve(program[0], program, location.environment(dict(os.environ)))
+            return _become_the_broker(arguments)
+        case ["explain", "error" | "setting", *_] as arguments:
+            return _become_the_broker(arguments)
+        case ["doctor", *more] as arguments if not any(one.startswith(CLUSTER_OPTIONS) for one in more):
+            return _become_the_broker(arguments)
         case ["explain", *arguments]:
             from odradek import explain_command
 
             return explain_command.main(arguments)
+        case ["backup", "verify", *_] as arguments:
+            return _become_the_broker(arguments)
+        case ["backup", *arguments]:
+            from odradek import snapshot_command
+
+            return snapshot_command.main(arguments, "odradek backup", "create", "restore")
         case ["snapshot", *arguments]:
             from odradek import snapshot_command
 
             return snapshot_command.main(arguments)
         case []:
             sys.stderr.write(USAGE)
-        case [wrong, *_]:
-            sys.stderr.write(f"Error: there is no command {wrong!r}{_nearest(wrong)}\n{USAGE}")
+        case arguments:
+            return _of_a_client(arguments)
     return 2
 
 
-def _nearest(wrong: str) -> str:
-    import difflib
+def _become_the_broker(arguments: list[str]) -> int:
+    """Go on as the broker's program; return only if there is none."""
+    from odradek import location
 
-    if wrong in TOOLS:
-        return f": Kafka's own tools do that, for instance {TOOLS[wrong]}.sh --bootstrap-server 127.0.0.1:9092"
-    near = difflib.get_close_matches(wrong, (*COMMANDS, *ALIASES), n=1, cutoff=0.5)
-    return f"; did you mean {ALIASES.get(near[0], near[0])}?" if near else ""
+    try:
+        program = location.command(arguments)
+    except location.NotInstalledError as error:
+        sys.stderr.write(f"Error: {error}\n")
+        return 1
+    os.execve(program[0], program, location.environment(dict(os.environ)))
+
+
+def _of_a_client(arguments: list[str]) -> int:
+    """Run a command that is a client of a cluster; a wrong one is answered with the nearest."""
+    from odradek.cli import main as client
+    from odradek.cli.groups_of_commands import wrong_command
+
+    name = next((one for one in arguments if not one.startswith("-")), None)
+    if arguments and name == arguments[0] and name not in (*client.COMMANDS, *client.ALIASES):
+        known = (*OWN, *client.COMMANDS)
+        sys.stderr.write(f"Error: {wrong_command(name, known, ALIASES)}\n{USAGE}")
+        return 2
+    return client.main(arguments)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,6 @@ def test_every_address_without_one_to_advertise(tmp_path: Path) -> None:
         ("sreve", "did you mean serve?"),
         ("start", "did you mean serve?"),
         ("lgo", "did you mean log?"),
-        ("topics", "kafka-topics.sh"),
     ],
 )
 def test_a_wrong_command_names_the_nearest(command: str, hint: str) -> None:

@@ -1,0 +1,1 @@
+"""`odradek backup verify PATH`."""

@@ -1,0 +1,1 @@
+"""`odradek doctor`: what would keep a broker from running well on this machine."""

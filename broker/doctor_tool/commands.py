@@ -1,0 +1,61 @@
+"""`odradek doctor`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from broker.config.broker_config import ConfigurationError
+from broker.config.sources import load
+from broker.doctor_tool import checks
+from broker.doctor_tool.checks import Finding, Level
+
+SIGNS = {Level.OK: "ok", Level.WARNING: " !", Level.PROBLEM: "!!"}
+
+
+@click.command("doctor")
+@click.option(
+    "-c",
+    "--config",
+    "config_files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    help="The server.properties file; may be repeated.",
+)
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting; may be repeated.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def main(config_files: Sequence[str], settings: Sequence[str], as_json: bool) -> None:
+    """Look for what would keep a broker from running well on this machine, with the same settings as `serve`.
+
+    `odradek doctor -b HOST:PORT` looks at a cluster, as its clients here see it. The exit status is 1 for a problem.
+    """
+    found = _examine(config_files, settings)
+    if as_json:
+        click.echo(json.dumps([one._asdict() | {"level": one.level.value} for one in found], indent=2))
+    else:
+        for one in found:
+            click.echo(
+                f"{SIGNS[one.level]} {one.subject}: {one.text}{f'{chr(10)}   -> {one.advice}' if one.advice else ''}"
+            )
+    sys.exit(any(one.level is Level.PROBLEM for one in found))
+
+
+def _examine(config_files: Sequence[str], settings: Sequence[str]) -> list[Finding]:
+    try:
+        loaded = load([(name, Path(name).read_text("iso-8859-1")) for name in config_files], os.environ, settings)
+    except ConfigurationError as error:
+        return [Finding(Level.PROBLEM, "configuration", problem) for problem in error.problems]
+    found = [Finding(Level.WARNING, "configuration", warning) for warning in loaded.warnings]
+    return [
+        *(found or [Finding(Level.OK, "configuration", "every setting is known and right")]),
+        *checks.folders(loaded.config),
+        *checks.limits(loaded.config),
+        *checks.clock(loaded.config),
+        *checks.ports(loaded.listeners),
+        *checks.advertised(loaded.listeners),
+    ]

@@ -1,0 +1,1 @@
+"""`odradek explain error|setting NAME`."""

@@ -1,0 +1,66 @@
+"""`odradek explain error|setting NAME`: what the project itself knows of errors and settings."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+
+import click
+
+from broker.config.definition import ConfigDef
+from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
+from protocol.errors import KafkaError, type_by_code
+
+
+@click.group("explain")
+def main() -> None:
+    """Say what an error or a setting means."""
+
+
+@main.command()
+@click.argument("name")
+def error(name: str) -> None:
+    """What an error means: NAME is Kafka's name, such as UNKNOWN_TOPIC_OR_PARTITION, or its code."""
+    kinds = {code.name.upper(): kind for code, kind in type_by_code.items()}
+    codes = {str(code.value): code.name.upper() for code in type_by_code}
+    wanted = name.strip().upper().replace(" ", "_")
+    found = codes.get(wanted, wanted)
+    if found not in kinds:
+        raise click.ClickException(f"Kafka has no error {name!r}{_nearest(found, kinds)}")
+    _print_error(found, kinds[found])
+
+
+def _print_error(name: str, kind: type[KafkaError]) -> None:
+    click.echo(f"{name}, code {kind.code.value}")
+    click.echo(f"  {kind.default_message}")
+    again = "may try again" if kind.code.retriable else "will get the same answer again"
+    click.echo(f"  A client that gets it {again}.")
+
+
+@main.command()
+@click.argument("name")
+def setting(name: str) -> None:
+    """What a setting of a broker or a topic means, its default, and what it may be."""
+    kinds = [("broker", BROKER_CONFIGS.get(name)), ("topic", TOPIC_CONFIGS.get(name))]
+    found = [(kind, definition) for kind, definition in kinds if definition is not None]
+    if not found:
+        raise click.ClickException(f"there is no setting {name!r}{_nearest(name, [*BROKER_CONFIGS, *TOPIC_CONFIGS])}")
+    for kind, definition in found:
+        for line in _lines(kind, definition):
+            click.echo(line)
+
+
+def _lines(kind: str, definition: ConfigDef) -> Iterator[str]:
+    yield f"{definition.name}, of a {kind}"
+    yield f"  {definition.doc}"
+    default = "(hidden)" if definition.sensitive else definition.default_text
+    unit = f" {definition.unit}" if definition.unit and default else ""
+    yield f"  default: {default if default not in (None, '') else 'none'}{unit}"
+    yield f"  expected: {definition.expected}"
+    if definition.synonyms:
+        yield f"  the broker's default is in: {', '.join(one.name for one in definition.synonyms)}"
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}?" if near else ""

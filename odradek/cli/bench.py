@@ -1,0 +1,162 @@
+"""`odradek bench produce|consume|latency`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import click
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from odradek.cli.chart import histogram, percentile, sparkline
+from odradek.cli.connection import Cluster, connected
+from odradek.cli.groups_of_commands import Commands
+from odradek.cli.output import Output
+from odradek.cli.positions import partitions_of, resolve
+
+SECONDS = click.FloatRange(min=0.1)
+
+
+@click.group("bench", cls=Commands)
+def main() -> None:
+    """Measure how fast a cluster writes and reads. The topic must exist, and the records stay in it."""
+
+
+SLOTS = 40
+"""Into how many parts the time is divided for the chart."""
+
+
+class Rates:
+    """Counts records and bytes, and the records in each part of the time."""
+
+    def __init__(self, seconds: float) -> None:
+        self.records = self.bytes = 0
+        self.began = time.monotonic()
+        self._seconds = seconds
+        self._slots = [0] * SLOTS
+
+    @property
+    def passed(self) -> float:
+        return time.monotonic() - self.began
+
+    def add(self, size: int) -> None:
+        self.records += 1
+        self.bytes += size
+        self._slots[min(SLOTS - 1, int(self.passed / self._seconds * SLOTS))] += 1
+
+    def tell(self, out: Output, what: str, seconds: float) -> None:
+        """Print the figures and the chart of records over time."""
+        found = {
+            "bench": what,
+            "records": self.records,
+            "seconds": round(seconds, 3),
+            "records_per_second": round(self.records / seconds),
+            "mb_per_second": round(self.bytes / seconds / 1e6, 2),
+        }
+        if out.as_json:
+            out.document(found)
+            return
+        click.echo(f"{self.records} records in {seconds:.2f} s")
+        click.echo(f"{found['records_per_second']} records/s, {found['mb_per_second']} MB/s")
+        click.echo(sparkline(self._slots))
+
+
+def _raise(error: Any, message: Any) -> None:
+    if error is not None:
+        raise KafkaException(error)
+
+
+@main.command()
+@click.argument("topic")
+@click.option("--seconds", type=SECONDS, default=5.0, show_default=True)
+@click.option("--size", type=click.IntRange(min=1), default=100, show_default=True, help="Bytes of each record.")
+@click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
+@click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
+@connected
+def produce(cluster: Cluster, out: Output, topic: str, seconds: float, size: int, acks: str, compression: str) -> None:
+    """Write records as fast as possible."""
+    partitions_of(cluster.admin(), [topic])
+    producer = Producer(cluster.config(acks=acks, compression_type=compression, linger_ms=5))
+    value, rates = os.urandom(size), Rates(seconds)
+
+    def delivered(error: Any, message: Any) -> None:
+        _raise(error, message)
+        rates.add(size)
+
+    while rates.passed < seconds:
+        _when_there_is_room(producer, lambda: producer.produce(topic, value, on_delivery=delivered))
+        producer.poll(0)
+    producer.flush()
+    rates.tell(out, "produce", rates.passed)
+
+
+def _when_there_is_room(producer: Producer, produce: Callable[[], object]) -> None:
+    while True:
+        try:
+            produce()
+        except BufferError:
+            producer.poll(0.01)
+        else:
+            return
+
+
+@main.command()
+@click.argument("topic")
+@click.option("--seconds", type=SECONDS, default=5.0, show_default=True, help="At most; it ends with the topic.")
+@connected
+def consume(cluster: Cluster, out: Output, topic: str, seconds: float) -> None:
+    """Read a topic from its start as fast as possible."""
+    admin = cluster.admin()
+    starts = resolve(admin, partitions_of(admin, [topic]), OffsetSpec.earliest())
+    consumer = Consumer(
+        cluster.config(group_id=f"odradek-bench-{os.getpid()}", enable_auto_commit=False, enable_partition_eof=True)
+    )
+    consumer.assign([TopicPartition(name, number, offset) for (name, number), offset in starts.items()])
+    rates, ended, last = Rates(seconds), 0, 0.0
+    while rates.passed < seconds and ended < len(starts):
+        for message in consumer.consume(1000, 0.1):
+            if message.error() is None:
+                rates.add(len(message.value() or b"") + len(message.key() or b""))
+                last = rates.passed
+            else:
+                ended += 1
+    consumer.close()
+    rates.tell(out, "consume", max(last, 1e-3))
+
+
+@main.command()
+@click.argument("topic")
+@click.option("-n", "--count", type=click.IntRange(min=1), default=1000, show_default=True, help="Records, one by one.")
+@click.option("--size", type=click.IntRange(min=1), default=100, show_default=True, help="Bytes of each record.")
+@connected
+def latency(cluster: Cluster, out: Output, topic: str, count: int, size: int) -> None:
+    """Write records one by one, and read each: the time from the send to the read."""
+    admin = cluster.admin()
+    ends = resolve(admin, partitions_of(admin, [topic])[:1], OffsetSpec.latest())
+    producer = Producer(cluster.config(linger_ms=0))
+    consumer = Consumer(
+        cluster.config(group_id=f"odradek-bench-{os.getpid()}", enable_auto_commit=False, fetch_wait_max_ms=500)
+    )
+    consumer.assign([TopicPartition(name, number, offset) for (name, number), offset in ends.items()])
+    value = os.urandom(size)
+    found: list[float] = []
+    for _ in range(count):
+        began = time.perf_counter()
+        producer.produce(topic, value, partition=0, on_delivery=_raise)
+        producer.poll(0)
+        message = consumer.poll(cluster.timeout)
+        if message is None or message.error() is not None:
+            raise click.ClickException(f"record {len(found) + 1} was not read within {cluster.timeout:g} s")
+        found.append((time.perf_counter() - began) * 1000)
+    producer.flush()
+    consumer.close()
+    figures = {f"p{share * 100:g}_ms": round(percentile(found, share), 3) for share in (0.5, 0.9, 0.99, 0.999)}
+    if out.as_json:
+        out.document({"bench": "latency", "records": count, **figures})
+        return
+    out.lines([(name.replace("_ms", ""), f"{value} ms") for name, value in figures.items()])
+    for line in histogram(found, "ms"):
+        click.echo(line)

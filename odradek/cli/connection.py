@@ -1,0 +1,156 @@
+"""How a command reaches a cluster: options that all commands have, contexts, and the two client libraries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, wraps
+from typing import Any
+
+import click
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from odradek.cli import contexts
+from odradek.cli.arguments import pairs
+from odradek.cli.errors import error_name, refused, sentence
+from odradek.cli.output import Output
+
+BOOTSTRAP = "ODRADEK_BOOTSTRAP"
+CONTEXT = "ODRADEK_CONTEXT"
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+OF_KAFKA_PYTHON = {
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.mechanisms": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+    "ssl.ca.location": "ssl_cafile",
+    "ssl.certificate.location": "ssl_certfile",
+    "ssl.key.location": "ssl_keyfile",
+    "ssl.key.password": "ssl_password",
+    "client.id": "client_id",
+}
+"""Settings of librdkafka whose values are the same in kafka-python, and what they are called there."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The cluster that a command is for. `settings` are librdkafka's; `timeout` is in seconds."""
+
+    settings: Mapping[str, str]
+    timeout: float
+
+    @property
+    def bootstrap(self) -> str:
+        return self.settings["bootstrap.servers"]
+
+    def config(self, **more: object) -> dict[str, Any]:
+        """The configuration of a client; `more` has underscores in place of dots."""
+        given = {name.replace("_", "."): value for name, value in more.items()}
+        return {"log_level": 0, "client.id": "odradek-cli", **self.settings, **given}
+
+    def admin(self) -> AdminClient:
+        """The admin client of librdkafka, which has reached the cluster. Raises KafkaException."""
+        return self._admin
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        """It is kept: what it was asked is answered only as long as it exists."""
+        admin = AdminClient(self.config(socket_timeout_ms=max(1000, int(self.timeout * 1000))))
+        admin.describe_cluster(request_timeout=self.timeout).result()
+        return admin
+
+    @contextmanager
+    def python_admin(self) -> Iterator[Any]:
+        """The admin client of kafka-python. Raises KafkaException, KafkaError."""
+        self.admin()  # whose errors say why a cluster is not reached
+        given = _of_kafka_python(self.settings)
+        timeout_ms = int(self.timeout * 1000)
+        client = KafkaAdminClient(
+            **{"client_id": "odradek-cli", **given},
+            bootstrap_servers=self.bootstrap.split(","),
+            bootstrap_timeout_ms=timeout_ms,
+            request_timeout_ms=timeout_ms,
+        )
+        try:
+            yield client
+        finally:
+            client.close()
+
+
+def _of_kafka_python(settings: Mapping[str, str]) -> dict[str, Any]:
+    """The same settings for kafka-python. Raises ClickException for one of security that it has not."""
+    given: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name == "ssl.endpoint.identification.algorithm":
+            given["ssl_check_hostname"] = value != "none"
+        elif name == "security.protocol":
+            given["security_protocol"] = value.upper()
+        elif name in OF_KAFKA_PYTHON:
+            given[OF_KAFKA_PYTHON[name]] = value
+        elif name.startswith(("ssl.", "sasl.")):
+            raise click.ClickException(f"this command works through kafka-python, which has no setting like {name}")
+    return given
+
+
+def connected(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options that say which cluster; it gets a Cluster and an Output."""
+
+    @click.option("-b", "--bootstrap", "--bootstrap-server", metavar="HOST:PORT,...", help="Brokers of the cluster.")
+    @click.option("--context", metavar="NAME", help="A context (`odradek contexts`) in place of the current one.")
+    @click.option(
+        "-X", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of librdkafka; may be repeated."
+    )
+    @click.option("--timeout", type=click.FloatRange(min=0.1), default=30.0, metavar="SECONDS", help="Default: 30.")
+    @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+    @wraps(command)
+    def wrapped(
+        bootstrap: str | None,
+        context: str | None,
+        settings: tuple[str, ...],
+        timeout: float,
+        as_json: bool,
+        **more: Any,
+    ) -> None:
+        outer = click.get_current_context().find_root().params
+        chosen = _settings(
+            bootstrap or outer.get("bootstrap"),
+            context or outer.get("context"),
+            (*outer.get("settings", ()), *settings),
+        )
+        out = Output(as_json or bool(outer.get("as_json")))
+        cluster = Cluster(chosen, timeout)
+        try:
+            command(cluster, out, **more)
+        except (KafkaException, KafkaError) as error:
+            raise refused(error, cluster.bootstrap) from error
+        out.end()
+
+    return wrapped
+
+
+def _settings(bootstrap: str | None, context: str | None, given: tuple[str, ...]) -> dict[str, str]:
+    """Those of the context, then -X, then -b. Another cluster than the current context's has none of its settings."""
+    name = context or os.environ.get(CONTEXT)
+    found = contexts.find(name) if name or not bootstrap else {}
+    settings = {"bootstrap.servers": os.environ.get(BOOTSTRAP, DEFAULT_BOOTSTRAP), **found}
+    settings |= dict(pairs(given, "-X"))
+    if bootstrap:
+        settings["bootstrap.servers"] = bootstrap
+    return settings
+
+
+def settle(out: Output, kind: str, futures: Any, done: str, name: Callable[[Any], object] = str) -> None:
+    """Wait for what was asked for each of several things, and tell what came of it: `futures` are by thing."""
+    for key, future in futures.items():
+        try:
+            future.result()
+        except KafkaException as error:
+            out.failure({kind: name(key)}, error_name(error), sentence(error))
+        else:
+            out.result({kind: name(key)}, done)

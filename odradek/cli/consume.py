@@ -1,0 +1,106 @@
+"""`odradek consume TOPIC...`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from odradek.cli.connection import Cluster, connected
+from odradek.cli.output import Output
+from odradek.cli.positions import FORMS, POSITION, partitions_of, resolve
+from odradek.cli.progress import Progress
+from odradek.cli.records import formatter
+
+POLL_S = 0.2
+
+
+@click.command("consume")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+@click.option("-o", "--offset", "--from", "position", type=POSITION, help=f"Where to begin; default: start. {FORMS}.")
+@click.option("-p", "--partition", "partitions", type=int, multiple=True, help="Only this; may be repeated.")
+@click.option("-n", "--count", type=click.IntRange(min=1), help="End after so many records.")
+@click.option("-e", "--until-end", is_flag=True, help="End where the partitions end.")
+@click.option("-g", "--group", help="Read as a member of this group, and commit.")
+@click.option(
+    "-f", "--format", "form", default="text", help="text, json, hex, base64, or a template: %t %p %o %T %k %v %h."
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(["read_committed", "read_uncommitted"]),
+    default="read_committed",
+    show_default=True,
+)
+@connected
+def main(
+    cluster: Cluster,
+    out: Output,
+    topics: tuple[str, ...],
+    position: Any,
+    partitions: tuple[int, ...],
+    count: int | None,
+    until_end: bool,
+    group: str | None,
+    form: str,
+    isolation: str,
+) -> None:
+    """Read records, and print each; `--json` and `--format json` print an object on each line."""
+    if group is not None and (position is not None or partitions):
+        raise click.UsageError("--group reads what the group has not read: without --offset and --partition")
+    written = formatter("json" if out.as_json else form)
+    admin = cluster.admin()
+    every = partitions_of(admin, topics)
+    consumer = Consumer(
+        cluster.config(
+            group_id=group or f"odradek-cli-{os.getpid()}",
+            enable_auto_commit=group is not None,
+            enable_auto_offset_store=False,
+            auto_offset_reset="earliest",
+            enable_partition_eof=True,
+            isolation_level=isolation,
+        )
+    )
+    if group is not None:
+        consumer.subscribe(list(topics))
+    else:
+        unknown = set(partitions) - {one.partition for one in every}
+        if unknown:
+            raise click.BadParameter(f"there is no partition {min(unknown)}", param_hint="--partition")
+        chosen = [one for one in every if not partitions or one.partition in partitions]
+        offsets = resolve(admin, chosen, OffsetSpec.earliest() if position is None else position)
+        consumer.assign([TopicPartition(name, number, offset) for (name, number), offset in offsets.items()])
+    try:
+        _read(consumer, written, count, until_end, group is not None)
+    except KeyboardInterrupt:
+        click.echo(err=True)
+    finally:
+        consumer.close()
+
+
+def _read(consumer: Consumer, written: Any, count: int | None, until_end: bool, store: bool) -> None:
+    progress, ended = Progress("read"), set()
+    try:
+        while count is None or progress.records < count:
+            message = consumer.poll(POLL_S)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                sys.stdout.write(written(message))
+                progress.add(len(message.value() or b"") + len(message.key() or b""))
+                if store:
+                    consumer.store_offsets(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                sys.stdout.flush()
+                ended.add((message.topic(), message.partition()))
+                if until_end and ended >= {(one.topic, one.partition) for one in consumer.assignment()}:
+                    return
+            elif error.fatal() or not error.retriable():
+                raise KafkaException(error)
+    finally:
+        sys.stdout.flush()
+        progress.end()

@@ -1,0 +1,76 @@
+"""Contexts: the clusters that somebody works with, by name, in a file that only its owner may read."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+FILE = "ODRADEK_CONTEXTS"
+"""The environment variable that names another file."""
+
+
+@dataclass
+class Contexts:
+    """`settings` of each context are those of librdkafka, with `bootstrap.servers`; `current` is the default."""
+
+    current: str | None = None
+    settings: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+def path() -> Path:
+    """The file with the contexts."""
+    given = os.environ.get(FILE)
+    if given:
+        return Path(given)
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "odradek" / "contexts.json"
+
+
+def read() -> Contexts:
+    """Read the file; without one there are no contexts. Raises ClickException if it is not as expected."""
+    file = path()
+    try:
+        content = json.loads(file.read_text())
+        current = content.get("current")
+        settings = {
+            str(name): {str(key): str(value) for key, value in values.items()}
+            for name, values in content["contexts"].items()
+        }
+    except FileNotFoundError:
+        return Contexts()
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        raise click.ClickException(
+            f'{file}: expected {{"current": NAME, "contexts": {{NAME: {{"bootstrap.servers": ...}}}}}} ({error!r})'
+        ) from error
+    return Contexts(current, settings)
+
+
+def write(contexts: Contexts) -> None:
+    """Replace the file. Raises ClickException if it cannot be written."""
+    file = path()
+    text = json.dumps({"current": contexts.current, "contexts": contexts.settings}, indent=2)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        new = file.with_name(f"{file.name}.new")
+        new.unlink(missing_ok=True)
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as opened:
+            opened.write(f"{text}\n")
+        new.replace(file)
+    except OSError as error:
+        raise click.ClickException(f"{file} cannot be written: {error.strerror}") from error
+
+
+def find(name: str | None) -> dict[str, str]:
+    """The settings of the context with this name, or of the current one. Raises ClickException if there is none."""
+    contexts = read()
+    chosen = name or contexts.current
+    if chosen is None:
+        return {}
+    if chosen not in contexts.settings:
+        known = ", ".join(sorted(contexts.settings)) or "none"
+        raise click.ClickException(f"there is no context {chosen!r}; known: {known} ({path()})")
+    return contexts.settings[chosen]

@@ -1,0 +1,59 @@
+"""`python -m odradek.cli.document`: writes docs/command-line.md, the help of each command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from odradek.cli.main import odradek
+
+FILE = Path(__file__).parents[2] / "docs" / "command-line.md"
+WIDTH = 100
+HEAD = """\
+# The command line
+
+`odradek serve` and the tools for a broker's own files (`log`, `format`, `user`, `metadata`, `snapshot`) are described
+in [operations.md](operations.md). The commands on this page are clients of a cluster, of Odradek or any other Kafka.
+They need two client libraries, confluent-kafka and kafka-python:
+
+```
+pip install 'odradek[cli]'
+```
+
+The cluster is that of `-b`, of `--context`, of `$ODRADEK_CONTEXT`, of the current context, of `$ODRADEK_BOOTSTRAP`, or
+else 127.0.0.1:9092. `-X` takes the settings of librdkafka: `-X security.protocol=SASL_SSL -X sasl.username=app`.
+Others can read the arguments of a process, so passwords are better kept in a context
+(`odradek contexts add NAME HOST:PORT --password`). `--json` prints one JSON document; `consume` prints an object on
+each line.
+
+A command that the cluster refuses has the exit status 1, one with wrong arguments 2. Where one of several things is
+refused, the others are done. A person is asked before something is deleted, unless `-y` is given; a program is not.
+
+Share and streams groups are listed, and not described: no client library for Python can do that.
+
+`odradek completion bash` (`zsh`, `fish`) prints the completion of a shell.
+
+This page is written by `python -m odradek.cli.document`.
+"""
+
+
+def text() -> str:
+    """The whole page."""
+    root = click.Context(odradek, info_name="odradek", max_content_width=WIDTH, terminal_width=WIDTH)
+    return HEAD + "".join(_sections(odradek, root, 2))
+
+
+def _sections(command: click.Command, ctx: click.Context, level: int) -> Iterator[str]:
+    yield f"\n{'#' * level} {ctx.command_path}\n\n```\n{command.get_help(ctx)}\n```\n"
+    if isinstance(command, click.Group):
+        for name in command.list_commands(ctx):
+            inner = command.get_command(ctx, name)
+            if inner is not None:
+                below = click.Context(inner, ctx, name, max_content_width=WIDTH, terminal_width=WIDTH)
+                yield from _sections(inner, below, level + (level < 4))
+
+
+if __name__ == "__main__":
+    FILE.write_text(text())

@@ -1,0 +1,86 @@
+"""`odradek COMMAND`: the table of the commands that are clients, each in a module of its own."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import click
+
+from odradek.cli.groups_of_commands import Commands
+
+LIBRARIES = ("confluent_kafka", "kafka")
+
+
+class Entry(NamedTuple):
+    """A command: its module, what it does, and other names for it."""
+
+    module: str
+    help: str
+    aliases: tuple[str, ...] = ()
+
+
+COMMANDS = {
+    "topics": Entry("topics", "List, create, describe, alter, delete and trim topics.", ("topic",)),
+    "produce": Entry("produce", "Write records.", ("producer", "pub")),
+    "consume": Entry("consume", "Read records.", ("consumer", "sub")),
+    "groups": Entry("groups", "List, describe and delete groups, and reset their offsets.", ("group",)),
+    "acls": Entry("acls", "List, add and remove access rules.", ("acl",)),
+    "users": Entry("users", "List, add and delete users of SCRAM.", ()),
+    "quotas": Entry("quotas", "List, set and remove quotas of clients.", ("quota",)),
+    "cluster": Entry("cluster", "The state of the cluster.", ("brokers",)),
+    "reassign": Entry("reassign", "Move partitions to other brokers.", ("reassignments",)),
+    "transactions": Entry("transactions", "List, describe and abort transactions.", ("transaction", "txn")),
+    "bench": Entry("bench", "Measure how fast a cluster writes and reads.", ("benchmark", "perf")),
+    "doctor": Entry("doctor", "Look for what keeps clients from the cluster, or a broker from this machine."),
+    "contexts": Entry("contexts_command", "The clusters that you work with, by name.", ("context",)),
+    "completion": Entry("completion", "Print the completion of a shell.", ()),
+}
+ALIASES = {alias: name for name, entry in COMMANDS.items() for alias in entry.aliases}
+GROUP = "main"
+
+
+class CommandLine(Commands):
+    """All commands; a module is imported when its command is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(ALIASES.get(cmd_name, cmd_name))
+        if entry is None:
+            return None
+        try:
+            module = importlib.import_module(f"odradek.cli.{entry.module}")
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] not in LIBRARIES:
+                raise
+            raise click.ClickException(
+                f"odradek {cmd_name} needs {error.name}, which is not installed: pip install 'odradek[cli]'"
+            ) from error
+        command: click.Command = getattr(module, GROUP)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+@click.group("odradek", cls=CommandLine)
+@click.option("-b", "--bootstrap", "--bootstrap-server", metavar="HOST:PORT,...", help="Brokers of the cluster.")
+@click.option("--context", metavar="NAME", help="A context (`odradek contexts`) in place of the current one.")
+@click.option("-X", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of librdkafka; may be repeated.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def odradek(bootstrap: str | None, context: str | None, settings: Sequence[str], as_json: bool) -> None:
+    """Work with a Kafka cluster, Odradek's or any other.
+
+    The cluster is that of -b, of --context, of $ODRADEK_CONTEXT, of the current context, of $ODRADEK_BOOTSTRAP, or else
+    127.0.0.1:9092. The options may also stand behind the command.
+    """
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a command, and return its exit status: 1 if the cluster refuses something, 2 for wrong arguments."""
+    found: object = odradek.main(list(arguments), prog_name="odradek", standalone_mode=True)
+    return found if isinstance(found, int) else 0

@@ -1,0 +1,70 @@
+"""What a command prints: tables and sentences for people, one JSON document for programs (`--json`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+
+
+class Output:
+    """Everything that a command prints goes through here."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        self.failures = 0
+        self._results: list[dict[str, Any]] = []
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """Print rows below their titles; as JSON, an array of objects."""
+        found = [list(row) for row in rows]
+        if self.as_json:
+            self.document([dict(zip(columns, row, strict=True)) for row in found])
+        else:
+            self.lines([[title.upper().replace("_", "-") for title in columns], *found])
+
+    def document(self, value: object) -> None:
+        """Print JSON."""
+        click.echo(json.dumps(value, indent=2, default=str))
+
+    def lines(self, rows: Sequence[Sequence[object]]) -> None:
+        """Print rows whose columns stand below each other."""
+        texts = [[shown(value) for value in row] for row in rows]
+        widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+        for row in texts:
+            click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+    def result(self, what: Mapping[str, Any], done: str) -> None:
+        """Tell that something was done: `what` are the fields of JSON, the first of which has the name."""
+        self._results.append({**what, "result": done})
+        if not self.as_json:
+            kind, name = next(iter(what.items()))
+            click.echo(f"{kind.replace('_', ' ')} {name}: {done}")
+
+    def failure(self, what: Mapping[str, Any], name: str, text: str) -> None:
+        """Tell that one of several things was refused; the command goes on, and ends with status 1."""
+        self.failures += 1
+        self._results.append({**what, "error": name, "message": text})
+        if not self.as_json:
+            kind, named = next(iter(what.items()))
+            click.echo(f"Error: {kind.replace('_', ' ')} {named}: {text}", err=True)
+
+    def end(self) -> None:
+        """Print the results as JSON, if that was asked for. Raises Exit with status 1 if something was refused."""
+        if self.as_json and self._results:
+            self.document(self._results)
+        if self.failures:
+            raise click.exceptions.Exit(1)
+
+
+def shown(value: object) -> str:
+    """A value in a table."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value)) or "-"
+    return str(value)

@@ -1,0 +1,72 @@
+"""Positions in partitions: the start, the end, an offset, a time."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import click
+from confluent_kafka import TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+FORMS = "start, end, an offset, a time (2026-01-31T12:00:00Z, @MILLISECONDS) or how long ago (-90s, -15m, -2h, -7d)"
+
+
+class PositionType(click.ParamType[Any]):
+    """`start`, `end`, an offset (an int), or a time; the value is an int or an OffsetSpec."""
+
+    name = "position"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        if value in ("start", "earliest", "beginning"):
+            return OffsetSpec.earliest()
+        if value in ("end", "latest"):
+            return OffsetSpec.latest()
+        if value.isascii() and value.isdecimal():
+            return int(value)
+        if re.fullmatch(r"@\d+", value):
+            return OffsetSpec.for_timestamp(int(value[1:]))
+        ago = re.fullmatch(r"-(\d+)([smhd])", value)
+        if ago:
+            return OffsetSpec.for_timestamp(int((time.time() - int(ago[1]) * SECONDS[ago[2]]) * 1000))
+        try:
+            at = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r}: expected {FORMS}", param, ctx)
+        return OffsetSpec.for_timestamp(int(at.astimezone().timestamp() * 1000))
+
+
+POSITION = PositionType()
+
+
+def partitions_of(admin: AdminClient, topics: Iterable[str]) -> list[TopicPartition]:
+    """All partitions of topics that exist. Raises KafkaException for one that does not."""
+    described = admin.describe_topics(TopicCollection(list(topics)))
+    return [
+        TopicPartition(topic, partition.id)
+        for topic, future in described.items()
+        for partition in future.result().partitions
+    ]
+
+
+def resolve(admin: AdminClient, partitions: Iterable[TopicPartition], position: Any) -> dict[tuple[str, int], int]:
+    """The offset of a position in each partition; a time after the last record is the end. Raises KafkaException."""
+    wanted = [TopicPartition(one.topic, one.partition) for one in partitions]
+    if isinstance(position, int):
+        return {(one.topic, one.partition): position for one in wanted}
+    found = _list(admin, wanted, position)
+    late = [one for one in wanted if found[one.topic, one.partition] < 0]
+    return found | (_list(admin, late, OffsetSpec.latest()) if late else {})
+
+
+def _list(admin: AdminClient, partitions: list[TopicPartition], spec: OffsetSpec) -> dict[tuple[str, int], int]:
+    if not partitions:
+        return {}
+    futures = admin.list_offsets(dict.fromkeys(partitions, spec))
+    return {(one.topic, one.partition): future.result().offset for one, future in futures.items()}

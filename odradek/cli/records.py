@@ -1,0 +1,128 @@
+"""Records as text: what `consume` prints and `produce` takes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import click
+from confluent_kafka import Message
+
+ENCODINGS: dict[str, tuple[Callable[[bytes], str], Callable[[str], bytes]]] = {
+    "text": (
+        lambda data: data.decode("utf-8", "backslashreplace"),
+        lambda text: text.encode("utf-8", "surrogateescape"),
+    ),
+    "hex": (bytes.hex, bytes.fromhex),
+    "base64": (lambda data: base64.b64encode(data).decode(), lambda text: base64.b64decode(text, validate=True)),
+}
+"""How bytes are written as text and read from it."""
+ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
+
+
+def decoded(text: str, encoding: str, what: str) -> bytes:
+    """The bytes of a text. Raises ClickException that names what it is."""
+    try:
+        return ENCODINGS[encoding][1](text)
+    except (ValueError, binascii.Error) as error:
+        raise click.ClickException(f"{what} {text!r} is no {encoding}: {error}") from error
+
+
+def as_json(message: Message) -> dict[str, Any]:
+    """A record as an object; what is no UTF-8 is an object with `base64`."""
+    kind, timestamp = message.timestamp()
+    return {
+        "topic": message.topic(),
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "timestamp": timestamp if kind else None,
+        "key": _json_of(message.key()),
+        "value": _json_of(message.value()),
+        "headers": [[name, _json_of(value)] for name, value in _headers(message)],
+    }
+
+
+def _headers(message: Message) -> list[tuple[str, Any]]:
+    found: Any = message.headers()
+    return list(found or ())
+
+
+def _json_of(data: Any) -> Any:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def from_json(line: str, number: int) -> dict[str, Any]:
+    """What a producer is given for a line of `consume --json`. Raises ClickException that names the line and field."""
+    where = f"line {number}"
+    try:
+        found = json.loads(line)
+    except ValueError as error:
+        raise click.ClickException(f"{where} is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise click.ClickException(f'{where}: expected an object such as {{"key": "k", "value": "v"}}')
+    record: dict[str, Any] = {name: _bytes_of(found.get(name), f"{where}: {name}") for name in ("key", "value")}
+    headers = found.get("headers") or []
+    if isinstance(headers, dict):
+        headers = list(headers.items())
+    if not isinstance(headers, list) or not all(isinstance(one, list | tuple) and len(one) == 2 for one in headers):
+        raise click.ClickException(f"{where}: headers: expected an object, or a list of [NAME, VALUE]")
+    record["headers"] = [(str(name), _bytes_of(value, f"{where}: header {name}")) for name, value in headers]
+    timestamp = found.get("timestamp")
+    if timestamp is not None:
+        if not isinstance(timestamp, int):
+            raise click.ClickException(f"{where}: timestamp = {timestamp!r}: expected milliseconds since 1970")
+        record["timestamp"] = timestamp
+    return record
+
+
+def _bytes_of(value: Any, what: str) -> bytes | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return decoded(value, "text", what)
+    if isinstance(value, dict) and isinstance(value.get("base64"), str) and len(value) == 1:
+        return decoded(value["base64"], "base64", what)
+    return json.dumps(value).encode()
+
+
+def formatter(form: str) -> Callable[[Message], str]:
+    """What writes a record: `text`, `json`, `hex`, `base64`, or a template such as "%p %o %k %v\\n"."""
+    if form == "json":
+        return lambda message: f"{json.dumps(as_json(message), ensure_ascii=False)}\n"
+    if form in ENCODINGS:
+        return _template("%v\\n", ENCODINGS[form][0])
+    if "%" not in form:
+        raise click.BadParameter(
+            f"{form!r}: expected text, json, hex, base64, or a template with %t %p %o %T %k %v %h",
+            param_hint="--format",
+        )
+    return _template(form, ENCODINGS["text"][0])
+
+
+def _template(template: str, text: Callable[[bytes], str]) -> Callable[[Message], str]:
+    def field(data: Any) -> str:
+        return "" if data is None else text(data)
+
+    fields: dict[str, Callable[[Message], str]] = {
+        "%t": lambda message: str(message.topic()),
+        "%p": lambda message: str(message.partition()),
+        "%o": lambda message: str(message.offset()),
+        "%T": lambda message: str(message.timestamp()[1]),
+        "%k": lambda message: field(message.key()),
+        "%v": lambda message: field(message.value()),
+        "%h": lambda message: ",".join(f"{name}={field(value)}" for name, value in _headers(message)),
+        "%%": lambda message: "%",
+    }
+    pieces = re.split(r"(%[tpoTkvh%]|\\[nt\\])", template)
+    return lambda message: "".join(
+        fields[piece](message) if piece in fields else ESCAPES.get(piece, piece) for piece in pieces
+    )

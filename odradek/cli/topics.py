@@ -1,0 +1,185 @@
+"""`odradek topics list|create|describe|alter|delete|trim`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from confluent_kafka import TopicCollection, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from odradek.cli.arguments import confirm, pairs
+from odradek.cli.connection import Cluster, connected, settle
+from odradek.cli.groups_of_commands import Commands
+from odradek.cli.output import Output
+from odradek.cli.positions import FORMS, POSITION, partitions_of, resolve
+
+INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
+
+
+@click.group("topics", cls=Commands)
+def main() -> None:
+    """List, create, describe, alter, delete and trim topics."""
+
+
+@main.command("list")
+@click.option("--internal", is_flag=True, help="Also topics of the cluster's own.")
+@connected
+def list_(cluster: Cluster, out: Output, internal: bool) -> None:
+    """List the topics."""
+    found = cluster.admin().list_topics(timeout=cluster.timeout).topics
+    out.table(
+        ("topic", "partitions", "replicas"),
+        [
+            (name, len(topic.partitions), max((len(one.replicas) for one in topic.partitions.values()), default=0))
+            for name, topic in sorted(found.items())
+            if internal or name not in INTERNAL
+        ],
+    )
+
+
+@main.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("-p", "--partitions", type=click.IntRange(min=1), help="Default: the cluster's.")
+@click.option("-r", "--replication-factor", type=click.IntRange(min=1), help="Default: the cluster's.")
+@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="May be repeated.")
+@click.option("--dry-run", is_flag=True, help="Only check.")
+@connected
+def create(
+    cluster: Cluster,
+    out: Output,
+    names: tuple[str, ...],
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: tuple[str, ...],
+    dry_run: bool,
+) -> None:
+    """Create topics."""
+    config = dict(pairs(configs, "--config"))
+    wanted = [NewTopic(name, partitions or -1, replication_factor or -1, config=config) for name in names]
+    futures = cluster.admin().create_topics(wanted, validate_only=dry_run, operation_timeout=cluster.timeout)
+    settle(out, "topic", futures, "would be created" if dry_run else "created")
+
+
+@main.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@connected
+def describe(cluster: Cluster, out: Output, names: tuple[str, ...]) -> None:
+    """Describe topics: partitions with leader, replicas and offsets, and the configurations that were set."""
+    admin = cluster.admin()
+    described = [_described(admin, name) for name in names]
+    if out.as_json:
+        out.document(described)
+        return
+    for topic in described:
+        click.echo(f"topic {topic['topic']}  id {topic['topic_id']}")
+        for name, value in topic["configs"].items():
+            click.echo(f"  {name}={value}")
+        out.lines(
+            [["PARTITION", "LEADER", "REPLICAS", "ISR", "START", "END"], *(p.values() for p in topic["partitions"])]
+        )
+
+
+def _described(admin: AdminClient, name: str) -> dict[str, Any]:
+    topic = admin.describe_topics(TopicCollection([name]))[name].result()
+    partitions = [TopicPartition(name, one.id) for one in topic.partitions]
+    led = [one for one, about in zip(partitions, topic.partitions, strict=True) if about.leader is not None]
+    starts, ends = resolve(admin, led, OffsetSpec.earliest()), resolve(admin, led, OffsetSpec.latest())
+    return {
+        "topic": name,
+        "topic_id": str(topic.topic_id),
+        "configs": _configs(admin, name),
+        "partitions": [
+            {
+                "partition": one.id,
+                "leader": one.leader.id if one.leader is not None else None,
+                "replicas": [node.id for node in one.replicas],
+                "isr": [node.id for node in one.isr],
+                "start": starts.get((name, one.id)),
+                "end": ends.get((name, one.id)),
+            }
+            for one in topic.partitions
+        ],
+    }
+
+
+def _configs(admin: AdminClient, name: str) -> dict[str, str]:
+    """The configurations that were set for the topic itself."""
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    found = admin.describe_configs([resource])[resource].result()
+    own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    return {
+        key: "(hidden)" if entry.is_sensitive else entry.value
+        for key, entry in sorted(found.items())
+        if getattr(entry.source, "value", entry.source) == own
+    }
+
+
+@main.command()
+@click.argument("name")
+@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="Set this; may be repeated.")
+@click.option("--unset", multiple=True, metavar="KEY", help="Go back to the default; may be repeated.")
+@click.option("-p", "--partitions", type=click.IntRange(min=1), help="Have so many partitions.")
+@connected
+def alter(
+    cluster: Cluster, out: Output, name: str, configs: tuple[str, ...], unset: tuple[str, ...], partitions: int | None
+) -> None:
+    """Alter the configurations of a topic, or add partitions to it."""
+    if not (configs or unset or partitions):
+        raise click.UsageError("nothing to alter: expected --config, --unset or --partitions")
+    entries = [
+        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+        for key, value in pairs(configs, "--config")
+    ]
+    entries += [ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE) for key in unset]
+    admin = cluster.admin()
+    if entries:
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
+        settle(
+            out, "topic", admin.incremental_alter_configs([resource]), "configurations altered", lambda one: one.name
+        )
+    if partitions:
+        settle(out, "topic", admin.create_partitions([NewPartitions(name, partitions)]), f"{partitions} partitions")
+
+
+@main.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@connected
+def delete(cluster: Cluster, out: Output, names: tuple[str, ...], yes: bool) -> None:
+    """Delete topics, with all their records."""
+    confirm(f"Delete {', '.join(names)}?", yes)
+    settle(out, "topic", cluster.admin().delete_topics(list(names), operation_timeout=cluster.timeout), "deleted")
+
+
+@main.command()
+@click.argument("name")
+@click.option("--to", "position", type=POSITION, required=True, help=f"Delete the records before this: {FORMS}.")
+@click.option("-p", "--partition", "partitions", type=int, multiple=True, help="Only this; may be repeated.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@connected
+def trim(cluster: Cluster, out: Output, name: str, position: Any, partitions: tuple[int, ...], yes: bool) -> None:
+    """Delete the first records of a topic's partitions."""
+    admin = cluster.admin()
+    every = partitions_of(admin, [name])
+    unknown = set(partitions) - {one.partition for one in every}
+    if unknown:
+        raise click.BadParameter(f"{name} has the partitions 0 to {len(every) - 1}", param_hint="--partition")
+    chosen = [one for one in every if not partitions or one.partition in partitions]
+    offsets = resolve(admin, chosen, position)
+    confirm(f"Delete the first records of {name}?", yes)
+    wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+    futures = admin.delete_records(wanted)
+    for key, future in sorted(futures.items(), key=lambda item: item[0].partition):
+        named = f"{key.topic}-{key.partition}"
+        settle(out, "partition", {named: future}, f"begins at {offsets[key.topic, key.partition]}")

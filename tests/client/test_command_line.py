@@ -1,0 +1,272 @@
+"""The commands of `odradek` that are clients, against a broker of ours (`test_command_line_kafka.py`: and Kafka)."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from odradek import Broker
+from odradek.cli import document
+from tests.brokers import sound_broker
+from tests.command_line import Odradek
+
+AUTHORIZED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+
+
+@pytest.fixture(scope="module")
+def authorized_broker(own_cluster: None) -> Iterator[Broker]:
+    with sound_broker(AUTHORIZED) as broker:
+        yield broker
+
+
+@pytest.fixture
+def odradek(authorized_broker: Broker) -> Odradek:
+    return Odradek(authorized_broker.bootstrap_servers)
+
+
+def test_a_topic_from_its_creation_to_its_end(odradek: Odradek) -> None:
+    assert odradek.told("topics", "create", "life", "-p", "2", "-c", "retention.ms=5000") == "topic life: created\n"
+    status, _, error = odradek.run("topics", "create", "life")
+    assert (status, "TOPIC_ALREADY_EXISTS" in error) == (1, True)
+    odradek.told("topics", "alter", "life", "-p", "3", "-c", "max.message.bytes=2000", "--unset", "retention.ms")
+    (found,) = odradek.json("topics", "describe", "life")
+    assert found["configs"] == {"max.message.bytes": "2000"}
+    assert [one["partition"] for one in found["partitions"]] == [0, 1, 2]
+    odradek.told("produce", "life", "a", "b", "c", "-p", "1")
+    assert odradek.told("topics", "trim", "life", "--to", "2", "-p", "1") == "partition life-1: begins at 2\n"
+    assert odradek.told("consume", "life", "-e") == "c\n"
+    assert "life" in odradek.told("topics", "list")
+    odradek.told("topics", "delete", "life")
+    assert [one for one in odradek.json("topics", "list") if one["topic"] == "life"] == []
+
+
+def test_one_refused_topic_does_not_keep_the_others(odradek: Odradek) -> None:
+    odradek.told("topics", "create", "first")
+    status, out, _ = odradek.run("topics", "create", "first", "second", "--json")
+    assert status == 1
+    results = {one["topic"]: one.get("error", one.get("result")) for one in json.loads(out)}
+    assert results == {"first": "TOPIC_ALREADY_EXISTS", "second": "created"}
+
+
+def test_what_consume_prints_produce_takes(odradek: Odradek) -> None:
+    odradek.told("topics", "create", "from-here", "to-there", "-p", "1")
+    odradek.told("produce", "from-here", "-f", "hex", "00ff", "-k", "6b", "-H", "kind=test")
+    odradek.told("produce", "from-here", "-k", "gone", "--tombstone")
+    odradek.told("produce", "from-here", "-K", ":", stdin="a:1\nb:2\n")
+    printed = odradek.told("consume", "from-here", "-e", "--json")
+    odradek.told("produce", "to-there", "-f", "json", stdin=printed)
+    copied = odradek.told("consume", "to-there", "-e", "--json")
+    assert copied == printed.replace("from-here", "to-there")
+    assert [json.loads(line)["value"] for line in copied.splitlines()] == [{"base64": "AP8="}, None, "1", "2"]
+    assert odradek.told("consume", "to-there", "-o", "2", "-n", "1", "-f", "%p/%o %k=%v\\n") == "0/2 a=1\n"
+    assert odradek.told("consume", "to-there", "-e", "-o", "-1h", "-f", "hex") == "00ff\n\n31\n32\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "text"),
+    [
+        (("-f", "hex", "xyz"), "", "value 'xyz' is no hex"),
+        (("-f", "json"), "{}\nno\n", "line 2 is no JSON"),
+        (("-f", "json"), '{"timestamp": "x"}\n', "line 1: timestamp = 'x': expected milliseconds"),
+        (("-K", ":"), "a:1\nb\n", "line 2 has no ':'"),
+    ],
+)
+def test_a_wrong_record_is_named(odradek: Odradek, arguments: tuple[str, ...], stdin: str, text: str) -> None:
+    odradek.run("topics", "create", "wrong")
+    status, _, error = odradek.run("produce", "wrong", *arguments, stdin=stdin)
+    assert status == 1
+    assert text in error
+
+
+def test_a_group_is_described_reset_and_deleted(odradek: Odradek) -> None:
+    odradek.told("topics", "create", "read", "-p", "1")
+    odradek.told("produce", "read", "a", "b", "c")
+    assert odradek.told("consume", "read", "-g", "readers", "-e") == "a\nb\nc\n"
+    (found,) = odradek.json("groups", "describe", "readers")
+    offsets = {"topic": "read", "partition": 0, "committed": 3, "end": 3, "lag": 0}
+    assert found == {"group": "readers", "type": "classic", "state": "Empty", "members": [], "offsets": [offsets]}
+    new = [{"topic": "read", "partition": 0, "committed": 3, "new": 0}]
+    assert odradek.json("groups", "reset-offsets", "readers", "--to", "start", "--dry-run") == new
+    assert odradek.json("groups", "describe", "readers")[0]["offsets"] == [offsets]
+    odradek.told("groups", "reset-offsets", "readers", "--by", "-2")
+    assert odradek.told("consume", "read", "-g", "readers", "-e") == "b\nc\n"
+    odradek.told("groups", "delete", "readers")
+    assert odradek.run("groups", "describe", "readers")[0] == 1
+
+
+@pytest.mark.parametrize("word", ["acl", "acls"])
+def test_rules_of_access(odradek: Odradek, word: str) -> None:
+    odradek.told(word, "add", "--principal", "User:app", "--operation", "read", "--topic", "a", "--group", "g")
+    odradek.told(word, "add", "--principal", "User:app", "--operation", "write", "--topic", "a", "--prefixed", "--deny")
+    rules = [" ".join(one.values()) for one in odradek.json(word, "list", "--principal", "User:app")]
+    assert rules == [
+        "User:app * allow read group g literal",
+        "User:app * allow read topic a literal",
+        "User:app * deny write topic a prefixed",
+    ]
+    odradek.told(word, "remove", "--principal", "User:app", "--group", "g")
+    assert len(odradek.json(word, "list")) == 2
+    odradek.told(word, "remove", "--principal", "User:app")
+    assert odradek.json(word, "list") == []
+
+
+def test_users_and_quotas(odradek: Odradek) -> None:
+    odradek.told("users", "add", "bob", stdin="secret\n")
+    assert odradek.json("users", "list") == [{"user": "bob", "mechanism": "SCRAM-SHA-512", "iterations": 4096}]
+    odradek.told("users", "delete", "bob")
+    assert odradek.json("users", "list") == []
+    odradek.told("quotas", "set", "producer_byte_rate=1000", "--user", "bob", "--client-id", "<default>")
+    (quota,) = odradek.json("quotas", "list")
+    assert (quota["user"], quota["client_id"], quota["value"]) == ("bob", "<default>", 1000.0)
+    odradek.told("quotas", "remove", "producer_byte_rate", "--user", "bob", "--client-id", "<default>")
+    assert odradek.json("quotas", "list") == []
+
+
+def test_an_open_transaction_is_aborted(odradek: Odradek) -> None:
+    odradek.told("topics", "create", "paid", "-p", "1")
+    producer = Producer({"bootstrap.servers": odradek.bootstrap, "transactional.id": "payer"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("paid", b"never")
+    producer.flush(30)
+    assert {one["transactional_id"]: one["state"] for one in odradek.json("transactions", "list")} == {
+        "payer": "Ongoing"
+    }
+    assert odradek.json("transactions", "describe", "payer")[0]["partitions"] == ["paid-0"]
+    refused = odradek.run("transactions", "abort", "--partition", "paid:0", "--start-offset", "7")
+    assert (refused[0], "no open transaction that begins at 7" in refused[2]) == (1, True)
+    odradek.told("transactions", "abort", "payer")
+    assert odradek.json("transactions", "describe", "payer")[0]["state"] in ("CompleteAbort", "Empty")
+    assert odradek.told("consume", "paid", "-e") == ""
+    assert odradek.told("consume", "paid", "-e", "--isolation", "read_uncommitted") == "never\n"
+
+
+def test_a_transaction_is_ended_in_a_partition(odradek: Odradek) -> None:
+    odradek.told("topics", "create", "stuck", "-p", "1")
+    producer = Producer({"bootstrap.servers": odradek.bootstrap, "transactional.id": "hanging"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("stuck", b"never")
+    producer.flush(30)
+    odradek.told("transactions", "abort", "--partition", "stuck:0", "--start-offset", "0")
+    odradek.told("produce", "stuck", "after")
+    assert odradek.told("consume", "stuck", "-n", "1") == "after\n"
+
+
+def test_both_libraries_log_in_over_tls() -> None:
+    with sound_broker(security="SASL_SSL", users={"app": "secret"}) as broker:
+        config = broker.client_config("confluent", user="app")
+        named = [f"{name}={value}" for name, value in config.items() if name.startswith(("security", "sasl", "ssl"))]
+        secure = [word for one in named for word in ("-X", one)]
+        odradek = Odradek(broker.bootstrap_servers)
+        odradek.told("topics", "create", "safe", *secure)
+        assert odradek.told("transactions", "list", *secure).startswith("TRANSACTIONAL-ID")
+        status, _, error = odradek.run("topics", "list", "--timeout", "3", *secure, "-X", "sasl.password=wrong")
+    assert status == 1
+    assert "no broker answers" in error
+
+
+def test_bytes_that_are_no_text_are_kept(odradek: Odradek) -> None:
+    odradek.told("topics", "create", "bytes", "-p", "1")
+    ran = subprocess.run(
+        [sys.executable, "-m", "odradek", "produce", "bytes", "-b", odradek.bootstrap],
+        input=b"\xff\xfe\n",
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert odradek.told("consume", "bytes", "-e", "-f", "hex") == "fffe\n"
+
+
+def test_the_cluster_and_moves_in_it(odradek: Odradek) -> None:
+    odradek.told("topics", "create", "moved", "-p", "1")
+    assert [one["broker"] for one in odradek.json("cluster", "status")["brokers"]] == [1]
+    status, _, error = odradek.run("reassign", "start", "moved:0=7")
+    assert (status, "INVALID_REPLICA_ASSIGNMENT" in error or "INVALID_REPLICATION_ASSIGNMENT" in error) == (1, True)
+    assert odradek.json("reassign", "list") == []
+    assert "NO_REASSIGNMENT_IN_PROGRESS" in odradek.run("reassign", "cancel", "moved")[2]
+
+
+def test_what_is_measured(odradek: Odradek) -> None:
+    odradek.told("topics", "create", "measured", "-p", "1")
+    written = odradek.json("bench", "produce", "measured", "--seconds", "0.2")
+    read = odradek.json("bench", "consume", "measured", "--seconds", "30")
+    assert read["records"] == written["records"] > 0
+    assert "█" in odradek.told("bench", "latency", "measured", "-n", "5")
+
+
+def test_contexts_are_kept_in_a_file_of_its_owner(tmp_path: Path, odradek: Odradek) -> None:
+    file = tmp_path / "contexts.json"
+    environment = {"ODRADEK_CONTEXTS": str(file)}
+
+    def told(*arguments: str) -> str:
+        return odradek.told(*arguments, at="", environment=environment)
+
+    told("contexts", "add", "here", odradek.bootstrap, "-X", "client.id=me", "-X", "sasl.password=geheim")
+    told("contexts", "add", "nowhere", "127.0.0.1:1")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "geheim" not in told("contexts", "list")
+    status, _, error = odradek.run("topics", "list", "--timeout", "2", at="", environment=environment)
+    assert (status, "no broker answers at 127.0.0.1:1" in error) == (1, True)
+    told("topics", "list", "--context", "here")
+    told("--context", "here", "topics", "list")
+    told("contexts", "use", "here")
+    told("topics", "list")
+    told("contexts", "remove", "here")
+    assert "there is no context 'here'" in odradek.run("contexts", "use", "here", environment=environment, at="")[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("topics", "lsit"), "did you mean list?"),
+        (("tpics", "list"), "did you mean topics?"),
+        (("topics", "alter", "x"), "nothing to alter"),
+        (("consume", "x", "-o", "yesterday"), "expected start, end, an offset"),
+        (("groups", "reset-offsets", "g"), "expected one of --to and --by"),
+        (("acls", "remove"), "expected which rules"),
+        (("quotas", "set", "a=1"), "expected --user, --client-id or --ip"),
+        (("topics", "list", "-X", "nonsense"), "expected KEY=VALUE"),
+    ],
+)
+def test_a_wrong_command_says_what_is_right(odradek: Odradek, arguments: tuple[str, ...], text: str) -> None:
+    status, _, error = odradek.run(*arguments)
+    assert status == 2, error
+    assert text in " ".join(error.split())
+
+
+def test_without_the_extra_a_command_says_how_to_install_it() -> None:
+    program = (
+        "import sys; sys.modules['confluent_kafka'] = None; sys.argv = ['odradek', 'topics', 'list'];"
+        "from odradek.__main__ import main; sys.exit(main())"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 1
+    assert "pip install 'odradek[cli]'" in run.stderr
+
+
+def test_a_shell_completes_commands() -> None:
+    variables = {"_ODRADEK_COMPLETE": "bash_complete", "COMP_WORDS": "odradek topics d", "COMP_CWORD": "2"}
+    command = [sys.executable, "-m", "odradek"]
+    run = subprocess.run(
+        command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert sorted(run.stdout.split()) == ["plain,delete", "plain,describe"]
+
+
+def test_the_page_has_the_help_of_each_command() -> None:
+    found: Any = document.FILE.read_text()
+    assert found == document.text(), "run python -m odradek.cli.document"

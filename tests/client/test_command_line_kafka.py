@@ -1,0 +1,111 @@
+"""The same commands against Odradek and Apache Kafka: the same output, but for ids, addresses and wording."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.brokers import sound_broker
+from tests.client import kafka_node
+from tests.client.kafka_node import KafkaNode
+from tests.command_line import Odradek
+
+AUTHORIZED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+RULE = ("--principal", "User:app")
+COMMANDS: Sequence[tuple[str, Sequence[str]]] = [
+    ("", ("topics", "create", "orders", "prices", "-p", "2", "-r", "1", "-c", "retention.ms=86400000")),
+    ("", ("topics", "create", "orders")),
+    ("", ("topics", "create", "too/odd")),
+    ("", ("topics", "create", "planned", "--dry-run", "-p", "1", "-r", "1")),
+    ("", ("topics", "list")),
+    ("", ("topics", "alter", "orders", "-p", "3", "-c", "max.message.bytes=5000", "--unset", "retention.ms")),
+    ("", ("topics", "alter", "orders", "-c", "nonsense=1")),
+    ("", ("topics", "alter", "orders", "-p", "1")),
+    ("a:1\nb:2\n", ("produce", "orders", "-K", ":", "-p", "0", "-H", "kind=x")),
+    ("", ("produce", "orders", "-k", "gone", "--tombstone", "-p", "1")),
+    ("", ("produce", "nowhere", "x")),
+    ("", ("consume", "orders", "-e", "-p", "0", "-f", "%p/%o %k=%v %h\\n")),
+    ("", ("consume", "orders", "-e", "-p", "0", "-o", "1")),
+    ("", ("consume", "nowhere", "-e")),
+    ("", ("consume", "orders", "-g", "readers", "-n", "3", "-f", "%k\\n")),
+    ("", ("groups", "list")),
+    ("", ("groups", "describe", "readers", "nobody")),
+    ("", ("groups", "reset-offsets", "readers", "--to", "start", "--dry-run")),
+    ("", ("groups", "reset-offsets", "readers", "--by", "-1", "-t", "orders:0")),
+    ("", ("groups", "describe", "readers", "--json")),
+    ("", ("topics", "trim", "orders", "--to", "1", "-p", "0")),
+    ("", ("topics", "trim", "orders", "--to", "9", "-p", "0")),
+    ("", ("topics", "describe", "orders")),
+    ("", ("topics", "describe", "nowhere")),
+    ("", ("groups", "delete", "readers", "nobody")),
+    ("", ("acls", "add", *RULE, "--operation", "read", "--topic", "orders", "--group", "readers")),
+    ("", ("acls", "add", *RULE, "--operation", "write", "--topic", "or", "--prefixed", "--deny", "--host", "10.0.0.1")),
+    ("", ("acls", "add", *RULE, "--operation", "cluster-action", "--cluster")),
+    ("", ("acls", "list")),
+    ("", ("acls", "remove", *RULE, "--operation", "read")),
+    ("", ("acls", "list", "--json")),
+    ("secret\n", ("users", "add", "bob")),
+    ("", ("users", "list")),
+    ("", ("users", "delete", "bob")),
+    ("", ("users", "delete", "bob", "-m", "SCRAM-SHA-256")),
+    ("", ("quotas", "set", "producer_byte_rate=1000", "request_percentage=50", "--user", "bob")),
+    ("", ("quotas", "set", "consumer_byte_rate=5000000", "--client-id", "<default>")),
+    ("", ("quotas", "set", "nonsense=5", "--user", "bob")),
+    ("", ("quotas", "list")),
+    ("", ("quotas", "remove", "request_percentage", "--user", "bob")),
+    ("", ("reassign", "start", "orders:0=1", "prices=7")),
+    ("", ("reassign", "list")),
+    ("", ("reassign", "cancel", "prices")),
+    ("", ("transactions", "list")),
+    ("", ("transactions", "describe", "payer")),
+    ("", ("transactions", "describe", "nobody")),
+    ("", ("transactions", "abort", "payer")),
+    ("", ("transactions", "abort", "nobody")),
+    ("", ("consume", "prices", "-e")),
+    ("", ("topics", "delete", "orders", "nowhere")),
+]
+
+
+def alike(text: str) -> str:
+    """Output without what may differ: ids, ages, and the sentence behind the name of an error."""
+    text = re.sub(r"  id \S+", "  id ID", text)
+    text = re.sub(r"([A-Z]{2,}_[A-Z_]+)(: [^()\n]*)", r"\1", text)
+    return re.sub(r"(payer\s+\w+)\s.*?(prices-0|-)\s+1\n", r"\1 \2\n", text)
+
+
+def transcript(odradek: Odradek) -> list[str]:
+    """What each command prints, with an open transaction of `payer`."""
+    found = []
+    for stdin, command in COMMANDS:
+        if command[:2] == ("transactions", "list"):
+            producer = Producer({"bootstrap.servers": odradek.bootstrap, "transactional.id": "payer", "log_level": 0})
+            producer.init_transactions(60)
+            producer.begin_transaction()
+            producer.produce("prices", b"never", partition=0)
+            producer.flush(60)
+        status, out, error = odradek.run(*command, stdin=stdin)
+        found.append(f"$ {' '.join(command)}\n{alike(out + error)}-> {status}")
+    return found
+
+
+@pytest.mark.skipif(bool(kafka_node.missing()), reason=str(kafka_node.missing()))
+def test_each_command_prints_the_same_for_kafka(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    if not request.config.getoption("--torture"):
+        pytest.skip("starts a JVM: make torture")
+    with sound_broker(AUTHORIZED) as broker:
+        ours = transcript(Odradek(broker.bootstrap_servers))
+    node = KafkaNode(tmp_path / "kafka", settings=AUTHORIZED)
+    node.format()
+    node.start()
+    try:
+        theirs = transcript(Odradek(node.bootstrap))
+    finally:
+        node.stop()
+    assert "\n".join(ours) == "\n".join(theirs)

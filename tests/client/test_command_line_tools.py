@@ -1,0 +1,99 @@
+"""`odradek explain error|setting`, `odradek doctor` and `odradek backup`."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from odradek import Broker
+from tests.command_line import Odradek
+
+HERE = Odradek("")
+
+
+def test_an_error_and_a_setting_are_explained() -> None:
+    text = HERE.told("explain", "error", "NOT_LEADER_OR_FOLLOWER", at="")
+    assert text.startswith("NOT_LEADER_OR_FOLLOWER, code 6\n")
+    assert "may try again" in text
+    assert HERE.told("explain", "error", "6", at="") == text
+    assert "will get the same answer" in HERE.told("explain", "error", "topic_already_exists", at="")
+    assert "did you mean NOT_LEADER_OR_FOLLOWER?" in HERE.run("explain", "error", "NOT_LEADER", at="")[2]
+    setting = HERE.told("explain", "setting", "retention.ms", at="")
+    assert setting.startswith("retention.ms, of a topic\n")
+    assert "log.retention.ms" in setting
+    assert "did you mean num.partitions?" in HERE.run("explain", "setting", "num.partition", at="")[2]
+
+
+def test_a_topic_is_explained_by_name() -> None:
+    with Broker() as broker:
+        broker.topic("orders", partitions=1)
+        status, out, error = HERE.run("explain", "topic", "orders", "--control", broker.control.url, at="")
+    assert out.startswith("topic orders"), error
+    assert status in (0, 1)
+
+
+def test_the_doctor_looks_at_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        settings = (f"listeners=PLAINTEXT://127.0.0.1:{port}", f"log.dirs={tmp_path}/new")
+        arguments = [word for setting in settings for word in ("--set", setting)]
+        found = json.loads(HERE.told("doctor", *arguments, "--json", at=""))
+    levels = {one["subject"]: one["level"] for one in found}
+    assert levels[f"PLAINTEXT://127.0.0.1:{port}"] == "warning"
+    assert levels["clock"] == "ok"
+    assert not (tmp_path / "new").exists()
+    status, out, _ = HERE.run("doctor", "--set", f"log.dirs={tmp_path}/file/below", at="")
+    assert (status, "is a file" in out) == (1, True)
+    status, out, _ = HERE.run("doctor", "--set", "num.partitions=x", at="")
+    assert (status, "num.partitions" in out) == (1, True)
+
+
+def test_the_doctor_looks_at_a_cluster() -> None:
+    with Broker() as broker:
+        assert "advertised address 127.0.0.1" in Odradek(broker.bootstrap_servers).told("doctor")
+    settings = {"advertised.listeners": "PLAINTEXT://127.0.0.1:1", "listeners": "PLAINTEXT://127.0.0.1:0"}
+    with Broker(settings) as broker:
+        bound = broker.log().rpartition('"listening"')[0].rpartition('"port": ')[2].partition(",")[0]
+        status, _, error = Odradek(f"127.0.0.1:{bound}").run("doctor", "--timeout", "5")
+    assert status == 1
+    assert "127.0.0.1:1" in error
+
+
+def test_a_backup_is_made_verified_and_restored(tmp_path: Path) -> None:
+    backup = tmp_path / "backup"
+    with Broker() as broker:
+        topic = broker.topic("kept", partitions=1)
+        topic.produce("before")
+        at = ("--control", broker.control.url)
+        HERE.told("backup", "create", str(backup), *at, at="")
+        topic.produce("after")
+        assert "0 damaged" in HERE.told("backup", "verify", str(backup), at="")
+        HERE.told("backup", "restore", str(backup), *at, at="")
+        assert [record.value for record in broker.topic("kept").records()] == [b"before"]
+        status, _, error = HERE.run("backup", "create", str(backup), *at, at="")
+        assert (status, "exists already" in error) == (1, True)
+    with Broker({"odradek.snapshot": str(backup)}) as new:
+        assert [record.value for record in new.topic("kept").records()] == [b"before"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "removed", "changed"])
+def test_damage_of_a_backup_is_found(tmp_path: Path, damage: str) -> None:
+    backup = tmp_path / "backup"
+    with Broker() as broker:
+        broker.topic("kept", partitions=1).produce("before")
+        broker.snapshot(backup)
+    log = backup / "0" / "kept-0" / f"{0:020}.log"
+    data = log.read_bytes()
+    if damage == "removed":
+        log.unlink()
+    else:
+        log.write_bytes(data[:-1] if damage == "cut" else data[:-1] + bytes([data[-1] ^ 1]))
+    status, out, error = HERE.run("backup", "verify", str(backup), at="")
+    assert status == 1
+    assert f"{0:020}.log" in out + error
