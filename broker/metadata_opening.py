@@ -34,6 +34,11 @@ NO_METADATA = (
 )
 """After a change of the order of `log.dirs`, say, or if the first folder's disk is not mounted."""
 
+NO_BROKER = (
+    "process.roles is controller alone, and such a node has no partitions. Give it a folder of its own, or let it be a "
+    "broker too until they are moved to other brokers."
+)
+
 NO_CLUSTER_ID = (
     "it is not known which cluster this node belongs to, since the folders of log.dirs are new. Format them with the "
     "id that the controllers have (`odradek format --cluster-id ID --config FILE`), or set odradek.cluster.id to it"
@@ -65,7 +70,9 @@ async def _read_own(base: Base, dirs: LogDirs, around: Surroundings, undo: Async
         base.log_services, folder.path, base.node_id, directory_id, MetadataCache(), around, clean=folder.clean
     )
     undo.push_async_callback(metadata.log.close)
-    if metadata.is_new:
+    if not base.current.config.is_broker:
+        dirs.require_no_partitions(NO_BROKER)
+    elif metadata.is_new:
         dirs.require_no_partitions(NO_METADATA.format(folder.path))
     return metadata
 
@@ -144,6 +151,7 @@ def joining(base: Base, dirs: LogDirs, advertised: Mapping[str, Listener], contr
         [endpoint(listener) for listener in controllers],
         config.optional_string("broker.rack"),
         [uuids.from_text(log_dir.directory_id) for log_dir in dirs.dirs if log_dir.directory_id],
+        config.is_broker,
     )
     return Joining(registration, _last_clean_epoch(dirs), config.integer("min.insync.replicas"))
 

@@ -17,6 +17,7 @@ from broker.cluster.publisher import Follower
 from broker.config.listeners import Listener
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.monitoring.cluster_metrics import register_cluster_metrics
+from broker.monitoring.controller_metrics import register_controller_metrics
 from broker.monitoring.loop_lag import LoopLag
 from broker.monitoring.node_metrics import register_gauges
 from broker.monitoring.replication_metrics import register_replication
@@ -75,7 +76,7 @@ class Parts:
 
 
 class Node:
-    """A broker that serves, until `stop` has put everything on disk.
+    """A broker, or a controller alone, that serves until `stop` has put everything on disk.
 
     Attributes:
         parts: what is made anew when a snapshot is restored; the attributes that follow are taken from it.
@@ -162,11 +163,14 @@ class Node:
         telemetry = self.local.client_telemetry
         if self.base.authorizer is not None:
             self.base.authorizer.load(self.cluster.cache.image.acls)
+        of_broker = [
+            Follower("replicas", self.replicas.follow, self.replicas.prepare),
+            Follower("directories of replicas", self._assignments.follow),
+        ]
         self.metadata.publisher.start(
             [
                 Follower("authorizer", self._acls_changed),
-                Follower("replicas", self.replicas.follow, self.replicas.prepare),
-                Follower("directories of replicas", self._assignments.follow),
+                *(of_broker if self.local.config.is_broker else ()),
                 Follower("group coordinator", self.coordinators.groups.follow),
                 Follower("transaction coordinator", self.coordinators.transactions.follow),
                 Follower("configurations", self._configs_changed),
@@ -183,6 +187,8 @@ class Node:
         self.coordinators.transactions.register_metrics(metrics)
         if isinstance(self.metadata, FollowedMetadata):
             register_cluster_metrics(metrics, self.metadata, self.local.clock.machine)
+        elif self.cluster.controller_service is not None:
+            register_controller_metrics(metrics, self.cluster.cache, self.cluster.controller_service.log)
         register_gauges(
             metrics,
             partitions=self.replicas,

@@ -79,8 +79,7 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         dispatcher = Dispatcher(
             opened.new_request, base.metrics, machine, opened.limits.throttling, names, _guard(base)
         )
-        hosts = [*(listener.host for listener in listeners.advertised), socket.gethostname()]
-        await base.security.open((*listeners.bound, *listeners.controllers), hosts)
+        await base.security.open((*listeners.bound, *listeners.controllers), [*listeners.hosts, socket.gethostname()])
         server = Server(
             base.current,
             machine,
@@ -148,10 +147,10 @@ async def _serve_metadata(node: Node) -> None:
     """Let everything follow the metadata, from here on."""
     node.follow_metadata()
     await node.metadata.enter()
-    topics = parse_start_topics(node.base.current.config.string("odradek.create.topics"))
-    await node.cluster.auto_topics.create_at_start(topics)
-    acls = parse_start_acls(node.base.current.config.string("odradek.create.acls"))
-    if acls:
+    config = node.base.current.config
+    if config.is_broker:  # a controller alone has no brokers for them yet; these create them
+        await node.cluster.auto_topics.create_at_start(parse_start_topics(config.string("odradek.create.topics")))
+    if acls := parse_start_acls(config.string("odradek.create.acls")):
         new_id = node.controller.around.new_id
         await node.controller.submit(lambda image: decide_create(image, acls, new_id))
     node.register_metrics()
@@ -266,7 +265,8 @@ async def _start_parts(
     base.current.config = base.current.config.with_dynamic(*dynamic)
     if opened.service is not None:
         _begin_service(opened.service, dispatcher, bound)
-    await opened.services.replicas.start()
+    if base.current.config.is_broker:
+        await opened.services.replicas.start()
     hanging = _start_coordinators(opened.services, undo)
     return Parts(opened.dirs, opened.services, opened.metadata, opened.limits.connection_rates, hanging)
 

@@ -31,7 +31,10 @@ from protocol.metadata.settings import ConfigRecord, FeatureLevelRecord
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a node says of itself: ids, listeners of its broker and of its controller, rack, ids of log directories."""
+    """What a node says of itself: ids, listeners of its broker and of its controller, rack, ids of log directories.
+
+    `is_broker`: it is not a controller alone, which registers no broker.
+    """
 
     broker_id: int
     incarnation_id: UUID
@@ -39,6 +42,7 @@ class Registration:
     controller_endpoints: Sequence[Endpoint]
     rack: str | None
     directories: Sequence[UUID]
+    is_broker: bool = True
 
 
 def bootstrap(image: MetadataImage, min_insync_replicas: int) -> Decision[None]:
@@ -79,6 +83,11 @@ def register(image: MetadataImage, new: Registration, next_offset: int) -> Decis
     """
     epoch = next_offset + 1
     return Decision([_controller(new), _broker(new, epoch)], epoch)
+
+
+def register_controller(new: Registration) -> Decision[None]:
+    """Register a node that is a controller alone."""
+    return Decision([_controller(new)], None)
 
 
 def elect(image: MetadataImage, schema: ConfigSchema, new: Registration) -> Decision[None]:

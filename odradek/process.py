@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from odradek import location, workplace
 from odradek.control import ControlClient
-from odradek.controls import Controls
+from odradek.secured_controls import SecuredControls
 from odradek.security import Security, Users, acl_settings
 from odradek.snapshot import Snapshot
 from odradek.start_settings import FOR_TESTS, SECRET_SETTINGS, as_list, first_state, properties_text, require_profile
@@ -34,7 +34,7 @@ class BrokerStartError(RuntimeError):
     """The broker ended, or was not ready in time; the message contains the end of its log."""
 
 
-class Broker(Controls):
+class Broker(SecuredControls):
     """One broker on loopback, on a port that the system chooses, with a temporary data folder unless one is given.
 
     HTTP is off unless `odradek.http.port` is set (0: a port that the system chooses). The profile "test" makes tests
@@ -43,7 +43,12 @@ class Broker(Controls):
     `ODRADEK_*` and `CLUSTER_ID` variables are not passed on. Data and ports survive `stop`, `kill` and `restart`;
     `close` (the end of the `with` block) removes the temporary folder. When this process dies, the broker ends too;
     Ctrl-C reaches this process alone.
+
+    Attributes:
+        title: what messages call it.
     """
+
+    title = "the broker"
 
     def __init__(
         self,
@@ -55,7 +60,7 @@ class Broker(Controls):
         python: str | os.PathLike[str] | None = None,
         start_timeout: float = 30.0,
         stop_timeout: float = 15.0,
-        security: str | None = None,
+        security: str | Security | None = None,
         users: Users | None = None,
         acls: Iterable[str] | None = None,
     ) -> None:
@@ -79,15 +84,7 @@ class Broker(Controls):
         self.log_path = self._workplace / "broker.log"
         defaults = {**FOR_TESTS, "odradek.profile": profile, "log.dirs": str(self.data_dir)}
         defaults |= first_state(snapshot, self.data_dir)
-        if users and security is None:
-            raise ValueError("users: expected security='SASL_SSL' with them, or another of Kafka's protocols")
-        if (
-            not users
-            and security in ("SASL_SSL", "SASL_PLAINTEXT")
-            and "sasl.enabled.mechanisms" not in (settings or {})
-        ):
-            raise ValueError(f'security = {security!r}: expected users={{"name": "password"}} with it')
-        self._security = None if security is None else Security.of(security, users, self._workplace / "tls")
+        self._security = Security.chosen(security, users, settings or {}, self._workplace / "tls")
         defaults |= {} if self._security is None else self._security.settings()
         defaults |= {} if acls is None else acl_settings(acls)
         self._settings = defaults | {key: str(value) for key, value in (settings or {}).items()}
@@ -126,28 +123,6 @@ class Broker(Controls):
             raise RuntimeError("the broker has no control interface: it was never started, or odradek.control is empty")
         return self._control
 
-    def client_config(
-        self, kind: str, *, user: str | None = None, mechanism: str | None = None, **more: Any
-    ) -> dict[str, Any]:
-        """The configuration of a client: of "aiokafka", "confluent", "kafka-python" or "java"; `more` is added.
-
-        `user` is one of the `users` of a broker with security, by default the first; `mechanism` is PLAIN (the
-        default), SCRAM-SHA-256 or SCRAM-SHA-512.
-        """
-        found = super().client_config(kind)
-        if self._security is not None:
-            found |= self._security.client_config(kind, user, mechanism)
-        elif user is not None or mechanism is not None:
-            raise ValueError("user and mechanism: expected none, as the broker was made without security")
-        return found | more
-
-    @property
-    def ca_file(self) -> Path:
-        """The certificate (PEM) of the authority that clients trust; RuntimeError without TLS."""
-        if self._security is None or not self._security.uses_tls:
-            raise RuntimeError("the broker was not made with security='SASL_SSL' or 'SSL'")
-        return self._security.ca_file
-
     def _snapshot_folder(self) -> str | None:
         return str(self._workplace / "snapshots" / uuid.uuid4().hex)
 
@@ -177,7 +152,7 @@ class Broker(Controls):
     def last_words(self) -> str:
         """How a broker that is not running ended, and the end of its log."""
         status = None if self._child is None else self._child.poll()
-        return f"the broker at {self.bootstrap_servers} died, {_ending(status)}; its log ends with\n{self._log_end()}"
+        return f"{self.title} at {self.bootstrap_servers} died, {_ending(status)}; its log ends with\n{self._log_end()}"
 
     @property
     def pid(self) -> int:

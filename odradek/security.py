@@ -36,7 +36,7 @@ def acl_settings(acls: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """The security of one broker.
+    """The security of one broker, or of all of a cluster.
 
     Attributes:
         protocol: one of PROTOCOLS.
@@ -47,6 +47,21 @@ class Security:
     protocol: str
     users: Mapping[str, str]
     folder: Path
+
+    @classmethod
+    def chosen(
+        cls, security: str | Security | None, users: Users | None, settings: Mapping[str, object], folder: Path
+    ) -> Security | None:
+        """What the parameters `security` and `users` ask for; None for nothing. Raises ValueError."""
+        if isinstance(security, cls):
+            return security
+        if security is None:
+            if users:
+                raise ValueError("users: expected security='SASL_SSL' with them, or another of Kafka's protocols")
+            return None
+        if not users and security in ("SASL_SSL", "SASL_PLAINTEXT") and "sasl.enabled.mechanisms" not in settings:
+            raise ValueError(f'security = {security!r}: expected users={{"name": "password"}} with it')
+        return cls.of(str(security), users, folder)
 
     @classmethod
     def of(cls, protocol: str, users: Users | None, folder: Path) -> Security:

@@ -1,4 +1,4 @@
-"""The metadata of a standalone node: its own log, its own controller, and itself as the only broker.
+"""The metadata of a node with its own log and its own controller; most often it is the only broker, too.
 
 Theory of operation. `open` reads the log and makes the image, or imports what an earlier release wrote. `lead` makes
 the node the leader of its log, registers its broker and elects it; from then on the controller decides. `close` fences
@@ -153,7 +153,10 @@ class StandaloneMetadata:
         self._former = former
 
     async def lead(self, registration: Registration, min_insync_replicas: int) -> None:
-        """Register and elect this node's broker. Raises MetadataLogError if the log cannot be written."""
+        """Register this node, and elect its broker if it is one.
+
+        Raises MetadataLogError if the log cannot be written.
+        """
         self._registration, self._min_isr = registration, min_insync_replicas
         try:
             await self._lead(registration)
@@ -243,10 +246,19 @@ class StandaloneMetadata:
         """What this run begins with: imported or bootstrap records, where there are none yet, and the registration."""
         schema = self.controller.around.schema
         first = [*self._read.imported, *(self.log.bootstrap if self._read.is_empty else ())]
-        return (
+        begin: tuple[Callable[[MetadataImage], Decision[Any]], ...] = (
             lambda image: Decision([] if image.features else first, None),
             lambda image: brokers.bootstrap(image, self._min_isr),
             lambda image: restoring.rise_above(image, self._former),
+        )
+        if not registration.is_broker:
+            return (
+                *begin,
+                lambda image: brokers.shut_down(image, schema, registration.broker_id),
+                lambda image: brokers.register_controller(registration),
+            )
+        return (
+            *begin,
             lambda image: brokers.resign(image, schema, registration.broker_id),
             lambda image: brokers.register(image, registration, self.controller.next_offset),
             lambda image: brokers.elect(image, schema, registration),

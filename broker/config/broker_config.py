@@ -111,6 +111,11 @@ class BrokerConfig:
         return _is_in_cluster(self.static)
 
     @property
+    def is_broker(self) -> bool:
+        """Whether this node is a broker, perhaps a controller too; a controller alone has no partitions."""
+        return set(self.list_("process.roles")) != {"controller"}
+
+    @property
     def syncs(self) -> bool:
         """Whether files are synced to the device: if `odradek.fsync` says so, or if flushes are asked for."""
         asked = {"log.flush.interval.messages", "log.flush.interval.ms"} & self.given.keys()

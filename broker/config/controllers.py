@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError, split_list
@@ -52,26 +52,38 @@ def _wrong(key: str, entry: str, form: str) -> ConfigurationError:
 
 
 def broken_cluster_rules(config: BrokerConfig) -> Iterator[str]:
-    """What is wrong with the configuration of a broker in a cluster, a line each (`KafkaConfig.validateValues`)."""
-    if not config.is_in_cluster:
+    """What is wrong with the configuration of a node in a cluster, a line each (`KafkaConfig.validateValues`)."""
+    if config.is_broker and not config.is_in_cluster:
         return
     if "node.id" not in config.given:
         yield "node.id is not set: expected a number of its own for each node of a cluster"
     try:
-        voters = {each.node_id for each in controllers(config)}
+        known = controllers(config)
     except ConfigurationError as error:
         yield from error.problems
     else:
-        if config.node_id in voters:
-            yield (
-                f"{_VOTERS}: expected other nodes than this, node {config.node_id}, since process.roles is broker alone"
-            )
+        yield from _controller_rules(config, known)
     yield from _listener_rules(config)
+    if not config.is_broker:
+        return
     heartbeat, session = (config.integer(f"broker.{key}.ms") for key in ("heartbeat.interval", "session.timeout"))
     if 2 * heartbeat > session:
         yield (
             f"broker.heartbeat.interval.ms = {heartbeat}: expected at most half of broker.session.timeout.ms, {session}"
         )
+
+
+def _controller_rules(config: BrokerConfig, known: Sequence[ControllerAddress]) -> Iterator[str]:
+    voters = {each.node_id for each in known} - {None}
+    if config.is_broker:
+        if config.node_id in voters:
+            yield (
+                f"{_VOTERS}: expected other nodes than this, node {config.node_id}, since process.roles is broker alone"
+            )
+    elif voters - {config.node_id}:
+        yield f"{_VOTERS}: expected node {config.node_id}, this one, alone: there is no quorum of several here"
+    elif len(known) > len(voters) + 1:
+        yield f"{_BOOTSTRAP}: expected this node alone: there is no quorum of several here"
 
 
 def _listener_rules(config: BrokerConfig) -> Iterator[str]:

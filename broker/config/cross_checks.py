@@ -41,8 +41,8 @@ def _identity(config: BrokerConfig) -> Iterator[str]:
     broker_id = config.integer("broker.id")
     if broker_id not in (-1, config.node_id):
         yield f"broker.id = {broker_id}: expected the same as node.id, {config.node_id}"
-    if "broker" not in config.list_("process.roles"):
-        yield f"process.roles = {','.join(config.list_('process.roles'))!r}: expected it to have broker"
+    if not config.list_("process.roles"):
+        yield "process.roles = '': expected broker, controller, or both"
     if not config.log_dirs:
         yield "log.dirs = '': expected at least one folder"
     try:

@@ -10,6 +10,7 @@ from broker.config.broker_config import BrokerConfig, ConfigurationError, named_
 from broker.config.definition import parse_integer
 
 _ENDPOINT = r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)"
+_CONTROLLERS = "controller.listener.names"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -54,6 +55,11 @@ class Listeners:
     controllers: tuple[Listener, ...] = ()
     advertised_controllers: tuple[Listener, ...] = ()
 
+    @property
+    def hosts(self) -> list[str]:
+        """Where others reach this node."""
+        return [one.host for one in (*self.advertised, *self.controllers, *self.advertised_controllers)]
+
     def with_ports(self, ports: Mapping[str, int]) -> str:
         """The value of `listeners` for the `ports`, by name, that were really opened."""
         every = (*self.bound, *self.controllers, *self.left_out)
@@ -95,12 +101,15 @@ def parse_listeners(config: BrokerConfig) -> Listeners:
         _require_distinct_names("advertised.listeners", text, named)
         advertised = tuple(listener for listener in named if listener.name not in controllers)
         advertised_controllers = tuple(listener for listener in named if listener.name in controllers)
-    _require_bound(bound, config)
-    _require_advertisable(bound, advertised)
+    if config.is_broker:
+        _require_bound(bound, config)
+        _require_advertisable(bound, advertised)
     of_controllers = tuple(listener for listener in every if listener.name in controllers)
     serves = "controller" in config.list_("process.roles")
     served = tuple(listener for listener in of_controllers if serves)
     left_out = tuple(listener for listener in of_controllers if listener not in served)
+    if not config.is_broker:
+        _require_of_controllers(served, (*bound, *advertised))
     return Listeners(bound, advertised, left_out, served, advertised_controllers)
 
 
@@ -181,6 +190,18 @@ def _require_bound(bound: tuple[Listener, ...], config: BrokerConfig) -> None:
     text = config.string("listeners")
     if not bound:
         raise ConfigurationError([f"listeners = {text!r}: expected one that is not in controller.listener.names"])
+
+
+def _require_of_controllers(served: tuple[Listener, ...], others: tuple[Listener, ...]) -> None:
+    """A controller alone has listeners for nodes, and no others."""
+    problems = [
+        f"listeners: expected only those of {_CONTROLLERS}, since process.roles is controller alone; {other} is another"
+        for other in others
+    ]
+    if not served:
+        problems.append(f"listeners: expected one of {_CONTROLLERS}, since process.roles is controller alone")
+    if problems:
+        raise ConfigurationError(dict.fromkeys(problems))
 
 
 def _require_advertisable(bound: tuple[Listener, ...], advertised: tuple[Listener, ...]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -13,35 +13,41 @@ from broker.config.broker_config import ConfigurationError
 from broker.config.sources import Loaded
 from broker.parent import Parent
 from broker.ready import Ready
-from broker.supervisor.node_settings import CONTROLLER, settings_of
+from broker.supervisor.node_settings import Settings, all_settings
 from broker.supervisor.supervisor import Supervisor
 
 
 def run(loaded: Loaded, count: int, arguments: Sequence[str], ready: Ready, parent: Parent | None) -> int:
     """Run the nodes, and return the exit status. `arguments` are those of `serve` that every node has.
 
-    The ready line has `nodes`, with the ready line of each.
+    The ready line has `nodes`, with the ready line of each broker, and `controller`, with the controller's.
     """
     try:
-        for node_id in range(CONTROLLER, count + 1):
-            settings_of(loaded, count, node_id)
+        settings = all_settings(loaded, count)
     except ConfigurationError as error:
         for problem in error.problems:
             click.echo(f"wrong configuration: {problem}", err=True)
         return 1
-    os.makedirs(loaded.config.log_dirs[0], exist_ok=True)
-    return asyncio.run(_run(loaded, count, arguments, ready, parent))
+    folder = loaded.config.log_dirs[0]
+    os.makedirs(folder, exist_ok=True)
+    return asyncio.run(_run(settings, folder, arguments, ready, parent))
 
 
-async def _run(loaded: Loaded, count: int, arguments: Sequence[str], ready: Ready, parent: Parent | None) -> int:
+async def _run(
+    settings: Mapping[int, Settings], folder: str, arguments: Sequence[str], ready: Ready, parent: Parent | None
+) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
     if parent is not None:
         parent.watch(loop, stop)
-    supervisor = Supervisor(loaded, count, arguments, stop)
-    return await supervisor.run(lambda nodes: ready.write({"ready": True, "nodes": nodes, "pid": os.getpid()}))
+    supervisor = Supervisor(settings, folder, arguments, stop)
+    return await supervisor.run(
+        lambda controller, brokers: ready.write(
+            {"ready": True, "nodes": brokers, "controller": controller, "pid": os.getpid()}
+        )
+    )
 
 
 def shared_arguments(config_files: Sequence[str], settings: Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError
 from broker.config.control_address import control_address
@@ -11,9 +11,10 @@ from broker.config.listeners import Listener
 from broker.config.sources import Loaded
 
 MOST_BROKERS = 16
-CONTROLLER = 1
-"""The node that is the controller of all."""
+CONTROLLER = 3000
+"""The id of the controller, above that of any broker."""
 
+_ACLS = "odradek.create.acls"
 _LISTENER = "CONTROLLER"
 _PROTOCOLS = "listener.security.protocol.map"
 _REPLICAS = 3
@@ -29,37 +30,56 @@ _OWN = (
 _HIGHEST_PORT = 65535
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """The cluster that a node joins: the address of its controller, and its id."""
-
-    controller: str
-    cluster_id: str
+Settings = dict[str, str]
 
 
-def settings_of(loaded: Loaded, count: int, node_id: int, joined: Joined | None = None) -> list[str]:
-    """What node `node_id` of 1 to `count` is given besides, as `key=value` of `--set`.
+def all_settings(loaded: Loaded, count: int) -> dict[int, Settings]:
+    """What the controller and brokers 1 to `count` are given besides, by node id. Raises ConfigurationError.
 
-    Without `joined` it is the controller. Ports follow each other: with `listeners=PLAINTEXT://:9092` node 3 has 9094.
-    Raises ConfigurationError.
+    Ports follow each other: with `listeners=PLAINTEXT://:9092` broker 3 has 9094. The settings with which a broker
+    joins are those of `joining`.
     """
-    config = loaded.config
-    _require_free(config, count)
-    settings = {
-        **_replication(config, count),
-        "node.id": str(node_id),
-        "log.dirs": ",".join(f"{folder}/node-{node_id}" for folder in config.log_dirs),
-        "controller.listener.names": _LISTENER,
-        **_addresses(loaded, count, node_id),
+    _require_free(loaded.config, count)
+    _require_distinct_ports(loaded.listeners.bound, count)
+    brokers = {number: _broker(loaded, number) for number in range(1, count + 1)}
+    every = {CONTROLLER: _controller(loaded.config, count), **brokers}
+    shared = _replication(loaded.config, count) | _of_listener(loaded.config)
+    return {node_id: shared | own for node_id, own in every.items()}
+
+
+def joining(controller: str, cluster_id: str) -> Settings:
+    """The settings with which brokers join the cluster, once its controller has an address and an id."""
+    return {"controller.quorum.bootstrap.servers": controller, "odradek.cluster.id": cluster_id}
+
+
+def _controller(config: BrokerConfig, count: int) -> Settings:
+    address = f"{_LISTENER}://127.0.0.1:0"
+    advertised = {} if config.optional_string("advertised.listeners") is None else {"advertised.listeners": address}
+    return {
+        "process.roles": "controller",
+        "node.id": str(CONTROLLER),
+        "log.dirs": f"{config.log_dirs[0]}/controller",
+        "listeners": address,
+        **advertised,
+        **_more_ports(config, count),
     }
-    if joined is None:
-        settings["process.roles"] = "broker,controller"
-        settings["listeners"] += f",{_LISTENER}://127.0.0.1:0"
-    else:
-        settings["process.roles"] = "broker"
-        settings["controller.quorum.bootstrap.servers"] = joined.controller
-        settings["odradek.cluster.id"] = joined.cluster_id
-    return [f"{name}={value}" for name, value in settings.items()]
+
+
+def _broker(loaded: Loaded, number: int) -> Settings:
+    listeners, config = loaded.listeners, loaded.config
+    step = (number - 1) * len(listeners.bound)
+    settings = {
+        "process.roles": "broker",
+        "node.id": str(number),
+        "log.dirs": ",".join(f"{folder}/node-{number}" for folder in config.log_dirs),
+        "listeners": _shifted(listeners.bound, step),
+        **_more_ports(config, number - 1),
+    }
+    if _ACLS in config.given:  # the controller has them
+        settings[_ACLS] = ""
+    if config.optional_string("advertised.listeners") is not None:
+        settings["advertised.listeners"] = _shifted(listeners.advertised, step)
+    return settings
 
 
 def _require_free(config: BrokerConfig, count: int) -> None:
@@ -74,7 +94,7 @@ def _require_free(config: BrokerConfig, count: int) -> None:
         raise ConfigurationError(problems)
 
 
-def _replication(config: BrokerConfig, count: int) -> dict[str, str]:
+def _replication(config: BrokerConfig, count: int) -> Settings:
     """Three replicas of everything, as far as there are nodes, where nobody says otherwise."""
     replicas = min(_REPLICAS, count)
     settings = {
@@ -86,23 +106,26 @@ def _replication(config: BrokerConfig, count: int) -> dict[str, str]:
     return {name: str(value) for name, value in settings.items() if name not in config.given}
 
 
-def _addresses(loaded: Loaded, count: int, node_id: int) -> dict[str, str]:
-    """Listeners, and the ports of metrics and of the control interface if they are given."""
-    listeners, config = loaded.listeners, loaded.config
-    step = (node_id - 1) * len(listeners.bound)
-    _require_distinct_ports(listeners.bound, count)
-    settings = {"listeners": _shifted(listeners.bound, step)}
-    if config.optional_string("advertised.listeners") is not None:
-        settings["advertised.listeners"] = _shifted(listeners.advertised, step)
-    if _PROTOCOLS in config.given:
-        settings[_PROTOCOLS] = f"{config.string(_PROTOCOLS)},{_LISTENER}:PLAINTEXT"
+def _of_listener(config: BrokerConfig) -> Settings:
+    """The name of the controller's listener, and its protocol where others are given."""
+    names = {"controller.listener.names": _LISTENER}
+    return (
+        names
+        if _PROTOCOLS not in config.given
+        else names | {_PROTOCOLS: f"{config.string(_PROTOCOLS)},{_LISTENER}:PLAINTEXT"}
+    )
+
+
+def _more_ports(config: BrokerConfig, step: int) -> Settings:
+    """The ports of metrics and of the control interface, if they are given, `step` after those of the first node."""
+    settings: Settings = {}
     http_port = config.integer("odradek.http.port")
     if "odradek.http.port" in config.given and http_port > 0:
-        settings["odradek.http.port"] = str(_port(http_port + node_id - 1))
+        settings["odradek.http.port"] = str(_port(http_port + step))
     control = control_address(config)
     if control is not None and control[1]:
         host = f"[{control[0]}]" if ":" in control[0] else control[0]
-        settings["odradek.control"] = f"{host}:{_port(control[1] + node_id - 1)}"
+        settings["odradek.control"] = f"{host}:{_port(control[1] + step)}"
     return settings
 
 

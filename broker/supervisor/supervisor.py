@@ -1,7 +1,7 @@
 """Runs several nodes, each in a process of its own, until it is told to stop; they end together.
 
-The first node is the controller of all, so it starts first and stops last. A node that ends by itself is said, and the
-others go on. A second signal to stop kills what still runs.
+The controller starts first and stops last. A node that ends by itself is said, and the others go on; when no broker is
+left, the controller ends too. A second signal to stop kills what still runs.
 """
 
 from __future__ import annotations
@@ -12,20 +12,22 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import structlog
 
-from broker.config.sources import Loaded
-from broker.supervisor.node_settings import CONTROLLER, Joined, settings_of
+from broker.supervisor.node_settings import CONTROLLER, Settings, joining
 
 logger = structlog.get_logger(__name__)
 
 DEPENDENCIES = "ODRADEK_DEPENDENCIES"
 """See odradek/launcher.py, which takes it out of this process's environment."""
+
+Ready = dict[str, Any]
+"""What a node says of itself when it begins to serve; see `broker.ready`."""
 
 
 @dataclass(slots=True)
@@ -35,55 +37,73 @@ class NodeProcess:
     node_id: int
     log_path: Path
     process: asyncio.subprocess.Process
-    ready: dict[str, Any] = field(default_factory=dict)
+    ready: Ready = field(default_factory=dict)
 
     @property
     def is_running(self) -> bool:
         return self.process.returncode is None
 
     @property
+    def role(self) -> str:
+        return "controller" if self.node_id == CONTROLLER else "broker"
+
+    @property
     def address(self) -> str:
-        address: str = next(iter(self.ready["listeners"].values()))
+        address: str = next(iter([*self.ready["listeners"].values(), *self.ready["controllers"]]))
         return address
 
 
 class Supervisor:
-    """See the top. `arguments` are those of `serve` that all nodes share."""
+    """See the top.
 
-    def __init__(self, loaded: Loaded, count: int, arguments: Sequence[str], stop: asyncio.Event) -> None:
+    `settings` are those of each node by its id, the controller's first; `arguments` are those of `serve` that all nodes
+    share. `folder` gets their logs.
+    """
+
+    def __init__(
+        self, settings: Mapping[int, Settings], folder: str, arguments: Sequence[str], stop: asyncio.Event
+    ) -> None:
         self.nodes: list[NodeProcess] = []
-        self._loaded = loaded
-        self._count = count
+        self._settings = settings
+        self._folder = folder
         self._arguments = arguments
         self._stop = stop
         self._watching: list[asyncio.Task[None]] = []
         self._died = False
 
-    async def run(self, say_ready: Callable[[list[dict[str, Any]]], None]) -> int:
-        """Start the nodes, say when all serve, and return the exit status: 0 if all of them stopped cleanly."""
+    async def run(self, say_ready: Callable[[Ready, list[Ready]], None]) -> int:
+        """Start the nodes, say when all serve, and return the exit status: 0 if all of them stopped cleanly.
+
+        `say_ready` is called with what the controller and the brokers say of themselves.
+        """
         try:
             if await self._start():
-                say_ready([node.ready for node in self.nodes])
+                say_ready(self.nodes[0].ready, [broker.ready for broker in self._brokers])
                 self._watching = [asyncio.ensure_future(self._watch(node)) for node in self.nodes]
                 await self._stop.wait()
         finally:
             await self._end()
         clean = all(node.process.returncode == 0 for node in self.nodes)
-        return 0 if clean and len(self.nodes) == self._count and not self._died else 1
+        return 0 if clean and len(self.nodes) == len(self._settings) and not self._died else 1
+
+    @property
+    def _brokers(self) -> list[NodeProcess]:
+        return self.nodes[1:]
 
     async def _start(self) -> bool:
         """Whether all nodes serve."""
-        first = await self._launch(CONTROLLER)
+        first = await self._launch(CONTROLLER, {})
         if not await self._is_ready(*first):
             return False
-        node = first[0]
-        joined = Joined(node.ready["controllers"][0], node.ready["cluster"])
-        others = [await self._launch(number, joined) for number in range(CONTROLLER + 1, self._count + 1)]
+        ready = first[0].ready
+        joined = joining(ready["controllers"][0], ready["cluster"])
+        others = [await self._launch(node_id, joined) for node_id in self._settings if node_id != CONTROLLER]
         return all(await asyncio.gather(*(self._is_ready(*other) for other in others)))
 
-    async def _launch(self, node_id: int, joined: Joined | None = None) -> tuple[NodeProcess, asyncio.StreamReader]:
-        settings = settings_of(self._loaded, self._count, node_id, joined)
-        log_path = Path(self._loaded.config.log_dirs[0], f"node-{node_id}.log")
+    async def _launch(self, node_id: int, joined: Settings) -> tuple[NodeProcess, asyncio.StreamReader]:
+        settings = self._settings[node_id] | joined
+        file_name = "controller.log" if node_id == CONTROLLER else f"node-{node_id}.log"
+        log_path = Path(self._folder, file_name)
         read_end, write_end = os.pipe()
         log = os.open(log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
@@ -91,7 +111,7 @@ class Supervisor:
                 *_program(),
                 "serve",
                 *self._arguments,
-                *(part for setting in settings for part in ("--set", setting)),
+                *(part for name, value in settings.items() for part in ("--set", f"{name}={value}")),
                 "--exit-with-parent",
                 "--ready-fd",
                 str(write_end),
@@ -122,22 +142,23 @@ class Supervisor:
             logger.error("a node could not start", node=node.node_id, log=str(node.log_path), said=_end_of(node))
             return False
         node.ready = json.loads(line.result())
-        roles = "broker and controller" if node.node_id == CONTROLLER else "broker"
-        logger.info("node serves", node=node.node_id, address=node.address, roles=roles, log=str(node.log_path))
+        logger.info("node serves", node=node.node_id, address=node.address, role=node.role, log=str(node.log_path))
         return True
 
     async def _watch(self, node: NodeProcess) -> None:
         status = await node.process.wait()
         if not self._stop.is_set():
             self._died = True
+            so = "nothing in the cluster can change" if node.node_id == CONTROLLER else "the others go on"
             logger.error(
-                "a node has died; the others go on",
+                f"a node has died; {so}",
                 node=node.node_id,
+                role=node.role,
                 exit_status=status,
                 log=str(node.log_path),
                 said=_end_of(node),
             )
-            if not any(one.is_running for one in self.nodes):
+            if not any(broker.is_running for broker in self._brokers):
                 self._stop.set()
 
     # -- the end
@@ -146,7 +167,7 @@ class Supervisor:
         """Stop the nodes, the controller last, or kill them if there is another signal."""
         self._stop.set()
         killing = asyncio.ensure_future(self._kill_at_once())
-        for several in (self.nodes[1:], self.nodes[:1]):
+        for several in (self._brokers, self.nodes[:1]):
             for node in several:
                 if node.is_running:
                     node.process.terminate()

@@ -1,4 +1,4 @@
-"""One broker of a cluster."""
+"""One broker of a cluster, and its controller."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import operator
 import os
 import signal
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Self, SupportsIndex
 
 from odradek.cluster.network import Network
+from odradek.cluster.settings import CONTROLLER
 from odradek.process import Broker
 
 
@@ -25,13 +27,14 @@ class ClusterBroker(Broker):
     def __init__(self, index: int, network: Network, settings: Mapping[str, object], **options: Any) -> None:
         """`options` are those of `Broker`."""
         super().__init__(settings, **options)
+        self.title = f"broker {index}"
         self.index = index
         self._network = network
         self._addresses: list[str] = []
 
     @property
     def addresses(self) -> list[str]:
-        """The `host:port` at which clients and other brokers reach it; the same for each run of it."""
+        """The `host:port` at which clients and other nodes reach it; the same for each run of it."""
         return list(self._addresses)
 
     def start(self) -> Self:
@@ -51,7 +54,7 @@ class ClusterBroker(Broker):
 
     def _served(self, ready: Mapping[str, Any]) -> None:
         super()._served(ready)
-        self._addresses = [*ready["listeners"].values(), *ready["controllers"]]
+        self._addresses = list(self.listeners.values())
 
     def __index__(self) -> int:
         return self.index
@@ -67,9 +70,28 @@ class ClusterBroker(Broker):
 
     def __repr__(self) -> str:
         state = f"running, process {self.pid}" if self.running else "not running"
-        return f"<broker {self.index}: {state}>"
+        return f"<{self.title}: {state}>"
 
 
-def folder_of(data_dir: str | os.PathLike[str] | None, index: int) -> str | None:
-    """The folder of a broker in that of the cluster; None for a temporary one."""
-    return None if data_dir is None else os.path.join(os.path.abspath(data_dir), f"broker-{index}")
+class ClusterController(ClusterBroker):
+    """The controller of a `Cluster`, to be started, stopped and killed as a broker is. It has no partitions.
+
+    Its address is for brokers alone.
+    """
+
+    @property
+    def tls_folder(self) -> Path:
+        """Where the certificates of the cluster are made, if there are any."""
+        return self._workplace / "tls"
+
+    def __init__(self, network: Network, settings: Mapping[str, object], **options: Any) -> None:
+        super().__init__(CONTROLLER, network, settings, **options)
+        self.title = "the controller"
+
+    def _served(self, ready: Mapping[str, Any]) -> None:
+        super()._served({**ready, "listeners": {"CONTROLLER": ready["controllers"][0]}})
+
+
+def folder_of(data_dir: str | os.PathLike[str] | None, name: str) -> str | None:
+    """The folder of a node in that of the cluster; None for a temporary one."""
+    return None if data_dir is None else os.path.join(os.path.abspath(data_dir), name)

@@ -8,35 +8,45 @@ import operator
 import os
 import time
 import uuid
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self, SupportsIndex
+from typing import Any, Self, SupportsIndex
 
 from odradek import exactly_once
-from odradek.cluster.broker import ClusterBroker, folder_of
+from odradek.cluster.broker import ClusterBroker, ClusterController, folder_of
 from odradek.cluster.control import ClusterControl
 from odradek.cluster.network import Network
 from odradek.cluster.partition_state import Asked, behind, described
-from odradek.cluster.settings import CONTROLLER, require_free, settings_of
+from odradek.cluster.settings import (
+    CONTROLLER,
+    broker_settings,
+    controller_settings,
+    of_brokers,
+    require_free,
+    shared_settings,
+    with_acls,
+)
 from odradek.cluster.starting import ReservedPort, start_together
 from odradek.control import ControlError, WaitTimeoutError
-from odradek.controls import Controls
 from odradek.record import Record
+from odradek.secured_controls import SecuredControls
+from odradek.security import Security, Users
 from odradek.start_settings import require_profile
 from odradek.topic import DEFAULT_TIMEOUT, Topic
 
 MOST_BROKERS = 16
+CONTROLLER_FOLDER = "controller"
 LOOK_S = 0.02
 
 
-class Cluster(Controls):
+class Cluster(SecuredControls):
     """Brokers on loopback, by default three, which replicate as Kafka's do. A context manager, plain and async.
 
-    `brokers[0]` is the controller too, the only one: while it is down, no leader is elected and no topic is made. The
-    number of a broker in `brokers` is its node id. Topics and the internal topics have three replicas, or as many as
-    there are brokers. The profile "test" makes failures quick to see: a broker that died is replaced as a leader after
-    two seconds, where Kafka takes nine.
+    The number of a broker in `brokers` is its node id. `controller` is a process of its own, the only controller: while
+    it is down, no leader is elected and no topic is made. Topics and the internal topics have three replicas, or as
+    many as there are brokers. The profile "test" makes failures quick to see: a broker that died is replaced as a
+    leader after two seconds, where Kafka takes nine.
 
     What a `Broker` can do for a test, a cluster does too (`topic`, `group`, `transaction`, `fault`, `clock`, ...),
     wherever the leader or the coordinator is; faults and the clock are those of all brokers.
@@ -53,37 +63,58 @@ class Cluster(Controls):
         python: str | os.PathLike[str] | None = None,
         start_timeout: float = 60.0,
         stop_timeout: float = 30.0,
+        security: str | None = None,
+        users: Users | None = None,
+        acls: Iterable[str] | None = None,
     ) -> None:
         """Times are seconds. Nothing is started yet.
 
         `settings` are for all brokers, `racks` one for each. In `data_dir` each broker has a folder of its own; without
-        it the data goes with the cluster. `profile` and `python` are as for a `Broker`. Raises ValueError.
+        it the data goes with the cluster. `profile`, `python`, `security`, `users` and `acls` are as for a `Broker`;
+        the authority and the users are those of all brokers. Raises ValueError.
         """
         count = _count(brokers)
         require_profile(profile)
         given = dict(settings or {})
         require_free(given)
+        if acls is not None:
+            if not users:
+                raise ValueError("acls: expected users with them, and security='SASL_SSL' or another that knows users")
+            given = with_acls(acls, given)
         if racks is not None and (isinstance(racks, str) or len(racks) != count):
             raise ValueError(f"racks = {racks!r}: expected one for each of {count} brokers")
         self._port = ReservedPort()
-        self._network = Network(lambda: self._brokers)
+        self._network = Network(lambda: self._nodes)
         self._keeps_data = data_dir is not None
-        cluster_id = _cluster_id(data_dir)
+        port = self._port.number
+        shared = shared_settings(count, _cluster_id(data_dir), profile)
+        options: dict[str, Any] = {
+            "profile": profile,
+            "python": python,
+            "start_timeout": start_timeout,
+            "stop_timeout": stop_timeout,
+        }
+        self._controller = ClusterController(
+            self._network,
+            shared | controller_settings(port) | given,
+            data_dir=folder_of(data_dir, CONTROLLER_FOLDER),
+            **options,
+        )
+        self._security = Security.chosen(security, users, given, self._controller.tls_folder)
+        protocol = "PLAINTEXT" if self._security is None else self._security.protocol
         self._brokers = [
             ClusterBroker(
                 index,
                 self._network,
-                settings_of(index, count, cluster_id, self._port.number, profile, racks[index] if racks else None)
-                | given,
-                profile=profile,
-                data_dir=folder_of(data_dir, index),
-                python=python,
-                start_timeout=start_timeout,
-                stop_timeout=stop_timeout,
+                shared | broker_settings(index, port, racks[index] if racks else None, protocol) | of_brokers(given),
+                data_dir=folder_of(data_dir, f"broker-{index}"),
+                security=self._security,
+                **options,
             )
             for index in range(count)
         ]
-        self._control = ClusterControl(self._brokers)
+        self._nodes: list[ClusterBroker] = [*self._brokers, self._controller]
+        self._control = ClusterControl(self._brokers, self._controller)
 
     @property
     def brokers(self) -> list[ClusterBroker]:
@@ -91,9 +122,9 @@ class Cluster(Controls):
         return list(self._brokers)
 
     @property
-    def controller(self) -> ClusterBroker:
-        """The broker that decides for all."""
-        return self._brokers[CONTROLLER]
+    def controller(self) -> ClusterController:
+        """The node that decides for all brokers, and is none itself."""
+        return self._controller
 
     @property
     def bootstrap_servers(self) -> str:
@@ -107,27 +138,30 @@ class Cluster(Controls):
     # -- life
 
     def start(self) -> Self:
-        """Start all brokers that do not run, and return once they serve. Raises BrokerStartError; then none runs."""
-        down = [broker for broker in self._brokers if not broker.running]
+        """Start the controller and all brokers that do not run, and return once they serve.
+
+        Raises BrokerStartError; then none of these runs.
+        """
+        down = [node for node in self._nodes if not node.running]
         if not down:
             raise RuntimeError("the cluster is running already")
         start_together(down, self._port)
         return self
 
     def stop(self) -> None:
-        """Stop all brokers that run, each in good order, the controller last."""
-        others = [broker for broker in self._brokers[1:] if broker.running]
-        for broker in others:
+        """Stop all brokers that run, each in good order, and the controller last."""
+        brokers = [broker for broker in self._brokers if broker.running]
+        for broker in brokers:
             broker.begin_stop()
-        for broker in (*others, self.controller):
-            if broker.running:
-                broker.stop()
+        for node in (*brokers, self._controller):
+            if node.running:
+                node.stop()
 
     def kill(self) -> None:
-        """Send SIGKILL to all brokers that run."""
-        for broker in self._brokers:
-            if broker.running:
-                broker.kill()
+        """Send SIGKILL to all brokers that run, and to the controller."""
+        for node in self._nodes:
+            if node.running:
+                node.kill()
 
     def restart(self) -> Self:
         """Stop all brokers, and start them again with their data and ports."""
@@ -141,10 +175,10 @@ class Cluster(Controls):
                 self.stop()
         finally:
             self._port.release()
-            for broker in self._brokers:
-                if broker.running:
-                    broker.kill()
-                broker.close()
+            for node in self._nodes:
+                if node.running:
+                    node.kill()
+                node.close()
 
     def __enter__(self) -> Self:
         try:
@@ -194,8 +228,7 @@ class Cluster(Controls):
         """
         index = self._index("broker", broker)
         self._partition(topic, partition)
-        if not self.controller.running:
-            raise ControlError("the controller, broker 0, is not running: no leader can be moved", status=503)
+        self._require_controller("no leader can be moved")
         self.controller.control.post("/cluster/leader", topic=str(topic), partition=partition, broker=index)
         self._control.until_known()
 
@@ -219,7 +252,7 @@ class Cluster(Controls):
                 self._control.until_known()
                 return self._brokers[state["leader"]]
             if time.monotonic() > deadline:
-                why = "" if self.controller.running else "; the controller, broker 0, is not running: none is elected"
+                why = "" if self.controller.running else "; the controller is not running: none is elected"
                 other = "" if former is None else f" other than broker {former}"
                 raise WaitTimeoutError(f"no leader{other} within {timeout:g} s: {described(state)}{why}")
             time.sleep(LOOK_S)
@@ -261,20 +294,26 @@ class Cluster(Controls):
     # -- failures
 
     def isolate(self, broker: SupportsIndex) -> None:
-        """Cut the network between this broker and all others, until `heal`. Clients reach all of them as before.
+        """Cut the network between this broker and all others, the controller among them, until `heal`.
 
-        The brokers cut it themselves: their connections end, and no new ones are opened.
+        Clients reach all of them as before. The brokers cut it themselves: their connections end, and no new ones are
+        opened. `isolate(cluster.controller)` cuts the controller off from all brokers.
         """
-        self._network.isolate(self._index("broker", broker))
+        self._network.isolate(self._node_index(broker))
 
     def heal(self, broker: SupportsIndex | None = None) -> None:
         """Undo `isolate`, of one broker or of all."""
-        self._network.heal(None if broker is None else self._index("broker", broker))
+        self._network.heal(None if broker is None else self._node_index(broker))
+
+    @property
+    def whole(self) -> bool:
+        """Whether all brokers and the controller run, and none is isolated."""
+        return all(node.running for node in self._nodes) and not self._network.isolated
 
     @property
     def isolated(self) -> list[ClusterBroker]:
-        """The brokers that are cut off."""
-        return [self._brokers[index] for index in sorted(self._network.isolated)]
+        """The brokers that are cut off; perhaps the controller."""
+        return [node for node in self._nodes if node.index in self._network.isolated]
 
     def expire(self, broker: SupportsIndex) -> None:
         """End the session of a broker now, as if it had been silent for so long: its leaders move at once.
@@ -282,10 +321,16 @@ class Cluster(Controls):
         One that lives comes back with its next heartbeat.
         """
         index = self._index("broker", broker)
-        if index == CONTROLLER:
-            raise ValueError("broker = 0: expected another; the controller has no session with itself")
+        self._require_controller("no session can be ended")
         self.controller.control.post("/cluster/expire", broker=index)
         self._control.until_known()
+
+    def _node_index(self, broker: SupportsIndex) -> int:
+        return CONTROLLER if broker is self._controller else self._index("broker", broker)
+
+    def _require_controller(self, so: str) -> None:
+        if not self._controller.running:
+            raise ControlError(f"the controller is not running: {so}", status=503)
 
     def _index(self, name: str, broker: SupportsIndex) -> int:
         try:
@@ -309,13 +354,15 @@ class Cluster(Controls):
         super().assert_exactly_once(source, sink, identify, timeout)
 
     def report(self, *, since: int | None = None) -> str:
-        """How each broker is; `since` counts for the controller alone, as each has a journal of its own."""
+        """How each broker and the controller are.
+
+        `since` is a mark of the cluster's journal, which is that of the first broker that runs; each has its own.
+        """
         parts = []
-        for broker in self._brokers:
-            said = (
-                broker.report(since=since if broker is self.controller else None) if broker.running else "not running"
-            )
-            parts.append(f"broker {broker.index}: {said}")
+        for node in self._nodes:
+            has_mark = node.running and node is self._control.first()
+            said = node.report(since=since if has_mark else None) if node.running else "not running"
+            parts.append(f"{node.title}: {said}")
         return "\n\n".join(parts)
 
     def _has_ended(self) -> bool:
@@ -326,7 +373,7 @@ class Cluster(Controls):
             broker.expect_end()
 
     def __repr__(self) -> str:
-        return f"<Cluster: {', '.join(map(repr, self._brokers))}>"
+        return f"<Cluster: {', '.join(map(repr, self._nodes))}>"
 
 
 def _count(brokers: object) -> int:
@@ -337,7 +384,7 @@ def _count(brokers: object) -> int:
 
 def _cluster_id(data_dir: str | os.PathLike[str] | None) -> str:
     """That of the data that is there already, or a new one."""
-    folder = folder_of(data_dir, CONTROLLER)
+    folder = folder_of(data_dir, CONTROLLER_FOLDER)
     properties = None if folder is None else Path(folder, "meta.properties")
     if properties is not None and properties.exists():
         for line in properties.read_text().splitlines():

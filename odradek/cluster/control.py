@@ -2,10 +2,12 @@
 
 | about | asked |
 | --- | --- |
-| topics as a whole, and everything else | the controller, or another broker while that is not running |
+| topics as a whole | the controller, or the first broker that runs while that is not running |
 | records and offsets of a topic | the leader of each partition |
 | a group, a transactional id | its coordinator |
-| the clock, faults, a crash | all running brokers |
+| faults, a crash | all running brokers |
+| the clock, what there was before a test | all running brokers, and the controller |
+| everything else | the first broker that runs |
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ CHANGE_S = 15.0
 SLICE_S = 0.5
 """A coordinator is waited at for so long; then it is looked whether the group still is where it was."""
 
-EVERYWHERE = ("clock", "crash", "disconnect", "refuse_connections", "throttle", "stall", "faults", "reset", "mark")
+ALL_BROKERS = ("crash", "disconnect", "refuse_connections", "throttle", "stall", "faults", "mark")
+ALL_NODES = ("clock", "reset")
 ONE_BROKER = ("histories", "snapshots")
 """What one broker has of its own requests, and of its own data if it is alone."""
 
@@ -43,20 +46,29 @@ Json = dict[str, Any]
 class ClusterControl(Control):
     """See the table above."""
 
-    def __init__(self, brokers: Sequence[ClusterBroker]) -> None:
+    def __init__(self, brokers: Sequence[ClusterBroker], controller: ClusterBroker) -> None:
         self._brokers = brokers
+        self._controller = controller
         self._records = TopicRecords(self)
 
     def send(self, method: str, path: str, values: Mapping[str, Any]) -> Any:
+        """Raises ControlError."""
         match path.strip("/").split("/"):
-            case [kind, *_] if kind in EVERYWHERE:
+            case [kind, *_] if kind in ALL_BROKERS:
                 return faults.spread(self.running(), method, path, values)
+            case [kind, *_] if kind in ALL_NODES:
+                controllers = [self._controller] if self._controller.running else []
+                if kind == "reset":  # without the controller no topic can be deleted, which brokers would wait for
+                    self._controller.control.get("/status")
+                return faults.spread([*controllers, *self.running()], method, path, values)
             case ["topics", name, "records" | "wait" | "offsets" | "truncate" as action]:
                 return self._records.send(method, unquote(name), action, values)
             case ["topics", *rest] if method == "POST" or rest:
                 answer = self.view().control.send(method, path, values)
                 self.until_known()
                 return answer
+            case ["topics"]:
+                return self.view().control.send(method, path, values)
             case [kind, *_] if kind in ONE_BROKER:
                 raise ControlError(f"{kind}: a cluster has none; one of its brokers may have", status=409)
             case ["groups" | "transactions" as kind]:
@@ -70,7 +82,7 @@ class ClusterControl(Control):
             case ["explain"] if values.get("transactional_id") is not None:
                 return self._at_coordinator("transactional_id", values["transactional_id"], method, path, values)
             case _:
-                return self.view().control.send(method, path, values)
+                return self.first().control.send(method, path, values)
 
     def running(self) -> list[ClusterBroker]:
         """The brokers that run. Raises ControlUnavailableError if none does."""
@@ -79,9 +91,13 @@ class ClusterControl(Control):
             raise ControlUnavailableError("no broker of the cluster is running", status=503)
         return found
 
+    def first(self) -> ClusterBroker:
+        """The first broker that runs. Raises ControlUnavailableError if none does."""
+        return self.running()[0]
+
     def view(self) -> ClusterBroker:
         """Whose view of the cluster counts: the controller's, if it runs."""
-        return self.running()[0]
+        return self._controller if self._controller.running else self.first()
 
     def describe(self, topic: str | None = None) -> Json:
         """Brokers and partitions: all, or those of a topic."""
@@ -136,7 +152,7 @@ class ClusterControl(Control):
     def _at_coordinator(self, kind: str, name: str, method: str, path: str, values: Mapping[str, Any]) -> Any:
         def find() -> int:
             index: int = self.view().control.get("/cluster/coordinator", **{kind: name})["broker"]
-            return self.view().index if index < 0 and not self._has_coordinators(kind) else index
+            return self.first().index if index < 0 and not self._has_coordinators(kind) else index
 
         what = f"the coordinator of {name}"
         if not path.endswith("/wait"):

@@ -36,7 +36,7 @@ class ReservedPort:
 
 
 def start_together(brokers: Sequence[ClusterBroker], port: ReservedPort) -> None:
-    """Start the brokers, and return once all serve. If one fails, those that were started are killed.
+    """Start these nodes, and return once all serve. If one fails, those that were started are killed.
 
     Raises BrokerStartError, which says which one it was.
     """
@@ -57,7 +57,7 @@ def _require(start: Future[ClusterBroker], broker: ClusterBroker) -> None:
     try:
         start.result()
     except BrokerStartError as error:
-        raise BrokerStartError(f"broker {broker.index} of the cluster: {error}") from error
+        raise BrokerStartError(f"{broker.title} of the cluster: {error}") from error
 
 
 def _end(starts: dict[Future[ClusterBroker], ClusterBroker]) -> None:

@@ -42,7 +42,7 @@ def cleaned(request: pytest.FixtureRequest, controls: Controls) -> Iterator[Cont
 
 def _is_whole(controls: Controls) -> bool:
     if isinstance(controls, Cluster):
-        return all(broker.running for broker in controls.brokers) and not controls.isolated
+        return controls.whole
     return not isinstance(controls, Broker) or (controls.running and not controls.may_end)
 
 

@@ -86,8 +86,7 @@ class Pool:
         return cluster
 
     def _is_whole(self, cluster: Cluster) -> bool:
-        all_run = all(broker.running for broker in cluster.brokers)
-        return all_run and not cluster.isolated and id(cluster) not in self._unclean
+        return cluster.whole and id(cluster) not in self._unclean
 
     def _close_cluster(self) -> None:
         if self._cluster is not None:
@@ -116,7 +115,7 @@ class Pool:
 
     def words_of_the_dead(self) -> str:
         """How the brokers ended that died since this was asked last, and their logs' ends; empty if none did."""
-        clustered = [] if self._cluster is None else self._cluster[1].brokers
+        clustered = [] if self._cluster is None else [*self._cluster[1].brokers, self._cluster[1].controller]
         dead = [broker for broker in (*self._brokers, *clustered) if broker.died and id(broker) not in self._told]
         self._told.update(map(id, dead))
         return "\n".join(broker.last_words() for broker in dead)

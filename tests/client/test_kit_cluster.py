@@ -42,7 +42,8 @@ def test_leaders_replicas_and_brokers_are_known_by_number(cluster: Cluster) -> N
         assert cluster.replicas("known", index)[0] == leader
         assert sorted(cluster.in_sync("known", index)) == NODES
     assert cluster.bootstrap_servers.split(",") == [broker.bootstrap_servers for broker in cluster.brokers]
-    assert cluster.controller is cluster.brokers[0]
+    assert cluster.controller not in cluster.brokers
+    assert [one["id"] for one in cluster.control.describe()["brokers"]] == NODES  # the controller is none of them
 
 
 def test_a_leader_is_moved_to_any_replica_in_sync(cluster: Cluster) -> None:
@@ -202,4 +203,4 @@ def test_what_a_test_made_is_removed_from_all_brokers(cluster: Cluster) -> None:
 
 def test_the_report_has_every_broker(cluster: Cluster) -> None:
     said = cluster.report()
-    assert all(f"broker {number}: " in said for number in NODES)
+    assert all(f"{title}: " in said for title in ("broker 0", "broker 1", "broker 2", "the controller"))

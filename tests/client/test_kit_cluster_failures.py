@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from odradek import Cluster, ControlError, WaitTimeoutError
+from odradek import Cluster, ControlError, ControlUnavailableError, WaitTimeoutError
 from tests.cluster.load import Load
 
 pytest_plugins = ["pytester"]
@@ -43,58 +45,84 @@ def load(cluster: Cluster, topic: str) -> Iterator[Load]:
     assert len(set(found.values())) == len(found)
 
 
-def test_a_killed_leader_loses_and_doubles_nothing(cluster: Cluster) -> None:
+def test_each_broker_in_turn_is_killed_as_a_leader_and_nothing_is_lost_or_doubled(cluster: Cluster) -> None:
     with load(cluster, "killed") as running:
-        leader = cluster.leader("killed", 0)
-        assert leader is not None
-        victim = leader if leader != 0 else cluster.brokers[1]
-        victim.kill()
-        for partition in range(PARTITIONS):
-            assert cluster.wait_for_leader("killed", partition, other_than=victim, timeout=SECONDS) != victim
-        cluster.topic("killed").wait(count=len(running.acknowledged) + 30, timeout=SECONDS)
-        with pytest.raises(WaitTimeoutError, match=r"killed-\d is led by broker \d, has replicas .*, in sync "):
-            cluster.wait_in_sync("killed", timeout=0.2)
-        victim.start()
+        for victim in cluster.brokers:
+            cluster.move_leader("killed", 0, victim)
+            victim.kill()
+            for partition in range(PARTITIONS):
+                assert cluster.wait_for_leader("killed", partition, other_than=victim, timeout=SECONDS) != victim
+            cluster.topic("killed").wait(count=len(running.acknowledged) + 30, timeout=SECONDS)
+            with pytest.raises(WaitTimeoutError, match=r"killed-\d is led by broker \d, has replicas .*, in sync "):
+                cluster.wait_in_sync("killed", timeout=0.2)
+            victim.start()
+            cluster.wait_in_sync(timeout=SECONDS)
+
+
+def test_each_broker_in_turn_is_stopped_in_good_order_and_its_leaders_have_moved(cluster: Cluster) -> None:
+    with load(cluster, "stopped"):
+        for broker in cluster.brokers:
+            cluster.move_leader("stopped", 0, broker)
+            assert broker.stop() == 0
+            assert cluster.leader("stopped", 0) not in (broker, None)
+            broker.start()
+            cluster.wait_in_sync(timeout=SECONDS)
 
 
 def test_an_expired_session_moves_leaders_at_once_and_the_broker_comes_back(cluster: Cluster) -> None:
     with load(cluster, "expired"):
-        cluster.move_leader("expired", 0, 2)
-        cluster.expire(2)
-        assert cluster.leader("expired", 0) in (0, 1)
-        cluster.wait_in_sync(timeout=SECONDS)
-    with pytest.raises(ValueError, match="broker = 0"):
-        cluster.expire(0)
+        for number in (2, 0):
+            cluster.move_leader("expired", 0, number)
+            cluster.expire(number)
+            assert cluster.leader("expired", 0) not in (number, None)
+            cluster.wait_in_sync(timeout=SECONDS)
 
 
 def test_an_isolated_leader_is_replaced_and_what_it_alone_had_was_never_acknowledged(cluster: Cluster) -> None:
     with load(cluster, "isolated") as running:
-        cluster.move_leader("isolated", 0, 1)
-        cluster.isolate(1)
-        assert cluster.isolated == [cluster.brokers[1]]
-        assert cluster.wait_for_leader("isolated", 0, other_than=1, timeout=SECONDS) in (0, 2)
+        cluster.move_leader("isolated", 0, 0)
+        cluster.isolate(0)
+        assert cluster.isolated == [cluster.brokers[0]]
+        assert cluster.wait_for_leader("isolated", 0, other_than=0, timeout=SECONDS) in (1, 2)
         cluster.topic("isolated").wait(count=len(running.acknowledged) + 30, timeout=SECONDS)
-        assert cluster.brokers[1] not in cluster.in_sync("isolated", 0)
-        host, port = cluster.brokers[1].bootstrap_servers.split(":")
+        assert cluster.brokers[0] not in cluster.in_sync("isolated", 0)
+        host, port = cluster.brokers[0].bootstrap_servers.split(":")
         with socket.create_connection((host, int(port))):
             pass  # clients reach it
-        with pytest.raises(RuntimeError, match=r"broker 1 is isolated.*heal"):
-            cluster.brokers[1].restart()
+        with pytest.raises(RuntimeError, match=r"broker 0 is isolated.*heal"):
+            cluster.brokers[0].restart()
         cluster.heal()
-        cluster.brokers[1].start()
+        cluster.brokers[0].start()
+
+
+def test_brokers_serve_on_while_the_controller_is_isolated(cluster: Cluster) -> None:
+    with load(cluster, "cut") as running:
+        cluster.isolate(cluster.controller)
+        assert cluster.isolated == [cluster.controller]
+        acknowledged = len(running.acknowledged)
+        cluster.topic("cut").wait(count=acknowledged + 30, timeout=SECONDS)
+        cluster.brokers[0].kill()
+        with pytest.raises(RuntimeError, match="the controller is isolated, so broker 0 could not join"):
+            cluster.brokers[0].start()
+        cluster.heal(cluster.controller)
+        cluster.brokers[0].start()
 
 
 def test_the_others_serve_on_while_the_controller_is_down(cluster: Cluster) -> None:
     with load(cluster, "headless") as running:
-        for partition in range(PARTITIONS):
-            cluster.move_leader("headless", partition, 1 + partition % 2)
         cluster.controller.kill()
-        with pytest.raises(ControlError, match="the controller, broker 0, is not running"):
+        with pytest.raises(ControlError, match="the controller is not running: no leader can be moved"):
             cluster.move_leader("headless", 0, 2)
+        with pytest.raises(ControlError, match="the controller is not running: no session can be ended"):
+            cluster.expire(1)
+        assert not cluster.whole
+        assert cluster.controller.last_words().startswith("the controller at ")
+        with pytest.raises(ControlUnavailableError):
+            cluster.reset(cluster.mark())
         acknowledged = len(running.acknowledged)
-        cluster.topic("headless").wait(count=1, from_=0, timeout=SECONDS)
-        cluster.controller.start()
         cluster.topic("headless").wait(count=acknowledged + 30, timeout=SECONDS)
+        cluster.controller.start()
+        cluster.move_leader("headless", 0, 2)
 
 
 def test_a_rolling_restart_under_load(cluster: Cluster) -> None:
@@ -104,20 +132,24 @@ def test_a_rolling_restart_under_load(cluster: Cluster) -> None:
             cluster.wait_in_sync(timeout=SECONDS)
 
 
-async def test_a_producer_of_aiokafka_survives_the_kill_of_its_leader(cluster: Cluster) -> None:
+async def test_a_producer_of_aiokafka_survives_the_kill_of_each_leader(cluster: Cluster) -> None:
     topic = await asyncio.to_thread(cluster.topic, "aiokafka", partitions=1)
-    await asyncio.to_thread(cluster.move_leader, "aiokafka", 0, 2)
     config = cluster.client_config("aiokafka", enable_idempotence=True, request_timeout_ms=5000)
+    futures: list[asyncio.Future[Any]] = []
+    numbers = itertools.count()
     async with AIOKafkaProducer(**config) as producer:
-        first = [await producer.send("aiokafka", f"{number}".encode()) for number in range(50)]
-        await asyncio.to_thread(cluster.brokers[2].kill)
-        rest = [await producer.send("aiokafka", f"{number}".encode()) for number in range(50, 100)]
-        sent = await asyncio.wait_for(asyncio.gather(*first, *rest), SECONDS)
-    assert [one.offset for one in sent] == list(range(100))
-    await asyncio.to_thread(cluster.brokers[2].start)
-    await cluster.wait_in_sync_async(timeout=SECONDS)
+        for broker in cluster.brokers:
+            await asyncio.to_thread(cluster.move_leader, "aiokafka", 0, broker)
+            futures += [await producer.send("aiokafka", b"%d" % next(numbers)) for _ in range(20)]
+            await asyncio.to_thread(broker.kill)
+            futures += [await producer.send("aiokafka", b"%d" % next(numbers)) for _ in range(20)]
+            await asyncio.wait_for(asyncio.gather(*futures), SECONDS)
+            await asyncio.to_thread(broker.start)
+            await cluster.wait_in_sync_async(timeout=SECONDS)
+        sent = await asyncio.gather(*futures)
+    assert [one.offset for one in sent] == list(range(120))
     found = await asyncio.to_thread(topic.records)
-    assert [record.value for record in found] == [f"{number}".encode() for number in range(100)]
+    assert [record.value for record in found] == [b"%d" % number for number in range(120)]
 
 
 def test_a_stopped_cluster_comes_back_with_everything(cluster: Cluster) -> None:
@@ -141,7 +173,7 @@ def test_a_data_folder_that_is_given_is_kept(tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.mktemp("cluster")
     with Cluster(brokers=2, data_dir=folder, racks=["a", "b"]) as cluster:
         cluster.topic("kept", partitions=2).produce_many([("a", "1"), ("b", "2")])
-    assert sorted(path.name for path in folder.iterdir()) == ["broker-0", "broker-1"]
+    assert sorted(path.name for path in folder.iterdir()) == ["broker-0", "broker-1", "controller"]
     with Cluster(brokers=2, data_dir=folder) as cluster:
         assert {record.value for record in cluster.topic("kept").records()} == {b"1", b"2"}
 
@@ -169,10 +201,11 @@ def test_the_fixture_gives_each_test_a_whole_and_clean_cluster(pytester: pytest.
             assert odradek_cluster.isolated == []
             seen.append(odradek_cluster)
             odradek_cluster.brokers[2].kill()
+            odradek_cluster.controller.kill()
 
-        def test_it_is_another_after_one_was_killed(odradek_cluster):
+        def test_it_is_another_after_some_were_killed(odradek_cluster):
             assert odradek_cluster not in seen
-            assert all(broker.running for broker in odradek_cluster.brokers)
+            assert odradek_cluster.whole
         """
     )
     result = pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider")

@@ -30,7 +30,7 @@ TOOLS = "org.apache.kafka.tools"
 
 
 class Mixed:
-    """One broker of ours, the controller, and two of Apache Kafka."""
+    """Our controller, one broker of ours, and two of Apache Kafka."""
 
     def __init__(self, cluster: Cluster, java: dict[int, JavaBroker]) -> None:
         self.cluster = cluster
@@ -56,7 +56,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
     folder = tmp_path_factory.mktemp("java")
     settings = {"broker.session.timeout.ms": SESSION_MS, "default.replication.factor": 3}
     with Cluster(brokers=1, settings=settings) as cluster, ExitStack() as stack:
-        controller = f"0@{cluster.controller.addresses[-1]}"
+        controller = f"{cluster.controller.index}@{cluster.controller.addresses[0]}"
         cluster_id = cluster.control.describe()["cluster"]
         java = {number: JavaBroker(folder, number, cluster_id, controller, JAVA_SETTINGS) for number in JAVA_IDS}
         for broker in java.values():
@@ -65,8 +65,8 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
         for broker in java.values():
             broker.await_ready()
         yield Mixed(cluster, java)
-        log = cluster.controller.log()
-        assert "Traceback" not in log, log[-6000:]
+        for log in (cluster.controller.log(), cluster.brokers[0].log()):
+            assert "Traceback" not in log, log[-6000:]
 
 
 @pytest.mark.timeout(600)
@@ -86,10 +86,10 @@ def test_java_brokers_are_killed_fenced_elected_and_lose_nothing(mixed: Mixed, t
     assert load.failed == []
     assert load.acknowledged
     until_in_sync(mixed.admin, 3, only="replicated")
-    folders = [mixed.cluster.controller.data_dir, *(broker.data for broker in mixed.java.values())]
+    folders = [mixed.cluster.brokers[0].data_dir, *(broker.data for broker in mixed.java.values())]
     until(lambda: _are_equal(folders, load), "the replicas are equal")
     assert check_replicas(folders, "replicated", PARTITIONS, [load]) >= len(load.acknowledged)
-    assert complaints(mixed.cluster.controller.data_dir) == []
+    assert complaints(mixed.cluster.brokers[0].data_dir) == []
 
 
 def _are_equal(folders: list[Path], load: Load) -> bool:
@@ -122,11 +122,11 @@ def test_kafkas_tools_reassign_elect_and_describe(mixed: Mixed, tmp_path: Path) 
     assert "Successfully completed leader election" in said
     assert mixed.leaders("assigned") == {0: 6}
     status = mixed.tool("MetadataQuorumCommand", "describe", "--status")
-    assert re.search(r"LeaderId:\s+0\b", status)
-    assert all(f'"id": {number}' in status for number in JAVA_IDS)
+    assert re.search(rf"LeaderId:\s+{mixed.cluster.controller.index}\b", status)
+    assert all(f'"id": {number}' in status for number in (0, *JAVA_IDS))
     lag = mixed.tool("MetadataQuorumCommand", "describe", "--replication")
     assert "Leader" in lag
-    assert lag.count("Observer") == len(JAVA_IDS)
+    assert lag.count("Observer") == 1 + len(JAVA_IDS)
     assert "metadata.version" in mixed.tool("FeatureCommand", "describe")
     assert mixed.tool("TopicCommand", "--describe", "--under-replicated-partitions").strip() == ""
     assert '"error":null' in mixed.tool("LogDirsCommand", "--describe")

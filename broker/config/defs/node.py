@@ -21,9 +21,9 @@ NODE_DEFS: tuple[ConfigDef, ...] = (
         "process.roles",
         ConfigType.LIST,
         ("broker",),
-        "Roles of a KRaft node. Needs `broker`. With `broker` alone, and controllers named in "
-        "`controller.quorum.bootstrap.servers` or `controller.quorum.voters`, the node is a broker of their cluster; "
-        "otherwise it stands alone.",
+        "Roles of a KRaft node. With `broker` alone, and controllers named in `controller.quorum.bootstrap.servers` or "
+        "`controller.quorum.voters`, the node is a broker of their cluster. With `controller` alone it is the only "
+        "controller of other nodes, and no broker. Otherwise it stands alone.",
         each_of("broker", "controller"),
     ),
     ConfigDef(

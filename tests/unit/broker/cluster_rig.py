@@ -110,7 +110,7 @@ class NodeRig(Rig):
             "log.dirs": "/data",
             "odradek.http.port": "-1",
             "odradek.cluster.id": CLUSTER_ID,
-            "process.roles": "broker,controller" if is_controller else "broker",
+            "process.roles": self.cluster.controller_roles if is_controller else "broker",
             "controller.quorum.voters": f"{CONTROLLER}@node{CONTROLLER}.example:{CONTROLLER_PORT}",
             "controller.listener.names": "CONTROLLER",
             "offsets.topic.replication.factor": "1",
@@ -120,7 +120,8 @@ class NodeRig(Rig):
         config = BrokerConfig.of({**settings, **self.config})
         for_clients = Listener("PLAINTEXT", "PLAINTEXT", self.host, CLIENT_PORT)
         for_nodes = (Listener("CONTROLLER", "PLAINTEXT", self.host, CONTROLLER_PORT),) if is_controller else ()
-        listeners = Listeners((for_clients,), (for_clients,), (), for_nodes, for_nodes)
+        client_listeners = (for_clients,) if "broker" in settings["process.roles"] else ()
+        listeners = Listeners(client_listeners, client_listeners, (), for_nodes, for_nodes)
         network = self.cluster.network
         network.dead.discard(self.host)
         connect = partial(network.connect, origin=self.host)
@@ -130,9 +131,12 @@ class NodeRig(Rig):
 
 
 class ClusterRig:
-    """`async with ClusterRig(brokers=2) as cluster:`; `config` is for every node."""
+    """`async with ClusterRig(brokers=2) as cluster:`; `config` is for every node, `controller_roles` for node 1."""
 
-    def __init__(self, brokers: int = 2, config: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, brokers: int = 2, config: Mapping[str, str] | None = None, controller_roles: str = "broker,controller"
+    ) -> None:
+        self.controller_roles = controller_roles
         self.clock = ManualClock()
         self.network = VirtualNetwork(self.clock)
         self.config = dict(config or {})

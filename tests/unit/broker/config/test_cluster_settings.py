@@ -16,6 +16,13 @@ controller.listener.names=CONTROLLER
 listeners=PLAINTEXT://127.0.0.1:9092
 """
 
+CONTROLLER = """\
+process.roles=controller
+node.id=3000
+controller.listener.names=CONTROLLER
+listeners=CONTROLLER://127.0.0.1:9093
+"""
+
 
 def test_a_broker_alone_that_names_controllers_is_in_a_cluster() -> None:
     config = load_text(BROKER).config
@@ -46,6 +53,47 @@ def test_bootstrap_servers_have_no_ids() -> None:
 )
 def test_other_nodes_stand_alone(text: str) -> None:
     assert not load_text(text).config.is_in_cluster
+
+
+def test_a_controller_alone_needs_no_listener_for_clients() -> None:
+    loaded = load_text(CONTROLLER)
+    assert not loaded.config.is_broker
+    assert not loaded.config.is_in_cluster
+    assert loaded.listeners.bound == loaded.listeners.advertised == ()
+    assert [str(each) for each in loaded.listeners.controllers] == ["CONTROLLER://127.0.0.1:9093"]
+    assert loaded.warnings == ()
+    own = "controller.quorum.voters=3000@127.0.0.1:9093\ncontroller.quorum.bootstrap.servers=127.0.0.1:9093\n"
+    assert load_text(CONTROLLER + own).listeners == loaded.listeners
+
+
+@pytest.mark.parametrize(
+    ("given", "instead", "complaint"),
+    [
+        ("node.id=3000", "", "node.id is not set: expected a number of its own"),
+        ("controller.listener.names=CONTROLLER", "", "controller.listener.names is not set"),
+        (
+            "listeners=CONTROLLER://127.0.0.1:9093",
+            "listeners=CONTROLLER://127.0.0.1:9093,PLAINTEXT://127.0.0.1:9092",
+            "since process.roles is controller alone; PLAINTEXT://127.0.0.1:9092 is another",
+        ),
+        ("listeners=CONTROLLER://127.0.0.1:9093", "", "expected one of controller.listener.names"),
+        (
+            "node.id=3000",
+            "node.id=3000\ncontroller.quorum.voters=3000@a:9093,3001@b:9093",
+            "controller.quorum.voters: expected node 3000, this one, alone",
+        ),
+        (
+            "node.id=3000",
+            "node.id=3000\ncontroller.quorum.bootstrap.servers=a:9093,b:9093",
+            "controller.quorum.bootstrap.servers: expected this node alone",
+        ),
+    ],
+)
+def test_what_a_controller_alone_cannot_have(given: str, instead: str, complaint: str) -> None:
+    assert given in CONTROLLER
+    with pytest.raises(ConfigurationError) as refused:
+        load_text(CONTROLLER.replace(given, instead))
+    assert complaint in str(refused.value)
 
 
 def test_internal_topics_have_kafkas_replicas_in_a_cluster() -> None:

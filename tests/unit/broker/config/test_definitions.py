@@ -80,8 +80,6 @@ def _texts() -> Iterator[str]:
 
 MENTIONED = {"unclean.leader.election.enable"}
 """Given to internal topics and to AlterConfigs' rules by name, but no append and no election asks for the values."""
-CHECKED = {"process.roles"}
-"""Its rule is its effect: a node without the broker's role does not start."""
 
 
 def test_what_nothing_reads_says_that_it_has_no_effect() -> None:
@@ -90,7 +88,7 @@ def test_what_nothing_reads_says_that_it_has_no_effect() -> None:
 
     def is_read(name: str) -> bool:
         read = re.escape(name) in exact or any(pattern.fullmatch(name) for pattern in patterns)
-        return (read and name not in MENTIONED) or name in CHECKED
+        return read and name not in MENTIONED
 
     for definition in TOPIC_CONFIGS.values():
         assert is_read(definition.name) != definition.doc.endswith("No effect here."), definition.name

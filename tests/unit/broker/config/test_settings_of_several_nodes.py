@@ -6,31 +6,45 @@ import pytest
 
 from broker.config.broker_config import ConfigurationError
 from broker.config.sources import load
-from broker.supervisor.node_settings import Joined, settings_of
+from broker.supervisor.node_settings import CONTROLLER, all_settings, joining
 
-JOINED = Joined("127.0.0.1:9999", "k2hLyQu2SZu2ZLwXKgnjPw")
+CLUSTER_ID = "k2hLyQu2SZu2ZLwXKgnjPw"
 
 
 def of(node_id: int, *settings: str, count: int = 3) -> dict[str, str]:
-    given = settings_of(load(settings=settings), count, node_id, None if node_id == 1 else JOINED)
-    load(settings=(*settings, *given))  # the node itself takes them
-    return dict(one.split("=", 1) for one in given)
+    given = all_settings(load(settings=settings), count)[node_id]
+    if node_id != CONTROLLER:
+        given = given | joining("127.0.0.1:9999", CLUSTER_ID)
+    load(settings=(*settings, *(f"{name}={value}" for name, value in given.items())))  # the node itself takes them
+    return given
 
 
-def test_the_first_node_is_the_controller_and_the_others_join_it() -> None:
-    first, third = of(1, "listeners=PLAINTEXT://127.0.0.1:9092"), of(3, "listeners=PLAINTEXT://127.0.0.1:9092")
-    assert first["process.roles"] == "broker,controller"
-    assert first["listeners"] == "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:0"
-    assert "odradek.cluster.id" not in first
+def test_the_controller_is_a_node_of_its_own_and_the_brokers_join_it() -> None:
+    nodes = all_settings(load(settings=["listeners=PLAINTEXT://127.0.0.1:9092"]), 3)
+    assert list(nodes) == [CONTROLLER, 1, 2, 3]
+    controller, third = (of(node_id, "listeners=PLAINTEXT://127.0.0.1:9092") for node_id in (CONTROLLER, 3))
+    assert controller["process.roles"] == "controller"
+    assert controller["listeners"] == "CONTROLLER://127.0.0.1:0"
+    assert "odradek.cluster.id" not in controller
     assert third["process.roles"] == "broker"
     assert third["listeners"] == "PLAINTEXT://127.0.0.1:9094"
-    assert third["controller.quorum.bootstrap.servers"] == JOINED.controller
-    assert third["odradek.cluster.id"] == JOINED.cluster_id
-    assert [first["node.id"], third["node.id"]] == ["1", "3"]
+    assert third["controller.quorum.bootstrap.servers"] == "127.0.0.1:9999"
+    assert third["odradek.cluster.id"] == CLUSTER_ID
+    assert [controller["node.id"], third["node.id"]] == ["3000", "3"]
 
 
-def test_each_node_has_a_folder_in_each_folder() -> None:
+def test_each_broker_has_a_folder_in_each_folder_and_the_controller_one() -> None:
     assert of(2, "log.dirs=/a,/b")["log.dirs"] == "/a/node-2,/b/node-2"
+    assert of(CONTROLLER, "log.dirs=/a,/b")["log.dirs"] == "/a/controller"
+
+
+def test_the_first_acls_are_the_controllers() -> None:
+    settings = (
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "odradek.create.acls=app READ TOPIC orders",
+    )
+    assert of(2, *settings)["odradek.create.acls"] == ""
+    assert "odradek.create.acls" not in of(CONTROLLER, *settings)
 
 
 def test_ports_follow_each_other() -> None:
@@ -46,6 +60,10 @@ def test_ports_follow_each_other() -> None:
     assert second["advertised.listeners"] == "PLAINTEXT://here:9094,OTHER://there:9095"
     assert second["odradek.http.port"] == "9405"
     assert second["odradek.control"] == "127.0.0.1:9501"
+    controller = of(CONTROLLER, *settings)
+    assert controller["advertised.listeners"] == controller["listeners"] == "CONTROLLER://127.0.0.1:0"
+    assert controller["odradek.http.port"] == "9407"
+    assert controller["odradek.control"] == "127.0.0.1:9503"
 
 
 def test_a_free_port_stays_one() -> None:
@@ -82,5 +100,4 @@ def test_there_are_three_replicas_where_there_are_nodes_and_nobody_says_otherwis
 def test_what_cannot_be_is_said(settings: list[str], count: int, said: str) -> None:
     loaded = load(settings=settings)
     with pytest.raises(ConfigurationError, match=said):
-        for node_id in range(1, max(count, 1) + 1):
-            settings_of(loaded, count, node_id)
+        all_settings(loaded, count)

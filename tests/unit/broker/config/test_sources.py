@@ -84,7 +84,7 @@ def test_wrong_combinations_and_listeners_are_told_together() -> None:
     "text",
     [
         "broker.id=2\nnode.id=1",
-        "process.roles=controller",
+        "process.roles=",
         "log.dirs=",
         "log.retention.minutes=0",
         "log.roll.ms=0",
