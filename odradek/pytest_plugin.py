@@ -10,6 +10,7 @@ import pytest
 from odradek.pytest import marker
 from odradek.pytest.fixtures import (
     odradek,
+    odradek_acls,
     odradek_bootstrap,
     odradek_broker,
     odradek_client_config,
@@ -25,6 +26,7 @@ from odradek.pytest.pool import POOL
 
 __all__ = [
     "odradek",
+    "odradek_acls",
     "odradek_bootstrap",
     "odradek_broker",
     "odradek_client_config",

@@ -8,7 +8,7 @@ small = factories.clean("small", of="small_broker")
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import pytest
@@ -33,10 +33,11 @@ def broker(
     profile: str = "test",
     security: str | None = None,
     users: Users | None = None,
+    acls: Iterable[str] | None = None,
 ) -> Any:
     """A fixture of this name with a running `odradek.Broker`, one for each `scope`.
 
-    `security` and `users` are as those of `odradek.Broker`.
+    `security`, `users` and `acls` are as those of `odradek.Broker`.
     `settings` come on top of those of the session (`odradek_settings`, `--odradek-set`). If the broker dies, the test
     at that time fails, and the next one gets a new one at the same address.
     """
@@ -48,7 +49,7 @@ def broker(
         options = Options.of(request.config)
         options.require_own(f"the fixture {name} starts a broker of its own")
         pool = pool_of(request.config)
-        started = pool.start({**options.settings, **(settings or {})}, profile, security, users)
+        started = pool.start({**options.settings, **(settings or {})}, profile, security, users, acls)
         yield started
         pool.close(started)
 

@@ -133,7 +133,15 @@ def odradek_users() -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def odradek_secure_broker(pytestconfig: pytest.Config, odradek_users: dict[str, str]) -> Iterator[Broker]:
+def odradek_acls() -> list[str] | None:
+    """What the users of `odradek_secure_broker` may do: everything. Override it for ["app READ TOPIC orders"]."""
+    return None
+
+
+@pytest.fixture(scope="session")
+def odradek_secure_broker(
+    pytestconfig: pytest.Config, odradek_users: dict[str, str], odradek_acls: list[str] | None
+) -> Iterator[Broker]:
     """One broker for the whole session to which clients come with TLS and a password (SASL_SSL).
 
     `odradek_secure_broker.client_config(kind)` is what clients are given. Its certificates are made for it.
@@ -141,7 +149,7 @@ def odradek_secure_broker(pytestconfig: pytest.Config, odradek_users: dict[str, 
     options = Options.of(pytestconfig)
     options.require_own("odradek_secure_broker starts a broker")
     pool = pool_of(pytestconfig)
-    broker = pool.start(options.settings, security="SASL_SSL", users=odradek_users)
+    broker = pool.start(options.settings, security="SASL_SSL", users=odradek_users, acls=odradek_acls)
     yield broker
     pool.close(broker)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pytest
 
@@ -40,10 +40,15 @@ class Pool:
         self._cluster: tuple[dict[str, str], Cluster] | None = None
 
     def start(
-        self, settings: Settings, profile: str = "test", security: str | None = None, users: Users | None = None
+        self,
+        settings: Settings,
+        profile: str = "test",
+        security: str | None = None,
+        users: Users | None = None,
+        acls: Iterable[str] | None = None,
     ) -> SharedBroker:
         """A new broker."""
-        broker = SharedBroker(settings, profile=profile, security=security, users=users)
+        broker = SharedBroker(settings, profile=profile, security=security, users=users, acls=acls)
         try:
             broker.start()
         except BaseException:

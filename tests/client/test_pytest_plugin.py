@@ -489,9 +489,17 @@ def test_secure_broker_and_factories_with_security(pytester: pytest.Pytester) ->
 
         own = factories.broker("own", security="SASL_PLAINTEXT", users={"me": "pw"})
 
+        limited = factories.broker(
+            "limited", security="SASL_PLAINTEXT", users={"app": "pw"}, acls=["app ALL TOPIC orders-*"]
+        )
+
         @pytest.fixture(scope="session")
         def odradek_users():
             return {"app": "app-secret", "other": "secret"}
+
+        @pytest.fixture(scope="session")
+        def odradek_acls():
+            return ["app ALL TOPIC t", "other READ TOPIC t"]
         """
     )
     result = run(
@@ -500,17 +508,24 @@ def test_secure_broker_and_factories_with_security(pytester: pytest.Pytester) ->
         import pytest
         from confluent_kafka import Producer
 
-        def send(config):
-            producer = Producer(config)
-            producer.produce("t", b"v")
-            assert producer.flush(10) == 0
+        REFUSED = "TOPIC_AUTHORIZATION_FAILED"
 
-        @pytest.mark.parametrize("user", ["app", "other"])
-        def test_secure(odradek_secure_broker, user):
-            send(odradek_secure_broker.client_config("confluent", user=user))
+        def error_of_sending(config, topic="t"):
+            producer, found = Producer(config), []
+            producer.produce(topic, b"v", on_delivery=lambda error, _: found.append(error and error.name()))
+            assert producer.flush(30) == 0
+            return found[0]
+
+        @pytest.mark.parametrize(("user", "error"), [("app", None), ("other", REFUSED)])
+        def test_secure(odradek_secure_broker, user, error):
+            assert error_of_sending(odradek_secure_broker.client_config("confluent", user=user)) == error
 
         def test_own(own):
-            send(own.client_config("confluent"))
+            assert error_of_sending(own.client_config("confluent")) is None
+
+        @pytest.mark.parametrize(("topic", "error"), [("orders-1", None), ("t", REFUSED)])
+        def test_limited(limited, topic, error):
+            assert error_of_sending(limited.client_config("confluent"), topic) == error
         """,
     )
-    result.assert_outcomes(passed=3)
+    result.assert_outcomes(passed=5)
