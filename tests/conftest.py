@@ -29,6 +29,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--torture", action="store_true", help="long forms: many kills, many records")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave what is marked `torture` to `make torture`."""
+    if not config.getoption("--torture"):
+        for item in items:
+            if item.get_closest_marker("torture"):
+                item.add_marker(pytest.mark.skip(reason="takes long: make torture"))
+
+
 @pytest.fixture(scope="session")
 def shared_broker(own_cluster: None) -> Iterator[Broker]:
     """One broker for tests that leave it as it was; skips where the cluster under test is not ours."""

@@ -95,10 +95,9 @@ def transcript(odradek: Odradek) -> list[str]:
     return found
 
 
+@pytest.mark.torture
 @pytest.mark.skipif(bool(kafka_node.missing()), reason=str(kafka_node.missing()))
-def test_each_command_prints_the_same_for_kafka(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    if not request.config.getoption("--torture"):
-        pytest.skip("starts a JVM: make torture")
+def test_each_command_prints_the_same_for_kafka(tmp_path: Path) -> None:
     with sound_broker(AUTHORIZED) as broker:
         ours = transcript(Odradek(broker.bootstrap_servers))
     node = KafkaNode(tmp_path / "kafka", settings=AUTHORIZED)

@@ -71,6 +71,7 @@ def tool(crew: Crew) -> Tool:
     return Tool(crew)
 
 
+@pytest.mark.torture
 def test_a_group_with_members_then_without(crew: Crew, tool: Tool) -> None:
     member = crew.start("confluent-range", "i")
     crew.wait_shared([member], PARTITIONS)

@@ -305,6 +305,7 @@ def test_folder_exchange_after_clean_stops(owners: list[Owner]) -> None:
         owner.stop()
 
 
+@pytest.mark.torture
 @pytest.mark.timeout(600)
 def test_folder_exchange_after_kill_9_under_load(owners: list[Owner]) -> None:
     """What was acknowledged as committed is there; what was under way is there as a whole or not at all."""

@@ -41,11 +41,8 @@ def test_the_features_of_each_release(tmp_path: Path, release: str, request: pyt
         assert "Traceback" not in broker.log()
 
 
-def test_a_broker_that_was_away_while_the_log_was_cut_off_takes_a_snapshot(
-    tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    if not request.config.getoption("--torture"):
-        pytest.skip("takes a minute: for make torture")
+@pytest.mark.torture
+def test_a_broker_that_was_away_while_the_log_was_cut_off_takes_a_snapshot(tmp_path: Path) -> None:
     with (
         KafkaControllers(tmp_path, settings=SMALL_LOG) as controllers,
         Broker(controllers.broker_settings(1), start_timeout=90) as stays,

@@ -144,11 +144,10 @@ class Moving:
         consumer.close()
 
 
+@pytest.mark.torture
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_cluster_moves_to_odradek_and_back(tmp_path: Path, request: pytest.FixtureRequest, count: int) -> None:
-    if not request.config.getoption("--torture"):
-        pytest.skip("needs --torture")
+def test_a_cluster_moves_to_odradek_and_back(tmp_path: Path, count: int) -> None:
     settings = [f"{name}={value}" for name, value in FEW_PARTITIONS.items()]
     with KafkaControllers(tmp_path, settings=settings) as controllers, ExitStack() as stack:
         theirs, ours = range(1, count + 1), range(FIRST_OF_OURS, FIRST_OF_OURS + count)
