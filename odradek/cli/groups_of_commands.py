@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import click
 
@@ -30,7 +29,7 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def wrong_command(name: str, known: Iterable[str], synonyms: Any = None) -> str:
+def wrong_command(name: str, known: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str:
     """What is said about a command that does not exist."""
     words = {**{one: one for one in known}, **(synonyms or {})}
     near = difflib.get_close_matches(name, words, n=1, cutoff=0.5)

@@ -38,7 +38,6 @@ COMMANDS = {
     "completion": Entry("completion", "Print the completion of a shell.", ()),
 }
 ALIASES = {alias: name for name, entry in COMMANDS.items() for alias in entry.aliases}
-GROUP = "main"
 
 
 class CommandLine(Commands):
@@ -59,7 +58,7 @@ class CommandLine(Commands):
             raise click.ClickException(
                 f"odradek {cmd_name} needs {error.name}, which is not installed: pip install 'odradek[cli]'"
             ) from error
-        command: click.Command = getattr(module, GROUP)
+        command: click.Command = module.main
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
