@@ -160,8 +160,7 @@ def _assigned(image: MetadataImage, wanted: CreatableTopic) -> list[PartitionReg
         if index in by_index:
             raise InvalidReplicaAssignment(f"The assignment names partition {index} more than once.")
         check_replicas(image.cluster, assignment.broker_ids)
-        factor = len(assignment.broker_ids)
-        if any(factor != len(known.replicas) for known in by_index.values()):
+        if len(assignment.broker_ids) != len(wanted.assignments[0].broker_ids):
             raise InvalidReplicaAssignment("All partitions of an assignment must have the same number of replicas.")
         by_index[index] = new_partition(image.cluster, assignment.broker_ids)
     if set(by_index) != set(range(len(by_index))):

@@ -9,8 +9,9 @@ import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import islice
 
-from controller.decision import Decision, require_few_records
+from controller.decision import MOST_RECORDS, Decision
 from metadata.image import MetadataImage
 from protocol.errors import (
     DelegationTokenExpired,
@@ -104,9 +105,9 @@ def decide_expire(
 
 
 def decide_sweep(image: MetadataImage, now_ms: int) -> Decision[int]:
-    """Remove the tokens that have expired; how many there were."""
-    expired = [token.token_id for token in image.tokens.values() if is_expired(token, now_ms)]
-    require_few_records(len(expired))
+    """Remove tokens that have expired, as many as one decision may write records; how many there were."""
+    found = (token.token_id for token in image.tokens.values() if is_expired(token, now_ms))
+    expired = list(islice(found, MOST_RECORDS))
     return Decision([RemoveDelegationTokenRecord(token_id=each) for each in expired], len(expired))
 
 

@@ -84,12 +84,17 @@ class PartitionChange:
     # -- steps of `record`
 
     def _complete_reassignment(self) -> None:
-        """End a reassignment if all that it adds are in sync, and one at least that stays."""
+        """End a reassignment if all that it adds are in sync, and one at least that stays.
+
+        If fewer replicas are left than there were, all of them must be in sync: else copies would be removed while too
+        few others are complete.
+        """
         if not (self.removing or self.adding):
             return
         isr = tuple(node_id for node_id in self.isr if node_id not in self.removing)
         replicas = tuple(node_id for node_id in self.replicas if node_id not in self.removing)
-        if isr and replicas and set(self.adding) <= set(isr):
+        needed = replicas if len(self.adding) < len(self.removing) else self.adding
+        if isr and replicas and {*self.adding, *needed} <= set(isr):
             self.isr, self.replicas, self.removing, self.adding = isr, replicas, (), ()
 
     def _find_eligible(self) -> None:

@@ -19,16 +19,15 @@ _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _NO_NOWAIT_SUPPORT = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-Identity = tuple[int, int]
-"""Device and inode."""
-
 _OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 _DEVICE_FAILURES = frozenset(
     {errno.EIO, errno.EROFS, errno.ENXIO, errno.ENODEV, errno.ESTALE, errno.ENOTCONN, errno.EACCES, errno.EPERM}
 )
 
-
 _COPY_BYTES = 1 << 20
+
+Identity = tuple[int, int]
+"""Device and inode."""
 
 _FULL_SYNC = getattr(fcntl, "F_FULLFSYNC", None)
 """macOS: fsync leaves the data in the device's own cache, and there is no fdatasync."""
@@ -135,7 +134,7 @@ class FileSystem(Protocol):
     def fsync_dir(self, path: str) -> None:
         """Make creations, renames and removals of names in this folder survive a power failure."""
 
-    def space(self, path: str) -> Identity:
+    def space(self, path: str) -> tuple[int, int]:
         """(total, usable) bytes of the volume that holds the path."""
 
     def lock(self, path: str) -> Callable[[], None] | None:
@@ -269,7 +268,7 @@ class OsFileSystem:
         finally:
             os.close(fd)
 
-    def space(self, path: str) -> Identity:
+    def space(self, path: str) -> tuple[int, int]:
         volume = os.statvfs(path)
         return volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
 

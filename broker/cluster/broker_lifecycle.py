@@ -56,6 +56,13 @@ _FINAL = {
 """Refusals that do not pass with time."""
 
 
+def _reason(code: ErrorCode) -> str:
+    """Why the controller has refused the registration."""
+    if code is ErrorCode.duplicate_broker_registration:
+        return "another run of this node id is still alive for the controller"
+    return _FINAL.get(code, "the controller gives no other reason, see its log")
+
+
 class RegistrationError(Exception):
     """The controllers do not take this node; the message says why."""
 
@@ -148,8 +155,7 @@ class BrokerLifecycle:
                 break
             code = answer.error_code
             if code in _FINAL or left_ms <= RETRY_REGISTRATION_MS:
-                why = _FINAL.get(code, "another run of this node id is still alive for the controller")
-                raise RegistrationError(f"node {identity.node_id} was not registered ({code.name}): {why}")
+                raise RegistrationError(f"node {identity.node_id} was not registered ({code.name}): {_reason(code)}")
             if code is not said:
                 logger.info("registration is tried again", code=code.name)
                 said = code

@@ -81,10 +81,10 @@ class NodeMetadata(Protocol):
         """The next block of producer ids."""
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        """The controller's answer. Raises PeerError if there is none."""
+        """The controller's answer. Raises PeerError if there is none, KafkaError if it is refused as a whole."""
 
     async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
-        """The controller's answer. Raises PeerError if there is none."""
+        """The controller's answer. Raises PeerError if there is none, KafkaError if it is refused as a whole."""
 
     def problems(self) -> list[str]:
         """What an operator should know now, a sentence each."""

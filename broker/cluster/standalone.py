@@ -22,7 +22,6 @@ from broker.cluster import earlier_store
 from broker.cluster.controller_port import Controller, OwnController
 from broker.cluster.node_metadata import Joining
 from broker.cluster.publisher import MetadataPublisher
-from broker.peers.errors import PeerUnreachableError
 from controller import alter_partition, assign_replicas, brokers, producer_ids, restoring
 from controller.brokers import Registration
 from controller.decision import Decision, Surroundings
@@ -168,13 +167,10 @@ class StandaloneMetadata:
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """See `NodeMetadata.alter_partition`."""
         schema = self.controller.around.schema
-        try:
-            return await self.controller.submit(lambda image: alter_partition.decide(image, request, schema))
-        except MetadataLogError as error:  # to be tried again, as with a controller that is not reached
-            raise PeerUnreachableError(error.message) from error
+        return await self.controller.submit(lambda image: alter_partition.decide(image, request, schema))
 
     async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
-        """See `NodeMetadata.assign_replicas_to_dirs`. Raises MetadataLogError."""
+        """See `NodeMetadata.assign_replicas_to_dirs`."""
         schema = self.controller.around.schema
         return await self.controller.submit(lambda image: assign_replicas.decide(image, request, schema))
 

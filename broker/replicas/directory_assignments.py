@@ -6,7 +6,6 @@ folder has nothing to say. The image has what the controller knows; what differs
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -88,7 +87,7 @@ class DirectoryAssignments:
         if image.metadata_version < FIRST_METADATA_VERSION:
             return {}
         known = {
-            os.path.abspath(each.path): uuids.from_text(each.directory_id)
+            each.path: uuids.from_text(each.directory_id)
             for each in self._replicas.logs.usable_dirs
             if each.directory_id
         }
@@ -98,7 +97,7 @@ class DirectoryAssignments:
             state = None if topic is None else topic.partitions.get(partition.index)
             if state is None or self._node_id not in state.replicas or partition.log.is_offline:
                 continue
-            here = known.get(os.path.abspath(os.path.dirname(partition.log.folder)))
+            here = known.get(partition.log.folder.rpartition("/")[0])
             if here is not None and self._known_to_controller(state) != here:
                 found[partition.topic_id, partition.index] = here
         return found

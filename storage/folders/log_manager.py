@@ -308,10 +308,7 @@ class LogManager:
         self._checkpoints.write_all(RECOVERY_POINT)
 
     def checkpoint_log_start_offsets(self, folder: str | None = None) -> None:
-        """Write `log-start-offset-checkpoint` of one folder, or of all; blocking, any thread. Raises CheckpointError.
-
-        It lists only starts that the first segment's name does not tell (LogManager.checkpointLogStartOffsetsInDir).
-        """
+        """Write `log-start-offset-checkpoint` of one or all folders; blocking, any thread. Raises CheckpointError."""
         self._checkpoints.write_all(LOG_START, folder=folder)
 
     def checkpoint_high_watermarks(self) -> None:
@@ -405,10 +402,9 @@ class _Folder:
 
 
 def _close(log: UnifiedLog) -> KafkaError | None:
-    if log.is_offline:
-        return None
     try:
-        log.close()
+        if not log.is_offline:
+            log.close()
     except KafkaError as error:
         return error
     return None

@@ -47,7 +47,9 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 BATCHES_AT_A_TIME = 200
-"""The batches that are appended before the loop gets a turn."""
+"""The batches of a partition that are appended before the loop gets a turn."""
+TURN_MS = 5.0
+"""After so much work with an answer of many partitions the loop gets a turn too."""
 
 FETCH = 1
 LATEST, EARLIEST = -1, -2
@@ -223,11 +225,15 @@ class Fetcher:
                 await self._clock.sleep(self._settings.fetch_backoff_ms)
             return
         self._session.answered(response.session_id)
+        until_ms = self._clock.monotonic_ms() + TURN_MS
         for topic_id, results in response.topics:
             for result in results:
                 key = (topic_id, result.partition_index)
                 if key in wanted:
                     await self._take(wanted[key], asked[key].fetch_offset, result)
+                if self._clock.monotonic_ms() >= until_ms:
+                    await self._clock.sleep(0)
+                    until_ms = self._clock.monotonic_ms() + TURN_MS
 
     async def _cut_off_unknown(self, wanted: Iterable[Followed]) -> None:
         """Where no leader epoch is known, the leader cannot say where logs differ: keep only what is committed."""

@@ -19,6 +19,7 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from broker.peers.errors import PeerError
+from protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from timing.clock import Clock
@@ -29,7 +30,9 @@ RETRY_MS = 50
 """Pause before a request is sent again."""
 
 AskController = Callable[[Any], Awaitable[Any]]
-"""Sends an AlterPartitionRequest to the active controller; gives the AlterPartitionResponse. Raises PeerError."""
+"""Sends an AlterPartitionRequest to the active controller; gives the AlterPartitionResponse.
+
+Raises PeerError if it is not reached, KafkaError if it refuses the request as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ class AlterPartition:
         self._clock = clock
         self._waiting: dict[tuple[UUID, int], _Waiting] = {}
         self._task: asyncio.Task[None] | None = None
+        self._complaint = ""
 
     def submit(self, change: IsrChange, done: Callable[[IsrOutcome], None]) -> bool:
         """Ask for a change; `done` is called once, later. False, and nothing is asked, if one waits already."""
@@ -100,12 +104,13 @@ class AlterPartition:
         """Whether all was done; else the next request has to wait."""
         try:
             response = await self._ask(_request(self._node_id, self.broker_epoch(), [one.change for one in asked]))
-        except PeerError as error:
-            logger.warning("in-sync replicas not changed: no controller answers", error=str(error))
+        except (PeerError, KafkaError) as error:
+            self._complain(str(error))
             return False
         if response.error_code is not ErrorCode.none:
-            logger.warning("in-sync replicas not changed", error=response.error_code.name)
+            self._complain(response.error_code.name)
             return False
+        self._complaint = ""
         answers = {
             (topic.topic_id, one.partition_index): IsrOutcome(
                 one.error_code, one.leader_epoch, one.partition_epoch, tuple(one.isr)
@@ -118,6 +123,12 @@ class AlterPartition:
             if answer is not None and self._waiting.pop(waiting.change.key, None) is not None:
                 waiting.done(answer)
         return len(answers) == len(asked) and all(one.error is ErrorCode.none for one in answers.values())
+
+    def _complain(self, error: str) -> None:
+        """Log why a request has failed, once until that changes: it is sent again soon."""
+        if error != self._complaint:
+            logger.warning("in-sync replicas not changed", error=error)
+            self._complaint = error
 
 
 def _request(node_id: int, broker_epoch: int, changes: Iterable[IsrChange]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from kio.schema.alter_partition_reassignments.v1 import (
@@ -15,7 +16,8 @@ from kio.schema.alter_partition_reassignments.v1.request import ReassignablePart
 from controller.reassignments import decide
 from protocol.durations import ZERO
 from protocol.errors import Timeout
-from tests.unit.controller.images import Schema, broker, image_of, topic
+from protocol.metadata.topics import TopicRecord
+from tests.unit.controller.images import Schema, after, broker, image_of, partition, topic
 
 IMAGE = image_of(broker(1), *topic("t", 1, [1], [1]))
 
@@ -68,3 +70,24 @@ def test_a_request_without_topics_needs_no_time() -> None:
 def test_whether_the_number_of_replicas_may_change_is_given_back(allowed: bool) -> None:
     answer = decided(wanted("t", (0, (1,))), allow_replication_factor_change=allowed)
     assert answer.allow_replication_factor_change is allowed
+
+
+@pytest.mark.parametrize(
+    ("isr", "target", "left"),
+    [
+        ((1, 3), (1, 2), (1, 2, 3)),  # 2 is not in sync: 3 stays until it is
+        ((1, 2), (1, 2), (1, 2)),
+        ((1, 3), (1,), (1,)),
+        ((1, 2, 3), (1, 2), (1, 2)),
+    ],
+)
+def test_replicas_are_only_taken_away_once_all_that_stay_are_in_sync(
+    isr: tuple[int, ...], target: tuple[int, ...], left: tuple[int, ...]
+) -> None:
+    image = image_of(
+        *map(broker, (1, 2, 3)), TopicRecord(name="t", topic_id=UUID(int=1)), partition(1, 0, (1, 2, 3), isr=isr)
+    )
+    request = AlterPartitionReassignmentsRequest(timeout=timedelta(seconds=1), topics=(wanted("t", (0, target)),))
+    known = after(image, decide(image, request, Schema())).topics.get("t")
+    assert known is not None
+    assert (known.partitions[0].replicas, bool(known.partitions[0].removing_replicas)) == (left, left != target)

@@ -12,10 +12,11 @@ from kio.schema.errors import ErrorCode
 from broker.peers.errors import PeerUnreachableError
 from broker.replicas.leading.alter_partition import RETRY_MS
 from broker.replicas.partition import Partition
+from controller.quorum.errors import NoRoomError
 from metadata.brokers import ClusterImage
 from metadata.image import MetadataImage
 from metadata.maps import Map
-from protocol.errors import NotEnoughReplicas, NotLeaderOrFollower, OffsetNotAvailable
+from protocol.errors import NotEnoughReplicas, NotLeaderOrFollower, OffsetNotAvailable, StaleBrokerEpoch
 from storage.append_types import AppendOrigin, LogConfig
 from tests.doubles.clock import settle
 from tests.unit.broker.partitions import LAG_MS, broker, replication, state
@@ -28,7 +29,7 @@ class Controller:
     def __init__(self) -> None:
         self.asked: list[dict[int, list[tuple[int, int]]]] = []
         self.error = ErrorCode.none
-        self.unreachable = False
+        self.failure: Exception | None = None
         self.gate: asyncio.Event | None = None
 
     async def ask(self, request: Any) -> Any:
@@ -40,8 +41,8 @@ class Controller:
         self.asked.append(wanted)
         if self.gate is not None:
             await self.gate.wait()
-        if self.unreachable:
-            raise PeerUnreachableError("no controller")
+        if self.failure is not None:
+            raise self.failure
         answers = [
             SimpleNamespace(
                 partition_index=one.partition_index,
@@ -216,14 +217,22 @@ async def test_what_the_controllers_refusal_means(error: ErrorCode, pending: boo
     assert (led.leader.in_sync.is_pending, led.isr) == (False, [1, 2])
 
 
-async def test_a_request_without_an_answer_is_sent_again() -> None:
+@pytest.mark.parametrize(
+    "failure",
+    [
+        PeerUnreachableError("no controller"),
+        StaleBrokerEpoch("this run is not registered yet"),  # what the controller of this process raises
+        NoRoomError("the disk is full"),
+    ],
+)
+async def test_a_request_without_an_answer_is_sent_again(failure: Exception) -> None:
     led = Led(isr=(1, 2))
-    led.controller.unreachable = True
+    led.controller.failure = failure
     led.fetched(3, 0)
     await settle()
     await led.rig.clock.run(2 * RETRY_MS)
     assert len(led.controller.asked) == 3
-    led.controller.unreachable = False
+    led.controller.failure = None
     await led.rig.clock.run(RETRY_MS)
     assert led.isr == [1, 2, 3]
 

@@ -1,0 +1,98 @@
+"""What a node with several folders tells the controller of where its replicas lie (KIP-858)."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+from kio.schema.errors import ErrorCode
+
+from broker.peers.errors import PeerUnreachableError
+from broker.replicas.directory_assignments import FIRST_METADATA_VERSION, DirectoryAssignments
+from metadata.delta import MetadataDelta
+from metadata.image import EMPTY
+from metadata.settings import METADATA_VERSION
+from protocol import uuids
+from protocol.durations import ZERO
+from protocol.metadata.settings import FeatureLevelRecord
+from protocol.metadata.topics import PartitionChangeRecord
+from tests.unit.controller.images import image_of, topic
+
+TOPIC_ID = UUID(int=7)
+A, B = UUID(int=101), UUID(int=102)
+IMAGE = image_of(
+    FeatureLevelRecord(name=METADATA_VERSION, feature_level=FIRST_METADATA_VERSION),
+    *topic("t", 7, [1], [1]),
+    PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, directories=(A,)),
+    PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=1, directories=(A,)),
+)
+
+
+class Replicas(list[Any]):
+    """Partition 0 of `t` lies in /a, partition 1 in /b."""
+
+    moves = SimpleNamespace(ended=0)
+    logs = SimpleNamespace(
+        usable_dirs=[
+            SimpleNamespace(path=path, directory_id=uuids.to_text(directory))
+            for path, directory in (("/a", A), ("/b", B))
+        ]
+    )
+
+    def __init__(self) -> None:
+        super().__init__(
+            SimpleNamespace(topic_id=TOPIC_ID, index=index, log=SimpleNamespace(folder=folder, is_offline=False))
+            for index, folder in enumerate(("/a/t-0", "/b/t-1"))
+        )
+
+
+class Node:
+    """A node with its assignments, and a controller that answers as the test says."""
+
+    def __init__(self) -> None:
+        cache: Any = SimpleNamespace(image=IMAGE)
+        self.asked: list[dict[UUID | None, list[int]]] = []
+        self.is_reachable = True
+        replicas: Any = Replicas()
+        self.cache = cache
+        self.assignments = DirectoryAssignments(1, lambda: 5, cache, replicas, self._assign)
+
+    async def _assign(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        self.asked.append(
+            {
+                each.id_: [one.partition_index for one in named.partitions]
+                for each in request.directories
+                for named in each.topics
+            }
+        )
+        if not self.is_reachable:
+            raise PeerUnreachableError("no controller")
+        return AssignReplicasToDirsResponse(throttle_time=ZERO, error_code=ErrorCode.none, directories=())
+
+
+async def test_what_the_image_has_otherwise_is_sent_until_it_has_it() -> None:
+    node = Node()
+    node.is_reachable = False
+    await node.assignments.reconcile()
+    node.is_reachable = True
+    await node.assignments.reconcile()
+    assert node.asked == [{B: [1]}, {B: [1]}]
+    node.cache.image = image_of(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=1, directories=(B,)), image=IMAGE)
+    await node.assignments.reconcile()
+    assert len(node.asked) == 2
+
+
+async def test_nothing_is_compared_again_before_topics_have_changed() -> None:
+    node = Node()
+    node.cache.image = EMPTY  # of an older metadata version: no directories
+    await node.assignments.reconcile()
+    node.cache.image = IMAGE
+    await node.assignments.reconcile()
+    assert not node.asked
+    delta = MetadataDelta(EMPTY)
+    delta.replay_all(topic("u", 8, [1]))
+    node.assignments.follow(delta, IMAGE)
+    await node.assignments.reconcile()
+    assert node.asked == [{B: [1]}]
