@@ -1,0 +1,77 @@
+"""What the command line reads and draws without a cluster: positions, charts, wrong names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import pytest
+
+from odradek.cli.chart import histogram, percentile, sparkline
+from odradek.cli.groups_of_commands import wrong_command
+from odradek.cli.positions import POSITION
+from odradek.cli.records import from_json
+
+
+def position(text: str) -> Any:
+    return POSITION.convert(text, None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("@1700000000000", 1_700_000_000_000),
+        ("2023-11-14T22:13:20Z", 1_700_000_000_000),
+        ("2023-11-14T23:13:20+01:00", 1_700_000_000_000),
+    ],
+)
+def test_a_time_is_milliseconds(text: str, milliseconds: int) -> None:
+    assert position(text).timestamp == milliseconds
+
+
+def test_an_offset_is_a_number_and_words_have_synonyms() -> None:
+    assert position("12") == 12
+    assert position("start") is position("earliest") is position("beginning")
+    assert position("end") is position("latest")
+    assert position("start") is not position("end")
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "-5", "-5x", "1.5", "@", "²"])
+def test_another_position_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="expected start, end, an offset"):
+        position(text)
+
+
+def test_charts() -> None:
+    assert sparkline([0, 1, 2]) == "▁▅█"
+    assert sparkline([0, 0]) == "▁▁"
+    lines = histogram([1.0, 1.0, 2.0], "ms", rows=2)
+    assert [line.rpartition(" ")[2] for line in lines] == ["2", "1"]
+    assert lines[0].count("█") == 2 * lines[1].count("█")
+    assert percentile([3.0, 1.0, 2.0], 0.5) == 2.0
+    assert percentile([1.0], 0.999) == 1.0
+
+
+def test_a_wrong_name_is_answered_with_the_nearest() -> None:
+    assert wrong_command("lsit", ["list", "create"]).endswith("did you mean list?")
+    assert wrong_command("xyzzy", ["list"]) == "there is no command 'xyzzy'"
+    assert wrong_command("start", ["serve"], {"start": "serve"}).endswith("did you mean serve?")
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("[]", "line 3: expected an object"),
+        ('{"headers": 1}', "line 3: headers"),
+        ('{"value": "\\ud800"}', "line 3: value"),
+        ('{"key": {"base64": "*"}}', "line 3: key"),
+    ],
+)
+def test_a_wrong_line_is_named(line: str, text: str) -> None:
+    with pytest.raises(click.ClickException, match=text):
+        from_json(line, 3)
+
+
+def test_a_value_that_is_no_text_is_json() -> None:
+    record = from_json('{"key": null, "value": {"id": 7}, "headers": {"kind": "x"}}', 1)
+    assert record == {"key": None, "value": b'{"id": 7}', "headers": [("kind", b"x")]}
