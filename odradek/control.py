@@ -6,6 +6,7 @@ import http.client
 import json
 import threading
 import urllib.parse
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,7 +36,7 @@ WAITED_IN_VAIN = 408
 """The status of an answer to a request whose time is up."""
 
 
-class Control:
+class Control(ABC):
     """Sends requests to the control interface of one broker, or of several."""
 
     def get(self, path: str, /, **query: Any) -> Any:
@@ -50,9 +51,9 @@ class Control:
         """Remove something."""
         return self.send("DELETE", path, query)
 
+    @abstractmethod
     def send(self, method: str, path: str, values: Mapping[str, Any]) -> Any:
         """The answer to a request with these values, in its body if it is a POST, else in its query."""
-        raise NotImplementedError
 
 
 class ControlClient(Control):

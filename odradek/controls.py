@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from odradek import exactly_once, journal, report
 from odradek.client_config import client_config
 from odradek.clock import Clock
-from odradek.control import Control, ControlClient
+from odradek.control import ControlClient
 from odradek.explanation import Explanation
 from odradek.faults import FaultControls
 from odradek.groups import Group
@@ -28,14 +29,9 @@ class Controls(FaultControls):
     """The controls of one broker."""
 
     @property
+    @abstractmethod
     def bootstrap_servers(self) -> str:
         """`host:port` for a client's bootstrap servers."""
-        raise NotImplementedError
-
-    @property
-    def control(self) -> Control:
-        """The client of its control interface. Raises RuntimeError if the broker has none."""
-        raise NotImplementedError
 
     @property
     def clock(self) -> Clock:

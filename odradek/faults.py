@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Literal, Self, overload
@@ -117,12 +118,13 @@ class Crash(Fault):
         return self
 
 
-class FaultControls:
+class FaultControls(ABC):
     """What `Broker` and `RemoteBroker` can do to break things."""
 
     @property
+    @abstractmethod
     def control(self) -> Control:
-        raise NotImplementedError
+        """The client of the control interface. Raises RuntimeError if there is none."""
 
     def _end_of_process(self) -> Callable[[], bool]:
         """Says whether the process is gone that is the broker now, also when another one is the broker then."""
@@ -201,7 +203,7 @@ class FaultControls:
         self._expect_end()
         return Crash(self.control, values, has_ended)
 
-    def _expect_end(self) -> None:
+    def _expect_end(self) -> None:  # noqa: B027 - of a process elsewhere nothing is to be done
         """The broker may end from now on, as the test asked for it: that it does is no failure of the test."""
 
     @property

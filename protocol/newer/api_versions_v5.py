@@ -7,7 +7,7 @@ from datetime import timedelta
 from kio.schema.api_versions.v4.response import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
 from kio.schema.errors import ErrorCode
 
-from protocol.newer.declare import of, request, response, tagged
+from .declare import of, request, response, tagged
 
 NO_NODE = -1
 

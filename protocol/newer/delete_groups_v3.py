@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from kio.schema.errors import ErrorCode
 
-from protocol.newer.declare import of, request, response
+from .declare import of, request, response
 
 
 @request(42, 3)

@@ -8,7 +8,7 @@ from uuid import UUID
 from kio.schema.offset_commit.v10.request import OffsetCommitRequestPartition
 from kio.schema.offset_commit.v10.response import OffsetCommitResponsePartition
 
-from protocol.newer.declare import of, request, response
+from .declare import of, request, response
 
 
 @request(8, 10, nested=True)

@@ -8,7 +8,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 from kio.schema.offset_fetch.v10.response import OffsetFetchResponsePartitions
 
-from protocol.newer.declare import of, request, response
+from .declare import of, request, response
 
 
 @request(9, 10, nested=True)

@@ -8,7 +8,7 @@ from uuid import UUID
 from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequestPartition
 from kio.schema.txn_offset_commit.v5.response import TxnOffsetCommitResponsePartition
 
-from protocol.newer.declare import of, request, response
+from .declare import of, request, response
 
 
 @request(28, 6, nested=True)
