@@ -18,9 +18,6 @@ from tests.client.kafka_node import free_ports, jars
 from tests.cluster.client import ask
 
 CLUSTER_ID = "k2hLyQu2SZu2ZLwXKgnjPw"
-OPTIONAL_OFF = ("share.version=0", "streams.version=0")
-"""Features that 4.4 finalizes by default, and our brokers do not serve."""
-
 READY_SECONDS = 60
 FIRST_ID = 3000
 
@@ -46,7 +43,7 @@ class KafkaControllers:
         folder: Path,
         count: int = 1,
         *,
-        features: Sequence[str] = OPTIONAL_OFF,
+        features: Sequence[str] = (),
         release: str | None = None,
         settings: Sequence[str] = (),
     ) -> None:

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from odradek import Broker
 from tests.cluster.client import create, leaders, produce, read_all, read_in_group, until
-from tests.cluster.kafka_controllers import OPTIONAL_OFF, KafkaControllers
+from tests.cluster.kafka_controllers import KafkaControllers
 
 SMALL_LOG = (
     "metadata.log.max.record.bytes.between.snapshots=2000",
@@ -27,9 +27,8 @@ CLEANING_SECONDS = 60
 def test_the_features_of_each_release(tmp_path: Path, release: str, request: pytest.FixtureRequest) -> None:
     if release != "4.4" and not request.config.getoption("--torture"):
         pytest.skip("older releases are for make torture")
-    features = OPTIONAL_OFF if release == "4.4" else ()
     with (
-        KafkaControllers(tmp_path, features=features, release=release) as controllers,
+        KafkaControllers(tmp_path, release=release) as controllers,
         Broker(controllers.broker_settings(1), start_timeout=90) as broker,
     ):
         bootstrap = broker.bootstrap_servers

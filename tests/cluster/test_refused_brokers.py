@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from odradek import Broker
@@ -15,13 +13,6 @@ def refusal(settings: dict[str, object]) -> str:
     with pytest.raises(BrokerStartError) as refused, Broker(settings, start_timeout=90):
         pass
     return str(refused.value)
-
-
-def test_a_cluster_with_more_features_than_are_served(tmp_path: Path) -> None:
-    with KafkaControllers(tmp_path, features=("streams.version=0",)) as controllers:
-        said = refusal(controllers.broker_settings(1))
-    assert "the cluster has finalized share.version at level" in said
-    assert "kafka-features.sh downgrade --feature share.version=0" in said
 
 
 def test_another_cluster_and_a_cluster_that_is_not_named(controllers: KafkaControllers) -> None:
