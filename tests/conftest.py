@@ -26,6 +26,7 @@ def own_logging() -> Iterator[None]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bootstrap", help="HOST:PORT of a cluster to test in place of a broker of our own")
     parser.addoption("--churn", default="6:10", help="MEMBERS:SECONDS of the test of groups that never rest")
+    parser.addoption("--fuzz", type=int, default=2, help="made-up requests for each version of each API")
     parser.addoption("--torture", action="store_true", help="long forms: many kills, many records")
 
 
