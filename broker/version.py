@@ -1,8 +1,10 @@
-"""The version of this distribution."""
+"""The version of this distribution, and of the Kafka whose protocol it speaks."""
 
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
+
+KAFKA_VERSION = "4.4"
 
 
 def own_version() -> str:

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 import structlog
-from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client import GCCollector, Info, PlatformCollector, ProcessCollector
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from broker.monitoring.metrics import Histogram, Kind, Metrics, Reading, Values
+from broker.version import KAFKA_VERSION, own_version
 
 logger = structlog.get_logger(__name__)
 
@@ -35,6 +36,10 @@ def process_registry() -> CollectorRegistry:
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
+    build = Info(
+        "odradek_build", "The versions of this broker and of the Kafka whose protocol it speaks.", registry=registry
+    )
+    build.info({"version": own_version(), "kafka": KAFKA_VERSION})
     return registry
 
 

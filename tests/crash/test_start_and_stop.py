@@ -87,6 +87,13 @@ def test_a_broker_whose_http_port_is_taken_never_says_that_it_started() -> None:
     assert "like_kafka" not in str(refused.value)
 
 
+def test_a_line_for_people_says_the_version_and_where_all_is() -> None:
+    with Broker({"odradek.http.port": 0}) as broker:
+        (line,) = [line for line in broker.log().splitlines() if "Odradek " in line]
+        assert f"kafka://{broker.bootstrap_servers}  data {broker.data_dir}" in line
+        assert f"http://127.0.0.1:{broker.http_port}" in line
+
+
 def test_folder_is_free_again_after_kill_9(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path) as first:
         fill(first, "t", 10)

@@ -16,6 +16,7 @@ from broker.monitoring.loop_lag import PERIOD_MS, LoopLag
 from broker.monitoring.metrics import TIME_BOUNDS_MS, Histogram, Metrics
 from broker.monitoring.node_metrics import register_gauges
 from broker.replicas.partition import Role
+from broker.version import KAFKA_VERSION, own_version
 from storage.shortages import Shortages
 from tests.doubles.clock import ManualClock
 from tests.unit.broker.scraping import only, samples, scrape
@@ -233,3 +234,8 @@ def test_the_nodes_states_have_kafkas_names() -> None:
         'kafka_server_produce_throttle_time{client_id="",user="u"}': 7,
         'kafka_server_controllermutation_throttle_time{client_id="",user="u"}': 18,
     }
+
+
+def test_the_versions_of_the_build_are_told() -> None:
+    (name,) = only(samples(Metrics()), "odradek_build_info")
+    assert name == f'{{kafka="{KAFKA_VERSION}",version="{own_version()}"}}'
