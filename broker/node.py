@@ -259,9 +259,9 @@ class Node:
     def _cordon(self) -> None:
         """Apply `cordoned.log.dirs`; in a cluster, the next heartbeat tells its controllers."""
         logs = self.replicas.logs
-        logs.cordon(self.local.config.cordoned_log_dirs)
+        logs.dirs.cordon(self.local.config.cordoned_log_dirs)
         if self.metadata.log is not None:
-            ids = [uuids.from_text(log_dir.directory_id) for log_dir in logs.cordoned if log_dir.directory_id]
+            ids = [uuids.from_text(log_dir.directory_id) for log_dir in logs.dirs.cordoned if log_dir.directory_id]
             self._start(self.metadata.port.submit(lambda image: brokers.cordon(image, self.node_id, ids)))
 
     def _acls_changed(self, delta: MetadataDelta, _image: MetadataImage) -> None:

@@ -304,7 +304,7 @@ async def _open_replicas(
         )
     )
     undo.push_async_callback(workers.call, partial(close_logs, logs, metadata))
-    logs.cordon(current.config.cordoned_log_dirs)
+    dirs.cordon(current.config.cordoned_log_dirs)
     logs.on_folder_failed = lambda log_dir: base.state.folder_failed(log_dir, dirs.dirs[0])
     metadata.before_snapshot = logs.sync_folders
     replicas = ReplicaManager(

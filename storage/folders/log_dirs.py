@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -79,6 +80,16 @@ class LogDirs:
         self.node_id = node_id
         self.dirs = dirs
         self._unlock = unlock
+
+    def cordon(self, paths: Collection[str]) -> None:
+        """Let the folders at these absolute paths, and no others, get no new logs."""
+        for log_dir in self.dirs:
+            log_dir.cordoned = os.path.abspath(log_dir.path) in paths
+
+    @property
+    def cordoned(self) -> list[LogDir]:
+        """The folders that get no new logs."""
+        return [log_dir for log_dir in self.dirs if log_dir.cordoned]
 
     @classmethod
     def open(

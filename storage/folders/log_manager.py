@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
@@ -59,7 +59,7 @@ class LogManager:
     ) -> None:
         self.services = services
         self.logs: dict[TopicPartition, UnifiedLog] = {}
-        self._dirs = dirs
+        self.dirs = dirs
         self._fs = services.fs
         self._new_id = new_id
         self._folder_state_of = folder_state_of
@@ -134,12 +134,12 @@ class LogManager:
     @property
     def usable_dirs(self) -> list[LogDir]:
         """The folders of `log.dirs` whose device has not failed."""
-        return [log_dir for log_dir in self._dirs.dirs if not log_dir.failed]
+        return [log_dir for log_dir in self.dirs.dirs if not log_dir.failed]
 
     @property
     def failed_folders(self) -> set[str]:
         """The folders of `log.dirs` whose device failed, as they are spelled there."""
-        return {log_dir.path for log_dir in self._dirs.dirs if log_dir.failed}
+        return {log_dir.path for log_dir in self.dirs.dirs if log_dir.failed}
 
     def get(self, topic: str, partition: int) -> UnifiedLog | None:
         """The open log of a partition."""
@@ -150,7 +150,7 @@ class LogManager:
 
         A partition's folder is recorded only in that folder itself.
         """
-        failed = next((log_dir for log_dir in self._dirs.dirs if log_dir.failed), None)
+        failed = next((log_dir for log_dir in self.dirs.dirs if log_dir.failed), None)
         if failed is None:
             return None
         key = TopicPartition(topic, partition)
@@ -162,7 +162,7 @@ class LogManager:
 
     def unmade_log(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> UnifiedLog:
         """An offline log, which is nowhere, for a partition whose log could not be made yet."""
-        found = Found(TopicPartition(topic, partition), self._dirs.dirs[0])
+        found = Found(TopicPartition(topic, partition), self.dirs.dirs[0])
         return self._offline_log(found, topic_id, config, OSError("its log could not be made yet"))
 
     def plan_log(
@@ -194,7 +194,7 @@ class LogManager:
                 if state is FolderState.HOSTED:  # what an attempt to make the log left, unless it has records
                     state = FolderState.STRAY
                 clear_away(self._fs, log_dir.path, key, state, self._new_id())
-        for other in self._dirs.dirs:
+        for other in self.dirs.dirs:
             if other is not log_dir and not other.failed:  # a deleted log of that name must be gone
                 with making(other):
                     self._fs.fsync_dir(other.path)
@@ -211,7 +211,7 @@ class LogManager:
 
     def sync_folders(self) -> None:
         """Sync the names of new logs' folders; blocking, any thread. Raises LogsNotMadeError."""
-        for log_dir in self._dirs.dirs:
+        for log_dir in self.dirs.dirs:
             if not log_dir.failed:
                 with making(log_dir):
                     self._fs.fsync_dir(log_dir.path)
@@ -251,19 +251,9 @@ class LogManager:
 
     # -- moving (see log_move)
 
-    def cordon(self, paths: Collection[str]) -> None:
-        """Let the folders at these absolute paths, and no others, get no new logs."""
-        for log_dir in self._dirs.dirs:
-            log_dir.cordoned = os.path.abspath(log_dir.path) in paths
-
-    @property
-    def cordoned(self) -> list[LogDir]:
-        """The folders that get no new logs."""
-        return [log_dir for log_dir in self._dirs.dirs if log_dir.cordoned]
-
     def log_dir(self, path: str) -> LogDir:
         """The folder of `log.dirs` at an absolute path. Raises LogDirNotFound if there is none."""
-        for log_dir in self._dirs.dirs:
+        for log_dir in self.dirs.dirs:
             if os.path.abspath(log_dir.path) == path:
                 return log_dir
         raise LogDirNotFound(f"{path} is none of log.dirs")
@@ -362,7 +352,7 @@ class LogManager:
                     spoiled |= {log_dir.path for log_dir, _ in error.failures}
             offline = {key for key, log in self.logs.items() if log.is_offline}
             spoiled |= {self.placement.folders[key] for key in offline - self.damaged}
-            self._dirs.mark_clean(spoiled, broker_epoch)
+            self.dirs.mark_clean(spoiled, broker_epoch)
             if failures:
                 raise failures[0]
         finally:
@@ -377,7 +367,7 @@ class LogManager:
         for log in self.logs.values():
             log.removal.stop()
             log.release_files()
-        self._dirs.unlock()
+        self.dirs.unlock()
 
     def retire(self) -> None:
         """Let go of the logs, whose folders are about to get other contents: no file of them is touched any more."""
