@@ -125,18 +125,18 @@ def test_a_group_of_the_new_protocol(crew: Crew, tool: Tool) -> None:
         "GROUP CONSUMER-ID HOST CLIENT-ID #PARTITIONS CURRENT-EPOCH CURRENT-ASSIGNMENT TARGET-EPOCH TARGET-ASSIGNMENT"
     )
     assert tool("--describe", "--group", "G", "--members", "--verbose") == [
-        "G ID /127.0.0.1 rdkafka 2 1 T:0,1 1 T:0,1",
+        "G ID /127.0.0.1 rdkafka 2 2 T:0,1 2 T:0,1",
         members_head,
     ]
     state_head = "GROUP COORDINATOR (ID) ASSIGNMENT-STRATEGY STATE GROUP-EPOCH TARGET-ASSIGNMENT-EPOCH #MEMBERS"
     describe_state = ("--describe", "--group", "G", "--state", "--verbose")
-    assert tool(*describe_state) == ["G BROKER (1) uniform Stable 1 1 1", state_head]
+    assert tool(*describe_state) == ["G BROKER (1) uniform Stable 2 2 1", state_head]
     assert "Error: Deletion of some consumer groups failed:" in tool("--delete", "--group", "G")
     classic = crew.start("confluent-range", "i")
     crew.wait_shared([member, classic], PARTITIONS)
     assert tool("--describe", "--group", "G", "--members", "--verbose") == [
-        "G ID /127.0.0.1 rdkafka 1 2 T:0 2 T:0 true",
-        "G ID i /127.0.0.1 rdkafka 1 2 T:1 2 T:1 false",
+        "G ID /127.0.0.1 rdkafka 1 3 T:0 3 T:0 true",
+        "G ID i /127.0.0.1 rdkafka 1 3 T:1 3 T:1 false",
         "GROUP CONSUMER-ID GROUP-INSTANCE-ID HOST CLIENT-ID #PARTITIONS CURRENT-EPOCH CURRENT-ASSIGNMENT TARGET-EPOCH "
         "TARGET-ASSIGNMENT UPGRADED",
     ]

@@ -294,6 +294,7 @@ def load(bootstrap: str, topic: str) -> Iterator[list[bytes]]:
         thread.join()
 
 
+@pytest.mark.torture
 @pytest.mark.timeout(600)
 def test_folder_exchange_after_clean_stops(owners: list[Owner]) -> None:
     content = Content()

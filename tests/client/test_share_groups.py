@@ -84,6 +84,7 @@ def test_the_share_groups_tool(broker: Broker) -> None:
     assert GROUP not in tool(SHARE_GROUPS, servers, "--list")
 
 
+@pytest.mark.torture
 def test_after_kill_9_nothing_acknowledged_comes_again_and_nothing_is_lost(broker: Broker) -> None:
     topic = broker.topic("t", partitions=2)
     values = {f"v{number}" for number in range(400)}

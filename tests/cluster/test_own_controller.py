@@ -69,6 +69,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
             assert "Traceback" not in log, log[-6000:]
 
 
+@pytest.mark.torture
 @pytest.mark.timeout(600)
 def test_java_brokers_are_killed_fenced_elected_and_lose_nothing(mixed: Mixed, tmp_path: Path) -> None:
     mixed.create("replicated")

@@ -203,6 +203,7 @@ def _torment(site: Site, kills: list[str], chance: random.Random) -> None:
         last.close()
 
 
+@pytest.mark.torture
 @pytest.mark.timeout(600)  # two cold JVMs beside the tests' own, on a machine that may be busy
 def test_driver_and_broker_killed_in_the_middle(
     spark: SparkSession, own_broker: Broker, topic: str, tmp_path: Path
