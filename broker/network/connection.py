@@ -8,15 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from broker.network.blocked import (
-    LOST,
-    NOT_ADMITTED,
-    OTHERS_TURN,
-    SENDING,
-    THROTTLED,
-    TURNED_AWAY,
-    WRITING_PAUSED,
-)
+from broker.network.blocked import LOST, NOT_ADMITTED, OTHERS_TURN, SENDING, THROTTLED, TURNED_AWAY, WRITING_PAUSED
 from broker.network.dispatch import Buffers, Pending
 from broker.network.foreign import ForeignProtocolError
 from broker.network.frames import FrameBuffer

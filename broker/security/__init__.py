@@ -1,1 +1,1 @@
-"""Authorization and authentication: there is no authorizer yet, and SCRAM credentials are only stored."""
+"""Authentication (TLS, SASL and their credentials) and authorization (ACLs)."""

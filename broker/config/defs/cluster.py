@@ -101,7 +101,7 @@ CLUSTER_DEFS: tuple[ConfigDef, ...] = (
         "security.inter.broker.protocol",
         STRING,
         "PLAINTEXT",
-        "Security protocol between brokers, which is also the name of their listener. Only PLAINTEXT is served.",
+        "Security protocol between brokers, which is also the name of their listener.",
         one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     ),
 )

@@ -161,6 +161,8 @@ class SaslAuthenticator:
 
     def _authenticate(self, connection: SecuredConnection, frame: memoryview) -> Buffers | Pending | None:
         route, ctx, request = self._dispatcher.read(connection, frame)
+        if request is None:
+            raise CloseConnectionError(f"api_versions version {ctx.version} while the client authenticates")
         write = partial(self._dispatcher.answer, route, ctx, request)
         if ctx.api_key != SASL_AUTHENTICATE:
             self._options.counted(self._mechanism, False)

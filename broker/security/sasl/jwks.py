@@ -11,6 +11,7 @@ import json
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any
 
 import structlog
@@ -99,8 +100,8 @@ def read_keys(url: str) -> list[PyJWK]:
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_S) as response:  # the URL is the operator's
             content: bytes = response.read(LARGEST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise KeysError(str(error)) from error
+    except (OSError, ValueError, HTTPException) as error:
+        raise KeysError(str(error) or type(error).__name__) from error
     if len(content) > LARGEST_BYTES:
         raise KeysError(f"more than {LARGEST_BYTES} bytes")
     try:

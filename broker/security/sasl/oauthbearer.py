@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from broker.network.principal import USER, Principal
 from broker.network.request import CloseConnectionError
@@ -21,6 +22,9 @@ _NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _PAIRS = rf"((?:[A-Za-z]+=[\x21-\x7e \t\r\n]+{_END})*)"
 _FIRST = re.compile(rf"n,(?:a=({_NAME}))?,{_END}{_PAIRS}{_END}")
 _AUTH = re.compile(r"(\w+) +([-_.a-zA-Z0-9]+)", re.ASCII)
+
+_ENDLESS_S = 10**15
+"""Times of tokens are below, so that they fit in the milliseconds of the protocol."""
 
 
 class BadTokenError(Exception):
@@ -38,6 +42,14 @@ class Token:
 
     name: str
     expires_ms: int
+
+
+def seconds_of(claims: Mapping[str, Any], name: str) -> float:
+    """A claim that is a time, in seconds since 1970. Raises BadTokenError if it is none."""
+    value = claims[name]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _ENDLESS_S:
+        raise BadTokenError(f"{name} is no time")
+    return value
 
 
 Validate = Callable[[str], Awaitable[Token]]

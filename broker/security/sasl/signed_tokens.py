@@ -10,7 +10,7 @@ import jwt
 from jwt.exceptions import PyJWTError
 
 from broker.security.sasl.jwks import SIGNATURES, Jwks, KeysError
-from broker.security.sasl.oauthbearer import BadTokenError, Token
+from broker.security.sasl.oauthbearer import BadTokenError, Token, seconds_of
 
 _OF_RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 
@@ -73,9 +73,9 @@ class SignedTokens:
 
     def _require_valid_now(self, claims: dict[str, Any]) -> None:
         now_s, skew_s = self._wall_ms() / 1000, self._expected.skew_s
-        if now_s - skew_s >= _time(claims, "exp"):
+        if now_s - skew_s >= seconds_of(claims, "exp"):
             raise BadTokenError("the token has expired")
-        if "nbf" in claims and now_s + skew_s < _time(claims, "nbf"):
+        if "nbf" in claims and now_s + skew_s < seconds_of(claims, "nbf"):
             raise BadTokenError("the token is not valid yet")
 
     def _token(self, claims: dict[str, Any]) -> Token:
@@ -87,12 +87,4 @@ class SignedTokens:
         parts = scope if isinstance(scope, list) else [scope]
         if not all(isinstance(part, str) for part in parts):
             raise BadTokenError(f"{self._expected.scope_claim} is neither a text nor a list of texts")
-        return Token(name.strip(), int(_time(claims, "exp") * 1000))
-
-
-def _time(claims: dict[str, Any], name: str) -> float:
-    """A claim that is a time, in seconds since 1970."""
-    value = claims[name]
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadTokenError(f"{name} is no number")
-    return value
+        return Token(name.strip(), int(seconds_of(claims, "exp") * 1000))

@@ -12,7 +12,7 @@ from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from broker.security.sasl.oauthbearer import BadTokenError, Token
+from broker.security.sasl.oauthbearer import BadTokenError, Token, seconds_of
 
 _OPTION = "unsecuredValidator"
 
@@ -67,12 +67,7 @@ def _object(piece: str) -> dict[str, Any]:
 
 
 def _time(claims: Mapping[str, Any], name: str) -> float | None:
-    value = claims.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadTokenError(f"{name} is no number")
-    return value * 1000.0
+    return None if claims.get(name) is None else seconds_of(claims, name) * 1000.0
 
 
 def _scope(value: object) -> set[str]:

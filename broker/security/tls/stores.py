@@ -78,12 +78,6 @@ def load_trusted(settings: ListenerSettings) -> tuple[x509.Certificate, ...]:
     return found
 
 
-def files_of(settings: ListenerSettings) -> tuple[str, ...]:
-    """The files that hold the listener's keys and certificates."""
-    named = (settings.text("ssl.keystore.location"), settings.text("ssl.truststore.location"))
-    return tuple(name for name in named if name)
-
-
 def _read(where: str, location: str) -> bytes:
     try:
         return Path(location).read_bytes()

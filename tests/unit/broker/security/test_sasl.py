@@ -4,6 +4,7 @@ ones (`tests/conformance/authentication`).
 
 from __future__ import annotations
 
+import struct
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -103,6 +104,15 @@ async def test_a_client_that_goes_during_the_delay_leaves_nothing(rig: Rig) -> N
     await settle()
     await rig.clock.run(DELAY_MS)
     assert not rig.node.server.connections
+
+
+async def test_api_versions_of_the_future_in_the_middle_of_a_login_closes_the_connection(rig: Rig) -> None:
+    client = await shaken(rig)
+    with capture_logs() as logs:
+        client.transport.feed(sized(struct.pack(">hhih", 18, 99, 1, -1) + b"\0"))
+        await settle()
+    assert client.transport.lost
+    assert [log["event"] for log in logs] == ["connection closed"]
 
 
 async def test_the_end_of_a_session_to_the_millisecond(rig: Rig) -> None:

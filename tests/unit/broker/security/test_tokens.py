@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -101,6 +103,7 @@ async def test_good_tokens(keys: Keys, token: str) -> None:
         signed(CLAIMS | {"sub": " "}),
         signed(CLAIMS | {"sub": 7}),
         signed(CLAIMS | {"exp": "soon"}),
+        signed(CLAIMS | {"exp": 10**400}),
         signed(CLAIMS | {"scope": 7}),
         signed(CLAIMS | {"scope": [7]}),
         signed()[:-4] + "AAAA",
@@ -183,6 +186,22 @@ def test_what_is_no_set_of_keys(tmp_path: Path, content: str) -> None:
         read_keys(path.as_uri())
 
 
+def test_an_answer_that_is_no_http_is_no_set_of_keys() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            client, _ = server.accept()
+            with client:
+                client.recv(65536)
+                client.sendall(b"no HTTP\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(KeysError, match="no HTTP"):
+            read_keys(f"http://127.0.0.1:{server.getsockname()[1]}/keys")
+        thread.join()
+
+
 def test_unsuitable_keys_are_left_out(tmp_path: Path) -> None:
     keys = Keys(tmp_path, jwk(RSA_KEY, use="enc"), {"kty": "odd"}, jwk(EC_KEY, kid="e"))
     assert [key.key_id for key in read_keys(keys.url)] == ["e"]
@@ -206,6 +225,9 @@ async def test_options_of_unsigned_tokens() -> None:
     assert await tokens.validate(token(exp=NOW_S - 4)) == Token("w", (NOW_S - 4) * 1000)
     with pytest.raises(BadTokenError):
         await tokens.validate(token(exp=NOW_S - 5))
+    for endless in (10**400, float("inf"), float("nan")):
+        with pytest.raises(BadTokenError, match="exp is no time"):
+            await tokens.validate(token(exp=endless))
     with pytest.raises(BadTokenError) as caught:
         await tokens.validate(token(scope="read"))
     assert (caught.value.status, caught.value.scope) == ("insufficient_scope", "read write")
