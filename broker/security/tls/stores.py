@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -113,7 +114,7 @@ def _pem_key(where: str, key: bytes, chain: bytes, password: str | None) -> KeyM
                 f"{where}: the private key is encrypted, expected ssl.key.password to be set"
             ) from error
         private = _unencrypted(where, key)
-    except ValueError as error:
+    except (ValueError, UnsupportedAlgorithm) as error:
         raise SecurityError(
             f"{where}: expected a private key as PEM (PKCS#8), and the right ssl.key.password if it is encrypted"
         ) from error
@@ -125,7 +126,7 @@ def _pem_key(where: str, key: bytes, chain: bytes, password: str | None) -> KeyM
 def _unencrypted(where: str, key: bytes) -> PrivateKeyTypes:
     try:
         return load_pem_private_key(_private_part(key), None)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, UnsupportedAlgorithm) as error:
         raise SecurityError(f"{where}: expected a private key as PEM (PKCS#8)") from error
 
 
@@ -142,7 +143,7 @@ def _private_part(content: bytes) -> bytes:
 def _certificates(where: str, content: bytes) -> tuple[x509.Certificate, ...]:
     try:
         return tuple(x509.load_pem_x509_certificates(content))
-    except ValueError as error:
+    except (ValueError, UnsupportedAlgorithm) as error:
         raise SecurityError(
             f"{where}: expected at least one certificate as PEM, which cannot be read: {error}"
         ) from error
@@ -185,7 +186,7 @@ def _open_pkcs12(
     password = settings.text(f"{store}.password")
     try:
         return pkcs12.load_key_and_certificates(content, None if password is None else password.encode())
-    except ValueError as error:
+    except (ValueError, UnsupportedAlgorithm) as error:
         key = settings.found(f"{store}.password")
         hint = f"expected the right {key}" if password else f"expected {key} to be set"
         raise SecurityError(f"{where}: the PKCS12 store cannot be opened: {hint}") from error
