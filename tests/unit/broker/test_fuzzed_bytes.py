@@ -16,7 +16,7 @@ from storage.log.record_checks import LargeBatchError
 from storage.log.validator import validate
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import Rig
-from tests.unit.broker.wire import NOW, batch, sized
+from tests.unit.broker.wire import NOW, answer, batch, sized
 
 LIKELY = (0, 0, 0, 0, 0, 1, 1, 2, 3, 5, 0x61, 0x74, 0x7F, 0x80, 0xFF)
 """Bytes of short lengths, of names, of nulls and of numbers that are too large."""
@@ -51,6 +51,7 @@ async def test_bodies_of_every_request_and_version(request: pytest.FixtureReques
     chance = random.Random(39)
     async with Rig() as rig:
         await rig.create("t")
+        answered = 0
         with capture_logs() as logs:
             for api in API_TABLE:
                 for version in range(api.lowest, api.highest + 1):
@@ -59,9 +60,11 @@ async def test_bodies_of_every_request_and_version(request: pytest.FixtureReques
                         client = rig.connect()
                         client.transport.feed(sized(struct.pack(">hhih", api.key, version, 1, -1) + body))
                         await settle()
+                        answered += len(client.replies())
                         client.transport.reset()
                         assert "unexpected error in a handler" not in {log["event"] for log in logs}, logs[-1]
                         logs.clear()
+        assert answered, "no body was more than refused by its reader"
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER"])
@@ -70,14 +73,18 @@ async def test_tokens_before_the_client_is_known(mechanism: str, request: pytest
     async with Rig(config=CONFIG) as rig:
         await rig.secure("SASL", "SASL_PLAINTEXT")
         with capture_logs() as logs:
+            answers = set()
             for number in range(100 * request.config.getoption("--fuzz")):
                 client = rig.connect(listener="SASL")
                 assert (await client.ask("sasl_handshake", 1, mechanism=mechanism)).error_code.name == "none"
                 client.send("sasl_authenticate", 2, auth_bytes=mutated(chance, TOKENS[number % len(TOKENS)]))
                 await rig.clock.run(200)
+                for reply in client.replies():
+                    answers.add(answer(reply, "sasl_authenticate", 2).error_code.name)
                 client.transport.reset()
                 await settle()
         assert "unexpected error while a client authenticated" not in {log["event"] for log in logs}, logs
+        assert "sasl_authentication_failed" in answers
 
 
 @pytest.mark.parametrize("codec", Compression)
