@@ -74,6 +74,15 @@ def test_trusted_certificates(tmp_path: Path) -> None:
     assert load_trusted(settings()) == ()
 
 
+SM2_KEY = (
+    b"-----BEGIN PRIVATE KEY-----\n"
+    b"MIGHAgEAMBMGByqGSM49AgEGCCqBHM9VAYItBG0wawIBAQQgQYueDjLdCkM7P4ntAHXAN7iMS0b8wgYE7Y++Q2mMV/uhRANCAASX"
+    b"cDBP7IHAWCaPZ/MjIzG5ZHA+H4y7M+ZMB3r7k/bbPwJIT38uv8mrnsWRR72USN0W2jq46nlDH+oQQtLQwvVi"
+    b"\n-----END PRIVATE KEY-----\n"
+)
+"""Of a curve that cryptography does not know."""
+
+
 @pytest.mark.parametrize(
     ("content", "values", "complaint"),
     [
@@ -95,6 +104,7 @@ def test_trusted_certificates(tmp_path: Path) -> None:
         ),
         (PAIR.key, {"ssl_keystore_type": "PEM"}, "expected at least one certificate"),
         (PAIR.chain, {"ssl_keystore_type": "PEM"}, "expected a private key"),
+        (SM2_KEY + PAIR.chain, {"ssl_keystore_type": "PEM"}, "expected a private key"),
         (PAIR.key + pair(CA_).chain, {"ssl_keystore_type": "PEM"}, "expected the certificate of the private key"),
     ],
 )
