@@ -37,7 +37,7 @@ def test_every_broker_names_all_three(brokers: dict[int, Broker]) -> None:
 
 def test_records_and_groups_of_librdkafka(brokers: dict[int, Broker], admin: AdminClient) -> None:
     found = create(admin, "rdkafka", 6)
-    assert set(found.values()) <= set(brokers)  # not evenly where a broker was fenced for a moment
+    assert len(set(found.values())) > 1, "spread, if not evenly: a loaded broker may be fenced for a moment"
     sent = [f"value-{number}" for number in range(RECORDS)]
     for broker in brokers.values():  # whichever is asked first
         assert produce(broker.bootstrap_servers, "rdkafka", sent, 6) == RECORDS
