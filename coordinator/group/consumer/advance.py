@@ -62,8 +62,8 @@ def advance(
     members = members_with(group, member)
     if bump or not group.is_fresh:
         _refresh(groups, group, members.values(), bump, change)
-    now_ms = groups.context.clock.wall_ms()
-    if change.epoch_of(group) > group.assignment_epoch and _may_assign(groups, group, now_ms):
+    if change.epoch_of(group) > group.assignment_epoch and assignment_is_due(groups, group):
+        now_ms = groups.context.clock.wall_ms()
         assignor = preferred_assignor(members.values(), groups.config.assignors)
         targets = make_target(group, members, groups.topics, assignor, now_ms, change)
         target, target_epoch = targets.get(member.member_id, NO_PARTITIONS), change.epoch_of(group)
@@ -73,10 +73,10 @@ def advance(
     return _reconcile(groups, group, member, target_epoch, target, owned, has_changed, change)
 
 
-def _may_assign(groups: ConsumerGroups, group: ConsumerGroup, now_ms: int) -> bool:
+def assignment_is_due(groups: ConsumerGroups, group: ConsumerGroup) -> bool:
     """Whether the last target is old enough for a new one (KIP-1263); the first of a group is made at once."""
     interval_ms = groups.config.assignment_interval_of(group.group_id)
-    return not group.assigned_ms or not interval_ms or now_ms >= group.assigned_ms + interval_ms
+    return not group.assigned_ms or not interval_ms or groups.context.clock.wall_ms() >= group.assigned_ms + interval_ms
 
 
 def members_with(group: ConsumerGroup, member: ConsumerMember) -> Mapping[str, ConsumerMember]:

@@ -22,7 +22,7 @@ from coordinator.group.classic.messages import (
     SyncRequest,
 )
 from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE
-from coordinator.group.consumer.advance import advance, record_member
+from coordinator.group.consumer.advance import advance, assignment_is_due, record_member
 from coordinator.group.consumer.change import Change
 from coordinator.group.consumer.downgrade import downgrade_by, may_downgrade_by
 from coordinator.group.consumer.embedded import by_topic_id, classic_metadata, encoded_assignment
@@ -142,10 +142,24 @@ def heartbeat(groups: ConsumerGroups, group: ConsumerGroup, request: HeartbeatRe
         member.epoch >= group.assignment_epoch
         and member.state is not MemberState.UNREVOKED_PARTITIONS
         and not may_get_more
+        and not _must_cause_an_assignment(groups, group)
     ):
         return Outcome(reply=ErrorCode.none)
     groups.timeouts.start_join(group.group_id, member)
     return Outcome(reply=ErrorCode.rebalance_in_progress)
+
+
+def _must_cause_an_assignment(groups: ConsumerGroups, group: ConsumerGroup) -> bool:
+    """Whether the group waits for a target assignment that only a classic member's JoinGroup can cause.
+
+    That is so when the last member of the consumer protocol has left, and the group may not be downgraded. Kafka 4.4
+    leaves that member's partitions without an owner until somebody joins for another reason.
+    """
+    return (
+        group.epoch > group.assignment_epoch
+        and all(member.is_classic for member in group.members.values())
+        and assignment_is_due(groups, group)
+    )
 
 
 def _member(

@@ -155,3 +155,22 @@ async def test_with_unreadable_metadata_of_the_common_protocol_nobody_can_leave(
     assert "session of m1" not in rig.timers
     modern.beat()
     assert "session of m1" in rig.timers
+
+
+async def test_classic_members_that_may_not_become_a_classic_group_get_what_the_last_modern_member_had() -> None:
+    """Kafka 4.4 leaves these partitions without an owner."""
+    rig = await ConsumerRig.having({"a": 4}, may_downgrade=False, assignment_interval=lambda: 1_000)
+    modern, old = ConsumerClient(rig, "m1", "a"), ClassicConsumer(rig, "c1", "a")
+    modern.beat()
+    await rig.pass_ms(1_000)
+    old.rejoins()
+    modern.beat()
+    modern.beat()
+    assert old.rejoins() == some(2, 3)
+    modern.leave()
+    assert answer_of(old.heartbeat()) is NONE, "the last target is younger than the interval"
+    await rig.pass_ms(1_000)
+    assert answer_of(old.heartbeat()) is REJOIN
+    assert old.rejoins() == some(0, 1, 2, 3)
+    assert answer_of(old.heartbeat()) is NONE
+    assert await log_tells(rig)
