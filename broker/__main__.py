@@ -9,7 +9,6 @@ import random
 import signal
 import sys
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any, NoReturn
 
 # kio imports Hypothesis and structlog imports rich wherever they are installed: 0.3 s and 16 MB for nothing.
@@ -23,7 +22,8 @@ from broker import logging, process  # noqa: E402
 from broker.cluster.broker_lifecycle import RegistrationError  # noqa: E402
 from broker.cluster.earlier_entries import CorruptMetadataError  # noqa: E402
 from broker.config.broker_config import BrokerConfig, ConfigurationError  # noqa: E402
-from broker.config.sources import Loaded, load  # noqa: E402
+from broker.config.options import config_options, load_options  # noqa: E402
+from broker.config.sources import Loaded  # noqa: E402
 from broker.console.console import Console  # noqa: E402
 from broker.control.server import ControlServer  # noqa: E402
 from broker.network.server import ListenError  # noqa: E402
@@ -58,17 +58,10 @@ def main() -> None:
 
 
 @main.command()
-@click.option(
-    "--config",
-    "config_files",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False),
-    help="Read this server.properties file; may be repeated, a later one overrides an earlier one.",
-)
+@config_options
 @click.option("--control", metavar="HOST:PORT", help="Open the control interface of the test kit; port 0: a free one.")
 @click.option("--profile", metavar="NAME", help="Settings for a purpose: dev, test or kafka (Kafka's defaults).")
 @click.option("--brokers", type=int, metavar="N", help="Run so many brokers as one cluster, a process each.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set one configuration; may be repeated.")
 @click.option("--ready-fd", type=int, help="Write one JSON line to this descriptor once the broker serves.")
 @click.option("--ready-file", metavar="FILE", help="Write the same line to this file, which health checks read.")
 @click.option("--exit-with-parent", is_flag=True, help="Stop when standard input or the parent ends.")
@@ -93,8 +86,7 @@ def serve(
             settings = (f"odradek.control={control}", *settings)
         if profile is not None:
             settings = (f"odradek.profile={profile}", *settings)
-        files = [(name, Path(name).read_text("iso-8859-1")) for name in config_files]
-        loaded = load(files, os.environ, settings)
+        loaded = load_options(config_files, settings)
     except ConfigurationError as error:
         for problem in error.problems:
             click.echo(f"wrong configuration: {problem}", err=True)

@@ -29,9 +29,9 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from broker.cluster.controller_channel import ControllerChannel
-from broker.cluster.served_features import SERVED_FEATURES
 from broker.peers.call import entity_call
 from broker.peers.errors import PeerError
+from controller.features import SUPPORTED
 from protocol.metadata.brokers import Endpoint
 from timing.clock import Clock
 
@@ -292,7 +292,7 @@ def _registration(identity: Identity) -> Any:
         ),
         features=tuple(
             Feature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in SERVED_FEATURES.items()
+            for name, (low, high) in SUPPORTED.items()
         ),
         rack=identity.rack,
         log_dirs=tuple(identity.directories),

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
 from broker.config.broker_config import ConfigurationError
-from broker.config.sources import load
+from broker.config.options import config_options, load_options
 from broker.doctor_tool import checks
 from broker.doctor_tool.checks import Finding, Level
 
@@ -19,15 +17,7 @@ SIGNS = {Level.OK: "ok", Level.WARNING: " !", Level.PROBLEM: "!!"}
 
 
 @click.command("doctor")
-@click.option(
-    "-c",
-    "--config",
-    "config_files",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False),
-    help="The server.properties file; may be repeated.",
-)
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting; may be repeated.")
+@config_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def main(config_files: Sequence[str], settings: Sequence[str], as_json: bool) -> None:
     """Look for what would keep a broker from running well on this machine, with the same settings as `serve`.
@@ -47,7 +37,7 @@ def main(config_files: Sequence[str], settings: Sequence[str], as_json: bool) ->
 
 def _examine(config_files: Sequence[str], settings: Sequence[str]) -> list[Finding]:
     try:
-        loaded = load([(name, Path(name).read_text("iso-8859-1")) for name in config_files], os.environ, settings)
+        loaded = load_options(config_files, settings)
     except ConfigurationError as error:
         return [Finding(Level.PROBLEM, "configuration", problem) for problem in error.problems]
     found = [Finding(Level.WARNING, "configuration", warning) for warning in loaded.warnings]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError, split_list
-from broker.config.sources import Loaded, load
+from broker.config.options import config_options, load_options
+from broker.config.sources import Loaded
 from broker.format_tool.scram import scram_record
 from controller.quorum.features import (
     METADATA_VERSION,
@@ -29,15 +28,7 @@ from storage.folders.meta_properties import MetaPropertiesError
 
 @click.command("format")
 @click.option("-t", "--cluster-id", help="Cluster id; without it, that of odradek.cluster.id or CLUSTER_ID.")
-@click.option(
-    "-c",
-    "--config",
-    "config_files",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False),
-    help="Read this server.properties file; may be repeated, a later one overrides an earlier one.",
-)
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set one configuration; may be repeated.")
+@config_options
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Skip folders that are formatted already.")
 @click.option("-s", "--standalone", is_flag=True, help="Make this node the only voter of a dynamic quorum.")
 @click.option(
@@ -68,7 +59,7 @@ def main(
     this is to choose the cluster id, older feature levels or first users, or to format for Apache Kafka.
     """
     try:
-        loaded = load([(name, Path(name).read_text("iso-8859-1")) for name in config_files], os.environ, settings)
+        loaded = load_options(config_files, settings)
         levels = chosen_levels(release_version, _levels(features), dynamic=standalone)
         wanted = _wanted(loaded, cluster_id, levels, scram, standalone=standalone, ignore_formatted=ignore_formatted)
         formatted = format_folders(OsFileSystem(), lambda: time.time_ns() // 1_000_000, random.SystemRandom(), wanted)

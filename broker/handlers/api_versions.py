@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from kio.schema.api_versions.v4.response import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.served_features import SERVED_FEATURES
 from broker.request_context import RequestContext
 from controller.features import SUPPORTED
 from protocol.api_table import API_TABLE, API_VERSIONS_KEY, Api
@@ -39,7 +38,6 @@ def answer(ctx: RequestContext, request: ApiVersionsRequest, apis: Iterable[Api]
         if (request.cluster_id, request.node_id) != (ctx.cluster.id, ctx.local.node_id):
             return _response(ErrorCode.rebootstrap_required, ())
     image = ctx.image
-    supported = SERVED_FEATURES if ctx.controller.is_elsewhere else SUPPORTED
     lowest_shown = 0 if ctx.version >= FIRST_VERSION_WITH_FEATURES_FROM_ZERO else 1
     return ApiVersionsResponse(
         error_code=ErrorCode.none,
@@ -47,7 +45,7 @@ def answer(ctx: RequestContext, request: ApiVersionsRequest, apis: Iterable[Api]
         throttle_time=ZERO,
         supported_features=tuple(
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
-            for name, (lowest, highest) in supported.items()
+            for name, (lowest, highest) in SUPPORTED.items()
             if lowest >= lowest_shown
         ),
         finalized_features_epoch=image.offset,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 import click
 
 from broker.config.broker_config import ConfigurationError
-from broker.config.sources import load
+from broker.config.options import config_options, load_options
 from broker.user_tool import over_the_wire, stopped_folder
 from broker.user_tool.over_the_wire import Connection
 from broker.user_tool.users import Users, UserToolError
@@ -49,15 +48,7 @@ def _with_place(command: Callable[..., None]) -> Callable[..., None]:
         type=click.Path(exists=True, dir_okay=False),
         help="A client's properties file: security.protocol, ssl.truststore.*, sasl.mechanism, sasl.jaas.config.",
     )
-    @click.option(
-        "-c",
-        "--config",
-        "config_files",
-        multiple=True,
-        type=click.Path(exists=True, dir_okay=False),
-        help="The server.properties file of a broker that is stopped; may be repeated.",
-    )
-    @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of a stopped broker.")
+    @config_options
     @wraps(command)
     def wrapped(
         bootstrap_server: str | None,
@@ -89,8 +80,7 @@ def _place(
         return Place(partial(over_the_wire.alter, connection), partial(over_the_wire.users, connection))
     if command_config is not None:
         raise UserToolError("--command-config: expected --bootstrap-server HOST:PORT with it")
-    files = [(name, Path(name).read_text("iso-8859-1")) for name in config_files]
-    config = load(files, os.environ, settings).config
+    config = load_options(config_files, settings).config
     return Place(partial(stopped_folder.alter, config), partial(stopped_folder.alter, config, ()))
 
 
