@@ -21,10 +21,6 @@ from typing import Any
 from broker.handlers.refusals import REFUSALS
 
 
-def has_handler(api_name: str) -> bool:
-    return api_name in REFUSALS or importlib.util.find_spec(f"{__name__}.{api_name}") is not None
-
-
 def controller_handler_of(api_name: str) -> Any:
     """The handler of an API on a controller's listener: its module in `controller`, or that of the broker."""
     name = f"{__name__}.controller.{api_name}"

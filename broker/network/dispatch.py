@@ -177,17 +177,13 @@ class Dispatcher:
         self._monotonic_ms = clock.monotonic_ms
         self._named: Callable[[Any], None] | None = None
         self.use(new_request, throttling)
-        self._routes: dict[int, Route] = {}
+        self._routes = {api.key: Route(api, metrics, guard) for api in API_TABLE}
         self._controller_listeners = controller_listeners
         self._controller_routes = {api.key: Route(api, metrics, guard, of_controller=True) for api in CONTROLLER_TABLE}
         self._tasks: set[asyncio.Future[Any]] = set()
         self.dispatch: Callable[[Client, memoryview], Buffers | Pending | None] = self._dispatch
         """Handle one request; a journal puts its own function in place of this one. See `_dispatch`."""
         self.pipelined_keys = frozenset(api.key for api in API_TABLE if api.pipelined)
-        for api in API_TABLE:
-            if not _handlers().has_handler(api.name):
-                raise RuntimeError(f"the API table names {api.name}, which has no handler")
-            self._routes[api.key] = Route(api, metrics, guard)
 
     def use(self, new_request: NewRequest, throttling: Throttles) -> None:
         """Give requests these parts of the node from now on."""

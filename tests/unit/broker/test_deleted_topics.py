@@ -12,7 +12,7 @@ from tests.doubles.clock import settle
 from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.unit.broker.asking import SECOND, append, log_dirs
 from tests.unit.broker.rig import Client, Rig
-from tests.unit.storage.support import MachineStopped, stop_after
+from tests.unit.storage.support import copied_before_each_change
 
 CONFIG = {"log.dirs": "/one,/two"}
 
@@ -47,35 +47,16 @@ def ask_to_delete(client: Client, topic: str) -> None:
     client.send("delete_topics", 6, **fields)
 
 
-async def deleted_until(rig: Rig, survived: int) -> MemoryFileSystem | None:
-    """Delete `t` and stop; the files before the next operation after so many, None if that were all."""
-    stopped: list[MemoryFileSystem] = []
-    passes = stop_after(survived)
-
-    def before(*_: str) -> None:
-        try:
-            passes()
-        except MachineStopped:
-            if not stopped:
-                stopped.append(rig.fs.copy())
-
-    rig.fs.hook = before
-    ask_to_delete(rig.connect(), "t")
-    await settle()
-    await rig.stop()
-    return stopped[0] if stopped else None
-
-
 @pytest.mark.parametrize("unsynced", [None, *Unsynced])
 async def test_a_deletion_cut_short_at_any_point_leaves_no_folder(unsynced: Unsynced | None) -> None:
     """The topic is either there with its records, or all of it is gone, and its name is free."""
     outcomes = []
-    for survived in range(200):
-        rig = await filled()
-        fs = await deleted_until(rig, survived)
-        if fs is None:
-            break
-        fs.hook = None
+    rig = await filled()
+    copies = copied_before_each_change(rig.fs)
+    ask_to_delete(rig.connect(), "t")
+    await settle()
+    await rig.stop()
+    for fs in copies:
         fs.unlock_all()
         if unsynced is not None:
             fs.crash(unsynced)

@@ -18,7 +18,7 @@ from tests.unit.broker.asking import SECOND, append, create, creation
 from tests.unit.broker.crash_run import Run, committed_offset
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import answer
-from tests.unit.storage.support import MachineStopped, stop_after
+from tests.unit.storage.support import copied_before_each_change
 
 
 def refuse(rig: Rig, operation: str, ending: str) -> None:
@@ -27,22 +27,6 @@ def refuse(rig: Rig, operation: str, ending: str) -> None:
             raise OSError(28, "no space left")
 
     rig.fs.hook = hook
-
-
-def copied_after(rig: Rig, survived: int) -> list[MemoryFileSystem]:
-    """Filled with the disk as it is before the operation that follows so many from now."""
-    stopped: list[MemoryFileSystem] = []
-    passes = stop_after(survived)
-
-    def before(*_: str) -> None:
-        try:
-            passes()
-        except MachineStopped:
-            if not stopped:
-                stopped.append(rig.fs.copy())
-
-    rig.fs.hook = before
-    return stopped
 
 
 def growth(name: str, count: int) -> dict[str, Any]:
@@ -138,16 +122,11 @@ async def test_a_log_made_late_has_the_newest_configuration() -> None:
 @pytest.mark.parametrize("unsynced", list(Unsynced))
 async def test_a_topic_cut_short_by_a_power_failure_is_there_with_its_logs_or_not_at_all(unsynced: Unsynced) -> None:
     outcomes = set()
-    for survived in range(60):
-        rig = Rig()
-        await rig.start()
+    async with Rig() as rig:
         await rig.create("kept")
-        stopped = copied_after(rig, survived)
+        copies = copied_before_each_change(rig.fs)
         assert await create(rig.connect(), "t", 2) == "none"
-        await rig.stop()
-        if not stopped:
-            break
-        fs = stopped[0]
+    for fs in copies:
         fs.crash(unsynced)
         async with Rig(fs=fs, clock=rig.clock, seed=2) as after:
             there = [one.index for one in after.node.replicas if one.topic == "t"]
@@ -255,21 +234,16 @@ async def test_a_topic_made_anew_in_the_same_write_has_nothing_of_the_old_one() 
 @pytest.mark.parametrize("unsynced", list(Unsynced))
 async def test_a_topic_made_anew_survives_a_power_failure_as_the_old_or_the_new_one(unsynced: Unsynced) -> None:
     outcomes = set()
-    for survived in range(80):
-        rig = Rig()
-        await rig.start()
+    async with Rig() as rig:
         await rig.create("t", 2, flush_messages="1")
         old = rig.node.cluster.cache.topic("t").id
         assert [await append(rig.connect(), "t", index) for index in (0, 1)] == ["none"] * 2
-        stopped = copied_after(rig, survived)
+        copies = copied_before_each_change(rig.fs)
         _, creating = send_anew(rig, 2)
         await settle()
         assert answer(creating.replies()[0], "create_topics", 7).topics[0].error_code.name == "none"
         new = rig.node.cluster.cache.topic("t").id
-        await rig.stop()
-        if not stopped:
-            break
-        fs = stopped[0]
+    for fs in copies:
         fs.crash(unsynced)
         async with Rig(fs=fs, clock=rig.clock, seed=2) as after:
             await settle()

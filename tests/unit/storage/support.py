@@ -40,15 +40,31 @@ class MachineStopped(BaseException):
     """The power went in the middle of an operation."""
 
 
-def stop_after(survived: int) -> Callable[..., None]:
-    """What a file system is to call before each operation: it lets `survived` of them pass, then stops the machine."""
-    calls = itertools.count()
+READS = frozenset({"pread", "pread_nowait", "listdir", "size", "exists"})
+"""Operations that change nothing: a power failure before one of them is one before the next change."""
 
-    def before(*_: object) -> None:
-        if next(calls) >= survived:
+
+def stop_after(survived: int) -> Callable[..., None]:
+    """What a file system is to call before each operation: it lets `survived` changes pass, then stops the machine."""
+    changes = itertools.count()
+
+    def before(operation: str = "", *_: object) -> None:
+        if operation not in READS and next(changes) >= survived:
             raise MachineStopped
 
     return before
+
+
+def copied_before_each_change(fs: MemoryFileSystem) -> list[MemoryFileSystem]:
+    """Filled with the disk as it is before each change that follows."""
+    copies: list[MemoryFileSystem] = []
+
+    def before(operation: str, _: str) -> None:
+        if operation not in READS:
+            copies.append(fs.copy())
+
+    fs.hook = before
+    return copies
 
 
 class Rig:
