@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-TEXTS = frozenset({"batch_index_error_message", "documentation", "error_message"})
+TEXTS = frozenset({"acknowledge_error_message", "batch_index_error_message", "documentation", "error_message"})
 
 UNORDERED: Mapping[str, tuple[str, ...]] = {
     "add_partitions_to_txn": (
@@ -57,7 +57,11 @@ UNORDERED: Mapping[str, tuple[str, ...]] = {
         ),
         ("partitions", "results"),
     ),
-    "share_group_describe": ("groups",),
+    **dict.fromkeys(
+        ("share_group_describe", "share_group_heartbeat"),
+        ("groups", "members", "partitions", "subscribed_topic_names", "topic_partitions"),
+    ),
+    **dict.fromkeys(("share_acknowledge", "share_fetch"), ("partitions", "responses")),
     "txn_offset_commit": ("partitions", "topics"),
     "update_features": ("results",),
     "write_txn_markers": ("markers", "partitions", "topics"),
