@@ -33,12 +33,6 @@ class _Surviving:
             self._file.flush()
 
 
-class _NamedLogger(structlog.WriteLogger):
-    def __init__(self, file: TextIO, name: str) -> None:
-        super().__init__(file)
-        self.name = name
-
-
 class Tracebacks:
     """Counts the lines that carry a traceback: each is a bug, wherever it was caught."""
 
@@ -71,8 +65,8 @@ def configure(level: str = "info", line_format: str = "auto", file: TextIO | Non
     """Set up all logging of the process: structlog's, and the standard library's for asyncio and aiohttp.
 
     `level` and `line_format` are the values of `odradek.log.level` and `odradek.log.format`; lines go to `file`, by
-    default standard error. Calls below the level cost only the check, and no call fails because it cannot be written.
-    Returns the counter of tracebacks from now on.
+    default standard error. The levels are those of the standard library's loggers (`broker/log_levels.py`), by whatever
+    name a line comes. No call fails because its line cannot be written. Returns the counter of tracebacks from now on.
     """
     file = file or sys.stderr
     severity = logging.getLevelNamesMapping()[level.upper()]
@@ -82,19 +76,21 @@ def configure(level: str = "info", line_format: str = "auto", file: TextIO | Non
         tracebacks,
         WARNINGS,
         structlog.processors.add_log_level,
-        _add_logger_name,
+        structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     render = _console(file) if console else _json()
-    surviving = cast(TextIO, _Surviving(file))
-
     structlog.configure(
-        processors=[*describe, *render],
-        wrapper_class=structlog.make_filtering_bound_logger(severity),
-        logger_factory=lambda name="": _NamedLogger(surviving, name),
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *describe,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(surviving)
+    handler = logging.StreamHandler(cast(TextIO, _Surviving(file)))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=describe,
@@ -130,12 +126,6 @@ def log_loop_exceptions(loop: asyncio.AbstractEventLoop) -> None:
         log.error(context["message"], exc_info=error, **source)
 
     loop.set_exception_handler(handle)
-
-
-def _add_logger_name(logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    record = event.get("_record")
-    event["logger"] = logger.name if record is None else record.name
-    return event
 
 
 def _console(file: TextIO) -> list[Processor]:

@@ -1,4 +1,4 @@
-"""The broker's second port: metrics for Prometheus, and the two health checks of orchestrators."""
+"""The broker's second port: metrics for Prometheus, the two health checks of orchestrators, levels of loggers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FINISH_S = 1.0
 
 
 class HttpServer:
-    """Serves `/metrics`, `/healthz` and `/v1/status/ready` on the broker's loop.
+    """Serves `/metrics`, `/healthz`, `/v1/status/ready` and `/admin/loggers` on the broker's loop.
 
     `is_ready` returns None while the node serves clients, else the reason why it does not; `problems` what is wrong
     although it serves.
