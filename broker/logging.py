@@ -11,11 +11,14 @@ import errno
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
+
+from broker.log_lines import RepeatedLines, is_journal, with_priority
 
 
 class _Surviving:
@@ -61,16 +64,23 @@ WARNINGS = Warnings()
 """One for the process, as is the configuration of logging."""
 
 
-def configure(level: str = "info", line_format: str = "auto", file: TextIO | None = None) -> Tracebacks:
+def configure(
+    level: str = "info",
+    line_format: str = "auto",
+    file: TextIO | None = None,
+    monotonic_s: Callable[[], float] = time.monotonic,
+) -> Tracebacks:
     """Set up all logging of the process: structlog's, and the standard library's for asyncio and aiohttp.
 
     `level` and `line_format` are the values of `odradek.log.level` and `odradek.log.format`; lines go to `file`, by
     default standard error. The levels are those of the standard library's loggers (`broker/log_levels.py`), by whatever
-    name a line comes. No call fails because its line cannot be written. Returns the counter of tracebacks from now on.
+    name a line comes. No call fails because its line cannot be written. `monotonic_s` is the time by which repeated
+    warnings are left out. Returns the counter of tracebacks from now on.
     """
     file = file or sys.stderr
     severity = logging.getLevelNamesMapping()[level.upper()]
-    console = file.isatty() if line_format == "auto" else line_format == "console"
+    journal = is_journal(file, os.environ)
+    console = file.isatty() or journal if line_format == "auto" else line_format == "console"
     tracebacks = Tracebacks()
     describe: list[Processor] = [
         tracebacks,
@@ -79,11 +89,14 @@ def configure(level: str = "info", line_format: str = "auto", file: TextIO | Non
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    render = _console(file) if console else _json()
+    *prepare, render = _console(file) if console else _json()
+    if journal:
+        render = with_priority(render)
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
             *describe,
+            RepeatedLines(monotonic_s),
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
         wrapper_class=structlog.stdlib.BoundLogger,
@@ -94,7 +107,7 @@ def configure(level: str = "info", line_format: str = "auto", file: TextIO | Non
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=describe,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *render],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *prepare, render],
         )
     )
     logging.basicConfig(level=severity, handlers=[handler], force=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +34,7 @@ from broker.replicas.replica_manager import ReplicaManager
 from broker.security.node_security import CHECK_MS as SECURITY_CHECK_MS
 from broker.services import Cluster, Coordinators, Local, Services
 from broker.stopping import Stopped, end_work
+from broker.version import own_version
 from controller import brokers
 from controller.delegation_tokens import decide_sweep
 from metadata.configs import ResourceType
@@ -65,6 +67,11 @@ class Bound:
     listeners: str
     advertised: dict[str, Listener]
     controllers: Sequence[Listener] = ()
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The advertised host:port by listener."""
+        return {name: str(listener).partition("://")[2] for name, listener in self.advertised.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +241,16 @@ class Node:
         if is_in_cluster and len(self.local.config.log_dirs) > 1:
             self._checks.every(ASSIGN_MS, "directories of replicas", self._assignments.reconcile)
         self.state.not_ready = None
+
+    def say_where(self) -> None:
+        """Log what a person wants to know first: the version, the addresses, where the data is."""
+        config = self.local.config
+        said = [f"Odradek {own_version()}", *(f"kafka://{address}" for address in self.bound.addresses.values())]
+        said += [f"data {os.path.abspath(path)}" for path in config.log_dirs]
+        if self._http is not None:
+            said.append(f"http://{config.string('odradek.http.host')}:{self._http.port}")
+        new = [log_dir.path for log_dir in self.parts.dirs.dirs if log_dir.is_new]
+        logger.info("  ".join(said), **{"new_folders": new} if new else {})
 
     def say_started(self) -> None:
         logger.info(

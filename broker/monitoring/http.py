@@ -71,7 +71,12 @@ class HttpServer:
     async def _take_another(self) -> None:
         self._server = await self._listen(0)
         wanted, self.port = self.port, _port_of(self._server)
-        logger.warning("http port in use, another one taken", setting=PORT_SETTING, wanted=wanted, port=self.port)
+        logger.warning(
+            "http port in use, another one taken",
+            wanted=wanted,
+            port=self.port,
+            advice=f"set {PORT_SETTING} for a port that stays the same, -1 for none",
+        )
 
     async def _listen(self, port: int) -> asyncio.Server:
         return await asyncio.get_running_loop().create_server(

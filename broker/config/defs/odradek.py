@@ -54,7 +54,7 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "odradek.log.format",
         STRING,
         "auto",
-        "How log lines are written: for people, as JSON, or as fits the terminal.",
+        "How log lines are written: for people, as JSON, or for people on a terminal and in systemd's journal, else JSON.",
         one_of("auto", "console", "json"),
     ),
     ConfigDef(
