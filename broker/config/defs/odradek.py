@@ -54,7 +54,7 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "odradek.log.format",
         STRING,
         "auto",
-        "How log lines are written: for people, as JSON, or for people on a terminal and in systemd's journal, else JSON.",
+        "How log lines are written: for people, as JSON, or for people on a terminal and in the journal, else JSON.",
         one_of("auto", "console", "json"),
     ),
     ConfigDef(
