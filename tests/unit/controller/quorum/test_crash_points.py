@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
 from controller.quorum.metadata_log import MetadataLog
@@ -9,34 +11,43 @@ from controller.quorum.opening import MetadataLogConfig
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.unit.controller.quorum.support import Process, config_record, made_root, numbers
-from tests.unit.storage.support import NOW, MachineStopped, stop_after
+from tests.unit.storage.support import NOW, READS
 
 CONFIG = MetadataLogConfig(segment_bytes=600)
 
 
-class Story:
-    """Two starts, appends of two records each, and snapshots; `known` was acknowledged."""
+@dataclass(frozen=True)
+class Moment:
+    """The disk before a change, the numbers that were appended by then, and how many of them were acknowledged."""
 
-    def __init__(self, fs: MemoryFileSystem) -> None:
-        self.fs = fs
+    disk: MemoryFileSystem
+    appended: list[int]
+    acknowledged: int
+
+
+class Story:
+    """Two lives of a process that appends records in pairs and writes snapshots; `moments` are before each change."""
+
+    def __init__(self) -> None:
+        self.fs = made_root(MemoryFileSystem())
         self.clock = ManualClock(NOW)
         self.appended: list[int] = []
-        self.known = 0
+        self.acknowledged = 0
+        self.moments: list[Moment] = []
+        self.fs.hook = self.before
 
-    def tell(self) -> bool:
-        """The whole story, true if it came to its end before the machine did."""
+    def before(self, operation: str, _: str) -> None:
+        if operation not in READS:
+            self.moments.append(Moment(self.fs.copy(), list(self.appended), self.acknowledged))
+
+    def tell(self) -> list[Moment]:
         for _ in range(2):
-            try:
-                process = Process(self.fs, self.clock, CONFIG)
-            except MachineStopped:
-                return False
+            process = Process(self.fs, self.clock, CONFIG)
             life = process.loop.create_task(self.live(process.log))
             process.settle()
-            whole = life.done() and life.exception() is None
+            life.result()
             process.end()
-            if not whole:
-                return False
-        return True
+        return self.moments
 
     async def live(self, log: MetadataLog) -> None:
         await log.lead()
@@ -44,7 +55,7 @@ class Story:
             pair = [len(self.appended), len(self.appended) + 1]
             self.appended += pair
             await log.durable(log.append(map(config_record, pair)))
-            self.known = len(self.appended)
+            self.acknowledged = len(self.appended)
             if at % 4 == 3:
                 records = list(map(config_record, self.appended))
                 await log.write_snapshot(log.durable_end, log.epoch, self.clock.wall_ms(), records)
@@ -62,20 +73,15 @@ def survived(fs: MemoryFileSystem) -> list[int]:
 @pytest.mark.parametrize(("unsynced", "seed"), [(None, 0), *((each, 0) for each in Unsynced), (Unsynced.ANY, 1)])
 def test_at_any_operation_the_power_may_fail(unsynced: Unsynced | None, seed: int) -> None:
     """Or only the process ends; but what the next start has shown is there after a power failure too."""
-    whole, number = False, 0
-    while not whole:
-        fs = made_root(MemoryFileSystem())
-        fs.hook = stop_after(number)
-        story = Story(fs)
-        whole = story.tell()
-        fs.hook = None
+    moments = Story().tell()
+    for number, moment in enumerate(moments):
+        disk = moment.disk
         if unsynced is not None:
-            fs.crash(unsynced, seed + number)
-        found = survived(fs)
+            disk.crash(unsynced, seed + number)
+        found = survived(disk)
         assert len(found) % 2 == 0
-        assert found == story.appended[: len(found)]
-        assert len(found) >= story.known
-        fs.crash(Unsynced.LOST)
-        assert survived(fs) == found
-        number += 1
-    assert number > 100
+        assert found == moment.appended[: len(found)]
+        assert len(found) >= moment.acknowledged
+        disk.crash(Unsynced.LOST)
+        assert survived(disk) == found
+    assert len(moments) > 100
