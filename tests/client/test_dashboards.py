@@ -34,7 +34,7 @@ WITHOUT = {
         "requests have one time, from read to answered, as a histogram: "
         "`histogram_quantile(0.99, sum by (le, request) (rate(kafka_network_requestmetrics_totaltimems_bucket[5m])))`"
     ),
-    "kafka_server_replicafetchermanager_minfetchrate": "is not measured; see `kafka_server_replicafetchermanager_maxlag`",
+    "kafka_server_replicafetchermanager_minfetchrate": "is not measured; `..._maxlag` is",
     "kafka_controller_controllereventmanager_": "the controller has no queue of events",
     "kafka_server_raft": "is not measured: the only voter wins each election, and waits for nobody",
 }

@@ -67,11 +67,11 @@ async def test_a_rate_is_that_of_the_last_half_minute() -> None:
     read = rates.of(lambda: {("a",): totals["a"]})
     totals["a"] += 50
     clock.advance(NOTE_MS)
-    assert dict(read()) == {("a",): 10}  # type: ignore[arg-type]
+    assert dict(read()) == {("a",): 10}
     for _ in range(NOTES):
         await rates.note()
         clock.advance(NOTE_MS)
-    assert dict(read()) == {("a",): 0}  # type: ignore[arg-type]
+    assert dict(read()) == {("a",): 0}
 
 
 async def test_the_loop_is_idle_as_far_as_its_thread_used_no_cpu() -> None:
