@@ -28,6 +28,8 @@ FLOOD_SECONDS = 4.0
 CONSUMER_GROUP_HEARTBEAT = 68
 REBALANCE_MS = 60_000
 NO_TAGS = NULL = b"\0"
+NOTHING = unsigned_varint(1)
+"""An array without elements."""
 UNCHANGED = struct.pack(">i", -1)
 
 
@@ -38,7 +40,7 @@ class Member(Asker):
         super().__init__()
         self._identity = compact_text(group) + compact_text(uuid.uuid4().hex)
         self.epoch = 0
-        self._owned = unsigned_varint(1)
+        self._owned = NOTHING
         self._tells = True
 
     async def beat(self, topics: Sequence[str] | None = None) -> None:
@@ -82,7 +84,8 @@ class Member(Asker):
 
     @property
     def is_settled(self) -> bool:
-        return not self._tells
+        """Whether it has partitions, and has reported them: each topic here has some for every member."""
+        return not self._tells and self._owned != NOTHING
 
 
 async def connect(port: int, group: str) -> Member:
@@ -99,7 +102,10 @@ async def join(members: Sequence[Member], topic: str) -> None:
 
 
 async def settle(members: Sequence[Member]) -> None:
-    """Send heartbeats until all members are at one epoch and have reported that they own what they were assigned."""
+    """Send heartbeats until all members are at one epoch and have reported that they own what they were assigned.
+
+    A group makes a new assignment once in `group.consumer.assignment.interval.ms`, 1 s, so until then some have none.
+    """
     while not all(member.is_settled for member in members) or len({member.epoch for member in members}) > 1:
         await together([member.beat() for member in members])
 
