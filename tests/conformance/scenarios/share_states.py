@@ -183,6 +183,10 @@ def share_coordinators(t: Talk, v: int) -> None:
     keys = [
         f"g:{topic}:0",
         f"g:{topic}:-1",
+        f"g:{topic}:0:",
+        f"g:{topic}:0::",
+        f"a:b:{topic}:3:",
+        f"g:{topic}==:0",
         f"g:{topic}:",
         f":{topic}:0",
         "g::0",
@@ -193,4 +197,4 @@ def share_coordinators(t: Talk, v: int) -> None:
     ]
     for key in keys:
         t.call(key or "nothing", "find_coordinator", v, {"key_type": 2, "coordinator_keys": [key]})
-    t.call("several", "find_coordinator", v, {"key_type": 2, "coordinator_keys": keys[:3]})
+    t.call("several", "find_coordinator", v, {"key_type": 2, "coordinator_keys": keys[:6]})
