@@ -15,11 +15,17 @@ from tests.unit.controller.images import image_of
 ACTIVE, GONE, STRANGER = 1, 2, 3
 
 
+def registered(controller_id: int) -> RegisterControllerRecord:
+    return RegisterControllerRecord(
+        controller_id=controller_id, incarnation_id=None, zk_migration_ready=False, end_points=(), features=()
+    )
+
+
 def cluster(level: int = FIRST_METADATA_VERSION) -> MetadataImage:
     return image_of(
         FeatureLevelRecord(name=METADATA_VERSION, feature_level=level),
-        RegisterControllerRecord(controller_id=ACTIVE),
-        RegisterControllerRecord(controller_id=GONE),
+        registered(ACTIVE),
+        registered(GONE),
         image=EMPTY,
     )
 
