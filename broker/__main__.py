@@ -32,7 +32,7 @@ from broker.node_start import start_node  # noqa: E402
 from broker.node_state import Seams  # noqa: E402
 from broker.parent import Parent  # noqa: E402
 from broker.peers.errors import PeerError  # noqa: E402
-from broker.ready import Ready, say_where  # noqa: E402
+from broker.ready import Ready  # noqa: E402
 from broker.security.errors import SecurityError  # noqa: E402
 from broker.stopping import Stopped  # noqa: E402
 from protocol.errors import KafkaError  # noqa: E402
@@ -213,7 +213,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         parent.watch(loop, stop)
     descriptors, allowed = process.allow_many_descriptors()
     if descriptors != allowed:
-        logger.info("open file limit raised", before=descriptors, now=allowed)
+        logger.debug("open file limit raised", before=descriptors, now=allowed)
     process.reuse_freed_memory()
     process.share_the_interpreter()
     try:
@@ -250,7 +250,6 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         await node.stop()
         return 1
     process.exempt_loaded_modules_from_collection()
-    say_where(node, http_port)
     ready.tell(node, http_port, None if control is None else control.url)
     if control is not None:
         control.begin(node)

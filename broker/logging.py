@@ -11,11 +11,14 @@ import errno
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
+
+from broker.log_lines import RepeatedLines, is_journal, with_priority
 
 
 class _Surviving:
@@ -31,12 +34,6 @@ class _Surviving:
     def flush(self) -> None:
         with contextlib.suppress(OSError):
             self._file.flush()
-
-
-class _NamedLogger(structlog.WriteLogger):
-    def __init__(self, file: TextIO, name: str) -> None:
-        super().__init__(file)
-        self.name = name
 
 
 class Tracebacks:
@@ -67,38 +64,50 @@ WARNINGS = Warnings()
 """One for the process, as is the configuration of logging."""
 
 
-def configure(level: str = "info", line_format: str = "auto", file: TextIO | None = None) -> Tracebacks:
+def configure(
+    level: str = "info",
+    line_format: str = "auto",
+    file: TextIO | None = None,
+    monotonic_s: Callable[[], float] = time.monotonic,
+) -> Tracebacks:
     """Set up all logging of the process: structlog's, and the standard library's for asyncio and aiohttp.
 
     `level` and `line_format` are the values of `odradek.log.level` and `odradek.log.format`; lines go to `file`, by
-    default standard error. Calls below the level cost only the check, and no call fails because it cannot be written.
-    Returns the counter of tracebacks from now on.
+    default standard error. The levels are those of the standard library's loggers (`broker/log_levels.py`), by whatever
+    name a line comes. No call fails because its line cannot be written. `monotonic_s` is the time by which repeated
+    warnings are left out. Returns the counter of tracebacks from now on.
     """
     file = file or sys.stderr
     severity = logging.getLevelNamesMapping()[level.upper()]
-    console = file.isatty() if line_format == "auto" else line_format == "console"
+    journal = is_journal(file, os.environ)
+    console = file.isatty() or journal if line_format == "auto" else line_format == "console"
     tracebacks = Tracebacks()
     describe: list[Processor] = [
         tracebacks,
         WARNINGS,
         structlog.processors.add_log_level,
-        _add_logger_name,
+        structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    render = _console(file) if console else _json()
-    surviving = cast(TextIO, _Surviving(file))
-
+    *prepare, render = _console(file) if console else _json()
+    if journal:
+        render = with_priority(render)
     structlog.configure(
-        processors=[*describe, *render],
-        wrapper_class=structlog.make_filtering_bound_logger(severity),
-        logger_factory=lambda name="": _NamedLogger(surviving, name),
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *describe,
+            RepeatedLines(monotonic_s),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(surviving)
+    handler = logging.StreamHandler(cast(TextIO, _Surviving(file)))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=describe,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *render],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *prepare, render],
         )
     )
     logging.basicConfig(level=severity, handlers=[handler], force=True)
@@ -130,12 +139,6 @@ def log_loop_exceptions(loop: asyncio.AbstractEventLoop) -> None:
         log.error(context["message"], exc_info=error, **source)
 
     loop.set_exception_handler(handle)
-
-
-def _add_logger_name(logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    record = event.get("_record")
-    event["logger"] = logger.name if record is None else record.name
-    return event
 
 
 def _console(file: TextIO) -> list[Processor]:

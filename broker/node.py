@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,9 +18,12 @@ from broker.cluster.publisher import Follower
 from broker.config.listeners import Listener
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.monitoring.cluster_metrics import register_cluster_metrics
-from broker.monitoring.controller_metrics import register_controller_metrics
+from broker.monitoring.controller_metrics import UncleanElections, register_controller_metrics
+from broker.monitoring.exporter_metrics import register_exporter_metrics
 from broker.monitoring.loop_lag import LoopLag
 from broker.monitoring.node_metrics import register_gauges
+from broker.monitoring.process_metrics import register_process, register_state
+from broker.monitoring.recent_rates import NOTE_MS, RecentRates
 from broker.monitoring.replication_metrics import register_replication
 from broker.network.dispatch import Dispatcher
 from broker.network.server import Server
@@ -33,6 +37,7 @@ from broker.replicas.replica_manager import ReplicaManager
 from broker.security.node_security import CHECK_MS as SECURITY_CHECK_MS
 from broker.services import Cluster, Coordinators, Local, Services
 from broker.stopping import Stopped, end_work
+from broker.version import own_version
 from controller import brokers
 from controller.delegation_tokens import decide_sweep
 from metadata.configs import ResourceType
@@ -65,6 +70,11 @@ class Bound:
     listeners: str
     advertised: dict[str, Listener]
     controllers: Sequence[Listener] = ()
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The advertised host:port by listener."""
+        return {name: str(listener).partition("://")[2] for name, listener in self.advertised.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +123,7 @@ class Node:
         self._http = http
         self._loop_lag = LoopLag(base.seams.clock.machine, base.metrics.loop_lag_s)
         self._loop_lag.start()
+        self._elections = UncleanElections()
         self.journal: Journal | None = None  # only where there is a control interface
         self.faults: Faults | None = None  # only where a test may set some
         self.take(parts)
@@ -182,19 +193,26 @@ class Node:
                 Follower("configurations", self._configs_changed),
                 Follower("client metrics", lambda delta, _: telemetry.follow(delta)),
                 Follower("quotas", self._quotas_changed),
+                Follower("unclean elections", self._elections.follow),
             ]
         )
 
     def register_metrics(self) -> None:
         """Register the metrics of the node's parts for `/metrics`."""
         metrics, groups = self.local.metrics, self.coordinators.groups
+        rates = self._rates = RecentRates(self.local.clock.machine.monotonic_ms)
         register_replication(metrics, self.replicas)
         groups.register_metrics(metrics)
         self.coordinators.transactions.register_metrics(metrics)
         if isinstance(self.metadata, FollowedMetadata):
-            register_cluster_metrics(metrics, self.metadata, self.local.clock.machine)
-        elif self.cluster.controller_service is not None:
-            register_controller_metrics(metrics, self.cluster.cache, self.cluster.controller_service.log)
+            register_cluster_metrics(metrics, self.metadata, self.local.clock.machine, rates)
+        else:
+            assert self.cluster.metadata_log is not None
+            log = self.cluster.metadata_log
+            register_controller_metrics(metrics, self.node_id, self.cluster.cache, log, self._elections, rates)
+            register_state(metrics, lambda: self.state.not_ready)
+        register_exporter_metrics(metrics, self.node_id, self.cluster.cache, self.replicas, self._first_address)
+        register_process(metrics, rates)
         register_gauges(
             metrics,
             partitions=self.replicas,
@@ -210,7 +228,11 @@ class Node:
             fetch_sessions=self.local.fetch_sessions,
             throttling=self.local.throttling,
             shortages=self.base.log_services.shortages,
+            rates=rates,
         )
+
+    def _first_address(self) -> str:
+        return next(iter(self.bound.addresses.values()), "")
 
     def begin_periodic_work(self) -> None:
         """The node serves: begin what it does from time to time."""
@@ -226,6 +248,7 @@ class Node:
             self._periodic.every(pause_ms, "expired delegation tokens", self._remove_expired_tokens)
         pause_ms = self.local.config.integer("share.coordinator.state.topic.prune.interval.ms")
         self._periodic.every(pause_ms, "pruning of share state", self.coordinators.share.prune)
+        self._checks.every(NOTE_MS, "rates", self._rates.note)
         self._checks.every(RETRY_MS, "what there was no room for", self._retry)
         service = self.cluster.controller_service
         if service is not None:
@@ -234,6 +257,16 @@ class Node:
         if is_in_cluster and len(self.local.config.log_dirs) > 1:
             self._checks.every(ASSIGN_MS, "directories of replicas", self._assignments.reconcile)
         self.state.not_ready = None
+
+    def say_where(self) -> None:
+        """Log what a person wants to know first: the version, the addresses, where the data is."""
+        config = self.local.config
+        said = [f"Odradek {own_version()}", *(f"kafka://{address}" for address in self.bound.addresses.values())]
+        said += [f"data {os.path.abspath(path)}" for path in config.log_dirs]
+        if self._http is not None:
+            said.append(f"http://{config.string('odradek.http.host')}:{self._http.port}")
+        new = [log_dir.path for log_dir in self.parts.dirs.dirs if log_dir.is_new]
+        logger.info("  ".join(said), **{"new_folders": new} if new else {})
 
     def say_started(self) -> None:
         logger.info(

@@ -92,6 +92,7 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         parts = await _start_parts(base, opened, dispatcher, bound, undo)
         node = Node(base, parts, dispatcher, server, bound, http)
         await _serve_metadata(node)
+        node.say_where()
         await server.serve()
         undo.pop_all()
     node.begin_periodic_work()

@@ -13,6 +13,7 @@ import structlog
 from broker.config.broker_config import BrokerConfig
 from broker.config.current import CurrentConfig
 from broker.config.super_users import super_users
+from broker.monitoring.cardinality import Most
 from broker.monitoring.metrics import Metrics
 from broker.peers.client import Connect, open_socket
 from broker.peers.cuts import Cuts
@@ -121,7 +122,7 @@ def new_base(config: BrokerConfig, seams: Seams) -> Base:
     current = CurrentConfig(config)
     credentials = Credentials(current, seams.random, clock.wall_ms)
     sources = Sources(clock, seams.random, seams.workers.lane("security"), credentials.find)
-    security, metrics = NodeSecurity(current, sources, request_wheel), Metrics()
+    security, metrics = NodeSecurity(current, sources, request_wheel), Metrics(_most(config))
     metrics.counter(
         "odradek_authentications_total",
         "Clients that authenticated by SASL, and those that were refused.",
@@ -142,6 +143,10 @@ def new_base(config: BrokerConfig, seams: Seams) -> Base:
         NodeState(seams.connect),
         _authorizer(config),
     )
+
+
+def _most(config: BrokerConfig) -> Most:
+    return Most(config.integer("odradek.metrics.max.topics"), config.integer("odradek.metrics.max.clients"))
 
 
 def _authorizer(config: BrokerConfig) -> Authorizer | None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.process import STDERR
-from broker.version import own_version
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -58,27 +57,10 @@ class Ready:
                 logger.warning("ready line not written", path=self._path, error=str(error))
 
 
-def say_where(node: Node, http_port: int | None) -> None:
-    """Log what a person wants to know of a broker that serves: its version, its addresses, where its data is."""
-    said = [f"Odradek {own_version()}", *(f"kafka://{address}" for address in _advertised(node).values())]
-    said += [f"data {os.path.abspath(path)}" for path in node.local.config.log_dirs]
-    if http_port is not None:
-        said.append(f"http://{node.local.config.string('odradek.http.host')}:{http_port}")
-    logger.info("  ".join(said))
-
-
-def _advertised(node: Node) -> dict[str, str]:
-    return {name: _host_port(address.host, address.port) for name, address in node.bound.advertised.items()}
-
-
-def _host_port(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def _line(node: Node, http_port: int | None, control_url: str | None) -> dict[str, object]:
     return {
         "ready": True,
-        "listeners": _advertised(node),
+        "listeners": node.bound.addresses,
         "bound": node.bound.listeners,
         "controllers": [f"{address.host}:{address.port}" for address in node.bound.controllers],
         "cluster": node.cluster.id,

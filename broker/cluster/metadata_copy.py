@@ -76,7 +76,11 @@ class MetadataCopy:
             try:
                 return self._load(snapshot)
             except MetadataLogError as error:
-                logger.warning("copy of the metadata not read; an older one or none is", error=error.message)
+                logger.warning(
+                    "copy of the metadata not read; an older one or none is",
+                    error=error.message,
+                    advice="none needed: the controllers have the rest",
+                )
         return Copied()
 
     def _load(self, snapshot: SnapshotId) -> Copied:

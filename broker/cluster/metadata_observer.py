@@ -92,6 +92,11 @@ class MetadataObserver:
         self._task: asyncio.Task[None] | None = None
         self._saving: asyncio.Task[None] | None = None
 
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last record that was fetched."""
+        return self._log.end_offset
+
     def begin_with(self, copied: Copied) -> None:
         """Go on from the node's own copy."""
         self.image = copied.image

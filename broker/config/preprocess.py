@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from broker import log_levels
 from broker.config import alter
 from broker.config.broker_config import BrokerConfig
 from broker.config.resource_names import node_id_of
-from controller.configs import AlterOp, ResourceChange, known_operation
+from controller.configs import AlterOp, Change, ResourceChange, known_operation
 from metadata.configs import ResourceType
 from protocol.errors import InvalidConfiguration, InvalidRequest, KafkaError
-
-LOG_LEVELS = ("DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN")
 
 
 def preprocess(
@@ -43,7 +41,9 @@ def _checked(config: BrokerConfig, change: ResourceChange, *, validate_only: boo
     alter.require_well_formed(change.changes)
     match _type_of(change):
         case ResourceType.BROKER_LOGGER:
-            _check_logger(config, change, validate_only=validate_only)
+            _check_loggers(config, change)
+            if not validate_only:
+                _change_loggers(change.changes)
             return None
         case ResourceType.BROKER:
             per_broker = alter.is_per_broker(config, change.name)
@@ -60,30 +60,33 @@ def _type_of(change: ResourceChange) -> ResourceType:
     return ResourceType(change.resource_type)
 
 
-def _check_logger(config: BrokerConfig, change: ResourceChange, *, validate_only: bool) -> None:
-    """Check a change of log levels. Deviation: it has no effect; `odradek.log.level` sets levels at startup."""
+def _check_loggers(config: BrokerConfig, change: ResourceChange) -> None:
+    """Check a change of log levels (Kafka's `RuntimeLoggerManager`)."""
     node_id = node_id_of(change.name, called="Node")
     if node_id != config.node_id:
         raise InvalidRequest(f"Unexpected node id. Expected {config.node_id}, but received {node_id}")
+    known = log_levels.levels()
     for each in change.changes:
         known_operation(each)
-        if each.operation == AlterOp.DELETE and each.name == "root":
+        if each.operation == AlterOp.DELETE and each.name == log_levels.ROOT:
             raise InvalidRequest("Removing the log level of the root logger is not allowed")
         if each.operation in {AlterOp.APPEND, AlterOp.SUBTRACT}:
             operation = AlterOp(each.operation).name
             raise InvalidRequest(f"{operation} operation is not allowed for the BROKER_LOGGER resource")
-        if each.name not in loggers():
+        if each.name not in known:
             raise InvalidConfiguration(f"Logger {each.name} does not exist!")
-        if each.operation == AlterOp.SET and each.value not in LOG_LEVELS:
+        if each.operation == AlterOp.SET and each.value not in log_levels.LEVELS:
+            valid = ", ".join(log_levels.LEVELS)
             raise InvalidConfiguration(
-                f"Cannot set the log level of {each.name} to {each.value}. Valid levels are: {', '.join(LOG_LEVELS)}"
+                f"Cannot set the log level of {each.name} to {each.value}. Valid levels are: {valid}"
             )
-    if change.changes and not validate_only:
-        raise InvalidRequest("The log level is set by odradek.log.level when the broker starts")
 
 
-def loggers() -> dict[str, str]:
-    """The level of each logger, in Kafka's words."""
-    level = logging.getLogger().getEffectiveLevel()
-    names = {logging.CRITICAL: "FATAL", logging.WARNING: "WARN"}
-    return {"root": names.get(level, logging.getLevelName(level))}
+def _change_loggers(changes: Sequence[Change]) -> None:
+    """Make a checked change of log levels. It lasts until the process ends."""
+    for each in changes:
+        if each.operation == AlterOp.DELETE:
+            log_levels.unset_level(each.name)
+        else:
+            assert each.value is not None
+            log_levels.set_level(each.name, each.value)

@@ -14,6 +14,7 @@ from kio.schema.describe_configs.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
+from broker import log_levels
 from broker.config.definition import ConfigDef, to_text
 from broker.config.describe import (
     ConfigEntry,
@@ -23,7 +24,6 @@ from broker.config.describe import (
     describe_broker_default,
     require_this_broker,
 )
-from broker.config.preprocess import loggers
 from broker.config.resource_defs import CLIENT_METRICS_CONFIGS, brokers_name, group_configs
 from broker.config.resource_names import node_id_of
 from broker.request_context import RequestContext
@@ -135,7 +135,7 @@ def _loggers(ctx: RequestContext, name: str, keys: Collection[str] | None) -> li
             synonyms=(),
             documentation="",
         )
-        for logger, level in loggers().items()
+        for logger, level in log_levels.levels().items()
         if not keys or logger in keys
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker.cluster.broker_lifecycle import State
 from broker.cluster.followed_metadata import FollowedMetadata
 from broker.monitoring.metrics import Metrics
+from broker.monitoring.recent_rates import RecentRates
 from timing.clock import Clock
 
 _BROKER_STATES = {
@@ -18,7 +19,7 @@ _BROKER_STATES = {
 """Kafka's `BrokerState`: starting, recovery, running, pending controlled shutdown, shutting down."""
 
 
-def register_cluster_metrics(metrics: Metrics, metadata: FollowedMetadata, clock: Clock) -> None:
+def register_cluster_metrics(metrics: Metrics, metadata: FollowedMetadata, clock: Clock, rates: RecentRates) -> None:
     """Register the metrics for `/metrics`."""
     quorum, observer, lifecycle = metadata.quorum, metadata.observer, metadata.lifecycle
     gauges = {
@@ -37,6 +38,11 @@ def register_cluster_metrics(metrics: Metrics, metadata: FollowedMetadata, clock
         "kafka_server_raft_metrics_high_watermark": (
             "The offset up to which the metadata log is known to be committed.",
             lambda: observer.high_watermark,
+        ),
+        "kafka_server_raft_metrics_current_vote": ("-1: this node does not vote.", lambda: -1),
+        "kafka_server_raft_metrics_log_end_offset": (
+            "The offset after the last record of the metadata log that is here.",
+            lambda: observer.end_offset,
         ),
         "kafka_server_broker_metadata_metrics_last_applied_record_offset": (
             "The offset of the last metadata record that was applied.",
@@ -57,3 +63,12 @@ def register_cluster_metrics(metrics: Metrics, metadata: FollowedMetadata, clock
     }
     for name, (documentation, read) in gauges.items():
         metrics.gauge(name, documentation, (), read)
+    metrics.gauge(
+        "kafka_server_raft_metrics_fetch_records_rate",
+        "Records of the metadata log that were fetched a second, of late.",
+        (),
+        rates.of(lambda: {(): observer.end_offset}),
+    )
+    metrics.gauge(
+        "kafka_server_raftmetrics_current_state", "The role.", ("current_state",), lambda: [(("observer",), 1)]
+    )

@@ -14,6 +14,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from broker.monitoring.metrics import Histogram, Kind, Metrics, Reading, Values
+from broker.monitoring.other_names import other_names
 from broker.version import KAFKA_VERSION, own_version
 
 logger = structlog.get_logger(__name__)
@@ -54,7 +55,9 @@ class Scrape(Collector):
         self._process = process
 
     def collect(self) -> Iterator[Metric]:
-        yield from filter(None, (make() for make in self._makes))
+        for family in filter(None, (make() for make in self._makes)):
+            yield family
+            yield from other_names(family)
         yield from self._process.collect()
 
 
@@ -90,7 +93,7 @@ class MetricsReader:
         yield lag
 
     def _topics(self) -> Iterator[Metric]:
-        total = self._metrics.all_topics()
+        total, by_topic = self._metrics.all_topics(), self._metrics.by_topic()
         for name, attribute, documentation in TOPIC_COUNTERS:
             family = CounterMetricFamily(
                 f"kafka_server_brokertopicmetrics_{name}",
@@ -98,7 +101,7 @@ class MetricsReader:
                 labels=("topic",),
             )
             family.add_metric((), getattr(total, attribute))
-            for topic, counters in self._metrics.topics.items():
+            for topic, counters in by_topic.items():
                 family.add_metric((topic,), getattr(counters, attribute))
             yield family
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
+from broker.monitoring.cardinality import Most, bounded
 from broker.monitoring.metrics import Labelled, Metrics
 from broker.replicas.replica_manager import ReplicaManager
 from coordinator.group.classic.metrics import GroupMetrics
@@ -155,9 +156,12 @@ def _consumer_groups(metrics: Metrics, partitions: ReplicaManager, shards: Shard
         f"{EXPORTER}members",
         "Members of the group.",
         ("consumergroup",),
-        lambda: [((group.group_id,), len(group.members)) for shard in shards() for group in shard.groups.all()],
+        lambda: bounded(
+            (((group.group_id,), len(group.members)) for shard in shards() for group in shard.groups.all()),
+            metrics.most.clients,
+        ),
     )
-    committed = _CommittedOffsets(partitions, shards)
+    committed = _CommittedOffsets(partitions, shards, metrics.most)
     metrics.walks.append(committed.walk)
     gauge(
         f"{EXPORTER}current_offset",
@@ -188,7 +192,8 @@ def _consumer_groups(metrics: Metrics, partitions: ReplicaManager, shards: Shard
 class _CommittedOffsets:
     """All committed offsets as of the last walk: a scrape walks through thousands, a few in each turn of the loop."""
 
-    def __init__(self, partitions: ReplicaManager, shards: Shards) -> None:
+    def __init__(self, partitions: ReplicaManager, shards: Shards, most: Most) -> None:
+        self._most = most
         self._partitions = partitions
         self._shards = shards
         self._rows: list[Committed] = []
@@ -215,9 +220,12 @@ class _CommittedOffsets:
     def of_partitions(self, value: Callable[[Committed], int | None]) -> Callable[[], Labelled]:
         """The partitions that have a value, to be read in any thread."""
         rows = self._rows
-        return lambda: (
+        return lambda: self._bounded(
             ((one.group, one.topic, str(one.partition)), found) for one in rows if (found := value(one)) is not None
         )
+
+    def _bounded(self, rows: Labelled) -> Labelled:
+        return bounded(bounded(rows, self._most.clients), self._most.topics, slice(1, 2))
 
     def of_topics(self, value: Callable[[Committed], int | None]) -> Callable[[], Labelled]:
         """The sums over the partitions that have a value, to be read in any thread."""
@@ -229,6 +237,6 @@ class _CommittedOffsets:
                 found = value(one)
                 if found is not None:
                     by_topic[one.group, one.topic] += found
-            return by_topic.items()
+            return self._bounded(by_topic.items())
 
         return sums

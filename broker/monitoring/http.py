@@ -1,4 +1,4 @@
-"""The broker's second port: metrics for Prometheus, and the two health checks of orchestrators."""
+"""The broker's second port: metrics for Prometheus, the two health checks of orchestrators, levels of loggers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FINISH_S = 1.0
 
 
 class HttpServer:
-    """Serves `/metrics`, `/healthz` and `/v1/status/ready` on the broker's loop.
+    """Serves `/metrics`, `/healthz`, `/v1/status/ready` and `/admin/loggers` on the broker's loop.
 
     `is_ready` returns None while the node serves clients, else the reason why it does not; `problems` what is wrong
     although it serves.
@@ -71,7 +71,12 @@ class HttpServer:
     async def _take_another(self) -> None:
         self._server = await self._listen(0)
         wanted, self.port = self.port, _port_of(self._server)
-        logger.warning("http port in use, another one taken", setting=PORT_SETTING, wanted=wanted, port=self.port)
+        logger.warning(
+            "http port in use, another one taken",
+            wanted=wanted,
+            port=self.port,
+            advice=f"set {PORT_SETTING} for a port that stays the same, -1 for none",
+        )
 
     async def _listen(self, port: int) -> asyncio.Server:
         return await asyncio.get_running_loop().create_server(

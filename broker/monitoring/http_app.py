@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
+from broker.monitoring import loggers_http
 from broker.monitoring.collector import MetricsReader, Scrape, process_registry
 from broker.monitoring.metrics import Metrics
 
@@ -21,7 +22,7 @@ def make_app(
     problems: Callable[[], Sequence[str]],
     pages: Pages | None = None,
 ) -> web.Application:
-    """The app with its three routes, and `pages` for all other paths; see `HttpServer` for the functions.
+    """The app with its own routes, and `pages` for all other paths; see `HttpServer` for the functions.
 
     `/healthz` has status 200 in spite of problems: a restart would not cure a full disk.
     """
@@ -52,6 +53,7 @@ def make_app(
             web.get("/metrics", serve_metrics),
             web.get("/healthz", serve_health),
             web.get("/v1/status/ready", serve_ready),
+            *loggers_http.routes(),
         ]
     )
     if pages is not None:

@@ -15,6 +15,8 @@ from itertools import accumulate
 
 from kio.schema.errors import ErrorCode
 
+from broker.monitoring.cardinality import OTHER, Most, first
+
 TIME_BOUNDS_MS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000)
 """Upper bounds of the buckets of a request's time, in ms; long polls and slow joins fill the upper ones."""
 
@@ -112,7 +114,8 @@ class Reading:
 class Metrics:
     """All counters of a node, and the readings that its modules registered."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: Most | None = None) -> None:
+        self.most = most or Most()
         self.topics = defaultdict[str, TopicCounters](TopicCounters)
         self.deleted_topics = TopicCounters()
         """Counts of deleted topics, so that the sums over all topics never fall."""
@@ -166,6 +169,13 @@ class Metrics:
         for counters in self.topics.values():
             total.add(counters)
         return total
+
+    def by_topic(self) -> dict[str, TopicCounters]:
+        """The counters of the topics that have series of their own, and the sums of the others as `other`."""
+        own, found = first(self.topics, self.most.topics), defaultdict[str, TopicCounters](TopicCounters)
+        for topic, counters in self.topics.items():
+            found[topic if topic in own else OTHER].add(counters)
+        return found
 
     def gauge(self, name: str, documentation: str, labels: Sequence[str], read: Callable[[], Values]) -> None:
         """Register a value that may rise and fall; it is read at every scrape.

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from functools import partial
 
-from broker.monitoring.metrics import Metrics, Values
+from broker.monitoring.cardinality import bounded
+from broker.monitoring.connection_metrics import register_connections
+from broker.monitoring.metrics import Labelled, Metrics, Values
+from broker.monitoring.recent_rates import RecentRates
 from broker.network.server import Server
 from broker.quotas.entities import QuotaType
 from broker.quotas.throttling import Throttling
@@ -30,13 +33,15 @@ def register_gauges(
     fetch_sessions: FetchSessionCache,
     throttling: Throttling,
     shortages: Shortages,
+    rates: RecentRates,
 ) -> None:
     """Register the metrics for `/metrics`."""
     _partitions(metrics, partitions)
-    _connections(metrics, server)
+    register_connections(metrics, server, rates)
     _waiting(metrics, wheel, purgatories)
     _fetch_sessions(metrics, fetch_sessions)
     _throttled(metrics, throttling)
+    _constants(metrics)
     metrics.gauge(
         "odradek_out_of_resources",
         "What fails now for lack of room or file descriptors: a folder of log.dirs, or the process, and the cause.",
@@ -58,7 +63,7 @@ def _partitions(metrics: Metrics, partitions: ReplicaManager) -> None:
             name,
             documentation,
             PARTITION,
-            partial(_of_each_log, partitions, read),
+            partial(_of_each_log, metrics, partitions, read),
         )
     gauge("kafka_server_replicamanager_partitioncount", "Partitions on this node.", (), lambda: len(partitions))
     gauge(
@@ -75,26 +80,19 @@ def _partitions(metrics: Metrics, partitions: ReplicaManager) -> None:
     )
 
 
-def _of_each_log(partitions: ReplicaManager, read: Callable[[UnifiedLog], int]) -> Values:
-    return [((one.topic, str(one.index)), read(one.log)) for one in partitions]
+def _of_each_log(metrics: Metrics, partitions: ReplicaManager, read: Callable[[UnifiedLog], int]) -> Values:
+    rows = [((one.topic, str(one.index)), read(one.log)) for one in partitions]
+    return lambda: bounded(rows, metrics.most.topics)
 
 
-def _connections(metrics: Metrics, server: Server) -> None:
-    metrics.gauge(
-        "kafka_server_socket_server_metrics_connection_count",
-        "Open connections.",
-        (),
-        lambda: len(server.connections),
-    )
-    metrics.counter(
-        "kafka_server_socket_server_metrics_connection_creation_total",
-        "Connections accepted.",
-        (),
-        lambda: server.created,
-    )
-    metrics.counter(
-        "kafka_server_socket_server_metrics_connection_close_total", "Connections closed.", (), lambda: server.closed
-    )
+def _constants(metrics: Metrics) -> None:
+    """What Kafka has and this broker cannot have; dashboards draw it nonetheless."""
+    for kind in ("request", "response"):
+        name = f"kafka_network_requestchannel_{kind}queuesize"
+        metrics.gauge(name, "Always 0: the event loop has no queue between threads.", (), lambda: 0)
+    for kind in ("produce", "fetch"):
+        name = f"kafka_server_brokertopicmetrics_{kind}messageconversions_total"
+        metrics.counter(name, "Always 0: there is one format of records.", (), lambda: 0)
 
 
 def _waiting(metrics: Metrics, wheel: TimingWheel, purgatories: Collection[Purgatory]) -> None:
@@ -147,5 +145,9 @@ def _throttled(metrics: Metrics, throttling: Throttling) -> None:
             f"kafka_server_{quota_type.lower()}_throttle_time",
             "Milliseconds for which a client was held back lately, on average of the times that it was.",
             ("user", "client_id"),
-            partial(throttling.throttle_times, quota_type),
+            partial(_throttle_times, metrics, throttling, quota_type),
         )
+
+
+def _throttle_times(metrics: Metrics, throttling: Throttling, quota_type: QuotaType) -> Labelled:
+    return bounded(throttling.throttle_times(quota_type), metrics.most.clients, slice(0, 2))

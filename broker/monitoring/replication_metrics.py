@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from broker.monitoring.cardinality import bounded
 from broker.monitoring.metrics import Metrics, Values
+from broker.replicas.partition import Role
 
 if TYPE_CHECKING:
     from broker.replicas.leading.leader_state import LeaderState
@@ -17,22 +19,36 @@ PARTITION = "kafka_cluster_partition"
 
 
 def register_replication(metrics: Metrics, replicas: ReplicaManager) -> None:
-    """Register the metrics. Those of single partitions are of the partitions that this node leads and others follow."""
+    """Register the metrics. Those of single partitions are of the partitions that this node leads."""
     _leaders(metrics, replicas)
     _followers(metrics, replicas)
 
 
-def _led(replicas: ReplicaManager) -> Iterator[tuple[Partition, LeaderState]]:
-    return ((one, one.replicas) for one in replicas if one.replicas is not None)
+class _Alone:
+    """What `LeaderState` says, of a partition with one replica."""
+
+    followers = ()
+    is_under_replicated = False
+    is_under_min_isr = False
+    is_at_min_isr = True
+    in_sync_count = 1
+
+
+ALONE = _Alone()
+
+
+def _led(replicas: ReplicaManager) -> Iterator[tuple[Partition, LeaderState | _Alone]]:
+    return ((one, one.replicas or ALONE) for one in replicas if one.role is Role.LEADER)
 
 
 def _leaders(metrics: Metrics, replicas: ReplicaManager) -> None:
-    def count(name: str, documentation: str, is_so: Callable[[LeaderState], bool]) -> None:
+    def count(name: str, documentation: str, is_so: Callable[[LeaderState | _Alone], bool]) -> None:
         metrics.gauge(f"{MANAGER}_{name}", documentation, (), lambda: sum(is_so(state) for _, state in _led(replicas)))
 
-    def each(name: str, documentation: str, read: Callable[[LeaderState], int]) -> None:
+    def each(name: str, documentation: str, read: Callable[[LeaderState | _Alone], int]) -> None:
         def values() -> Values:
-            return [((one.topic, str(one.index)), read(state)) for one, state in _led(replicas)]
+            rows = [((one.topic, str(one.index)), read(state)) for one, state in _led(replicas)]
+            return lambda: bounded(rows, metrics.most.topics)
 
         metrics.gauge(f"{PARTITION}_{name}", documentation, ("topic", "partition"), values)
 
@@ -52,9 +68,10 @@ def _leaders(metrics: Metrics, replicas: ReplicaManager) -> None:
         lambda state: state.is_at_min_isr,
     )
     each("replicascount", "Replicas of the partition.", lambda state: len(state.followers) + 1)
-    each("insyncreplicascount", "In-sync replicas of the partition.", lambda state: len(state.in_sync.committed))
+    each("insyncreplicascount", "In-sync replicas of the partition.", lambda state: state.in_sync_count)
     each("underreplicated", "Whether in-sync replicas are lacking.", lambda state: int(state.is_under_replicated))
     each("underminisr", "Whether they are fewer than required.", lambda state: int(state.is_under_min_isr))
+    each("atminisr", "Whether they are just as many as required.", lambda state: int(state.is_at_min_isr))
     shared = replicas.replication
     metrics.counter(f"{MANAGER}_isrshrinks_total", "In-sync replicas that became fewer.", (), lambda: shared.shrinks)
     metrics.counter(f"{MANAGER}_isrexpands_total", "In-sync replicas that became more.", (), lambda: shared.expands)
@@ -92,8 +109,8 @@ def _followers(metrics: Metrics, replicas: ReplicaManager) -> None:
     metrics.gauge(
         "kafka_server_replicafetchermanager_maxlag",
         "The largest number of records that a partition lacks of its leader's.",
-        (),
-        lambda: max((one.lag or 0 for _, one in fetchers.followed), default=0),
+        ("clientId", "clientid"),  # rule files differ in the label's name
+        lambda: [(("Replica", "Replica"), max((one.lag or 0 for _, one in fetchers.followed), default=0))],
     )
     metrics.gauge(
         "kafka_server_replicafetchermanager_failedpartitionscount",

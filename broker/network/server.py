@@ -71,8 +71,8 @@ class Server:
         self.outbox = Outbox(self.clock)
         self.throttle_wheel = throttle_wheel
         self.lines = ClientLines(self.clock.monotonic_ms)
-        self.created = 0
-        self.closed = 0
+        self.created: Counter[str] = Counter()
+        self.closed: Counter[str] = Counter()
         self.connections: set[Connection] = set()
         self.bound: dict[str, int] = {}
         self.door: Callable[[Connection], bool] | None = None  # lets a new connection in, or ends it
@@ -211,7 +211,7 @@ class Server:
             return
         self.connections.add(connection)
         self._per_ip[host] += 1
-        self.created += 1
+        self.created[connection.listener_name] += 1
         if connection.listener_name in self._security:
             self.strangers.add(connection)
         if self._max_idle_ms >= 0:
@@ -244,7 +244,7 @@ class Server:
         timer = self._idle_timers.pop(connection, None)
         if timer is not None:
             timer.cancel()
-        self.closed += 1
+        self.closed[connection.listener_name] += 1
         self.lost(connection)
         if self.on_connection is not None:
             self.on_connection(connection, False)

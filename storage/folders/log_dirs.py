@@ -43,6 +43,7 @@ class LogDir:
         failed: its device returned an error.
         cordoned: it gets no new logs, unless every other does not either (KIP-1066).
         identity: of the folder and of its lock file, as they were opened.
+        is_new: nothing had ever been kept there before this start.
     """
 
     path: str
@@ -52,6 +53,7 @@ class LogDir:
     failed: bool = False
     cordoned: bool = False
     identity: tuple[Identity, Identity] | None = None
+    is_new: bool = False
 
     def require_unchanged(self, fs: FileSystem) -> None:
         """Raises OSError, a device failure, if the folder or its lock file is gone or is another than was opened."""
@@ -260,8 +262,8 @@ def _prepare(fs: FileSystem, log_dir: LogDir, known: MetaProperties | None, new:
     log_dir.identity = _identity(fs, path)
     if known is None or known.directory_id is None:
         meta_properties.write(fs, path, new, now_ms)
-        logger.info("log directory formatted", path=path, cluster_id=new.cluster_id, directory_id=new.directory_id)
-        known = new
+        logger.debug("log directory formatted", path=path, cluster_id=new.cluster_id, directory_id=new.directory_id)
+        log_dir.is_new, known = known is None, new
     log_dir.directory_id = known.directory_id or ""
     mark = f"{path}/{CLEAN_SHUTDOWN_FILE}"
     log_dir.clean = fs.exists(mark)

@@ -165,7 +165,9 @@ class LogLoader:
         topic_id = self._topic_id_of(log.topic)
         if topic_id is None:
             return
-        logger.warning("partition.metadata missing", partition=str(found.partition))
+        logger.warning(
+            "partition.metadata missing", partition=str(found.partition), advice="none needed: it is written anew"
+        )
         log.topic_id = topic_id
         try:
             partition_metadata.write(self._services.fs, log.folder, topic_id)
@@ -208,7 +210,9 @@ def find_logs(fs: FileSystem, checkpoints: LogCheckpoints, log_dir: LogDir) -> l
         partition = log_names.parse(name)
         if partition is None or partition.topic == "__cluster_metadata" or not fs.is_dir(path):
             if name.endswith(log_names.STRAY_SUFFIX):
-                logger.warning("stray folder ignored", path=path)
+                logger.warning(
+                    "stray folder ignored", path=path, advice="remove the folder once nobody misses its records"
+                )
             continue
         found.append(
             Found(

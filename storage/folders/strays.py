@@ -43,7 +43,12 @@ def clear_away(fs: FileSystem, root: str, partition: TopicPartition, state: Fold
     if state is FolderState.STRAY and not is_new(fs, folder):
         aside = f"{root}/{log_names.stray_name(partition, unique)}"
         fs.rename(folder, aside)
-        logger.warning("partition without a topic kept as stray", partition=str(partition), path=aside)
+        logger.warning(
+            "partition without a topic kept as stray",
+            partition=str(partition),
+            path=aside,
+            advice="remove the folder once nobody misses its records",
+        )
     else:
         remove_folder(fs, folder)
         logger.warning("partition without a topic removed", partition=str(partition), path=folder)

@@ -51,10 +51,24 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
     ),
     ConfigDef("odradek.http.host", STRING, "127.0.0.1", "Address on which `odradek.http.port` is opened."),
     ConfigDef(
+        "odradek.metrics.max.clients",
+        ConfigType.INT,
+        1000,
+        "Groups, and clients, that have series of their own in a metric; the rest are summed as `other`.",
+        at_least(1),
+    ),
+    ConfigDef(
+        "odradek.metrics.max.topics",
+        ConfigType.INT,
+        1000,
+        "Topics that have series of their own in a metric; the rest are summed as `other`.",
+        at_least(1),
+    ),
+    ConfigDef(
         "odradek.log.format",
         STRING,
         "auto",
-        "How log lines are written: for people, as JSON, or as fits the terminal.",
+        "How log lines are written: for people, as JSON, or for people on a terminal and in the journal, else JSON.",
         one_of("auto", "console", "json"),
     ),
     ConfigDef(

@@ -141,16 +141,20 @@ class LeaderState:
         return min(self._log.config.min_insync_replicas, len(self.followers) + 1)
 
     @property
+    def in_sync_count(self) -> int:
+        return len(self.in_sync.committed)
+
+    @property
     def is_under_min_isr(self) -> bool:
-        return len(self.in_sync.committed) < self.min_in_sync
+        return self.in_sync_count < self.min_in_sync
 
     @property
     def is_at_min_isr(self) -> bool:
-        return len(self.in_sync.committed) == self.min_in_sync
+        return self.in_sync_count == self.min_in_sync
 
     @property
     def is_under_replicated(self) -> bool:
-        return len(self.in_sync.committed) < len(self.followers) + 1
+        return self.in_sync_count < len(self.followers) + 1
 
     @property
     def has_enough_replicas(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ from broker.monitoring.collector import kafka_name
 from broker.monitoring.loop_lag import PERIOD_MS, LoopLag
 from broker.monitoring.metrics import TIME_BOUNDS_MS, Histogram, Metrics
 from broker.monitoring.node_metrics import register_gauges
+from broker.monitoring.recent_rates import RecentRates
 from broker.replicas.partition import Role
 from broker.version import KAFKA_VERSION, own_version
 from storage.shortages import Shortages
@@ -35,7 +37,8 @@ def test_topics_are_counted_each_and_together_as_kafka_does() -> None:
     metrics.fetched("b", size=0)
     metrics.fetch_failed("b")
     found = only(samples(metrics), "kafka_server_brokertopicmetrics_")
-    assert {name: value for name, value in found.items() if value} == {
+    assert found['bytesinpersec{topic="a"}'] == found['bytesin_total{topic="a"}']
+    assert {name: value for name, value in found.items() if value and "persec" not in name} == {
         "messagesin_total": 5,
         'messagesin_total{topic="a"}': 4,
         'messagesin_total{topic="b"}': 1,
@@ -184,17 +187,27 @@ def partition(topic: str, index: int, size: int, role: Role = Role.LEADER) -> Si
 
 def gauges(metrics: Metrics) -> None:
     """Register the gauges of a node in which one Fetch waits for two partitions."""
-    wheel = TimingWheel(ManualClock())
+    clock = ManualClock()
+    wheel, rates = TimingWheel(clock), RecentRates(clock.monotonic_ms)
     purgatories = {name: Purgatory(name, wheel) for name in ("Fetch", "Produce", "Rebalance", "Heartbeat")}
     purgatories["Fetch"].try_complete_else_watch(Waiting(), [("a", 0), ("a", 1)], 100)
+    connection = SimpleNamespace(listener_name="PLAIN", client_software=("librdkafka", "2.10"))
+    server = SimpleNamespace(
+        bound={"PLAIN": 9092, "SSL": 9093},
+        connections=[connection],
+        created=Counter(PLAIN=7),
+        closed=Counter(PLAIN=6),
+    )
     parts: dict[str, Any] = {
         "partitions": [partition("a", 0, 10), partition("a", 1, 20, Role.OFFLINE)],
-        "server": SimpleNamespace(connections=["one"], created=7, closed=6),
+        "server": server,
         "fetch_sessions": Sessions(partitions=12, evictions=4),
         "shortages": Shortages(lambda: 0.0),
         "throttling": SimpleNamespace(throttle_times=lambda quota_type: [(("u", ""), len(quota_type))]),
     }
-    register_gauges(metrics, wheel=wheel, purgatories=purgatories.values(), **parts)
+    register_gauges(metrics, wheel=wheel, purgatories=purgatories.values(), rates=rates, **parts)
+    server.created["SSL"] += 2
+    clock.advance(50)
 
 
 def test_the_nodes_states_have_kafkas_names() -> None:
@@ -203,9 +216,23 @@ def test_the_nodes_states_have_kafkas_names() -> None:
     found = samples(metrics)
     names = [
         *("kafka_log_", "kafka_server_replicamanager_", "kafka_server_delayed"),
-        *("kafka_server_socket", "kafka_server_fetchsession", "kafka_server_produce", "kafka_server_controller"),
+        *("kafka_server_socket_", "kafka_server_fetchsession", "kafka_server_produce", "kafka_server_controller"),
     ]
-    assert {name: value for name, value in found.items() if name.startswith(tuple(names))} == {
+    software = 'client_software_name="librdkafka",client_software_version="2.10",listener="PLAIN"'
+    socket_server = {
+        'kafka_server_socket_server_metrics_connection_count{listener="PLAIN"}': 1,
+        'kafka_server_socket_server_metrics_connection_count{listener="SSL"}': 0,
+        f"kafka_server_socket_server_metrics_connections{{{software}}}": 1,
+        'kafka_server_socket_server_metrics_connection_creation_total{listener="PLAIN"}': 7,
+        'kafka_server_socket_server_metrics_connection_creation_total{listener="SSL"}': 2,
+        'kafka_server_socket_server_metrics_connection_creation_rate{listener="PLAIN"}': 0,
+        'kafka_server_socket_server_metrics_connection_creation_rate{listener="SSL"}': 40,
+        'kafka_server_socket_server_metrics_connection_close_total{listener="PLAIN"}': 6,
+        'kafka_server_socket_server_metrics_connection_close_total{listener="SSL"}': 0,
+        'kafka_server_socket_server_metrics_connection_close_rate{listener="PLAIN"}': 0,
+        'kafka_server_socket_server_metrics_connection_close_rate{listener="SSL"}': 0,
+    }
+    assert {n: value for n, value in found.items() if n.startswith(tuple(names)) and "persec" not in n} == {
         'kafka_log_log_size{partition="0",topic="a"}': 10,
         'kafka_log_log_size{partition="1",topic="a"}': 20,
         'kafka_log_log_logstartoffset{partition="0",topic="a"}': 5,
@@ -225,9 +252,7 @@ def test_the_nodes_states_have_kafkas_names() -> None:
         'kafka_server_delayedoperationpurgatory_numdelayedoperations{delayedOperation="Produce"}': 0,
         'kafka_server_delayedoperationpurgatory_numdelayedoperations{delayedOperation="Rebalance"}': 0,
         'kafka_server_delayedoperationpurgatory_numdelayedoperations{delayedOperation="Heartbeat"}': 0,
-        "kafka_server_socket_server_metrics_connection_count": 1,
-        "kafka_server_socket_server_metrics_connection_creation_total": 7,
-        "kafka_server_socket_server_metrics_connection_close_total": 6,
+        **socket_server,
         "kafka_server_fetchsessioncache_numincrementalfetchsessions": 3,
         "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached": 12,
         "kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total": 4,

@@ -44,11 +44,11 @@ async def test_the_names_and_values() -> None:
     assert found[f"{manager}_isrshrinks_total"] == 4
     assert found[f"{manager}_isrexpands_total"] == 3
     assert found[f"{manager}_failedisrupdates_total"] == 2
-    assert found['kafka_cluster_partition_insyncreplicascount{partition="0",topic="t"}'] == 3
+    assert found['kafka_cluster_partition_insyncreplicascount{partition="0",topic="t"}'] == 1 + 2 + 3
     lags = {name: value for name, value in found.items() if "consumerlag" in name}
     assert lags == {
         'kafka_server_fetcherlagmetrics_consumerlag{clientId="ReplicaFetcherThread-0-2",partition="0",topic="a"}': 3,
         'kafka_server_fetcherlagmetrics_consumerlag{clientId="ReplicaFetcherThread-1-3",partition="0",topic="b"}': 5,
     }
-    assert found[f"{fetchers}_maxlag"] == 5
+    assert found[f'{fetchers}_maxlag{{clientId="Replica",clientid="Replica"}}'] == 5
     assert found[f"{fetchers}_failedpartitionscount"] == 1

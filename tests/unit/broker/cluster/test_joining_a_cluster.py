@@ -19,7 +19,7 @@ from protocol.errors import KafkaError
 from storage.files import read_file
 from tests.doubles.files import Unsynced
 from tests.unit.broker.cluster_rig import CLIENT_PORT, ClusterRig, NodeRig
-from tests.unit.broker.scraping import only, samples
+from tests.unit.broker.scraping import samples
 
 SESSION_MS = 9_000
 ONLY_LOOKING = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
@@ -249,7 +249,11 @@ async def test_metrics_say_who_the_controller_is_and_how_far_the_metadata_were_f
         assert of_broker["kafka_server_raft_metrics_current_leader"] == 1
         applied = of_broker["kafka_server_broker_metadata_metrics_last_applied_record_offset"]
         assert applied == image_of(cluster.nodes[2]).offset
-        assert not only(of_controller, "kafka_server_raft_metrics")
+        assert of_controller["kafka_server_raft_metrics_current_leader"] == 1
+        assert of_controller['kafka_server_raftmetrics_current_state{current_state="leader"}'] == 1
+        assert of_broker['kafka_server_raftmetrics_current_state{current_state="observer"}'] == 1
+        end = of_controller["kafka_server_raft_metrics_log_end_offset"]
+        assert end == of_broker["kafka_server_raft_metrics_log_end_offset"] == applied + 1
 
 
 async def test_producer_ids_come_in_blocks_of_the_controller() -> None:

@@ -1,0 +1,188 @@
+"""What the dashboards that people have for Kafka ask for, looked for in the `/metrics` of a broker that has worked.
+
+`dashboards.json` has the metrics and labels that their expressions name, not the dashboards. Labels that a scrape adds
+(job, instance, pod and the like) are left out; a label's value there is one that an expression demands.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from prometheus_client.parser import text_string_to_metric_families
+
+from odradek import Broker
+
+ROOT = Path(__file__).parents[2]
+DASHBOARDS = json.loads((Path(__file__).parent / "dashboards.json").read_text())
+
+WITHOUT = {
+    "container_": "is of Kubernetes, not of a broker",
+    "kubelet_": "is of Kubernetes, not of a broker",
+    "jvm_": "there is no JVM: `process_resident_memory_bytes` and `python_gc_collections_total` say the like",
+    "kafka_log_log_tiersize": "is of Confluent Server, not of Apache Kafka",
+    "kafka_tier_": "is of Confluent Server, not of Apache Kafka",
+    "kafka_server_replicamanager_straypartitions": "is of Confluent Server, not of Apache Kafka",
+    "kafka_network_acceptor_": "there is no thread that accepts connections",
+    "kafka_network_requestmetrics_requestspersec": "Fetch of consumers and of followers are counted together",
+    "kafka_network_requestmetrics_": (
+        "requests have one time, from read to answered, as a histogram: "
+        "`histogram_quantile(0.99, sum by (le, request) (rate(kafka_network_requestmetrics_totaltimems_bucket[5m])))`"
+    ),
+    "kafka_server_replicafetchermanager_minfetchrate": "is not measured; `..._maxlag` is",
+    "kafka_controller_controllereventmanager_": "the controller has no queue of events",
+    "kafka_server_raft": "is not measured: the only voter wins each election, and waits for nobody",
+}
+"""Why a metric with this prefix finds no series."""
+
+Found = dict[str, list[dict[str, str]]]
+"""The labels of each series, by metric."""
+
+
+@pytest.fixture(scope="module")
+def found() -> Iterator[Found]:
+    with Broker({"odradek.http.port": 0}) as broker:
+        clients = work(broker)
+        with urllib.request.urlopen(f"http://127.0.0.1:{broker.http_port}/metrics", timeout=30) as answer:
+            text = answer.read().decode()
+        del clients
+    series: Found = {}
+    for family in text_string_to_metric_families(text):
+        series[family.name] = []  # also of one that has no series now
+        for sample in family.samples:
+            series.setdefault(sample.name, []).append(sample.labels)
+    yield series
+
+
+def work(broker: Broker) -> list[object]:
+    """Let the broker do some of everything, an error among it; return clients that are still connected."""
+    servers: dict[str, str | int | float | bool] = {"bootstrap.servers": broker.bootstrap_servers}
+    producer = Producer(servers)
+    for number in range(10):
+        producer.produce("letters", value=str(number))
+    assert producer.flush(30) == 0
+    consumer = Consumer({**servers, "group.id": "readers", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["letters"])
+    read = 0
+    while read < 5:
+        read += len(consumer.consume(5, timeout=30))
+    consumer.commit(asynchronous=False)
+    consumer.assign([TopicPartition("letters", 0, 1_000_000)])  # out of range: it reads from the beginning again
+    assert consumer.consume(1, timeout=30)
+    admin = AdminClient(servers)
+    admin.list_topics(timeout=30)
+    consumer.close()
+    return [producer, admin]
+
+
+def finds(found: Found, need: dict[str, object]) -> bool:
+    wanted = need["labels"]
+    assert isinstance(wanted, dict)
+    return any(
+        all(name in labels and value in ("", labels[name]) for name, value in wanted.items())
+        for labels in found.get(str(need["metric"]), ())
+    )
+
+
+def reason(metric: str) -> str | None:
+    return next((why for prefix, why in WITHOUT.items() if metric.startswith(prefix)), None)
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS)
+def test_what_a_dashboard_asks_for_finds_a_series_or_has_a_reason(dashboard: str, found: Found) -> None:
+    missing = {need["metric"] for need in DASHBOARDS[dashboard] if not finds(found, need)}
+    assert {metric for metric in missing if reason(metric) is None} == set()
+
+
+def table(found: Found) -> str:
+    """The part of docs/metrics.md about dashboards."""
+    rows = ["| dashboard | of what it asks for | is there |", "| --- | --- | --- |"]
+    without: dict[str, None] = {}
+    for dashboard, needs in DASHBOARDS.items():
+        metrics = sorted({need["metric"] for need in needs})
+        missing = sorted({need["metric"] for need in needs if not finds(found, need)})
+        without.update(dict.fromkeys(missing))
+        rows.append(f"| {dashboard} | {len(metrics)} metrics | {len(metrics) - len(missing)} |")
+    rows += ["", "| without a series | why |", "| --- | --- |"]
+    rows += [f"| `{metric}` | {reason(metric)} |" for metric in sorted(without)]
+    return "\n".join(rows)
+
+
+def test_the_documentation_has_the_same_list(found: Found) -> None:
+    assert table(found) in (ROOT / "docs" / "metrics.md").read_text()
+
+
+def test_no_reason_is_left_over(found: Found) -> None:
+    missing = {need["metric"] for needs in DASHBOARDS.values() for need in needs if not finds(found, need)}
+    assert [prefix for prefix in WITHOUT if not any(metric.startswith(prefix) for metric in missing)] == []
+
+
+# -- our own
+
+OURS = json.loads((ROOT / "docker" / "grafana" / "odradek.json").read_text())
+OF_PROMETHEUS = {"up"}
+OF_A_CLUSTER = {"odradek_controller_silence_ms"}
+PANELS = [panel for panel in OURS["panels"] if panel["type"] != "row"]
+EXPRESSIONS = [target["expr"] for panel in PANELS for target in panel["targets"]]
+
+
+def metrics_of(expression: str) -> set[str]:
+    """The metrics that one of our expressions names: words with an underscore that are neither labels nor functions."""
+    without_labels = re.sub(r"\{[^}]*\}|\b(by|on)\s*\([^)]*\)|\[[^]]*\]", "", expression)
+    return {word for word in re.findall(r"\b[a-z]\w*\b(?!\s*\()", without_labels) if "_" in word or word == "up"}
+
+
+def test_each_panel_of_our_dashboard_finds_its_metrics_and_labels(found: Found) -> None:
+    for expression in EXPRESSIONS:
+        names = metrics_of(expression)
+        assert names, expression
+        for name in names:
+            assert name in found, expression
+            labels = {label for group in re.findall(r"by \(([^)]*)\)", expression) for label in group.split(", ")}
+            known = {label for series in found[name] for label in series} | {"instance"}
+            assert not found[name] or labels <= known, expression
+
+
+def test_our_dashboard_says_what_it_shows_and_where_its_data_is() -> None:
+    assert len({panel["id"] for panel in OURS["panels"]}) == len(OURS["panels"])
+    for panel in PANELS:
+        assert panel["title"]
+        assert panel["description"].endswith(".")
+        assert panel["datasource"]["uid"] == "${datasource}"
+    names = {variable["name"] for variable in OURS["templating"]["list"]} | {"__rate_interval"}
+    for expression in EXPRESSIONS:
+        assert {*re.findall(r"\$(\w+)", expression)} <= names, expression
+
+
+def test_each_alert_is_of_metrics_that_there_are_and_says_what_to_do(found: Found) -> None:
+    yaml: Any = pytest.importorskip("yaml")
+    alerts = yaml.safe_load((ROOT / "docker" / "alerts.yml").read_text())
+    for rule in alerts["groups"][0]["rules"]:
+        assert metrics_of(rule["expr"]) - OF_PROMETHEUS - OF_A_CLUSTER <= {*found}, rule["alert"]
+        assert metrics_of(rule["expr"]), rule["alert"]
+        assert rule["labels"]["severity"] in ("critical", "warning")
+        assert rule["annotations"]["description"].endswith(".")
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool, of Prometheus, is not installed")
+def test_prometheus_takes_our_alerts_and_expressions(tmp_path: Path) -> None:
+    expressions = [re.sub(r"\$__rate_interval", "1m", expression) for expression in EXPRESSIONS]
+    recorded = [{"record": f"panel:{number}", "expr": one} for number, one in enumerate(expressions)]
+    rules = tmp_path / "panels.yml"
+    rules.write_text(json.dumps({"groups": [{"name": "panels", "rules": recorded}]}))
+    checked = subprocess.run(
+        ["promtool", "check", "rules", str(rules), str(ROOT / "docker" / "alerts.yml")],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
