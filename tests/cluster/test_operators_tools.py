@@ -48,7 +48,8 @@ def test_kafka_transactions_over_all_brokers(cluster: Cluster) -> None:
 
     cluster.topic("opened", partitions=3)
     cluster.topic("hung")
-    producers = [Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": name}) for name in IDS]
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "transaction.timeout.ms": 600_000}
+    producers = [Producer(settings | {"transactional.id": name}) for name in IDS]
     for number, producer in enumerate(producers):
         producer.init_transactions(SECONDS)
         producer.begin_transaction()

@@ -63,6 +63,8 @@ class TransactionalLoad(Worker):
                 producer.init_transactions(STEP_SECONDS)
             except KafkaException as error:
                 self.failures.append(f"at the start: {error}")
+                if self.told_to_stop.is_set():
+                    raise
             else:
                 return producer
 
