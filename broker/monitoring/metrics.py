@@ -111,6 +111,20 @@ class Reading:
     permanent: bool = False
 
 
+Labels = tuple[tuple[str, str], ...]
+"""Pairs of a label and its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A metric as it is now, whose name and labels were not known before."""
+
+    kind: Kind
+    name: str
+    documentation: str
+    rows: Sequence[tuple[Labels, float]]
+
+
 class Metrics:
     """All counters of a node, and the readings that its modules registered."""
 
@@ -121,6 +135,8 @@ class Metrics:
         """Counts of deleted topics, so that the sums over all topics never fall."""
         self.requests = defaultdict[str, RequestCounters](RequestCounters)
         self.readings: dict[str, Reading] = {}
+        self.families: list[Callable[[], Iterable[Family]]] = []
+        """Asked at every scrape for metrics that nobody registered."""
         self.walks: list[Callable[[], Iterator[None]]] = []
         """Run through at every scrape before anything is read; the loop gets a turn at each step."""
         self.loop_lag_s = Histogram(LAG_BOUNDS_S)
@@ -206,6 +222,7 @@ class Metrics:
         """Let go of what the parts of a node registered: others take their place. What is `permanent` stays."""
         self.readings = {name: reading for name, reading in self.readings.items() if reading.permanent}
         self.walks.clear()
+        self.families.clear()
 
     def _register(self, reading: Reading) -> None:
         if reading.name in self.readings:
