@@ -9,6 +9,8 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from .primitives import Buffer
+
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """Wire types."""
 DELTA = 1
@@ -35,7 +37,7 @@ class Point:
     is_delta: bool = False
 
 
-def decode_points(data: bytes | memoryview) -> Iterator[Point]:
+def decode_points(data: Buffer) -> Iterator[Point]:
     """The numbers of the metrics, in their order. Raises MalformedMetricsError where it is reached."""
     for resource in _messages(memoryview(data), 1):
         for scope in _messages(resource, 2):

@@ -1,7 +1,7 @@
 """The metrics that clients have pushed (KIP-714), kept for `/metrics`.
 
-`org.apache.kafka.producer.record.send.rate` is `kafka_client_producer_record_send_rate` there. Labels are the client's id,
-its instance's id and the attributes of the number. All is bounded, since clients choose the names and labels.
+`org.apache.kafka.producer.record.send.rate` is `kafka_client_producer_record_send_rate` there. Its labels are the id of
+the client, that of its instance, and the attributes of the number. All is bounded, as clients choose names and labels.
 """
 
 from __future__ import annotations

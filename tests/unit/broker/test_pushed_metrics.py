@@ -90,9 +90,7 @@ def test_no_more_clients_are_kept_than_may_be() -> None:
 
 
 @pytest.mark.parametrize(("limit", "left"), [("MOST_SERIES", 3), ("MOST_NAMES", 3)])
-def test_no_more_series_and_names_are_kept_than_may_be(
-    limit: str, left: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_more_series_and_names_are_kept_than_may_be(limit: str, left: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pushed_metrics, limit, 2)
     kept = Kept()
     kept.take(*(Point(f"m{number}", 1, ()) for number in range(5)))
@@ -147,8 +145,8 @@ async def test_the_requests_are_advertised_once_somebody_subscribes() -> None:
     rig = await Rig.open()
 
     async def keys() -> set[int]:
-        asked = {"client_software_name": "a", "client_software_version": "1"}
-        return {api.api_key for api in (await rig.ask("api_versions", **asked)).api_keys}
+        answer = await rig.ask("api_versions", client_software_name="a", client_software_version="1")
+        return {api.api_key for api in answer.api_keys}
 
     assert not {71, 72} & await keys()
     await set_subscription(rig, "all", {"metrics": "*"})

@@ -27,7 +27,7 @@ def test_gauges_and_sums_are_read_with_their_attributes() -> None:
 
 
 def test_attributes_of_every_simple_kind_are_texts() -> None:
-    attributes = {"text": "é", "yes": True, "no": False, "whole": -5, "real": 1.5}
+    attributes: dict[str, str | bool | int | float] = {"text": "é", "yes": True, "no": False, "whole": -5, "real": 1.5}
     (found,) = decode_points(metrics_data(gauge("a", point(1, attributes))))
     assert dict(found.attributes) == {"text": "é", "yes": "true", "no": "false", "whole": "-5", "real": "1.5"}
 
