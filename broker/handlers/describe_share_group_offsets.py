@@ -30,7 +30,6 @@ from protocol.coordinator_records.share_records import NO_START_OFFSET, SharePar
 from protocol.durations import ZERO
 from protocol.errors import (
     GroupAuthorization,
-    InvalidGroupId,
     KafkaError,
     TopicAuthorization,
     UnknownServerError,
@@ -50,7 +49,7 @@ async def _group(ctx: RequestContext, wanted: Any) -> DescribeShareGroupOffsetsR
     group_id = wanted.group_id
     try:
         if not group_id:
-            raise InvalidGroupId
+            raise UnknownServerError("The group id is empty.")
         if not ctx.allows(AclOperation.DESCRIBE, ResourceType.GROUP, group_id):
             raise GroupAuthorization
         known = await ctx.coordinators.groups.read(group_id, lambda state: _initialized(state, group_id))
@@ -60,7 +59,7 @@ async def _group(ctx: RequestContext, wanted: Any) -> DescribeShareGroupOffsetsR
         else:
             asked = [(topic.topic_name, topic.partitions) for topic in wanted.topics]
         if any(not indexes or min(indexes) < 0 for _, indexes in asked):
-            raise UnknownServerError
+            raise UnknownServerError("Each topic must name partitions, none of them negative.")
     except KafkaError as error:
         return _failed(group_id, error)
     topics = [await _topic(ctx, group_id, known, name, indexes) for name, indexes in asked]

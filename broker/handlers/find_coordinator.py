@@ -112,7 +112,7 @@ def _find(
 
 def _is_share_key(key: str) -> bool:
     """Whether the key has the form group:topic id:partition (Kafka's `SharePartitionKey.validate`)."""
-    parts = key.rstrip(":").split(":")  # as Java's split, which drops empty parts at the end
+    parts = key.rstrip(":").rsplit(":", 2)  # a group id may have colons; Java's split drops empty parts at the end
     if len(parts) != 3 or not parts[0].strip():
         return False
     try:

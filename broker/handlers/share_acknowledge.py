@@ -20,7 +20,7 @@ from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import InvalidShareSessionEpoch, KafkaError
 from protocol.uuids import ZERO as NO_TOPIC
 
-NO_LEADER = LeaderIdAndEpoch(leader_id=-1, leader_epoch=-1)
+NO_LEADER = LeaderIdAndEpoch(leader_id=0, leader_epoch=0)
 
 
 async def handle(ctx: RequestContext, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:

@@ -59,8 +59,10 @@ async def acknowledge(
             if not ctx.allows(AclOperation.READ, ResourceType.TOPIC, known.name):
                 raise TopicAuthorization
             share = shares.get(SharePartitionKey(group_id, topic_id, index))
-            if index not in known.partitions or share is None:
+            if index not in known.partitions:
                 raise UnknownTopicOrPartition
+            if share is None:
+                raise UnknownTopicOrPartition("Nobody has fetched from this partition for the group.")
             checked = _ranges(ranges, renews)
             may_renew = shares.settings.of(group_id).may_renew
             if not may_renew and any(AcknowledgeType.RENEW in types for _, _, types in checked):
@@ -82,21 +84,21 @@ async def _settled(answer: Future[None] | KafkaError) -> KafkaError | None:
 
 
 def _ranges(batches: Iterable[AcknowledgementBatch], renews: bool) -> Ranges:
-    """The ranges, checked. Raises InvalidRequest."""
+    """The ranges, checked: in order, with a type for all or for each offset. Raises InvalidRequest, without a text."""
     found: list[tuple[int, int, tuple[AcknowledgeType, ...]]] = []
     previous = -1
     for batch in batches:
         first, last, types = batch.first_offset, batch.last_offset, batch.acknowledge_types
         if first > last or first < previous:
-            raise InvalidRequest("The offsets of the acknowledgements are not in order.")
+            raise InvalidRequest
         if len(types) not in (1, last - first + 1):
-            raise InvalidRequest("There must be one acknowledge type for a range, or one for each of its offsets.")
+            raise InvalidRequest
         try:
             kinds = tuple(map(AcknowledgeType, types))
         except ValueError as error:
-            raise InvalidRequest(f"Acknowledge types are 0 to 4, not {sorted(set(types))}.") from error
+            raise InvalidRequest from error
         if AcknowledgeType.RENEW in kinds and not renews:
-            raise InvalidRequest("The request renews acquisitions, but does not say so in IsRenewAck.")
+            raise InvalidRequest
         found.append((first, last, kinds))
         previous = first
     return found

@@ -71,24 +71,24 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
     session.change(wanted, forgotten)
     results = await acknowledge(ctx, group_id, member_id, batches, renews=renews)
     fetching = ShareFetching(ctx, group_id, member_id, [*session], _limits(ctx, request))
+    told, session.new = session.new & set(session), set()
     if request.max_records > 0 and request.max_bytes > 0 and not renews:
         taken = await fetching.run()
         session.rotate()
     else:
-        taken = fetching.unknown()
-    told, session.new = session.new & set(session), set()
+        taken, told = fetching.unknown(), set()
     return _response(ctx, group_id, results, taken, told)
 
 
 def _check(request: ShareFetchRequest, batches: Mapping[Place, Sequence[AcknowledgementBatch]], renews: bool) -> None:
     """Raises InvalidRequest, UnknownServerError."""
     if request.share_session_epoch == FULL_EPOCH and batches:
-        raise InvalidRequest("The first request of a session acknowledges nothing.")
+        raise InvalidRequest  # the first request of a session acknowledges nothing
     if request.share_acquire_mode not in (BATCHES, RECORD_LIMIT):
         raise UnknownServerError
     fetches = request.max_wait or request.min_bytes or request.max_bytes or request.max_records
     if renews and fetches:
-        raise InvalidRequest("A request that renews acquisitions fetches nothing: its limits must be 0.")
+        raise InvalidRequest  # a request that renews acquisitions fetches nothing, and must say so
 
 
 def _limits(ctx: RequestContext, request: ShareFetchRequest) -> Limits:

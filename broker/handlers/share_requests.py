@@ -26,9 +26,9 @@ def require_share_groups(ctx: RequestContext) -> None:
 
 
 def group_and_member(request: ShareRequest) -> tuple[str, str]:
-    """Raises InvalidRequest."""
+    """Both, which must be set; a member id has 1 to 36 characters. Raises InvalidRequest, without a text."""
     if request.group_id is None or request.member_id is None:
-        raise InvalidRequest("The group id and the member id must be set.")
+        raise InvalidRequest
     if not 0 < len(request.member_id) <= LONGEST_MEMBER_ID:
-        raise InvalidRequest("The member id must have 1 to 36 characters.")
+        raise InvalidRequest
     return request.group_id, request.member_id

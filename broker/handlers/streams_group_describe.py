@@ -99,7 +99,7 @@ def _topology(topology: values.StreamsGroupTopologyValue, configured: Configured
                 replication_factor=topic.replication_factor,
                 topic_configs=_pairs(topic.configs),
             )
-            for topic in infos
+            for topic in sorted(infos)
         )
 
     return Topology(
@@ -107,8 +107,8 @@ def _topology(topology: values.StreamsGroupTopologyValue, configured: Configured
         subtopologies=tuple(
             Subtopology(
                 subtopology_id=each.subtopology_id,
-                source_topics=each.source_topics,
-                repartition_sink_topics=each.repartition_sinks,
+                source_topics=tuple(sorted(each.source_topics)),
+                repartition_sink_topics=tuple(sorted(each.repartition_sinks)),
                 state_changelog_topics=topics(each.changelogs),
                 repartition_source_topics=topics(each.repartition_sources),
             )

@@ -31,7 +31,7 @@ from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from metadata.topic_names import invalid_reason, is_internal
 from protocol.coordinator_records import streams_group_values as values
 from protocol.durations import MILLISECOND, ZERO
-from protocol.errors import KafkaError, TopicAuthorization
+from protocol.errors import InvalidRequest, KafkaError, TopicAuthorization
 from protocol.newer.streams_group_heartbeat_v1 import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 
 Answer = StreamsGroupHeartbeatResponse
@@ -60,8 +60,11 @@ def _name_problem(name: str) -> str | None:
 
 def _heartbeat(ctx: RequestContext, request: StreamsGroupHeartbeatRequest) -> StreamsHeartbeat:
     owned = None
-    if request.active_tasks is not None and request.standby_tasks is not None and request.warmup_tasks is not None:
-        owned = values.Tasks(_owned(request.active_tasks), _owned(request.standby_tasks), _owned(request.warmup_tasks))
+    kinds = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
+    if any(kind is not None for kind in kinds):
+        if any(kind is None for kind in kinds):
+            raise InvalidRequest("ActiveTasks, StandbyTasks and WarmupTasks must be given together, or none of them.")
+        owned = values.Tasks(*(_owned(kind or ()) for kind in kinds))
     endpoint = request.user_endpoint
     tags = request.client_tags
     return StreamsHeartbeat(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from broker.replicas.partition import Partition
+from protocol.errors import OffsetNotAvailable
 from storage.log import time_lookup
 
 _DURATION = re.compile(
@@ -14,14 +15,18 @@ _MS_OF = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 
 
 
 async def first_offset(partition: Partition, reset: str, now_ms: int) -> int:
-    """The offset for `earliest`, `latest` or `by_duration:<ISO 8601 duration>`. Raises KafkaError, OSError."""
+    """The offset for `earliest`, `latest` or `by_duration:<ISO 8601 duration>`.
+
+    Raises OffsetNotAvailable if no record is as young as the duration says, KafkaError and OSError.
+    """
     kind, _, duration = reset.partition(":")
     if kind == "earliest":
         return partition.log_start_offset
     if kind == "by_duration":
         found = await time_lookup.first_at_or_after(partition.log, now_ms - duration_ms(duration))
-        if found is not None and found.offset < partition.high_watermark:
-            return max(found.offset, partition.log_start_offset)
+        if found is None or found.offset >= partition.high_watermark:
+            raise OffsetNotAvailable
+        return max(found.offset, partition.log_start_offset)
     return partition.high_watermark
 
 

@@ -16,7 +16,7 @@ from broker.share.share_states import ShareStates
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from protocol.coordinator_records.share_records import NO_START_OFFSET, SharePartitionKey
-from protocol.errors import NotLeaderOrFollower
+from protocol.errors import InvalidRequest, NotLeaderOrFollower, UnknownServerError
 from timing.clock import Clock
 
 
@@ -54,7 +54,7 @@ class SharePartitions:
         return known
 
     async def load(self, key: SharePartitionKey, partition: Partition) -> SharePartition:
-        """The share partition, loaded if it is not yet. Raises KafkaErrors of the share coordinator."""
+        """The share partition, loaded if need be. Raises OffsetNotAvailable, and errors of the share coordinator."""
         known = self.get(key)
         if known is not None:
             return known
@@ -67,7 +67,10 @@ class SharePartitions:
     async def _load(self, key: SharePartitionKey, partition: Partition) -> SharePartition:
         partition.check_leads()
         leader_epoch = partition.leader_epoch
-        loaded = await self.states.read(key, leader_epoch)
+        try:
+            loaded = await self.states.read(key, leader_epoch)
+        except InvalidRequest as error:  # the group was never assigned the topic
+            raise UnknownServerError from error
         start_offset = loaded.start_offset
         if start_offset == NO_START_OFFSET:
             start_offset = await first_offset(

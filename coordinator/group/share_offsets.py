@@ -7,7 +7,7 @@ from uuid import UUID
 
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.share import records
-from coordinator.group.share.group import ShareGroup
+from coordinator.group.share.group import FIRST_EPOCH, ShareGroup
 from coordinator.group.share.initialization import joined
 from coordinator.runtime.outcome import Outcome
 from protocol.coordinator_records.share_group_records import TopicPartitions
@@ -21,21 +21,18 @@ def begin_altering(groups: GroupDirectory, group_id: str) -> int:
     groups.require_share(group_id)
     group = groups.share.find(group_id)
     if group is None:
-        return 0
+        return FIRST_EPOCH
     _require_empty(group)
     return group.epoch
 
 
 def note_altered(groups: GroupDirectory, group_id: str, topics: Mapping[UUID, TopicPartitions]) -> Outcome[None]:
     """The partitions have a state now. Makes the group if there is none. Raises what `begin_altering` does."""
-    epoch = begin_altering(groups, group_id)
+    begin_altering(groups, group_id)
     group = groups.share.find(group_id)
     known = ShareGroup(group_id) if group is None else group
     state = known.state._replace(initialized=joined(known.state.initialized, topics))
-    written = [records.state(group_id, state)]
-    if group is None:
-        written.insert(0, records.epoch(group_id, epoch, 0))
-    return Outcome(written)
+    return Outcome([records.state(group_id, state)])
 
 
 def states_to_delete(groups: GroupDirectory, group_id: str, names: set[str]) -> dict[str, tuple[UUID, frozenset[int]]]:

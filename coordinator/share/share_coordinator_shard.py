@@ -34,12 +34,15 @@ from protocol.errors import FencedLeaderEpoch, FencedStateEpoch, InvalidRequest,
 if TYPE_CHECKING:
     from coordinator.runtime.coordinator_context import CoordinatorContext
 
-NO_EPOCH = -1
+FIRST_LEADER_EPOCH = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ShareWrite:
-    """What the leader of a partition wants to be remembered; -1 as start offset leaves that as it is."""
+    """What the leader of a partition wants to be remembered.
+
+    The start offset never goes back, and a count of -1 leaves the known one as it is.
+    """
 
     state_epoch: int
     leader_epoch: int
@@ -79,18 +82,21 @@ class ShareCoordinatorShard:
     # -- requests
 
     def initialize(self, key: SharePartitionKey, state_epoch: int, start_offset: int) -> Outcome[None]:
-        """Begin anew at a start offset. Raises UnknownTopicOrPartition, FencedStateEpoch."""
+        """Begin anew at a start offset. Raises InvalidRequest, UnknownTopicOrPartition, FencedStateEpoch."""
+        _require_epochs(state_epoch)
         self._require_partition(key)
         known = self._by_key.get(key)
         if known is not None and known.value.state_epoch > state_epoch:
             raise FencedStateEpoch
         now_ms = self._context.clock.wall_ms()
         epoch = 0 if known is None else known.value.snapshot_epoch + 1
-        value = ShareSnapshotValue(epoch, state_epoch, NO_EPOCH, start_offset, now_ms, now_ms, ())
+        complete = UNKNOWN_COUNT if start_offset == NO_START_OFFSET else 0
+        value = ShareSnapshotValue(epoch, state_epoch, FIRST_LEADER_EPOCH, start_offset, now_ms, now_ms, (), complete)
         return Outcome([CoordinatorRecord(SHARE_SNAPSHOT, key, value)])
 
     def write(self, key: SharePartitionKey, wanted: ShareWrite) -> Outcome[None]:
         """Raises InvalidRequest, UnknownTopicOrPartition, FencedLeaderEpoch, FencedStateEpoch."""
+        _require_epochs(wanted.state_epoch, wanted.leader_epoch)
         known = self._required(key)
         if known.value.leader_epoch > wanted.leader_epoch:
             raise FencedLeaderEpoch
@@ -103,6 +109,7 @@ class ShareCoordinatorShard:
 
         Raises InvalidRequest, UnknownTopicOrPartition, FencedLeaderEpoch.
         """
+        _require_epochs(leader_epoch)
         known = self._required(key)
         if known.value.leader_epoch > leader_epoch:
             raise FencedLeaderEpoch
@@ -195,13 +202,18 @@ def _updated(
     batches: tuple[StateBatch, ...],
     complete_count: int,
 ) -> ShareSnapshotValue:
-    start = value.start_offset if start_offset == NO_START_OFFSET else start_offset
+    start = max(value.start_offset, start_offset)
     return value._replace(
         leader_epoch=max(value.leader_epoch, leader_epoch),
         start_offset=start,
         batches=merge(value.batches, batches, start),
-        complete_count=complete_count,
+        complete_count=value.complete_count if complete_count == UNKNOWN_COUNT else complete_count,
     )
+
+
+def _require_epochs(*epochs: int) -> None:
+    if min(epochs) < 0:
+        raise InvalidRequest(f"The epoch {min(epochs)} is negative.")
 
 
 ROWS = rows_by_id(

@@ -154,8 +154,9 @@ def test_a_cluster_moves_to_odradek_and_back(tmp_path: Path, count: int) -> None
         moving = Moving(controllers, tmp_path, count)
         for node_id in theirs:
             moving.start_theirs(stack, node_id)
+        admin = moving.admin  # its answers come as long as somebody holds it
         for name, partitions in ((TOPIC, PARTITIONS), ("transactions", 1)):
-            moving.admin.create_topics([NewTopic(name, partitions, count)])[name].result(60)
+            admin.create_topics([NewTopic(name, partitions, count)])[name].result(60)
         moving.work(0)
         with Load(moving.bootstrap, TOPIC, PARTITIONS, "load") as load:
             for node_id in ours:

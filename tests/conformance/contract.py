@@ -11,7 +11,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-TEXTS = frozenset({"batch_index_error_message", "documentation", "error_message"})
+TEXTS = frozenset(
+    {"acknowledge_error_message", "batch_index_error_message", "documentation", "error_message", "status_detail"}
+)
 
 UNORDERED: Mapping[str, tuple[str, ...]] = {
     "add_partitions_to_txn": (
@@ -57,7 +59,28 @@ UNORDERED: Mapping[str, tuple[str, ...]] = {
         ),
         ("partitions", "results"),
     ),
-    "share_group_describe": ("groups",),
+    **dict.fromkeys(
+        ("share_group_describe", "share_group_heartbeat"),
+        ("groups", "members", "partitions", "subscribed_topic_names", "topic_partitions"),
+    ),
+    **dict.fromkeys(("share_acknowledge", "share_fetch"), ("partitions", "responses")),
+    **dict.fromkeys(
+        ("streams_group_describe", "streams_group_heartbeat"),
+        (
+            "active_partitions",
+            "active_tasks",
+            "client_tags",
+            "groups",
+            "members",
+            "partitions",
+            "partitions_by_user_endpoint",
+            "standby_partitions",
+            "standby_tasks",
+            "status",
+            "topic_configs",
+            "warmup_tasks",
+        ),
+    ),
     "txn_offset_commit": ("partitions", "topics"),
     "update_features": ("results",),
     "write_txn_markers": ("markers", "partitions", "topics"),

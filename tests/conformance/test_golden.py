@@ -21,6 +21,8 @@ SETTINGS = {
     "share.coordinator.state.topic.min.isr": 1,
     "group.initial.rebalance.delay.ms": 0,
     "group.consumer.assignment.interval.ms": 0,
+    "group.share.assignment.interval.ms": 0,
+    "group.streams.assignment.interval.ms": 0,
 }
 CASES = [(scenario, version) for scenario in chosen("") for version in scenario.versions]
 

@@ -21,6 +21,7 @@ from protocol.coordinator_records.share_group_records import (
 from protocol.errors import GroupIdNotFound, GroupNotEmpty, UnknownMemberId
 
 PROTOCOL_TYPE = "share"
+FIRST_EPOCH = 1
 NO_PARTITIONS: Partitions = {}
 NO_STATE = ShareGroupStatePartitionMetadataValue({}, {}, {})
 
@@ -51,8 +52,8 @@ class ShareGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.epoch = 0
-        self.assignment_epoch = 0
+        self.epoch = FIRST_EPOCH
+        self.assignment_epoch = FIRST_EPOCH
         self.assigned_ms = 0
         self.metadata_hash = 0
         self.members: dict[str, ShareMember] = {}

@@ -20,7 +20,6 @@ from protocol.errors import FencedMemberEpoch, GroupIdNotFound, GroupMaxSizeReac
 logger = structlog.get_logger(__name__)
 
 LONGEST_MEMBER_ID = 36
-FIRST_EPOCH = 1
 
 
 def check_request(request: ShareHeartbeat) -> None:
@@ -46,9 +45,8 @@ def heartbeat(groups: ShareGroups, request: ShareHeartbeat) -> Outcome[ShareHear
         if request.member_epoch != JOINING:
             raise GroupIdNotFound(f"Share group {request.group_id} not found.")
         group = ShareGroup(request.group_id)
-        group.epoch = FIRST_EPOCH
     before = _member(groups, group, request)
-    return _Heartbeat(groups, group, before, _updated(before, request)).outcome(request.member_epoch == JOINING)
+    return _Heartbeat(groups, group, before, _updated(before, request)).outcome(request.topics is not None)
 
 
 def leave(groups: ShareGroups, request: ShareHeartbeat) -> Outcome[ShareHeartbeatAnswer]:
@@ -131,7 +129,8 @@ class _Heartbeat:
         self._records: list[CoordinatorRecord] = []
         self._epoch = group.epoch
 
-    def outcome(self, is_full: bool) -> Outcome[ShareHeartbeatAnswer]:
+    def outcome(self, tells_topics: bool) -> Outcome[ShareHeartbeatAnswer]:
+        """Whoever tells its topics gets its assignment in any case; others only what has changed."""
         groups, group, member = self._groups, self._group, self._member
         group_id = group.group_id
         is_new = member.member_id not in group.members
@@ -151,7 +150,7 @@ class _Heartbeat:
         wanted = initialization.missing(groups, group, names)
         if wanted:
             self._records.append(initialization.begin(group, wanted))
-        assigned_now = after.assigned if is_full or after.assigned != self._before.assigned else None
+        assigned_now = after.assigned if tells_topics or after.assigned != self._before.assigned else None
         interval_ms = groups.config.heartbeat_interval_of(group_id)
         epoch_now = self._epoch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from coordinator.group.share.group import NO_STATE, ShareGroup, ShareMember
+from coordinator.group.share.group import FIRST_EPOCH, NO_STATE, ShareGroup, ShareMember
 from coordinator.runtime.outcome import CoordinatorRecord
 from protocol.coordinator_records.consumer_group_values import Partitions
 from protocol.coordinator_records.record_schema import RecordSchema
@@ -109,7 +109,7 @@ def _target(group: ShareGroup, key: ShareMemberKey, value: Partitions | None) ->
 
 
 def _target_epoch(group: ShareGroup, _: Any, value: ShareGroupTargetAssignmentMetadataValue | None) -> None:
-    group.assignment_epoch, group.assigned_ms = (0, 0) if value is None else value
+    group.assignment_epoch, group.assigned_ms = (FIRST_EPOCH, 0) if value is None else value
 
 
 def _state(group: ShareGroup, _: Any, value: ShareGroupStatePartitionMetadataValue | None) -> None:

@@ -42,11 +42,11 @@ async def test_after_some_updates_comes_a_snapshot_and_what_is_below_is_not_need
     rig = await Rig().started()
     rig.initialize(1).result()
     rig.read()
-    for at in range(2):
+    for at in range(3):
         rig.write(accepted(at, at)).result()
     assert (rig.read().snapshot_epoch, rig.redundant_below()) == (0, 0)
     at = rig.log.log_end_offset
-    rig.write(accepted(2, 2)).result()
+    rig.write(accepted(3, 3)).result()
     assert rig.read().snapshot_epoch == 1
     assert rig.redundant_below() == at
 
