@@ -101,7 +101,8 @@ API_TABLE: tuple[Api, ...] = (
     _api(66, "list_transactions", 0, 2, first_flexible=0),
     _api(68, "consumer_group_heartbeat", 0, 1, first_flexible=0),
     _api(69, "consumer_group_describe", 0, 1, first_flexible=0),
-    # Kafka lists the telemetry APIs only where a ClientTelemetry plugin is set (KIP-714), yet answers them.
+    # Kafka lists the telemetry APIs only where a ClientTelemetry plugin is set (KIP-714), yet answers them; here a
+    # subscription is what makes them known.
     Api(71, "get_telemetry_subscriptions", 0, 0, first_flexible=0, advertised_lowest=0, advertised=False),
     Api(72, "push_telemetry", 0, 0, first_flexible=0, advertised_lowest=0, advertised=False),
     _api(74, "list_config_resources", 0, 1, first_flexible=0),

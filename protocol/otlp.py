@@ -16,6 +16,8 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 DELTA = 1
 """AggregationTemporality: a sum since the last push."""
 LONGEST_VARINT = 10
+MOST_FIELDS = 200_000
+"""Several times what the largest push of a sound client has; to read so many takes a tenth of a second."""
 SIGN_BIT = 1 << 63
 
 Value = int | memoryview
@@ -39,51 +41,83 @@ class Point:
 
 def decode_points(data: Buffer) -> Iterator[Point]:
     """The numbers of the metrics, in their order. Raises MalformedMetricsError where it is reached."""
-    for resource in _messages(memoryview(data), 1):
-        for scope in _messages(resource, 2):
-            for metric in _messages(scope, 2):
-                yield from _points(metric)
+    return _Decoder().points(memoryview(data))
 
 
-def _points(metric: memoryview) -> Iterator[Point]:
-    name, gauge, total = "", None, None
-    for number, value in _fields(metric):
-        if number == 1:
-            name = _text(value)
-        elif number == 5:
-            gauge = _bytes(value)
-        elif number == 7:
-            total = _bytes(value)
-    if gauge is not None:
-        for point in _messages(gauge, 1):
-            yield _point(name, point, is_sum=False, is_delta=False)
-    if total is not None:
-        flags = {number: value for number, value in _fields(total) if number in (2, 3)}
-        is_monotonic, is_delta = bool(flags.get(3)), flags.get(2) == DELTA
-        for point in _messages(total, 1):
-            yield _point(name, point, is_sum=is_monotonic, is_delta=is_delta)
+class _Decoder:
+    """Reads one push: no more than `MOST_FIELDS` fields of it, however it is made."""
 
+    def __init__(self) -> None:
+        self._left = MOST_FIELDS
 
-def _point(name: str, message: memoryview, *, is_sum: bool, is_delta: bool) -> Point:
-    number, attributes = 0.0, []
-    for field, value in _fields(message):
-        if field == 4:
-            (number,) = struct.unpack("<d", _fixed(value))
-        elif field == 6:
-            (number,) = struct.unpack("<q", _fixed(value))
-        elif field == 7:
-            attributes.append(_attribute(_bytes(value)))
-    return Point(name, float(number), tuple(attributes), is_sum, is_delta)
+    def points(self, data: memoryview) -> Iterator[Point]:
+        for resource in self._messages(data, 1):
+            for scope in self._messages(resource, 2):
+                for metric in self._messages(scope, 2):
+                    yield from self._of_metric(metric)
 
+    def _of_metric(self, metric: memoryview) -> Iterator[Point]:
+        name, gauge, total = "", None, None
+        for number, value in self._fields(metric):
+            if number == 1:
+                name = _text(value)
+            elif number == 5:
+                gauge = _bytes(value)
+            elif number == 7:
+                total = _bytes(value)
+        if gauge is not None:
+            for point in self._messages(gauge, 1):
+                yield self._point(name, point, is_sum=False, is_delta=False)
+        if total is not None:
+            flags = {number: value for number, value in self._fields(total) if number in (2, 3)}
+            is_monotonic, is_delta = bool(flags.get(3)), flags.get(2) == DELTA
+            for point in self._messages(total, 1):
+                yield self._point(name, point, is_sum=is_monotonic, is_delta=is_delta)
 
-def _attribute(message: memoryview) -> tuple[str, str]:
-    key, text = "", ""
-    for field, value in _fields(message):
-        if field == 1:
-            key = _text(value)
-        elif field == 2:
-            text = next((_any(kind, one) for kind, one in _fields(_bytes(value))), "")
-    return key, text
+    def _point(self, name: str, message: memoryview, *, is_sum: bool, is_delta: bool) -> Point:
+        number, attributes = 0.0, []
+        for field, value in self._fields(message):
+            if field == 4:
+                (number,) = struct.unpack("<d", _fixed(value))
+            elif field == 6:
+                (number,) = struct.unpack("<q", _fixed(value))
+            elif field == 7:
+                attributes.append(self._attribute(_bytes(value)))
+        return Point(name, float(number), tuple(attributes), is_sum, is_delta)
+
+    def _attribute(self, message: memoryview) -> tuple[str, str]:
+        key, text = "", ""
+        for field, value in self._fields(message):
+            if field == 1:
+                key = _text(value)
+            elif field == 2:
+                text = next((_any(kind, one) for kind, one in self._fields(_bytes(value))), "")
+        return key, text
+
+    def _messages(self, data: memoryview, number: int) -> Iterator[memoryview]:
+        """The messages in the field with this number."""
+        return (_bytes(value) for found, value in self._fields(data) if found == number)
+
+    def _fields(self, data: memoryview) -> Iterator[tuple[int, Value]]:
+        """The fields of a message: their numbers and values."""
+        at = 0
+        while at < len(data):
+            self._left -= 1
+            if self._left < 0:
+                raise MalformedMetricsError(f"more than {MOST_FIELDS} fields")
+            tag, at = _varint(data, at)
+            kind = tag & 7
+            value: Value
+            if kind == VARINT:
+                value, at = _varint(data, at)
+            elif kind == BYTES:
+                size, at = _varint(data, at)
+                value, at = _slice(data, at, size)
+            elif kind in (FIXED64, FIXED32):
+                value, at = _slice(data, at, 8 if kind == FIXED64 else 4)
+            else:
+                raise MalformedMetricsError(f"wire type {kind}")
+            yield tag >> 3, value
 
 
 def _any(kind: int, value: Value) -> str:
@@ -97,30 +131,6 @@ def _any(kind: int, value: Value) -> str:
     if kind == 4:
         return repr(struct.unpack("<d", _fixed(value))[0])
     return ""
-
-
-def _messages(data: memoryview, number: int) -> Iterator[memoryview]:
-    """The messages in the field with this number."""
-    return (_bytes(value) for found, value in _fields(data) if found == number)
-
-
-def _fields(data: memoryview) -> Iterator[tuple[int, Value]]:
-    """The fields of a message: their numbers and values."""
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        kind = tag & 7
-        value: Value
-        if kind == VARINT:
-            value, at = _varint(data, at)
-        elif kind == BYTES:
-            size, at = _varint(data, at)
-            value, at = _slice(data, at, size)
-        elif kind in (FIXED64, FIXED32):
-            value, at = _slice(data, at, 8 if kind == FIXED64 else 4)
-        else:
-            raise MalformedMetricsError(f"wire type {kind}")
-        yield tag >> 3, value
 
 
 def _slice(data: memoryview, at: int, size: int) -> tuple[memoryview, int]:

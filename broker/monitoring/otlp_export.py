@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 ENDPOINT = "odradek.otlp.endpoint"
+LIBRARY = "opentelemetry.exporter.otlp.proto.http"
 TIMEOUT_S = 5.0
 """How long a request may take, with all attempts."""
 
@@ -107,5 +108,9 @@ def check_export(config: BrokerConfig) -> None:
         return
     if not endpoint.startswith(("http://", "https://")):
         raise OtlpError(f"{ENDPOINT} = {endpoint!r}: expected a URL such as http://127.0.0.1:4318/v1/metrics")
-    if find_spec("opentelemetry") is None:
+    try:
+        is_there = find_spec(LIBRARY) is not None
+    except ModuleNotFoundError:  # not even the package above it
+        is_there = False
+    if not is_there:
         raise OtlpError(f"{ENDPOINT} needs a library that is not installed: pip install 'odradek[otlp]'")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
@@ -120,16 +120,15 @@ class PushedMetrics:
         self._forget_silent()
         return self._series
 
-    def families(self) -> Iterator[Family]:
+    def families(self) -> list[Family]:
         """All that is kept, by metric."""
         self._forget_silent()
         rows: dict[str, list[tuple[Labels, float]]] = defaultdict(list)
         for client in self._clients.values():
             for (name, labels), value in client.series.items():
                 rows[name].append((client.labels + labels, value))
-        for name, of in rows.items():
-            kind = self._kinds[name.removesuffix("_total")]
-            yield Family(kind, name, "Pushed by clients.", of)
+        kinds = self._kinds
+        return [Family(kinds[name.removesuffix("_total")], name, "Pushed by clients.", of) for name, of in rows.items()]
 
 
 def _name(point: Point, kind: Kind) -> str:

@@ -87,6 +87,7 @@ def test_an_endpoint_must_be_a_url_and_the_library_installed(monkeypatch: pytest
         check_export(BrokerConfig.of({"node.id": "1", ENDPOINT: "localhost:4318"}))
     config = BrokerConfig.of({"node.id": "1", ENDPOINT: "http://localhost:4318/v1/metrics"})
     check_export(config)
-    monkeypatch.setattr(otlp_export, "find_spec", lambda _name: None)
-    with pytest.raises(OtlpError, match=r"pip install 'odradek\[otlp\]'"):
-        check_export(config)
+    for missing in ("opentelemetry.no_such", "no_such.at_all"):
+        monkeypatch.setattr(otlp_export, "LIBRARY", missing)
+        with pytest.raises(OtlpError, match=r"pip install 'odradek\[otlp\]'"):
+            check_export(config)

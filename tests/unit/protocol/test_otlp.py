@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from protocol.otlp import MalformedMetricsError, Point, decode_points
+from protocol.otlp import MOST_FIELDS, MalformedMetricsError, Point, decode_points
 from tests.unit.protocol.otlp_messages import counted, field, gauge, metrics_data, number_field, point
 
 
@@ -54,6 +54,11 @@ def test_what_is_not_known_is_passed_over() -> None:
 def test_bytes_that_are_no_metrics_are_refused(data: bytes, complaint: str) -> None:
     with pytest.raises(MalformedMetricsError, match=complaint):
         list(decode_points(data))
+
+
+def test_no_more_fields_are_read_than_a_sound_client_has() -> None:
+    with pytest.raises(MalformedMetricsError, match=f"more than {MOST_FIELDS} fields"):
+        list(decode_points(number_field(9, 1) * (MOST_FIELDS + 1)))
 
 
 def test_whatever_the_bytes_they_are_read_or_refused() -> None:
