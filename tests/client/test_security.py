@@ -7,8 +7,9 @@ import socket
 import ssl
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from cryptography import x509
 from odradek import Broker
 from tests.brokers import sound_broker
 from tests.certificates import HOSTS, pair
-from tests.client import kafka_node
+from tests.client import kafka_node, other_languages
 from tests.client.secure import (
     CLIENTS,
     LOGINS,
@@ -76,26 +77,40 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         yield Secured(broker, certificates, folder)
 
 
-@pytest.fixture(params=CLIENTS)
+Send = Callable[[str, str, Login], str]
+
+
+@pytest.fixture(params=[*CLIENTS, *other_languages.COMMANDS])
 def client(request: pytest.FixtureRequest) -> str:
     name: str = request.param
-    if name == "java" and (reason := kafka_node.missing()):
+    reason = kafka_node.missing() if name == "java" else None
+    if name in other_languages.COMMANDS and isinstance(command := other_languages.COMMANDS[name](), str):
+        reason = command
+    if reason:
         pytest.skip(reason)
     return name
 
 
+@pytest.fixture
+def send(client: str) -> Send:
+    """Send a record to a topic with this client; what came of it."""
+    return CLIENTS.get(client) or partial(other_languages.send, client)
+
+
 @pytest.mark.parametrize("mechanism", LOGINS)
-def test_who_knows_the_password_comes_in(secured: Secured, client: str, mechanism: str, topic: str) -> None:
+def test_who_knows_the_password_comes_in(secured: Secured, send: Send, mechanism: str, topic: str) -> None:
     login = secured.with_ca(LOGINS[mechanism])
-    assert CLIENTS[client](secured.address("BOTH"), topic, login) == SENT
+    assert send(secured.address("BOTH"), topic, login) == SENT
 
 
 @pytest.mark.parametrize("mechanism", LOGINS)
-def test_who_does_not_is_refused_and_told(secured: Secured, client: str, mechanism: str, topic: str) -> None:
+def test_who_does_not_is_refused_and_told(
+    secured: Secured, client: str, send: Send, mechanism: str, topic: str
+) -> None:
     if client == "java" and mechanism == "OAUTHBEARER":
         pytest.skip("its unsecured login makes no token that has expired")
     login = secured.with_ca(wrong(LOGINS[mechanism]))
-    outcome = CLIENTS[client](secured.address("BOTH"), topic, login)
+    outcome = send(secured.address("BOTH"), topic, login)
     assert (
         outcome
         in {
@@ -103,27 +118,29 @@ def test_who_does_not_is_refused_and_told(secured: Secured, client: str, mechani
             "confluent-kafka": {"_AUTHENTICATION"},
             "kafka-python": {"SaslAuthenticationFailedError", "NoBrokersAvailable", "KafkaTimeoutError"},
             "java": {"SaslAuthenticationException"},
+            "franz-go": {"SASL_AUTHENTICATION_FAILED"},
+            "kafkajs": {"KafkaJSSASLAuthenticationError", "KafkaJSNonRetriableError"},
         }[client]
     )
 
 
-def test_a_certificate_is_a_login(secured: Secured, client: str, topic: str) -> None:
+def test_a_certificate_is_a_login(secured: Secured, send: Send, topic: str) -> None:
     login = Login("SSL", ca=secured.ca, certificate=secured.client_certificate("alice"))
-    assert CLIENTS[client](secured.address("MUTUAL"), topic, login) == SENT
+    assert send(secured.address("MUTUAL"), topic, login) == SENT
 
 
 @pytest.mark.parametrize("name", ["expired", "unknown authority"])
-def test_a_bad_certificate_is_none(secured: Secured, client: str, name: str, topic: str) -> None:
+def test_a_bad_certificate_is_none(secured: Secured, send: Send, name: str, topic: str) -> None:
     certificate = secured.client_certificate(name)
     login = Login("SSL", ca=secured.ca, certificate=certificate, patience_s=SHORT_PATIENCE_S)
-    assert CLIENTS[client](secured.address("MUTUAL"), topic, login) != SENT
+    assert send(secured.address("MUTUAL"), topic, login) != SENT
     wait_until(lambda: "TLS handshake failed" in secured.broker.log(), "the broker says nothing of it")
 
 
-def test_a_broker_whose_authority_is_unknown_is_not_talked_to(secured: Secured, client: str, topic: str) -> None:
+def test_a_broker_whose_authority_is_unknown_is_not_talked_to(secured: Secured, send: Send, topic: str) -> None:
     other = secured.folder / "other.pem"
     other.write_bytes(secured.certificates.other_ca.cert_pem.bytes())
-    assert CLIENTS[client](secured.address("TLS"), topic, Login("SSL", ca=other, patience_s=SHORT_PATIENCE_S)) != SENT
+    assert send(secured.address("TLS"), topic, Login("SSL", ca=other, patience_s=SHORT_PATIENCE_S)) != SENT
 
 
 # -- sessions

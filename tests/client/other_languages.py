@@ -1,0 +1,68 @@
+"""Stock clients in Go (franz-go) and JavaScript (kafkajs) that log in, beside those of `tests.client.secure`."""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.client.secure import Login
+
+HERE = Path(__file__).parent
+BUILD = HERE.parents[1] / "build"
+
+
+@functools.cache
+def franz_go() -> list[str] | str:
+    """The command, built if need be; or why there is none."""
+    go = shutil.which("go")
+    if go is None:
+        return "go is not installed"
+    program = BUILD / "franz-go-login"
+    done = subprocess.run(
+        [go, "build", "-o", str(program), "."],
+        cwd=HERE / "go",
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return f"franz-go cannot be built: {done.stderr[-500:]}" if done.returncode else [str(program)]
+
+
+@functools.cache
+def kafkajs() -> list[str] | str:
+    """The command, its packages installed if need be; or why there is none."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        return "node and npm are not installed"
+    folder = BUILD / "kafkajs-login"
+    shutil.copytree(HERE / "node", folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))
+    done = subprocess.run([npm, "ci", "--silent"], cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    return f"kafkajs cannot be installed: {done.stderr[-500:]}" if done.returncode else [node, str(folder / "login.js")]
+
+
+COMMANDS = {"franz-go": franz_go, "kafkajs": kafkajs}
+
+
+def send(name: str, bootstrap: str, topic: str, login: Login) -> str:
+    """What came of sending a record, as the client says it."""
+    command = COMMANDS[name]()
+    assert isinstance(command, list), command
+    told = {
+        "bootstrap": bootstrap,
+        "topic": topic,
+        "protocol": login.protocol,
+        "mechanism": login.mechanism,
+        "user": login.user,
+        "password": login.password,
+        "token": login.token,
+        "ca": "" if login.ca is None else str(login.ca),
+        "certificate": "" if login.certificate is None else str(login.certificate),
+        "patience_s": login.patience_s,
+    }
+    done = subprocess.run([*command, json.dumps(told)], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
