@@ -15,7 +15,8 @@ class Api:
     `name` is kio's snake-case name and that of the handler module. `lowest`..`highest` are the versions served;
     `advertised_lowest` is what ApiVersions reports instead of `lowest`. From version `first_flexible` on, messages
     and headers carry tagged fields (KIP-482). `pipelined`: a later request of the same connection may be handled
-    before the answer is ready. `advertised`: ApiVersions lists the API.
+    before the answer is ready. `advertised`: ApiVersions always lists the API; else
+    only once metrics of clients are subscribed to.
     """
 
     key: int

@@ -17,7 +17,6 @@ from protocol.newer.api_versions_v5 import NO_NODE, ApiVersionsRequest, ApiVersi
 
 FIRST_VERSION_WITH_SOFTWARE = 3
 FIRST_VERSION_WITH_FEATURES_FROM_ZERO = 4
-TELEMETRY = ("get_telemetry_subscriptions", "push_telemetry")
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -42,7 +41,7 @@ def answer(ctx: RequestContext, request: ApiVersionsRequest, apis: Iterable[Api]
     lowest_shown = 0 if ctx.version >= FIRST_VERSION_WITH_FEATURES_FROM_ZERO else 1
     return ApiVersionsResponse(
         error_code=ErrorCode.none,
-        api_keys=tuple(_served(api) for api in apis if api.advertised or _is_wanted(ctx, api)),
+        api_keys=tuple(_served(api) for api in apis if api.advertised or ctx.local.client_telemetry.is_wanted),
         throttle_time=ZERO,
         supported_features=tuple(
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
@@ -55,11 +54,6 @@ def answer(ctx: RequestContext, request: ApiVersionsRequest, apis: Iterable[Api]
             for name, level in sorted(image.features.items())
         ),
     )
-
-
-def _is_wanted(ctx: RequestContext, api: Api) -> bool:
-    """Whether the API is listed although Kafka lists it only where it has a receiver of clients' metrics."""
-    return api.name in TELEMETRY and ctx.local.client_telemetry.is_wanted
 
 
 def unsupported_version() -> ApiVersionsResponse:
