@@ -26,6 +26,7 @@ from broker.config.options import config_options, load_options  # noqa: E402
 from broker.config.sources import Loaded  # noqa: E402
 from broker.console.console import Console  # noqa: E402
 from broker.control.server import ControlServer  # noqa: E402
+from broker.monitoring.gc_time import GcTime  # noqa: E402
 from broker.monitoring.otlp_export import OtlpError, OtlpExport, check_export  # noqa: E402
 from broker.network.server import ListenError  # noqa: E402
 from broker.node import Node  # noqa: E402
@@ -245,6 +246,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         lambda: tracebacks.count,
         permanent=True,
     )
+    GcTime().begin(node.local.metrics)
     console = Console(node) if loaded.config.boolean("odradek.console") else None
     try:
         http_port = await node.serve_http(None if console is None else console.answer)

@@ -28,7 +28,7 @@ DASHBOARDS = json.loads((Path(__file__).parent / "dashboards.json").read_text())
 WITHOUT = {
     "container_": "is of Kubernetes, not of a broker",
     "kubelet_": "is of Kubernetes, not of a broker",
-    "jvm_": "there is no JVM: `process_resident_memory_bytes` and `python_gc_collections_total` say the like",
+    "jvm_": "there is no JVM: see `process_resident_memory_bytes` and `odradek_gc_seconds_total`",
     "kafka_log_log_tiersize": "is of Confluent Server, not of Apache Kafka",
     "kafka_tier_": "is of Confluent Server, not of Apache Kafka",
     "kafka_server_replicamanager_straypartitions": "is of Confluent Server, not of Apache Kafka",
