@@ -126,6 +126,10 @@ class MetricsReader:
             request = kafka_name(api)
             for version, count in counters.by_version.items():
                 requests.add_metric((request, str(version)), count)
+            if api == "fetch":  # as Kafka does: all, and once more by who asks
+                consumers, followers = self._metrics.fetches_answered()
+                requests.add_metric(("FetchConsumer", ""), consumers)
+                requests.add_metric(("FetchFollower", ""), followers)
             for error, count in counters.errors.items():
                 errors.add_metric((request, error.name.upper()), count)
             _add_histogram(times, (request,), counters.total_time_ms)

@@ -133,6 +133,9 @@ class Metrics:
         self.topics = defaultdict[str, TopicCounters](TopicCounters)
         self.deleted_topics = TopicCounters()
         """Counts of deleted topics, so that the sums over all topics never fall."""
+        self.follower_fetches = 0
+        """Fetch requests that followers have sent; the others are of consumers."""
+        self._consumer_fetches = 0
         self.requests = defaultdict[str, RequestCounters](RequestCounters)
         self.readings: dict[str, Reading] = {}
         self.families: list[Callable[[], Iterable[Family]]] = []
@@ -185,6 +188,15 @@ class Metrics:
         for counters in self.topics.values():
             total.add(counters)
         return total
+
+    def fetches_answered(self) -> tuple[int, int]:
+        """The Fetch requests of consumers and of followers. A follower's counts from when it was sent.
+
+        So what is left for consumers may be too small for a moment; it never falls.
+        """
+        left = sum(self.requests["fetch"].by_version.values()) - self.follower_fetches
+        self._consumer_fetches = max(self._consumer_fetches, left)
+        return self._consumer_fetches, self.follower_fetches
 
     def by_topic(self) -> dict[str, TopicCounters]:
         """The counters of the topics that have series of their own, and the sums of the others as `other`."""

@@ -108,6 +108,9 @@ async def test_a_whole_node_says_that_it_runs_leads_and_controls() -> None:
         assert found["kafka_controller_kafkacontroller_activecontrollercount"] == 1
         assert found["kafka_controller_kafkacontroller_offlinepartitionscount"] == 0
         assert found["kafka_controller_controllerstats_uncleanleaderelections_total"] == 0
+        assert rig.node.cluster.metadata_log is not None
+        assert rig.node.cluster.metadata_log.commits[0] > 0
+        assert found["kafka_server_raftmetrics_commit_latency_avg"] >= 0
         assert found['kafka_topic_partitions{topic="letters"}'] == 2
         assert found["kafka_server_replicamanager_atminisrpartitioncount"] == 2
         for name in ("current_offset", "under_replicated_partition"):
