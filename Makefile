@@ -77,7 +77,7 @@ lint: $(VENV)/.dev ## ruff, ruff format, import-linter
 types: $(VENV)/.dev $(VENV)/.pipeline ## mypy --strict
 	$(BIN)/mypy
 
-audit: $(VENV)/.audit ## known weaknesses of what the broker needs; says so if no advisories can be reached
+audit: $(VENV)/.audit ## known weaknesses of what the broker needs; fails if no advisories can be reached
 	$(BIN)/python -m tools.audit
 
 sbom: $(VENV)/.audit ## the bill of materials (CycloneDX) of the wheel's and the image's Python packages: build/odradek.cdx.json
@@ -87,7 +87,7 @@ sbom: $(VENV)/.audit ## the bill of materials (CycloneDX) of the wheel's and the
 bench: $(VENV)/.dev ## Odradek and Apache Kafka measured in one run
 	$(BIN)/python -m benchmarks.run $(ARGS)
 
-image: $(VENV)/.runtime ## build the container image and try it, without a registry (root; Debian)
+image: $(VENV)/.runtime sbom ## build the container image and try it, without a registry (root; Debian)
 	docker/build-image.sh
 
 lock: ## compile the pinned requirements again (needs uv on the PATH)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -21,6 +20,7 @@ from broker.cluster.producer_ids import ProducerIds
 from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listeners
+from broker.config.quota_windows import windows_of
 from broker.config.start_acls import parse_start_acls
 from broker.config.start_topics import parse_start_topics
 from broker.config.topic_config import log_config
@@ -28,8 +28,8 @@ from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.hosted import Host
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
+from broker.folder_opening import lock_folders
 from broker.metadata_opening import (
-    NO_CLUSTER_ID,
     clients_for_transactions,
     cluster_access,
     endpoint,
@@ -43,7 +43,7 @@ from broker.network.server import Server
 from broker.node import Bound, Node, Parts, close_logs
 from broker.node_state import Base, Seams, new_base
 from broker.quotas.connection_rates import ConnectionRates
-from broker.quotas.throttling import Throttling, windows_of
+from broker.quotas.throttling import Throttling
 from broker.replicas.fetch_session import FetchSessionCache
 from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
@@ -52,11 +52,8 @@ from broker.services import Cluster, Coordinators, Local, Services
 from broker.share.opening import open_share_parts
 from controller.acls import decide_create
 from metadata.image import MetadataImage
-from storage.folders import meta_properties
-from storage.folders.log_dirs import LogDirError, LogDirs
+from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
-from storage.state.exchange import Exchange
-from storage.state.manifest import SnapshotError, usable
 
 if TYPE_CHECKING:
     from broker.authorization.guard import Guard
@@ -72,7 +69,7 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
     """
     async with AsyncExitStack() as undo:
         base = new_base(config, seams)
-        dirs = _lock_folders(base, undo)
+        dirs = lock_folders(base, undo)
         http = await _bind_http(base, undo)
         opened = await _open_parts(base, dirs, undo, serves_others=bool(listeners.controllers))
         machine = seams.clock.machine
@@ -133,7 +130,7 @@ async def restart_parts(node: Node, exchange: Callable[[], None], undo_exchange:
 async def _restart(node: Node, former: MetadataImage) -> None:
     base = node.base
     async with AsyncExitStack() as undo:
-        dirs = _lock_folders(base, undo, node.parts.dirs)
+        dirs = lock_folders(base, undo, node.parts.dirs)
         opened = await _open_parts(base, dirs, undo, serves_others=bool(node.bound.controllers))
         opened.metadata.rise_above(former)
         parts = await _start_parts(base, opened, node.dispatcher, node.bound, undo)
@@ -164,43 +161,6 @@ def _guard(base: Base) -> Guard | None:
     from broker.authorization.guard import Guard
 
     return Guard(base.authorizer)
-
-
-def _lock_folders(base: Base, undo: AsyncExitStack, held: LogDirs | None = None) -> LogDirs:
-    config = base.current.config
-    paths = list(config.log_dirs)
-    dirs = LogDirs.open(
-        base.seams.fs,
-        paths,
-        node_id=base.node_id,
-        new_id=base.new_id,
-        now_ms=base.seams.clock.wall_ms(),
-        cluster_id=config.optional_string("odradek.cluster.id"),
-        unknown_cluster=NO_CLUSTER_ID if config.is_in_cluster else None,
-        held=held,
-        once_locked=(lambda: None) if held else partial(_settle_folders, base, paths),
-    )
-    undo.callback(dirs.unlock)
-    return dirs
-
-
-def _settle_folders(base: Base, paths: list[str]) -> None:
-    """Undo a restore that was interrupted; fill folders that are new with `odradek.snapshot`. Raises LogDirError."""
-    config, fs = base.current.config, base.seams.fs
-    exchange = Exchange(fs, paths)
-    exchange.undo_unfinished()
-    snapshot = config.optional_string("odradek.snapshot")
-    if snapshot is None or any(fs.exists(f"{path}/{meta_properties.FILE_NAME}") for path in paths):
-        return
-    try:
-        cluster_id = config.optional_string("odradek.cluster.id")
-        manifest = usable(fs, os.path.abspath(snapshot), base.node_id, len(paths), cluster_id)
-    except SnapshotError as error:
-        raise LogDirError(f"odradek.snapshot: {error}") from error
-    exchange.prepare(os.path.abspath(snapshot), manifest)
-    exchange.swap()
-    exchange.confirm()
-    exchange.discard()
 
 
 async def _bind_http(base: Base, undo: AsyncExitStack) -> HttpServer | None:

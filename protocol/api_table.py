@@ -125,6 +125,7 @@ API_TABLE: tuple[Api, ...] = (
     _api(91, "alter_share_group_offsets", 0, 0, first_flexible=0),
     _api(92, "delete_share_group_offsets", 0, 0, first_flexible=0),
     _api(93, "streams_group_topology_description_update", 0, 0, first_flexible=0),
+    _api(94, "unregister_controller", 0, 0, first_flexible=0),
 )
 
 CONTROLLER_ONLY: tuple[Api, ...] = (
@@ -161,6 +162,7 @@ _SHARED = frozenset(
         "describe_quorum",
         "update_features",
         "unregister_broker",
+        "unregister_controller",
     }
 )
 CONTROLLER_TABLE: tuple[Api, ...] = tuple(

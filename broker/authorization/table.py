@@ -244,6 +244,7 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
         "add_raft_voter": (_cluster(ALTER),),
         "remove_raft_voter": (_cluster(ALTER),),
         "unregister_broker": (_cluster(ALTER),),
+        "unregister_controller": (_cluster(ALTER),),
         "alter_replica_log_dirs": (_cluster(ALTER),),
         "describe_log_dirs": (_cluster(DESCRIBE),),
         # ACLs and delegation tokens
@@ -333,6 +334,7 @@ DECIDED_BY_CONTROLLER = frozenset(
         "remove_raft_voter",
         "renew_delegation_token",
         "unregister_broker",
+        "unregister_controller",
         "update_features",
     }
 )

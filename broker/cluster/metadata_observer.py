@@ -6,7 +6,8 @@ watermark are applied to the image, and what follows the image is told. A diverg
 dropped. The id of a snapshot: the log no longer reaches back so far; the snapshot is fetched, and takes the place of
 the image. An error: another controller leads, or none.
 
-At the start `catch_up` fetches while nothing follows the image; from `start` on a task does. What cannot be gone on
+At the start `catch_up` fetches while nothing follows the image, and gives up when nothing more comes for
+`initial.broker.registration.timeout.ms`; from `start` on a task fetches, and never gives up. What cannot be gone on
 from (records that this release does not know, another cluster, a log that has lost what was committed) ends the node.
 """
 
@@ -85,6 +86,7 @@ class MetadataObserver:
         self._log = FetchedLog()
         self._loader = ImageLoader()
         self._log_start = 0
+        self._advanced_ms = 0.0
         self._complaint = "no controller was asked yet"
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
@@ -106,17 +108,32 @@ class MetadataObserver:
     async def catch_up(self, offset: int = -1, *, timeout_ms: float) -> None:
         """Return once the image has all that is committed at the first answer, and the record at `offset`.
 
-        Raises NoControllerError if no controller has answered in this time; MetadataLogError.
+        Raises NoControllerError if nothing new has come for `timeout_ms`; MetadataLogError.
         """
-        deadline = self._clock.monotonic_ms() + timeout_ms
         self.high_watermark = -1
+        self._advanced_ms = self._clock.monotonic_ms()
         while self.high_watermark < 0:
-            if self._clock.monotonic_ms() > deadline:
-                raise NoControllerError(f"no controller has answered within {timeout_ms:.0f} ms: {self._complaint}")
-            await self._step(max_wait_ms=0)
+            await self._step_within(timeout_ms, max_wait_ms=0)
         target = max(self.high_watermark, offset + 1)
+        if self._log.committed_end < target:
+            logger.info("waiting for the cluster's metadata", offset=self._log.committed_end, wanted=target)
         while self._log.committed_end < target:
-            await self._step(MAX_WAIT_MS)
+            await self._step_within(timeout_ms, MAX_WAIT_MS)
+
+    async def _step_within(self, timeout_ms: float, max_wait_ms: int) -> None:
+        """Fetch once. Raises NoControllerError if the last fetch that brought something is too long ago."""
+        before = self.high_watermark, self._log.committed_end
+        await self._step(max_wait_ms)
+        now_ms = self._clock.monotonic_ms()
+        if (self.high_watermark, self._log.committed_end) != before:
+            self._advanced_ms = now_ms
+        elif now_ms - self._advanced_ms > timeout_ms:
+            raise NoControllerError(
+                f"the metadata of the cluster are known up to offset {self._log.committed_end}, and no controller has "
+                f"sent more within {timeout_ms:.0f} ms: {self._complaint}"
+                if self.high_watermark >= 0
+                else f"no controller has answered within {timeout_ms:.0f} ms: {self._complaint}"
+            )
 
     def start(self) -> None:
         """Follow the log from now on."""

@@ -24,8 +24,6 @@ from protocol.metadata.brokers import Endpoint
 
 METADATA_PARTITION = 0
 NO_MESSAGE = ""
-OBSERVER_SESSION_MS = 5 * 60 * 1000
-"""Kafka's `LeaderState.OBSERVER_SESSION_TIMEOUT_MS`."""
 
 
 def handle(
@@ -61,16 +59,14 @@ def _observers(ctx: RequestContext) -> Iterator[ReplicaState]:
     service = ctx.cluster.controller_service
     if service is None:
         return
-    oldest_ms = ctx.local.clock.machine.wall_ms() - OBSERVER_SESSION_MS
     for node_id, observer in sorted(service.observers.known.items()):
-        if observer.fetched_ms >= oldest_ms:
-            yield ReplicaState(
-                replica_id=node_id,
-                replica_directory_id=None,
-                log_end_offset=observer.offset,
-                last_fetch_timestamp=observer.fetched_ms,
-                last_caught_up_timestamp=observer.caught_up_ms,
-            )
+        yield ReplicaState(
+            replica_id=node_id,
+            replica_directory_id=None,
+            log_end_offset=observer.offset,
+            last_fetch_timestamp=observer.fetched_ms,
+            last_caught_up_timestamp=observer.caught_up_ms,
+        )
 
 
 def _is_metadata_alone(topics: Sequence[asked.TopicData]) -> bool:

@@ -10,10 +10,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from broker.config.quota_windows import windows_of
 from broker.quotas.entities import QUOTA_TYPES, Entity, QuotaType
 from broker.quotas.manager import Client, QuotaManager
 from broker.quotas.mutations import MutationQuota
-from broker.rate import Rate, TokenBucket, Windows
+from broker.rate import Rate, TokenBucket
 from metadata.settings import QuotaKey
 from protocol.api_table import API_BY_NAME
 from protocol.durations import MILLISECOND
@@ -26,11 +27,6 @@ if TYPE_CHECKING:
 PRODUCE, FETCH, WRITE_TXN_MARKERS = (API_BY_NAME[name].key for name in ("produce", "fetch", "write_txn_markers"))
 PERCENT_PER_MS = 100 / 1000
 NO_LIMIT_BYTES = 2**31 - 1
-
-
-def windows_of(config: BrokerConfig, prefix: str = "") -> Windows:
-    num = config.integer(f"{prefix}quota.window.num")
-    return Windows(num, config.integer(f"{prefix}quota.window.size.seconds") * 1000)
 
 
 class Throttling:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from broker.config.defs.followers import RACK_AWARE_SELECTOR
+from broker.config.quota_windows import windows_of
 from broker.peers.errors import PeerUnreachableError
+from broker.rate import Windows
 
 if TYPE_CHECKING:
     from broker.config.broker_config import BrokerConfig
@@ -42,6 +44,7 @@ class ReplicationSettings:
     socket_timeout_ms: int = 30_000
     rack_aware: bool = False
     """Consumers are sent to followers in their rack."""
+    quota_windows: Windows = field(default_factory=lambda: Windows(11, 1_000))
 
     @classmethod
     def of(cls, config: BrokerConfig) -> ReplicationSettings:
@@ -55,6 +58,7 @@ class ReplicationSettings:
             config.integer("replica.fetch.backoff.ms"),
             config.integer("replica.socket.timeout.ms"),
             config.optional_string("replica.selector.class") == RACK_AWARE_SELECTOR,
+            windows_of(config, "replication."),
         )
 
 

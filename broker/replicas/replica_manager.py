@@ -102,8 +102,9 @@ class ReplicaManager:
         self.replication = Replication(
             node_id, clock, cache, self._alter_partition, lambda: cluster.settings().lag_time_max_ms
         )
-        self.leader_quota = ReplicationQuota("leader", node_id, cache, clock.monotonic_ms)
-        self.follower_quota = ReplicationQuota("follower", node_id, cache, clock.monotonic_ms)
+        windows = cluster.settings().quota_windows
+        self.leader_quota = ReplicationQuota("leader", node_id, cache, clock.monotonic_ms, windows)
+        self.follower_quota = ReplicationQuota("follower", node_id, cache, clock.monotonic_ms, windows)
         self.fetchers = Fetchers(FetcherContext(node_id, clock, cluster, self.moves, self.follower_quota))
         self.stopping = False
         self.most = 0

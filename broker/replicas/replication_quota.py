@@ -20,17 +20,16 @@ if TYPE_CHECKING:
     from metadata.image import MetadataImage
 
 UNLIMITED = 2**63 - 1
-WINDOWS = Windows(11, 1_000)
-"""The defaults of `replication.quota.window.num` and `replication.quota.window.size.seconds`."""
-
 ALL = None
 """All partitions of a topic."""
 
 
 class ReplicationQuota:
-    """One side's throttle: `side` is `leader` or `follower`."""
+    """One side's throttle: `side` is `leader` or `follower`; `windows` are those over which its rate is measured."""
 
-    def __init__(self, side: str, node_id: int, cache: MetadataCache, now_ms: Callable[[], float]) -> None:
+    def __init__(
+        self, side: str, node_id: int, cache: MetadataCache, now_ms: Callable[[], float], windows: Windows
+    ) -> None:
         self._rate_key = f"{side}.replication.throttled.rate"
         self._replicas_key = f"{side}.replication.throttled.replicas"
         self._node_id = node_id
@@ -38,7 +37,7 @@ class ReplicationQuota:
         self._now_ms = now_ms
         self._topics: dict[str, Collection[int] | None] = {}
         self._limit = UNLIMITED
-        self._rate = SimpleRate(WINDOWS)
+        self._rate = SimpleRate(windows)
 
     def follow(self, image: MetadataImage, topics: Collection[str]) -> None:
         """Take over what is set for the broker and for these topics."""

@@ -7,6 +7,8 @@ an epoch that ended earlier is told where to truncate; one that is behind the lo
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controller.quorum.metadata_log import MetadataLog
@@ -16,6 +18,11 @@ from timing.clock import Clock
 
 LEAST_BYTES, MOST_BYTES = 1, 8 << 20
 """Bytes of one answer; a batch that is larger than asked comes whole."""
+
+SESSION_MS = 5 * 60 * 1000
+"""An observer that has not fetched for so long is forgotten (Kafka's `LeaderState.OBSERVER_SESSION_TIMEOUT_MS`)."""
+MOST_KNOWN = 10_000
+"""Of more observers those are forgotten that fetched longest ago: any id may fetch, registered or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +43,11 @@ class Observer:
 
 
 class MetadataObservers:
-    """Reads the log for observers, and remembers them.
-
-    Attributes:
-        known: the observers that have fetched, by node id.
-    """
+    """Reads the log for observers, and remembers them."""
 
     def __init__(self, log: MetadataLog, clock: Clock) -> None:
         self.log = log
-        self.known: dict[int, Observer] = {}
+        self._known: OrderedDict[int, Observer] = OrderedDict()  # who fetched longest ago comes first
         self._clock = clock
         self._waiting: set[asyncio.Future[None]] = set()
         log.call_when_durable(self._wake)
@@ -100,19 +103,33 @@ class MetadataObservers:
             timer.cancel()
             self._waiting.discard(moved)
 
+    @property
+    def known(self) -> Mapping[int, Observer]:
+        """The observers that have fetched within a session, by node id."""
+        self._forget_silent()
+        return self._known
+
     def note(self, node_id: int, offset: int) -> None:
         """An observer has fetched from `offset`, so it has all before."""
         now_ms = self._clock.wall_ms()
-        observer = self.known.get(node_id)
-        if observer is None:
-            observer = self.known[node_id] = Observer(offset, now_ms)
+        observer = self._known.setdefault(node_id, Observer(offset, now_ms))
         observer.offset, observer.fetched_ms = offset, now_ms
         if offset >= self.high_watermark:
             observer.caught_up_ms = now_ms
+        self._known.move_to_end(node_id)
+        self._forget_silent()
+
+    def _forget_silent(self) -> None:
+        oldest_ms = self._clock.wall_ms() - SESSION_MS
+        while self._known:
+            node_id, observer = next(iter(self._known.items()))
+            if observer.fetched_ms >= oldest_ms and len(self._known) <= MOST_KNOWN:
+                break
+            del self._known[node_id]
 
     def forget(self, node_id: int) -> None:
         """The node is not registered any more."""
-        self.known.pop(node_id, None)
+        self._known.pop(node_id, None)
 
     def stop(self) -> None:
         """Let no one wait any longer."""

@@ -19,6 +19,7 @@ MODULES: Mapping[tuple[int, int], str] = MappingProxyType(
         (88, 1): "streams_group_heartbeat_v1",
         (89, 1): "streams_group_describe_v1",
         (93, 0): "streams_group_topology_description_update_v0",
+        (94, 0): "unregister_controller_v0",
     }
 )
 HANDLED: Mapping[int, str] = MappingProxyType({8: "offset_commit", 9: "offset_fetch", 28: "txn_offset_commit"})

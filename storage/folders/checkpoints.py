@@ -15,6 +15,11 @@ REPLICATION = "replication-offset-checkpoint"
 CLEANER = "cleaner-offset-checkpoint"
 
 
+def offset_lines(offsets: Mapping[TopicPartition, int]) -> list[str]:
+    """The lines of a file."""
+    return [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+
+
 class OffsetCheckpoint:
     """One checkpoint file: one `topic partition offset` per line.
 
@@ -65,10 +70,9 @@ class OffsetCheckpoint:
                 self._coming = entries = dict(offsets())
             if entries == self._written:
                 return
-            lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in entries.items()]
             self._require_folder()
             try:
-                write_checkpoint(self._fs, self._path, lines)
+                write_checkpoint(self._fs, self._path, offset_lines(entries))
             except OSError:  # it may be the old file or the new one
                 self._written, self._possible = None, {**self._possible, **entries}
                 raise

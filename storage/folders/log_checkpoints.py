@@ -24,6 +24,7 @@ from storage.log.unified_log import UnifiedLog
 logger = structlog.get_logger(__name__)
 
 OffsetOf = Callable[[UnifiedLog], int | None]
+"""The offset of a log that a checkpoint has; None if it does not list the log."""
 
 
 class CheckpointError(OSError):
@@ -102,14 +103,20 @@ class LogCheckpoints:
         path = log_dir.path
 
         def offsets() -> dict[TopicPartition, int]:
-            known = [
-                (key, offset_of(log))
+            here = {
+                key: log
                 for key, log in list(self._logs.items())
                 if path in (self._root.get(key), self._moving.get(key))
-            ]
-            return {key: offset for key, offset in known if offset is not None}
+            }
+            return offsets_of(here, offset_of)
 
         self._files[path, name].write(offsets)
+
+
+def offsets_of(logs: Mapping[TopicPartition, UnifiedLog], offset_of: OffsetOf) -> dict[TopicPartition, int]:
+    """What a checkpoint of these logs has."""
+    known = [(key, offset_of(log)) for key, log in logs.items()]
+    return {key: offset for key, offset in known if offset is not None}
 
 
 def _recovery_point(log: UnifiedLog) -> int:
@@ -120,11 +127,12 @@ def _high_watermark(log: UnifiedLog) -> int:
     return log.high_watermark
 
 
-def _cleaned_to(log: UnifiedLog) -> int | None:
+def cleaned_to(log: UnifiedLog) -> int | None:
+    """How far the log is compacted, or None if it never was."""
     return log.cleaned_to
 
 
-def _start_to_save(log: UnifiedLog) -> int | None:
+def start_to_save(log: UnifiedLog) -> int | None:
     """The start, if the first segment's name does not tell (LogManager.checkpointLogStartOffsetsInDir), or None."""
     if log.removal.unsynced or log.log_start_offset > log.segments.first.base_offset:
         return log.log_start_offset
@@ -133,8 +141,8 @@ def _start_to_save(log: UnifiedLog) -> int | None:
 
 _OFFSETS: dict[str, OffsetOf] = {
     RECOVERY_POINT: _recovery_point,
-    LOG_START: _start_to_save,
-    CLEANER: _cleaned_to,
+    LOG_START: start_to_save,
+    CLEANER: cleaned_to,
     REPLICATION: _high_watermark,
 }
 """What the checkpoints that a load reads say of a log."""

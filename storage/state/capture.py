@@ -20,8 +20,9 @@ from protocol.topic_partition import TopicPartition
 from storage.checkpoint_file import checkpoint_bytes
 from storage.files import FileSystem, write_fully
 from storage.folders import log_names, meta_properties, partition_metadata
-from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION
+from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION, offset_lines
 from storage.folders.folder_removal import remove_folder
+from storage.folders.log_checkpoints import OffsetOf, cleaned_to, offsets_of, start_to_save
 from storage.folders.log_dirs import CLEAN_SHUTDOWN_FILE
 from storage.folders.log_manager import LogManager
 from storage.log.leader_epochs import FILE_NAME as EPOCHS_FILE
@@ -34,6 +35,19 @@ from storage.segments.segment_files import LOG_SUFFIX, SEGMENT_SUFFIXES, file_na
 METADATA = TopicPartition("__cluster_metadata", 0)
 UNFINISHED = TopicPartition("odradek-snapshot", 0)
 """The name of the folders with links: those of a process that was killed are removed as deleted logs are."""
+
+
+def _end(log: UnifiedLog) -> int:
+    return log.log_end_offset
+
+
+_OFFSETS: dict[str, OffsetOf] = {
+    RECOVERY_POINT: _end,
+    LOG_START: start_to_save,
+    CLEANER: cleaned_to,
+    REPLICATION: _end,
+}
+"""What the checkpoints say of a log that was closed in good order."""
 
 
 @dataclass(slots=True)
@@ -147,16 +161,8 @@ class _Taking:
                     self._link(f"{folder}/{name}")
 
     def checkpoints(self, logs: dict[TopicPartition, UnifiedLog]) -> None:
-        ends = {key: log.log_end_offset for key, log in logs.items()}
-        starts = {
-            key: log.log_start_offset
-            for key, log in logs.items()
-            if log.log_start_offset > log.segments.first.base_offset
-        }
-        cleaned = {key: log.cleaned_to for key, log in logs.items() if log.cleaned_to is not None}
-        for name, offsets in ((RECOVERY_POINT, ends), (REPLICATION, ends), (LOG_START, starts), (CLEANER, cleaned)):
-            lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
-            self._into.written[name] = checkpoint_bytes(lines)
+        for name, offset_of in _OFFSETS.items():
+            self._into.written[name] = checkpoint_bytes(offset_lines(offsets_of(logs, offset_of)))
 
     def _link(self, name: str) -> None:
         self._fs.link(f"{self._into.root}/{name}", f"{self._into.staging}/{name}")

@@ -30,20 +30,6 @@ def _without_synonyms(value: Any) -> Any:
     return [_without_synonyms(item) for item in value] if isinstance(value, list) else value
 
 
-UNREGISTER_CONTROLLER = 94
-
-
-def same_but_unregister_controller(expected: Any, got: Any) -> bool:
-    """Whether only UnregisterController is missing among the APIs."""
-    return bool(_without_unregister_controller(expected) == got)
-
-
-def _without_unregister_controller(answer: Any) -> Any:
-    if not isinstance(answer, dict) or not isinstance(answer.get("api_keys"), list):
-        return answer
-    return answer | {"api_keys": [row for row in answer["api_keys"] if row[0] != UNREGISTER_CONTROLLER]}
-
-
 DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "produce",
@@ -51,13 +37,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         ("null records",),
         answered,
         "Kafka never answers a Produce whose records are null; here the partition gets INVALID_RECORD.",
-    ),
-    Deviation(
-        "api_versions",
-        "versions",
-        ("",),
-        same_but_unregister_controller,
-        "UnregisterController, of a quorum of Kafka's controllers, is not served.",
     ),
     Deviation(
         "update_features",

@@ -22,7 +22,7 @@ from kio.static.protocol import RequestPayload, ResponsePayload
 
 from protocol import newer
 
-KEYS = {name: key for key, name in api_key_map.items()}
+KEYS = {name: key for key, name in api_key_map.items()} | {"unregister_controller": 94}  # kio does not have it yet
 NO_ID = "0" * 32
 _INTS = {
     "int8": ">b",
@@ -62,7 +62,7 @@ class Request(NamedTuple):
 
 def versions_of(api: str) -> list[int]:
     """Every version of the API that there is a class of, ascending."""
-    return sorted({*schema_name_map[api], *(version for key, version in newer.MODULES if key == KEYS[api])})
+    return sorted({*schema_name_map.get(api, ()), *(version for key, version in newer.MODULES if key == KEYS[api])})
 
 
 @functools.cache

@@ -13,8 +13,9 @@ from typing import Any
 
 import click
 
-from tools.controller_judge.script import Script, Told, brokers_of, topics_of
+from tools.controller_judge.script import Script, brokers_of, topics_of
 from tools.controller_judge.side import ControllerSide
+from tools.controller_judge.told import Told
 
 SAID, IMAGE = "said", "image"
 

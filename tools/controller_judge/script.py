@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -13,27 +12,14 @@ from uuid import UUID
 from kio.schema.alter_partition.v3 import request as alter
 from kio.schema.alter_partition_reassignments.v1 import request as reassign
 from kio.schema.assign_replicas_to_dirs.v0 import request as assign
-from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
-from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest, Feature, Listener
 from kio.schema.create_topics.v7 import request as create
 from kio.schema.elect_leaders.v2 import request as elect
 from kio.schema.incremental_alter_configs.v1 import request as configs
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 
-from metadata.image import MetadataImage
-from metadata.topics import PartitionRegistration
-from tools.controller_judge.side import ControllerSide
+from tools.controller_judge.told import Told, directory
 
 SECOND = timedelta(seconds=5)
-FEATURES = {
-    "metadata.version": (7, 33),
-    "eligible.leader.replicas.version": (0, 1),
-    "group.version": (0, 1),
-    "kraft.version": (0, 1),
-    "share.version": (0, 2),
-    "streams.version": (0, 1),
-    "transaction.version": (0, 2),
-}
 
 
 def brokers_of(seed: int) -> tuple[int, ...]:
@@ -43,24 +29,6 @@ def brokers_of(seed: int) -> tuple[int, ...]:
 
 def topics_of(seed: int) -> tuple[str, ...]:
     return (f"a-{seed}", f"b-{seed}")
-
-
-def directory(broker_id: int, number: int = 0) -> UUID:
-    return UUID(int=(broker_id << 64) + 1000 + number)
-
-
-@dataclass
-class Told:
-    """A side with what only it knows: the epochs of the brokers."""
-
-    side: ControllerSide
-    cluster_id: str
-    epochs: dict[int, int] = field(default_factory=dict)
-    image: MetadataImage = field(default_factory=MetadataImage)
-
-    def partition(self, topic: str, index: int) -> PartitionRegistration | None:
-        found = self.image.topics.get(topic)
-        return None if found is None else found.partitions.get(index)
 
 
 class Script:
@@ -118,7 +86,7 @@ class Script:
         """Brokers that are up, and topics."""
         for broker_id in self.brokers:
             for side in self.sides:
-                self._ask_registration(side, broker_id, 1, -1)
+                side.register(broker_id, self._incarnation(broker_id, 1), -1)
                 side.image = side.side.image()
             self.incarnations[broker_id] = 1
             self.alive.add(broker_id)
@@ -137,7 +105,7 @@ class Script:
 
         def ask(side: Told) -> Any:
             previous = side.epochs.get(broker_id, -1) if clean else -1
-            return self._ask_registration(side, broker_id, incarnation, previous, directories)
+            return side.register(broker_id, self._incarnation(broker_id, incarnation), previous, directories)
 
         text = f"register {broker_id} new={new} clean={clean} dirs={directories}"
         return text, lambda side: self._note_alive(broker_id, ask(side))
@@ -149,26 +117,8 @@ class Script:
             self.incarnations[broker_id] += 1
         return code
 
-    def _ask_registration(
-        self, side: Told, broker_id: int, incarnation: int, previous: int, directories: int = 1
-    ) -> str:
-        request = BrokerRegistrationRequest(
-            broker_id=broker_id,
-            cluster_id=side.cluster_id,
-            incarnation_id=UUID(int=(self.seed << 80) + (broker_id << 64) + incarnation),
-            listeners=(Listener(name="PLAINTEXT", host="localhost", port=9000 + broker_id, security_protocol=0),),
-            features=tuple(
-                Feature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in FEATURES.items()
-            ),
-            rack=None,
-            log_dirs=tuple(directory(broker_id, number) for number in range(directories)),
-            previous_broker_epoch=previous,
-        )
-        response = side.side.ask(request)
-        if response.error_code.name == "none":
-            side.epochs[broker_id] = response.broker_epoch
-        return str(response.error_code.name)
+    def _incarnation(self, broker_id: int, number: int) -> UUID:
+        return UUID(int=(self.seed << 80) + (broker_id << 64) + number)
 
     def _heartbeat(self) -> tuple[str, Callable[[Told], Any]]:
         broker_id = self.random.choice(self.brokers)
@@ -181,34 +131,13 @@ class Script:
         text = f"heartbeat {broker_id} {fence=} {shut_down=} {caught_up=} {stale=} {offline=}"
 
         def ask(side: Told) -> Any:
-            said = self._ask_heartbeat(side, broker_id, fence, shut_down, caught_up, stale, offline)
+            said = side.heartbeat(broker_id, fence, shut_down, caught_up, stale, offline)
             if said[-1]:
                 self.alive.discard(broker_id)
                 self._lapsing.add(broker_id)
             return said
 
         return text, ask
-
-    def _ask_heartbeat(
-        self,
-        side: Told,
-        broker_id: int,
-        fence: bool = False,
-        shut_down: bool = False,
-        caught_up: bool = True,
-        stale: bool = False,
-        offline: int = 0,
-    ) -> tuple[Any, ...]:
-        request = BrokerHeartbeatRequest(
-            broker_id=broker_id,
-            broker_epoch=side.epochs.get(broker_id, -1) + stale,
-            current_metadata_offset=side.side.offset if caught_up else -1,
-            want_fence=fence,
-            want_shut_down=shut_down,
-            offline_log_dirs=tuple(directory(broker_id, number) for number in range(offline)),
-        )
-        said = side.side.ask(request)
-        return (said.error_code.name, said.is_caught_up, said.is_fenced, said.should_shut_down)
 
     def _keep_alive(self) -> None:
         for broker_id in sorted(self.alive):
@@ -217,8 +146,7 @@ class Script:
                 broker = side.image.cluster.brokers.get(broker_id)
                 if broker is None or broker.epoch != side.epochs.get(broker_id):
                     continue
-                self._ask_heartbeat(
-                    side,
+                side.heartbeat(
                     broker_id,
                     fence=False,
                     shut_down=False,

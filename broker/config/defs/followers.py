@@ -24,4 +24,20 @@ FOLLOWER_DEFS: tuple[ConfigDef, ...] = (
         f"`{RACK_AWARE_SELECTOR}` sends them to a follower in that rack; without it, or with `{LEADER_SELECTOR}`, they "
         "read from the leader. There is no other here.",
     ),
+    ConfigDef(
+        "replication.quota.window.num",
+        ConfigType.INT,
+        11,
+        "Samples over which the rate of throttled replicas is averaged, the current one included (KIP-73).",
+        at_least(1),
+        "samples",
+    ),
+    ConfigDef(
+        "replication.quota.window.size.seconds",
+        ConfigType.INT,
+        1,
+        "Time that each of these samples covers.",
+        at_least(1),
+        "s",
+    ),
 )

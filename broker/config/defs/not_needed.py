@@ -91,8 +91,6 @@ _READ_ONLY: tuple[_Row, ...] = (
     _Row("remote.log.storage.manager.impl.prefix", STRING, "rsm.config."),
     _Row("remote.log.storage.system.enable", BOOLEAN, "false"),
     _Row("replica.socket.receive.buffer.bytes", INT, "65536"),
-    _Row("replication.quota.window.num", INT, "11", POSITIVE),
-    _Row("replication.quota.window.size.seconds", INT, "1", POSITIVE),
     _Row("request.timeout.ms", INT, "30000"),
     _Row("sasl.client.callback.handler.class", CLASS, None),
     _Row("sasl.login.callback.handler.class", CLASS, None),

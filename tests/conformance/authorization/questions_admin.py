@@ -121,6 +121,7 @@ question(
     "describe_quorum", "describe_quorum", 1, {"topics": [{"topic_name": "t", "partitions": [{"partition_index": 0}]}]}
 )
 question("unregister_broker", "unregister_broker", 0, {"broker_id": 99})
+question("unregister_controller", "unregister_controller", 0, {"controller_id": 99})
 question(
     "alter_replica_log_dirs", "alter_replica_log_dirs", 2,
     {"dirs": [{"path": "/no/such/folder", "topics": [{"name": name, "partitions": [0]} for name in TOPICS]}]},

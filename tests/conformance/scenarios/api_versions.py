@@ -56,6 +56,7 @@ OUTSIDE = (
     "describe_user_scram_credentials",
     "describe_quorum",
     "unregister_broker",
+    "unregister_controller",
     "share_group_heartbeat",
     "share_group_describe",
     "share_fetch",

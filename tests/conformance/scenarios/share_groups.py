@@ -168,3 +168,9 @@ def _cluster(t: Talk) -> str:
 def unregistered_brokers(t: Talk, v: int) -> None:
     for broker in (1000, 0, -1, 2147483647):
         t.call(f"broker {broker}", "unregister_broker", v, {"broker_id": broker})
+
+
+@scenario("unregister_controller")
+def unregistered_controllers(t: Talk, v: int) -> None:
+    for controller in (1, 1000, 0, -1, 2147483647):
+        t.call(f"controller {controller}", "unregister_controller", v, {"controller_id": controller})

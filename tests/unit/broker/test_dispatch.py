@@ -49,7 +49,8 @@ def codes_in(value: Any) -> set[str]:
     if isinstance(value, tuple):
         return set().union(*map(codes_in, value))
     if hasattr(value, "__dataclass_fields__"):
-        return set().union(*(codes_in(getattr(value, name)) for name in value.__dataclass_fields__))
+        own = {ErrorCode(value.error_code).name} if hasattr(value, "error_code") else set()  # some are plain numbers
+        return own.union(*(codes_in(getattr(value, name)) for name in value.__dataclass_fields__))
     return {value.name} if type(value).__name__ == "ErrorCode" else set()
 
 

@@ -103,3 +103,12 @@ async def test_a_broker_with_partitions_cannot_become_a_controller_alone() -> No
         cluster.controller_roles = "broker,controller"
         await cluster.start(CONTROLLER)
         assert leaders(cluster, "orders") == {1, 2}
+
+
+async def test_a_broker_sends_the_unregistering_of_a_controller_on_to_it() -> None:
+    async with ClusterRig(brokers=1, controller_roles="controller") as cluster:
+        client = cluster.nodes[2].connect()
+        itself = await cluster.ask(client, "unregister_controller", 0, controller_id=CONTROLLER)
+        other = await cluster.ask(client, "unregister_controller", 0, controller_id=7)
+        assert (itself.error_code, other.error_code) == (42, 136)
+        assert other.error_message == "Controller ID 7 is not currently registered."

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from broker.cluster.metadata_cache import MetadataCache
+from broker.config.broker_config import BrokerConfig
+from broker.rate import Windows
+from broker.replicas.cluster_access import ReplicationSettings
 from broker.replicas.replication_quota import ReplicationQuota
 from metadata.configs import CLUSTER_DEFAULT, ConfigsImage, ResourceType
 from metadata.image import MetadataImage
@@ -14,13 +17,16 @@ from tests.doubles.clock import ManualClock
 NODE = 1
 RATE = "leader.replication.throttled.rate"
 REPLICAS = "leader.replication.throttled.replicas"
+WINDOWS = ReplicationSettings().quota_windows
 
 
 class Throttle:
-    def __init__(self, replicas: str, own: str | None = None, of_all: str | None = None) -> None:
+    def __init__(
+        self, replicas: str, own: str | None = None, of_all: str | None = None, windows: Windows = WINDOWS
+    ) -> None:
         self.clock = ManualClock()
         self.cache = MetadataCache()
-        self.quota = ReplicationQuota("leader", NODE, self.cache, self.clock.monotonic_ms)
+        self.quota = ReplicationQuota("leader", NODE, self.cache, self.clock.monotonic_ms, windows)
         self.set(replicas, own, of_all)
 
     def set(self, replicas: str | None, own: str | None = None, of_all: str | None = None) -> None:
@@ -60,6 +66,23 @@ def test_replicas_out_of_sync_wait_while_the_rate_is_exceeded() -> None:
     assert not throttle.holds_back(1)
     throttle.clock.advance(1_100)
     assert not throttle.holds_back()
+
+
+def test_the_rate_is_that_of_the_configured_windows() -> None:
+    """With long windows a burst counts for longer."""
+    throttle = Throttle("0:1", own="1000", windows=Windows(2, 10_000))
+    throttle.quota.record("t", 0, 25_000)
+    assert throttle.holds_back()
+    throttle.clock.advance(15_000)
+    assert throttle.holds_back()
+    throttle.clock.advance(15_000)
+    assert not throttle.holds_back()
+
+
+def test_the_settings_are_kafkas() -> None:
+    config = BrokerConfig.of({"replication.quota.window.num": "4", "replication.quota.window.size.seconds": "30"})
+    assert ReplicationSettings.of(config).quota_windows == Windows(4, 30_000)
+    assert ReplicationSettings.of(BrokerConfig.of({})).quota_windows == WINDOWS == Windows(11, 1_000)
 
 
 def test_only_what_goes_to_throttled_replicas_counts() -> None:

@@ -112,7 +112,7 @@ class Following:
         self.partition.follow(state(5, leader=LEADER, replicas=(1, 2)))
         self.leader, self.guard = Leader(), Guard()
         self.cache = MetadataCache()
-        self.quota = ReplicationQuota("follower", 1, self.cache, self.rig.clock.monotonic_ms)
+        self.quota = ReplicationQuota("follower", 1, self.cache, self.rig.clock.monotonic_ms, SETTINGS.quota_windows)
         access = ClusterAccess(lambda: 33, _no_controller, self.leader.connect, lambda: SETTINGS)
         self.fetcher = Fetcher(FetcherContext(1, self.rig.clock, access, self.guard, self.quota), LEADER, 0)
         self.fetcher.add(self.partition)

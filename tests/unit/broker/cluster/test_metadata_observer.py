@@ -1,0 +1,120 @@
+"""The start of a node that waits for the metadata of its cluster; the controller is made up."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from broker.cluster.controller_channel import NoControllerError
+from broker.cluster.controller_quorum import ControllerQuorum
+from broker.cluster.metadata_copy import MetadataCopy
+from broker.cluster.metadata_observer import MetadataObserver
+from broker.cluster.observer_requests import Observer
+from broker.config.controllers import ControllerAddress
+from broker.peers.clients import PeerClients
+from broker.peers.errors import PeerError
+from tests.doubles.clock import ManualClock
+from tests.doubles.files import MemoryFileSystem
+from tests.unit.broker.cluster.test_fetched_log import batch
+from tests.unit.controller.quorum.support import ROOT, made_root, services
+
+TIMEOUT_MS = 60_000
+PAUSE_MS = 25_000
+"""A controller so slow that three answers take longer than the timeout."""
+
+
+class Controllers:
+    """Answers each fetch after a pause with what `answer` gives."""
+
+    def __init__(self, clock: ManualClock, answer: Callable[[], tuple[int, bytes]]) -> None:
+        self._clock = clock
+        self._answer = answer
+        self.fetches = 0
+
+    def of(self, _host: str, _port: int) -> Controllers:
+        return self
+
+    async def send(self, _call: Any) -> Any:
+        self.fetches += 1
+        await self._clock.sleep(PAUSE_MS)
+        high_watermark, records = self._answer()
+        partition = SimpleNamespace(
+            error_code=ErrorCode.none,
+            current_leader=SimpleNamespace(leader_id=3000, leader_epoch=1),
+            snapshot_id=SimpleNamespace(end_offset=-1, epoch=-1),
+            diverging_epoch=SimpleNamespace(epoch=-1, end_offset=-1),
+            records=records,
+            high_watermark=high_watermark,
+        )
+        endpoint = SimpleNamespace(node_id=3000, host="controller", port=9093)
+        topic = SimpleNamespace(partitions=[partition])
+        return SimpleNamespace(error_code=ErrorCode.none, node_endpoints=[endpoint], responses=[topic])
+
+
+def observer(clock: ManualClock, controllers: Controllers) -> MetadataObserver:
+    async def publish(_delta: Any, _image: Any) -> None:
+        """Nothing follows the image yet."""
+
+    copy = MetadataCopy(services(made_root(MemoryFileSystem()), clock), ROOT)
+    clients = cast(PeerClients, controllers)
+    quorum = ControllerQuorum([ControllerAddress("controller", 9093)])
+    who = Observer(4, "cluster", uuid.uuid4())
+    return MetadataObserver(who, quorum, clients, clock, copy, publish, retry_ms=20)
+
+
+async def outcome(clock: ManualClock, node: MetadataObserver) -> Exception | None:
+    """How `catch_up` ends within ten timeouts."""
+    waiting = asyncio.ensure_future(node.catch_up(timeout_ms=TIMEOUT_MS))
+    await clock.run(10 * TIMEOUT_MS)
+    assert waiting.done()
+    return cast("Exception | None", waiting.exception())
+
+
+async def test_a_start_ends_when_no_controller_answers() -> None:
+    clock = ManualClock()
+
+    def answer() -> tuple[int, bytes]:
+        raise PeerError("connection refused")
+
+    error = await outcome(clock, observer(clock, Controllers(clock, answer)))
+    assert isinstance(error, NoControllerError)
+    assert str(error) == "no controller has answered within 60000 ms: connection refused"
+
+
+async def test_a_start_ends_when_the_controllers_die_while_it_catches_up() -> None:
+    clock = ManualClock()
+    answers = [(3, batch(0, 1, "a"))]
+
+    def answer() -> tuple[int, bytes]:
+        if not answers:
+            raise PeerError("connection refused")
+        return answers.pop()
+
+    error = await outcome(clock, observer(clock, Controllers(clock, answer)))
+    assert isinstance(error, NoControllerError)
+    assert str(error) == (
+        "the metadata of the cluster are known up to offset 1, and no controller has sent more within 60000 ms: "
+        "connection refused"
+    )
+
+
+async def test_a_start_goes_on_as_long_as_something_comes() -> None:
+    clock = ManualClock()
+    answers = [(6, batch(offset, 1, "a")) for offset in range(6)]
+    controllers = Controllers(clock, lambda: answers.pop(0))
+    node = observer(clock, controllers)
+    assert await outcome(clock, node) is None
+    assert (node.image.offset, controllers.fetches) == (5, 6)
+
+
+@pytest.mark.parametrize("records", [b"", batch(0, 1, "a")])
+async def test_an_answer_without_anything_new_is_no_reason_to_wait_for_ever(records: bytes) -> None:
+    clock = ManualClock()
+    error = await outcome(clock, observer(clock, Controllers(clock, lambda: (3, records))))
+    assert isinstance(error, NoControllerError)
