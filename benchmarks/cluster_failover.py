@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import itertools
 import sys
-import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Self
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -26,6 +24,7 @@ from benchmarks.figures import Figures, alternating, note, print_table
 from tests.client import kafka_node
 from tests.cluster.client import leaders, until
 from tests.cluster.mixed_cluster import AnyBroker, until_in_sync
+from tests.cluster.worker import Worker
 
 TOPIC = "watched"
 PAUSE_S = 0.01
@@ -39,55 +38,54 @@ EVENTS: dict[str, Callable[[AnyBroker], None]] = {
 }
 
 
-class Watched:
-    """A producer and a consumer, a thread each, and when each had an acknowledgement or a record."""
+class Producing(Worker):
+    """Sends, and notes when each record was acknowledged."""
 
     def __init__(self, bootstrap: str) -> None:
-        self.acknowledged: list[float] = []
-        self.consumed: list[float] = []
+        super().__init__()
+        self.times: list[float] = []
         self.failed: list[KafkaError] = []
-        self._bootstrap = bootstrap
-        self._ended = threading.Event()
-        self._threads = [threading.Thread(target=work) for work in (self._produce, self._consume)]
+        self._producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
 
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        for thread in self._threads:
-            thread.join()
-
-    def until_more(self) -> None:
-        """Return once both have gone on."""
-        for times in (self.acknowledged, self.consumed):
-            wanted = len(times) + SOME
-            until(lambda times=times, wanted=wanted: len(times) >= wanted, "the clients go on", SECONDS)  # type: ignore[misc]
-
-    def _produce(self) -> None:
-        producer = Producer({"bootstrap.servers": self._bootstrap, "acks": "all", "log_level": 0})
-        while not self._ended.wait(PAUSE_S):
-            producer.produce(TOPIC, b"v" * 100, partition=0, on_delivery=self._delivered)
-            producer.poll(0)
-        producer.flush(SECONDS)
+    def work(self) -> None:
+        while not self.told_to_stop.wait(PAUSE_S):
+            self._producer.produce(TOPIC, b"v" * 100, partition=0, on_delivery=self._delivered)
+            self._producer.poll(0)
+        self._producer.flush(SECONDS)
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:
         if error is None:
-            self.acknowledged.append(time.monotonic())
+            self.times.append(time.monotonic())
         else:
             self.failed.append(error)
 
-    def _consume(self) -> None:
-        settings = {"bootstrap.servers": self._bootstrap, "group.id": "unused", "enable.auto.commit": False}
-        consumer = Consumer(settings | {"log_level": 0})
-        consumer.assign([TopicPartition(TOPIC, 0, OFFSET_END)])
-        while not self._ended.is_set():
-            message = consumer.poll(0.1)
+
+class Consuming(Worker):
+    """Reads from the end of the topic on, and notes when each record came."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__()
+        self.times: list[float] = []
+        settings = {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False}
+        self._consumer = Consumer(settings | {"log_level": 0})
+        self._consumer.assign([TopicPartition(TOPIC, 0, OFFSET_END)])
+
+    def work(self) -> None:
+        while not self.told_to_stop.is_set():
+            message = self._consumer.poll(0.1)
             if message is not None and message.error() is None:
-                self.consumed.append(time.monotonic())
-        consumer.close()
+                self.times.append(time.monotonic())
+        self._consumer.close()
+
+
+def until_more(*clients: Producing | Consuming) -> None:
+    """Return once each of them has gone on."""
+    wanted = [len(client.times) + SOME for client in clients]
+    until(
+        lambda: all(len(client.times) >= count for client, count in zip(clients, wanted, strict=True)),
+        "the clients go on",
+        SECONDS,
+    )
 
 
 def longest_gap(times: list[float], since: int) -> float:
@@ -101,17 +99,17 @@ def one_pass(cluster: Cluster) -> dict[str, float]:
     found: dict[str, float] = {}
     for event, happen in EVENTS.items():
         until_in_sync(admin, BROKERS, only=TOPIC)
-        with Watched(cluster.bootstrap) as clients:
-            clients.until_more()
-            before = len(clients.acknowledged) - 1, len(clients.consumed) - 1
+        with Producing(cluster.bootstrap) as producer, Consuming(cluster.bootstrap) as consumer:
+            until_more(producer, consumer)
+            acknowledged, consumed = len(producer.times) - 1, len(consumer.times) - 1
             leader = cluster.brokers[leaders(admin, TOPIC)[0]]
             happen(leader)
-            clients.until_more()
-            found[f"{event}: producer waits s"] = longest_gap(clients.acknowledged, before[0])
-            found[f"{event}: consumer waits s"] = longest_gap(clients.consumed, before[1])
+            until_more(producer, consumer)
+            found[f"{event}: producer waits s"] = longest_gap(producer.times, acknowledged)
+            found[f"{event}: consumer waits s"] = longest_gap(consumer.times, consumed)
             leader.start()
-        if clients.failed:
-            sys.exit(f"{cluster.name}: {len(clients.failed)} records were refused, such as {clients.failed[0]}")
+        if producer.failed:
+            sys.exit(f"{cluster.name}: {len(producer.failed)} records were refused, such as {producer.failed[0]}")
     return found
 
 
@@ -128,7 +126,8 @@ def main() -> None:
             clusters.append(stack.enter_context(running("kafka", 0, BROKERS)))
         for cluster in clusters:
             topic = NewTopic(TOPIC, 1, BROKERS, config={"min.insync.replicas": "2"})
-            AdminClient({"bootstrap.servers": cluster.bootstrap}).create_topics([topic])[TOPIC].result(30)
+            admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+            admin.create_topics([topic])[TOPIC].result(30)
         for cluster in alternating(clusters, options.rounds):
             note(figures, cluster, one_pass(cluster))
     print_table(figures, clusters)
