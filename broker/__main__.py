@@ -37,6 +37,7 @@ from broker.peers.errors import PeerError  # noqa: E402
 from broker.ready import Ready  # noqa: E402
 from broker.security.errors import SecurityError  # noqa: E402
 from broker.stopping import Stopped  # noqa: E402
+from broker.systemd import Systemd  # noqa: E402
 from protocol.errors import KafkaError  # noqa: E402
 from storage.files import FileSystem, OsFileSystem  # noqa: E402
 from storage.folders.log_dirs import LogDirError  # noqa: E402
@@ -239,6 +240,14 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         logger.error("cannot start", error=str(error))
         return 1
     node = starting.result()
+    _count_tracebacks(node, tracebacks)
+    if not await _live(node, loaded.config, seams, ready, control, stop):
+        return 1
+    return await _stop(node, workers)
+
+
+def _count_tracebacks(node: Node, tracebacks: logging.Tracebacks) -> None:
+    """Each is a bug."""
     node.local.metrics.counter(
         "odradek_unhandled_exceptions_total",
         "Log lines with a traceback: exceptions that no code expected, each of which is a bug.",
@@ -246,31 +255,40 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         lambda: tracebacks.count,
         permanent=True,
     )
+
+
+async def _live(
+    node: Node, config: BrokerConfig, seams: Seams, ready: Ready, control: ControlServer | None, stop: asyncio.Event
+) -> bool:
+    """Serve until the process is told to stop, or the node cannot go on; False if there is no port for HTTP."""
     GcTime().begin(node.local.metrics)
-    console = Console(node) if loaded.config.boolean("odradek.console") else None
+    console = Console(node) if config.boolean("odradek.console") else None
     try:
         http_port = await node.serve_http(None if console is None else console.answer)
     except ListenError as error:
         logger.error("cannot start", error=str(error))
         await node.stop()
-        return 1
+        return False
     process.exempt_loaded_modules_from_collection()
     ready.tell(node, http_port, None if control is None else control.url)
     if control is not None:
         control.begin(node)
     if console is not None and http_port is not None:
         console.begin()
-    export = OtlpExport.of(loaded.config, node.local.metrics, seams.clock.machine)
+    systemd = Systemd(os.environ, seams.clock.machine)
+    systemd.ready(f"serves at {', '.join(node.bound.addresses.values())}")
+    export = OtlpExport.of(config, node.local.metrics, seams.clock.machine)
     if export is not None:
         export.begin()
     await process.first_of(stop, node.state.unusable)
+    systemd.stopping()
     if export is not None:
         await export.stop()
     if console is not None:
         await console.stop()
     if control is not None:
         await control.stop()
-    return await _stop(node, workers)
+    return True
 
 
 async def _stop(node: Node, workers: ThreadWorkers) -> int:

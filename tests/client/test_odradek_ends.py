@@ -6,6 +6,7 @@ import asyncio
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -170,3 +171,23 @@ def test_what_a_killed_broker_and_its_killed_process_left_is_removed_by_the_next
 def test_folders_of_living_processes_are_left_alone(tmp_path: Path) -> None:
     two = "from odradek import Broker\nfirst = Broker()\nwith Broker(): print(first.log_path.parent.exists())"
     assert run(two, tmp_path).stdout == "True\n"
+
+
+def test_systemd_is_told_when_it_serves_and_when_it_stops(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(60)
+        environ = {**os.environ, "NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": "60000000"}
+        settings = ("listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={tmp_path / 'data'}", "odradek.http.port=-1")
+        arguments = [part for setting in settings for part in ("--set", setting)]
+        with subprocess.Popen([sys.executable, "-m", "odradek", "serve", *arguments], env=environ) as broker:
+            try:
+                first, sign_of_life = manager.recv(4096).decode(), manager.recv(4096).decode()
+                broker.terminate()
+                last = manager.recv(4096).decode()
+                assert broker.wait(60) == 0
+            finally:
+                broker.kill()
+    assert first.startswith("READY=1\nSTATUS=serves at 127.0.0.1:")
+    assert sign_of_life == "WATCHDOG=1"
+    assert last == "STOPPING=1\nSTATUS=stopping"
