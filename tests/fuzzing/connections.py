@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -22,6 +21,7 @@ LONGEST_WAIT_MS = 1_000
 """Long enough for an answer that is held back; what waits for longer is cut off, as by a client that goes."""
 SHORT = 300
 """Bytes of a request to begin with: the longer ones are strings and arrays of more of the same."""
+TOGETHER = 5
 
 
 def send_to_a_node(data: bytes, listener: str) -> object:
@@ -57,12 +57,12 @@ async def _serves(client: Client) -> None:
 
 
 def after_a_login() -> Iterator[bytes]:
-    """Produce, and a short request of each API."""
+    """Produce, and a short request of each API, a few in one connection."""
     yield frame("produce", 9, 1, transactional_id=None, **produce("t", {0: batch(b"value")}))
-    for api in API_TABLE:
-        made = entity_frame(Generator(api.name).entity(request_class(api.key, api.highest)), 1)
-        if len(made) < SHORT:
-            yield made
+    made = [entity_frame(Generator(api.name).entity(request_class(api.key, api.highest)), 1) for api in API_TABLE]
+    short = [request for request in made if len(request) < SHORT]
+    for start in range(0, len(short), TOGETHER):
+        yield b"".join(short[start : start + TOGETHER])
 
 
 def before_a_login() -> Sequence[bytes]:
