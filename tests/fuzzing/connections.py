@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 from structlog.testing import capture_logs
 
@@ -33,6 +34,8 @@ async def _send_to_a_node(data: bytes, listener: str) -> bytes:
 
     Raises ConnectionResetError if it closes the connection.
     """
+    faults: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: faults.append(context))
     async with Rig(config=CONFIG) as rig:
         await rig.secure("SASL", "SASL_PLAINTEXT")
         await rig.create("t")
@@ -40,12 +43,12 @@ async def _send_to_a_node(data: bytes, listener: str) -> bytes:
         with capture_logs() as logs:
             client.transport.feed(data)
             await rig.clock.run(LONGEST_WAIT_MS)
-        unexpected = [log for log in logs if "unexpected error" in str(log["event"])]
-        assert not unexpected, unexpected
+        faults += (log for log in logs if "unexpected error" in str(log["event"]))
         await _serves(rig.connect())
         closed = client.transport.lost
         client.transport.reset()
         await settle()
+    assert not faults, faults
     if closed:
         raise ConnectionResetError
     return bytes(client.transport.sent)

@@ -58,3 +58,13 @@ def test_changed_seeds(target: Target, request: pytest.FixtureRequest) -> None:
 
 def test_no_corpus_is_without_a_target() -> None:
     assert {path.name for path in CORPUS.iterdir()} <= TARGETS.keys()
+
+
+def test_a_fault_in_a_node_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("broker.security.sasl.plain.PlainConversation.evaluate", fail)
+    (login, *_others) = TARGETS["frames_before_a_login"].seeds()
+    with pytest.raises(AssertionError, match="ZeroDivisionError"):
+        TARGETS["frames_before_a_login"].try_out(login)
