@@ -11,6 +11,8 @@ T = TypeVar("T")
 
 INACTIVE_MS = 3_600_000
 """A sensor unused for this long, in ms, is dropped (`InactiveSensorExpirationTimeSeconds`)."""
+MOST = 20_000
+"""Sensors that are kept: a client may name itself differently in each request, and each name may have a limit."""
 
 
 class Sensors(Generic[K, T]):
@@ -29,6 +31,8 @@ class Sensors(Generic[K, T]):
         sensor = self._make() if known is None else known[0]
         self._sensors[key] = sensor, now_ms
         self._sensors.move_to_end(key)
+        if len(self._sensors) > MOST:
+            self._sensors.popitem(last=False)
         return sensor
 
     def items(self, now_ms: int) -> Iterator[tuple[K, T]]:

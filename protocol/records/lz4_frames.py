@@ -45,14 +45,20 @@ def decompress(data: Buffer, limit: int) -> bytes:
 
 
 def _with_lz4(data: Buffer, limit: int) -> bytes:
+    """It allocates at once as much as it may give: so it may give a little at first, and then more each time."""
     unpacker: Any = lz4_frame.LZ4FrameDecompressor()
-    try:
-        unpacked: bytes = unpacker.decompress(data, max_length=limit + 1)
-    except RuntimeError as error:
-        raise FrameError(str(error)) from error
-    if len(unpacked) <= limit and not unpacker.eof:
-        raise FrameError("the frame is cut short")
-    return unpacked
+    parts: list[bytes] = []
+    size, room = max(_LEAST_OUTPUT, 4 * len(data)), limit + 1
+    while room > 0 and not unpacker.eof:
+        try:
+            part: bytes = unpacker.decompress(data, max_length=min(size, room))
+        except RuntimeError as error:
+            raise FrameError(str(error)) from error
+        if not part and not unpacker.eof:
+            raise FrameError("the frame is cut short")
+        parts.append(part)
+        size, room, data = 4 * size, room - len(part), b""  # it keeps what it did not use
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _with_cramjam(data: Buffer, limit: int) -> bytes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tests.fuzzing.connections import CONNECTIONS
 from tests.fuzzing.files import FILES
 from tests.fuzzing.messages import MESSAGES
 from tests.fuzzing.records import RECORDS
 
-TARGETS = {target.name: target for target in (*MESSAGES, *RECORDS, *FILES)}
+TARGETS = {target.name: target for target in (*CONNECTIONS, *MESSAGES, *RECORDS, *FILES)}

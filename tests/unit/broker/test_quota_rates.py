@@ -102,3 +102,14 @@ def test_sensors_that_nobody_uses_are_dropped() -> None:
     assert dict(sensors.items(INACTIVE_MS + 1)) == {"a": 1}
     assert sensors.use("b", INACTIVE_MS + 11) == 3
     assert dict(sensors.items(INACTIVE_MS + 11)) == {"b": 3}
+
+
+def test_no_more_sensors_are_kept_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client with a new id in each request takes no memory for each; those used last are kept."""
+    monkeypatch.setattr("broker.quotas.sensors.MOST", 3)
+    sensors: Sensors[str, object] = Sensors(object)
+    kept = sensors.use("kept", 0)
+    for number in range(100):
+        sensors.use(f"new-{number}", number)
+        assert sensors.use("kept", number) is kept
+    assert [key for key, _ in sensors.items(100)] == ["new-98", "new-99", "kept"]

@@ -77,6 +77,27 @@ def test_a_bomb_does_not_take_memory(codec: Compression) -> None:
     assert peak < 8 << 20
 
 
+@pytest.mark.parametrize("codec", PACKED)
+def test_little_data_takes_little_memory(codec: Compression) -> None:
+    """However much it might unpack to: a broker has many such batches at one time."""
+    packed = compress(codec, b"some words")
+    decompress(codec, packed)
+    tracemalloc.start()
+    decompress(codec, packed)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 << 20
+
+
+def test_lz4_frames_that_come_in_several_pieces() -> None:
+    """One piece is a little larger than the first that is asked for, others are many times larger."""
+    for size in (65_536, 65_537, 300_000, 3_000_000):
+        packed = compress(Compression.LZ4, bytes(size))
+        assert decompress(Compression.LZ4, packed) == bytes(size)
+        with pytest.raises(DecompressionError):
+            decompress(Compression.LZ4, packed[:-1])
+
+
 @given(st.sampled_from(PACKED), st.binary(max_size=100))
 def test_garbage_raises_nothing_else(codec: Compression, data: bytes) -> None:
     with contextlib.suppress(DecompressionError):
