@@ -9,7 +9,7 @@ from tests.conformance.authorization.questions import question
 from tests.conformance.authorization.world import NAMES, World
 
 GROUPS = ("g-open", "g-closed", "p-g")
-STATES = {
+STATES: dict[str, dict[str, int | list[int]]] = {
     "initialize": {"state_epoch": 1, "start_offset": 0},
     "read": {"leader_epoch": 0},
     "write": {"state_epoch": 1, "leader_epoch": 0, "start_offset": 0, "state_batches": []},
