@@ -39,9 +39,9 @@ from protocol.schema import Entity
 
 GROUP_RESOURCE = 32
 ACCEPT = 1
-RECORDS = 50_000
+RECORDS = 20_000
 ACKNOWLEDGEMENTS = 500
-SHARERS, SHARED_RECORDS = 100, 20_000
+SHARERS, SHARED_RECORDS = 100, 10_000
 HELD_PARTITIONS, HELD_OF_EACH = 50, 2_000
 SETTINGS = {
     "group.share.assignment.interval.ms": "0",
@@ -206,14 +206,20 @@ async def acknowledgements(member: Member) -> list[float]:
     return took
 
 
-def produce(port: int, topic: str, partitions: int, of_each: int) -> None:
-    """Records of 100 bytes in batches of ten."""
-    producer = Producer({"bootstrap.servers": f"127.0.0.1:{port}", "batch.num.messages": 10, "linger.ms": 5})
-    for number in range(of_each):
-        for index in range(partitions):
+def produce(port: int, topic: str, partitions: int, of_each: int, in_batch: int) -> None:
+    """Records of 100 bytes, so many in a batch."""
+    producer = Producer(
+        {
+            "bootstrap.servers": f"127.0.0.1:{port}",
+            "batch.num.messages": in_batch,
+            "linger.ms": 5,
+            "queue.buffering.max.messages": 200_000,
+        }
+    )
+    for index in range(partitions):
+        for _ in range(of_each):
             producer.produce(topic, b"x" * 100, partition=index)
-        if number % 100 == 0:
-            producer.flush(60)
+        producer.poll(0)
     assert producer.flush(60) == 0, "records are left"
 
 
@@ -228,8 +234,8 @@ def one_pass(contender: Contender) -> dict[str, float]:
     port, pid, found = contender.port, contender.pid(), dict[str, float]()
     bootstrap = f"127.0.0.1:{port}"
     with Topic(bootstrap, 1) as topic, Topic(bootstrap, HELD_PARTITIONS) as held:
-        produce(port, topic, 1, RECORDS)
-        produce(port, held, HELD_PARTITIONS, HELD_OF_EACH)
+        produce(port, topic, 1, RECORDS, in_batch=10)
+        produce(port, held, HELD_PARTITIONS, HELD_OF_EACH, in_batch=100)
         uvloop.run(measure(port, pid, topic, held, found))
     return found
 
