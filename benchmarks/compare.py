@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from benchmarks.contenders import Contender, arguments, contenders, serving
+from benchmarks.contenders import NO_SETTINGS, Contender, arguments, contenders, serving
 from benchmarks.figures import Figures, alternating, note, print_table
 
 
-def compare(program: str, description: str | None, one_pass: Callable[[Contender], dict[str, float]]) -> None:
+def compare(
+    program: str,
+    description: str | None,
+    one_pass: Callable[[Contender], dict[str, float]],
+    settings: Mapping[str, str] = NO_SETTINGS,
+) -> None:
     """Take the arguments, warm up, and print the medians. `one_pass` takes every measure once, by name."""
     parser = arguments(program, description)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    measured = contenders(options.kafka, options.alone)
+    measured = contenders(options.kafka, options.alone, settings)
     figures: Figures = {}
     with contextlib.ExitStack() as running:
         for contender in measured:

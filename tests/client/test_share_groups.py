@@ -63,9 +63,10 @@ def test_implicit_acknowledgement_by_the_console_share_consumer(broker: Broker) 
 def test_released_records_come_again_and_rejected_ones_never(broker: Broker) -> None:
     broker.topic("t", partitions=1).produce_many([b"a", b"b", b"c"])
     first = consumed(broker, 3, "RELEASE")
-    assert [deliveries for *_, deliveries in first] == [1, 1, 1]
+    assert {("a", 1), ("b", 1), ("c", 1)} <= {(value, deliveries) for *_, value, deliveries in first}
     second = consumed(broker, 3, "REJECT")
-    assert [deliveries for *_, deliveries in second] == [2, 2, 2]
+    assert {value for *_, value, _ in second} == {"a", "b", "c"}
+    assert all(deliveries >= 2 for *_, deliveries in second), "what a member fetches and does not show counts too"
     broker.topic("t").produce(b"d")
     assert consumed(broker, 1, "ACCEPT") == [(0, 3, "d", 1)]
 

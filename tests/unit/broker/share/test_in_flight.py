@@ -144,7 +144,8 @@ class Record:
 
 
 MEMBERS = st.sampled_from(["a", "b"])
-LIMIT = Rules(max_deliveries=2, max_locks=40, lock_ms=10)
+LIMIT = Rules(max_deliveries=2, max_locks=40, lock_ms=10, dead_letters=True)
+LOWER = Rules(max_deliveries=1, max_locks=40, lock_ms=10, dead_letters=True)
 
 
 class InFlightAgainstModel(RuleBasedStateMachine):
@@ -216,6 +217,20 @@ class InFlightAgainstModel(RuleBasedStateMachine):
                 assert one is not None
                 one.lock = self.now + LIMIT.lock_ms
         self.settle(change, persisted)
+
+    @rule(persisted=st.booleans())
+    def letters_are_written(self, persisted: bool) -> None:
+        waiting = [offset for offset, one in self.model.items() if one.state is RecordState.ARCHIVING]
+        runs = self.flight.archiving()
+        assert sorted(at for run in runs for at in range(run.first, run.last + 1)) == sorted(waiting)
+        self.settle(self.flight.archive(runs), persisted)
+
+    @rule()
+    def limit_is_lowered(self) -> None:
+        over = {at for at, one in self.model.items() if one.state is RecordState.AVAILABLE and one.count >= 1}
+        change = self.flight.give_up_over_limit(LOWER)
+        assert {at for run, _ in change.runs for at in range(run.first, run.last + 1)} == over
+        self.settle(change, persisted=True)
 
     @rule(member=MEMBERS)
     def leave(self, member: str) -> None:
