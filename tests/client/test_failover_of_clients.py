@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,8 +16,8 @@ pytestmark = pytest.mark.usefixtures("own_cluster")
 
 
 @pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with Cluster(brokers=3, settings=groups.SETTINGS) as running:
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(brokers=3, settings=groups.SETTINGS, data_dir=tmp_path / "cluster") as running:
         yield running
         for broker in running.brokers:
             assert "Traceback" not in broker.log(), broker.log()
