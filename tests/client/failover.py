@@ -67,7 +67,9 @@ class Transactions:
         """All that was committed is there, once and in order, and nothing else."""
         self.stop()
         assert self.has_given(MORE)
-        found, wanted = [record.value for record in self.topic.records()], expected(self.given, committed=True)
+        wanted = expected(self.given, committed=True)
+        self.topic.wait(count=len(wanted), timeout=SECONDS)  # a client is answered before the last marker is written
+        found = [record.value for record in self.topic.records()]
         missing, more = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
         assert found == wanted, f"{self.client}: {len(found)} records of {len(wanted)}; {missing=} {more=}"
 
