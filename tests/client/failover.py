@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Self
 
 from confluent_kafka import Consumer, TopicPartition
@@ -69,15 +70,15 @@ class Transactions:
         assert self.has_given(MORE)
         wanted = expected(self.given, committed=True)
         self.topic.wait(count=len(wanted), timeout=SECONDS)  # a client is answered before the last marker is written
-        found = [record.value for record in self.topic.records()]
+        found = [record.value or b"" for record in self.topic.records()]
         missing, more = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
         assert found == wanted, f"{self.client}: {len(found)} records of {len(wanted)}; {missing=} {more=}"
 
 
 class Work:
-    """Transactional producers; and a group of two members of each kind, which read what an idempotent producer writes."""
+    """Transactional producers; and for each kind a group of two members, which read what another producer writes."""
 
-    def __init__(self, cluster: Cluster, plays: dict[str, Play], kinds: Sequence[str]) -> None:
+    def __init__(self, cluster: Cluster, plays: Mapping[str, Play], kinds: Sequence[str]) -> None:
         self._cluster = cluster
         self._plays, self._kinds = plays, kinds
         self._topic: Topic
@@ -110,10 +111,10 @@ class Work:
         """Until each producer has ended some transactions from now on, and each group has read what there is now."""
         for one in self._transactions:
             count = len(one.given) + MORE
-            until(lambda one=one, count=count: one.has_given(count), f"more of {one.client}", SECONDS)
+            until(partial(one.has_given, count), f"more of {one.client}", SECONDS)
         written = set(self._load.acknowledged)
         for crew in self._crews:
-            crew.wait_for("read what was written", lambda crew=crew: crew.read >= written, SECONDS)
+            crew.wait_for("read what was written", partial(_has_read, crew, written), SECONDS)
 
     @property
     def leaders(self) -> list[tuple[str, int]]:
@@ -157,13 +158,18 @@ class Work:
         assert len(set(found.values())) == len(found)
         ends = {index: 1 + max(offset for at, offset in found if at == index) for index in range(PARTITIONS)}
         for crew in self._crews:
-            crew.wait_for("read everything", lambda crew=crew: crew.read == set(found), SECONDS)
-            crew.wait_for("committed", lambda crew=crew: self._committed(crew.group) == ends, SECONDS)
+            crew.wait_for("read everything", partial(_has_read, crew, set(found)), SECONDS)
+            assert crew.read == set(found), f"{crew.group} has read what is not there"
+            crew.wait_for("committed", partial(self._has_committed, crew.group, ends), SECONDS)
 
-    def _committed(self, group: str) -> dict[int, int]:
+    def _has_committed(self, group: str, ends: Mapping[int, int]) -> bool:
         consumer = Consumer({"bootstrap.servers": self._cluster.bootstrap_servers, "group.id": group})
         try:
             asked = [TopicPartition(self._topic.name, index) for index in range(PARTITIONS)]
-            return {one.partition: one.offset for one in consumer.committed(asked, SECONDS)}
+            return {one.partition: one.offset for one in consumer.committed(asked, SECONDS)} == ends
         finally:
             consumer.close()
+
+
+def _has_read(crew: Crew, written: set[tuple[int, int]]) -> bool:
+    return crew.read >= written
