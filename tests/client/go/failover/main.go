@@ -2,7 +2,8 @@
 //
 //	failover transactor BOOTSTRAP TOPIC ID: a transaction of three records for each line of the input, "commit" or
 //	"abort"; each is answered with a line once it has ended.
-//	failover member BOOTSTRAP GROUP TOPIC: one member of a consumer group, which tells what group_member.py tells.
+//	failover member BOOTSTRAP GROUP TOPIC: one member of a consumer group, which tells what group_member.py tells,
+//	but for its id: within a callback the client does not give it.
 package main
 
 import (
@@ -62,7 +63,7 @@ type teller struct {
 	owned map[int32]bool
 }
 
-func (one *teller) change(client *kgo.Client, partitions map[string][]int32, owned bool) {
+func (one *teller) change(partitions map[string][]int32, owned bool) {
 	one.mutex.Lock()
 	defer one.mutex.Unlock()
 	for _, of := range partitions {
@@ -79,19 +80,18 @@ func (one *teller) change(client *kgo.Client, partitions map[string][]int32, own
 		all = append(all, partition)
 	}
 	sort.Slice(all, func(i, j int) bool { return all[i] < all[j] })
-	member, _ := client.GroupMetadata()
-	tell(map[string]any{"owned": all, "member": member})
+	tell(map[string]any{"owned": all, "member": ""})
 }
 
 func consume(bootstrap, group, topic string) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	told := &teller{owned: map[int32]bool{}}
-	assigned := func(_ context.Context, client *kgo.Client, partitions map[string][]int32) {
-		told.change(client, partitions, true)
+	assigned := func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
+		told.change(partitions, true)
 	}
-	gone := func(_ context.Context, client *kgo.Client, partitions map[string][]int32) {
-		told.change(client, partitions, false)
+	gone := func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
+		told.change(partitions, false)
 	}
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(bootstrap),
