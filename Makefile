@@ -48,8 +48,9 @@ demo: $(VENV)/.dev $(VENV)/.pipeline ## a year of flights through a broker and S
 torture: $(VENV)/.dev build/spark-jars.stamp ## exactly once through many kills of workers and broker; takes minutes
 	$(PYTEST) --torture -o timeout=1800 $(ARGS) tests/cluster/test_moving_a_cluster.py tests/cluster/test_own_controller.py tests/client/test_share_groups.py tests/client/test_command_line_kafka.py tests/client/test_folder_exchange.py tests/client/test_consumer_groups_tool.py tests/client/test_exactly_once.py tests/client/test_failover_of_clients.py tests/crash/test_kill_9_sweep.py tests/cluster/test_replication.py tests/cluster/test_coordinators.py tests/cluster/test_metadata_of_kafka.py tests/pipeline/test_replay_harm.py tests/pipeline/test_lake_kills.py
 
-fuzz: $(VENV)/.dev ## made-up bytes for every API, version, codec and mechanism of SASL (ARGS="--fuzz 1000" for longer)
-	$(PYTEST) --fuzz 200 -o timeout=7200 $(ARGS) tests/unit/broker/test_fuzzed_bytes.py
+fuzz: $(VENV)/.fuzz ## coverage-guided: everything that reads bytes which others made (ARGS="request_bodies --seconds 600")
+	$(BIN)/python -m tests.fuzzing $(ARGS)
+	$(PYTEST) --fuzz 200 -o timeout=7200 tests/unit/broker/test_fuzzed_bytes.py
 
 simulate: $(VENV)/.dev ## lives of simulated clusters under crashes and cuts, for an hour (ARGS="--minutes 600 --first 5000")
 	$(BIN)/python -m tests.simulation --minutes 60 $(ARGS)
@@ -77,7 +78,7 @@ lint: $(VENV)/.dev ## ruff, ruff format, import-linter
 types: $(VENV)/.dev $(VENV)/.pipeline ## mypy --strict
 	$(BIN)/mypy
 
-audit: $(VENV)/.audit ## known weaknesses of what the broker needs; says so if no advisories can be reached
+audit: $(VENV)/.audit ## known weaknesses of what the broker needs; fails if no advisories can be reached
 	$(BIN)/python -m tools.audit
 
 sbom: $(VENV)/.audit ## the bill of materials (CycloneDX) of the wheel's and the image's Python packages: build/odradek.cdx.json
@@ -87,7 +88,7 @@ sbom: $(VENV)/.audit ## the bill of materials (CycloneDX) of the wheel's and the
 bench: $(VENV)/.dev ## Odradek and Apache Kafka measured in one run
 	$(BIN)/python -m benchmarks.run $(ARGS)
 
-image: $(VENV)/.runtime ## build the container image and try it, without a registry (root; Debian)
+image: $(VENV)/.runtime sbom ## build the container image and try it, without a registry (root; Debian)
 	docker/build-image.sh
 
 lock: ## compile the pinned requirements again (needs uv on the PATH)
@@ -95,6 +96,7 @@ lock: ## compile the pinned requirements again (needs uv on the PATH)
 	uv pip compile pyproject.toml --group build --group dev -c requirements.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-dev.txt
 	uv pip compile --group audit -c requirements-dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-audit.txt
 	uv pip compile pyproject.toml --group build --group pipeline -c requirements-dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-pipeline.txt
+	uv pip compile --group fuzz --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-fuzz.txt
 	uv pip compile --group data --no-deps --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-data.txt
 
 clean: ## remove what was built; the data folder stays
@@ -117,6 +119,10 @@ $(VENV)/.dev: $(VENV)/.runtime requirements-dev.txt requirements-data.txt
 
 $(VENV)/.audit: $(VENV)/.dev requirements-audit.txt
 	$(PIP) install -q --require-hashes -r requirements-audit.txt
+	@touch $@
+
+$(VENV)/.fuzz: $(VENV)/.dev requirements-fuzz.txt
+	$(PIP) install -q --require-hashes -r requirements-fuzz.txt
 	@touch $@
 
 # PySpark is a source distribution, built with the setuptools that .dev brings along.

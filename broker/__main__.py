@@ -26,6 +26,8 @@ from broker.config.options import config_options, load_options  # noqa: E402
 from broker.config.sources import Loaded  # noqa: E402
 from broker.console.console import Console  # noqa: E402
 from broker.control.server import ControlServer  # noqa: E402
+from broker.monitoring.gc_time import GcTime  # noqa: E402
+from broker.monitoring.otlp_export import OtlpError, OtlpExport, check_export  # noqa: E402
 from broker.network.server import ListenError  # noqa: E402
 from broker.node import Node  # noqa: E402
 from broker.node_start import start_node  # noqa: E402
@@ -217,12 +219,14 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
     process.reuse_freed_memory()
     process.share_the_interpreter()
     try:
+        check_export(loaded.config)
         control = ControlServer.of(loaded.config)
         starting = asyncio.ensure_future(start_node(loaded.config, loaded.listeners, seams))
         if not await process.unless_stopped(starting, stop, seams.clock.machine, START_PATIENCE_MS):
             logger.warning("stopped during startup; the next start recovers the logs again")
             _leave(1)
     except (
+        OtlpError,
         ListenError,
         SecurityError,
         LogDirError,
@@ -242,6 +246,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         lambda: tracebacks.count,
         permanent=True,
     )
+    GcTime().begin(node.local.metrics)
     console = Console(node) if loaded.config.boolean("odradek.console") else None
     try:
         http_port = await node.serve_http(None if console is None else console.answer)
@@ -255,7 +260,12 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         control.begin(node)
     if console is not None and http_port is not None:
         console.begin()
+    export = OtlpExport.of(loaded.config, node.local.metrics, seams.clock.machine)
+    if export is not None:
+        export.begin()
     await process.first_of(stop, node.state.unusable)
+    if export is not None:
+        await export.stop()
     if console is not None:
         await console.stop()
     if control is not None:

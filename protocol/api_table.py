@@ -15,7 +15,8 @@ class Api:
     `name` is kio's snake-case name and that of the handler module. `lowest`..`highest` are the versions served;
     `advertised_lowest` is what ApiVersions reports instead of `lowest`. From version `first_flexible` on, messages
     and headers carry tagged fields (KIP-482). `pipelined`: a later request of the same connection may be handled
-    before the answer is ready. `advertised`: ApiVersions lists the API.
+    before the answer is ready. `advertised`: ApiVersions always lists the API; else
+    only once metrics of clients are subscribed to.
     """
 
     key: int
@@ -101,7 +102,8 @@ API_TABLE: tuple[Api, ...] = (
     _api(66, "list_transactions", 0, 2, first_flexible=0),
     _api(68, "consumer_group_heartbeat", 0, 1, first_flexible=0),
     _api(69, "consumer_group_describe", 0, 1, first_flexible=0),
-    # Kafka lists the telemetry APIs only where a ClientTelemetry plugin is set (KIP-714), yet answers them.
+    # Kafka lists the telemetry APIs only where a ClientTelemetry plugin is set (KIP-714), yet answers them; here a
+    # subscription is what makes them known.
     Api(71, "get_telemetry_subscriptions", 0, 0, first_flexible=0, advertised_lowest=0, advertised=False),
     Api(72, "push_telemetry", 0, 0, first_flexible=0, advertised_lowest=0, advertised=False),
     _api(74, "list_config_resources", 0, 1, first_flexible=0),

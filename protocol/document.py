@@ -18,7 +18,7 @@ def api_table() -> str:
         if api.advertised_lowest != api.lowest:
             notes.append(f"advertised from {api.advertised_lowest}, as Kafka does")
         if not api.advertised:
-            notes.append("not advertised, as in Kafka")
+            notes.append("advertised once metrics of clients are subscribed to; in Kafka, where a receiver plugin is")
         lines.append(f"| {api.key} | {name} | {api.lowest}-{api.highest} | {', '.join(notes)} |")
     return "\n".join(lines) + "\n"
 

@@ -1,6 +1,6 @@
 """Known weaknesses of the packages in requirements.txt, by pip-audit. `python -m tools.audit`: 0 for none, 1 for some.
 
-A registry's mirror may have no advisories. Then nothing can be said; a warning says so, and the status is 0.
+A registry's mirror may have no advisories. Then nothing can be said, and the status is 2.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def verdict(packages: list[dict[str, Any]]) -> tuple[int, str]:
         found = (f"{each['name']} {each['version']}: {weakness['id']}" for each in weak for weakness in each["vulns"])
         return 1, "\n".join(found)
     if len(skipped) == len(packages):
-        return 0, f"no advisories can be reached: none of {len(packages)} packages was audited"
+        return 2, f"no advisories can be reached: none of {len(packages)} packages was audited"
     return 0, f"no known weakness in {len(packages) - len(skipped)} packages; {len(skipped)} could not be audited"
 
 

@@ -41,7 +41,7 @@ def answer(ctx: RequestContext, request: ApiVersionsRequest, apis: Iterable[Api]
     lowest_shown = 0 if ctx.version >= FIRST_VERSION_WITH_FEATURES_FROM_ZERO else 1
     return ApiVersionsResponse(
         error_code=ErrorCode.none,
-        api_keys=tuple(_served(api) for api in apis if api.advertised),
+        api_keys=tuple(_served(api) for api in apis if api.advertised or ctx.local.client_telemetry.is_wanted),
         throttle_time=ZERO,
         supported_features=tuple(
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)

@@ -116,6 +116,7 @@ def _targets(ctx: RequestContext, key: TopicKey, partitions: list[FetchPartition
 
 def _reader(ctx: RequestContext, request: FetchRequest) -> Reader:
     if request.replica_id >= 0:
+        ctx.local.metrics.follower_fetches += 1
         return Reader(request.replica_id, request.replica_epoch)
     if ctx.version < FIRST_VERSION_WITH_RACKS:
         return OLD_CONSUMER

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions 0 (KIP-714). Answered but not advertised, as in a Kafka without a receiver plugin."""
+"""GetTelemetrySubscriptions 0 (KIP-714). Answered, and advertised where there is a subscription."""
 
 from __future__ import annotations
 

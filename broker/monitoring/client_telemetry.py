@@ -1,6 +1,7 @@
 """Client metrics subscriptions and the clients that push for them (KIP-714; Kafka's `ClientMetricsManager`).
 
-Metrics are accepted, checked and counted, and then dropped, as in a Kafka without a receiver plugin.
+Metrics of clients that a subscription asks are kept for `/metrics` (`pushed_metrics.py`); others are dropped, as in a
+Kafka without a receiver plugin.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import weakref
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -18,7 +20,8 @@ from kio.schema.errors import ErrorCode
 
 from broker.cluster.metadata_cache import MetadataCache
 from broker.config.resource_defs import parse_client_metrics_configs, parse_match
-from metadata.configs import ResourceType
+from broker.monitoring.pushed_metrics import MOST_POINTS, Pushed, PushedMetrics, pushed
+from metadata.configs import ConfigsImage, ResourceType
 from metadata.delta import MetadataDelta
 from protocol.errors import (
     InvalidRecord,
@@ -29,6 +32,7 @@ from protocol.errors import (
     UnknownSubscriptionId,
     UnsupportedCompressionType,
 )
+from protocol.otlp import MalformedMetricsError, decode_points
 from protocol.re2_patterns import InvalidPatternError, compile_pattern
 from protocol.records.compression import Compression, DecompressionError, decompress
 from protocol.uuids import to_text
@@ -74,11 +78,22 @@ class ClientTelemetry:
         self.throttled = 0
         self._cache = cache
         self._version = 0
+        self._seen: ConfigsImage | None = None
+        self._is_wanted = False
         self._instances: OrderedDict[UUID, Instance] = OrderedDict()
+        self._pushed = PushedMetrics(metrics, clock.monotonic_ms)
         group = "kafka_server_clientmetrics"
         metrics.gauge(f"{group}_instancecount", "Clients that have a subscription.", (), lambda: len(self._instances))
         metrics.counter(f"{group}_push_total", "Pushes of client metrics accepted.", (), lambda: self.pushes)
         metrics.counter(f"{group}_throttle_total", "Telemetry requests too early.", (), lambda: self.throttled)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is a subscription: only then do clients need to know of these requests."""
+        configs = self._cache.image.configs
+        if configs is not self._seen:
+            self._seen, self._is_wanted = configs, bool(configs.names(ResourceType.CLIENT_METRICS))
+        return self._is_wanted
 
     def follow(self, delta: MetadataDelta) -> None:
         """Let clients ask for their subscriptions again when one has changed."""
@@ -113,7 +128,7 @@ class ClientTelemetry:
         instance = self._instance(ctx, instance_id)
         try:
             self._check_push(ctx, instance, subscription_id, terminating=terminating)
-            await self._check_metrics(compression, metrics)
+            numbers = await self._read_metrics(compression, metrics, keep=bool(instance.metrics))
         except KafkaError as error:
             instance.last_error = error.code
             raise
@@ -121,6 +136,8 @@ class ClientTelemetry:
             instance.terminating = terminating
         instance.last_error = ErrorCode.none
         self.pushes += 1
+        if numbers:
+            self._pushed.take(instance_id, ctx.client_id or "", instance.interval_ms, numbers)
 
     def _check_push(self, ctx: Request, instance: Instance, subscription_id: int, *, terminating: bool) -> None:
         if instance.terminating:
@@ -135,15 +152,18 @@ class ClientTelemetry:
         if subscription_id != instance.subscription_id:
             raise UnknownSubscriptionId
 
-    async def _check_metrics(self, compression: int, metrics: bytes) -> None:
+    async def _read_metrics(self, compression: int, metrics: bytes, *, keep: bool) -> list[Pushed]:
+        """The numbers in what was pushed; none unless they are to be kept."""
         if compression not in Compression.__members__.values():
             raise UnsupportedCompressionType
         if len(metrics) > self.max_bytes:
             raise TelemetryTooLarge
         try:
-            if metrics:  # not on the loop: a few bytes may unpack to many
-                await self._workers.call(partial(decompress, Compression(compression), metrics, MAX_UNPACKED_BYTES))
-        except DecompressionError as error:
+            if not metrics:
+                return []
+            # Not on the loop: a few bytes may unpack to many.
+            return await self._workers.call(partial(_read, Compression(compression), metrics, keep=keep))
+        except (DecompressionError, MalformedMetricsError) as error:
             raise InvalidRecord from error
 
     def _instance(self, ctx: Request, instance_id: UUID) -> Instance:
@@ -184,6 +204,11 @@ class ClientTelemetry:
             interval_ms=interval_ms,
             subscription_id=_subscription_id(names, interval_ms, instance_id),
         )
+
+
+def _read(compression: Compression, metrics: bytes, *, keep: bool) -> list[Pushed]:
+    data = decompress(compression, metrics, MAX_UNPACKED_BYTES)
+    return list(map(pushed, islice(decode_points(data), MOST_POINTS))) if keep else []
 
 
 def _matches(patterns: dict[str, re.Pattern[str]], attributes: dict[str, str]) -> bool:

@@ -13,7 +13,7 @@ from prometheus_client import GCCollector, Info, PlatformCollector, ProcessColle
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from broker.monitoring.metrics import Histogram, Kind, Metrics, Reading, Values
+from broker.monitoring.metrics import Family, Histogram, Kind, Metrics, Reading, Values
 from broker.monitoring.other_names import other_names
 from broker.version import KAFKA_VERSION, own_version
 
@@ -82,6 +82,9 @@ class MetricsReader:
             yield partial(_same, family)
         for reading in tuple(self._metrics.readings.values()):
             yield self._read(reading)
+        for families in self._metrics.families:
+            for found in families():
+                yield partial(_made, found)
 
     def _own(self) -> Iterator[Metric]:
         yield from self._topics()
@@ -123,6 +126,10 @@ class MetricsReader:
             request = kafka_name(api)
             for version, count in counters.by_version.items():
                 requests.add_metric((request, str(version)), count)
+            if api == "fetch":  # as Kafka does: all, and once more by who asks
+                consumers, followers = self._metrics.fetches_answered()
+                requests.add_metric(("FetchConsumer", ""), consumers)
+                requests.add_metric(("FetchFollower", ""), followers)
             for error, count in counters.errors.items():
                 errors.add_metric((request, error.name.upper()), count)
             _add_histogram(times, (request,), counters.total_time_ms)
@@ -159,6 +166,14 @@ def _nothing() -> None:
 
 
 def _same(family: Metric) -> Metric:
+    return family
+
+
+def _made(found: Family) -> Metric:
+    new = GaugeMetricFamily if found.kind is Kind.GAUGE else CounterMetricFamily
+    family = new(found.name, found.documentation)
+    for labels, value in found.rows:
+        family.add_sample(found.name, dict(labels), value)
     return family
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from broker.cluster.metadata_cache import MetadataCache
-from broker.monitoring.metrics import Metrics
+from broker.monitoring.metrics import Labelled, Metrics
 from broker.monitoring.recent_rates import RecentRates
 from controller.quorum.metadata_log import MetadataLog
 from metadata.delta import MetadataDelta
@@ -56,6 +56,13 @@ def register_controller_metrics(
         (),
         rates.of(lambda: {(): log.durable_end}),
     )
+    commits = rates.of(lambda: dict(zip((("batches",), ("ms",)), log.commits, strict=True)))
+    metrics.gauge(
+        f"{RAFT}commit_latency_avg",
+        "Milliseconds until a batch of the metadata log was durable, of late on average; 0 if there was none.",
+        (),
+        lambda: _average(commits()),
+    )
     metrics.gauge("kafka_server_raftmetrics_current_state", "The role.", ("current_state",), lambda: [(("leader",), 1)])
     metrics.counter(
         "kafka_controller_controllerstats_uncleanleaderelections_total",
@@ -67,6 +74,11 @@ def register_controller_metrics(
         metrics.counter(
             f"{CHANNEL}{name}_total", "Always 0: the controller is one node, without others that vote.", (), lambda: 0
         )
+
+
+def _average(rates: Labelled) -> float:
+    (_, batches), (_, took_ms) = rates
+    return took_ms / batches if batches else 0
 
 
 def _of_the_cluster(cache: MetadataCache, log: MetadataLog) -> Gauges:

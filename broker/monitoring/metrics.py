@@ -111,6 +111,20 @@ class Reading:
     permanent: bool = False
 
 
+Labels = tuple[tuple[str, str], ...]
+"""Pairs of a label and its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A metric as it is now, whose name and labels were not known before."""
+
+    kind: Kind
+    name: str
+    documentation: str
+    rows: Sequence[tuple[Labels, float]]
+
+
 class Metrics:
     """All counters of a node, and the readings that its modules registered."""
 
@@ -119,8 +133,13 @@ class Metrics:
         self.topics = defaultdict[str, TopicCounters](TopicCounters)
         self.deleted_topics = TopicCounters()
         """Counts of deleted topics, so that the sums over all topics never fall."""
+        self.follower_fetches = 0
+        """Fetch requests that followers have sent; the others are of consumers."""
+        self._consumer_fetches = 0
         self.requests = defaultdict[str, RequestCounters](RequestCounters)
         self.readings: dict[str, Reading] = {}
+        self.families: list[Callable[[], Iterable[Family]]] = []
+        """Asked at every scrape for metrics that nobody registered."""
         self.walks: list[Callable[[], Iterator[None]]] = []
         """Run through at every scrape before anything is read; the loop gets a turn at each step."""
         self.loop_lag_s = Histogram(LAG_BOUNDS_S)
@@ -170,6 +189,15 @@ class Metrics:
             total.add(counters)
         return total
 
+    def fetches_answered(self) -> tuple[int, int]:
+        """The Fetch requests of consumers and of followers. A follower's counts from when it was sent.
+
+        So what is left for consumers may be too small for a moment; it never falls.
+        """
+        left = sum(self.requests["fetch"].by_version.values()) - self.follower_fetches
+        self._consumer_fetches = max(self._consumer_fetches, left)
+        return self._consumer_fetches, self.follower_fetches
+
     def by_topic(self) -> dict[str, TopicCounters]:
         """The counters of the topics that have series of their own, and the sums of the others as `other`."""
         own, found = first(self.topics, self.most.topics), defaultdict[str, TopicCounters](TopicCounters)
@@ -206,6 +234,7 @@ class Metrics:
         """Let go of what the parts of a node registered: others take their place. What is `permanent` stays."""
         self.readings = {name: reading for name, reading in self.readings.items() if reading.permanent}
         self.walks.clear()
+        self.families.clear()
 
     def _register(self, reading: Reading) -> None:
         if reading.name in self.readings:

@@ -36,6 +36,7 @@ class GroupCommit:
         next_offset: the offset of the next record.
         durable_end: the offset after the last record that is on the device.
         bytes_written: the size of all batches that are on the device.
+        commits, commit_ms: how many batches became durable, and how long that took from the write on, together.
         roll_next: begin a new segment with the next batch.
         failure: why nothing can be appended any more.
         on_durable: called when `durable_end` has moved.
@@ -59,6 +60,8 @@ class GroupCommit:
         self.timestamp = timestamp
         self.next_offset = self.durable_end = log.log_end_offset
         self.bytes_written = 0
+        self.commits, self.commit_ms = 0, 0.0
+        self._written_ms = 0.0
         self.roll_next = False
         self.failure: str | None = None
         self.on_durable: Callable[[], None] = lambda: None
@@ -137,7 +140,8 @@ class GroupCommit:
         log = self._log
         if self.roll_next:
             self._roll()
-        now_ms = log.services.clock.wall_ms()
+        clock = log.services.clock
+        now_ms, self._written_ms = clock.wall_ms(), clock.monotonic_ms()
         timestamp = max(now_ms, self.timestamp)
         data = memoryview(batch.close(self.epoch, timestamp))
         validated = Validated(data, read_header(data), timestamp, NO_TIMESTAMP)
@@ -164,6 +168,8 @@ class GroupCommit:
             return
         self._writing = None
         self.durable_end = end.offset
+        self.commits += 1
+        self.commit_ms += self._log.services.clock.monotonic_ms() - self._written_ms
         waiters, self._waiters = self._waiters, []
         for offset, done in waiters:
             if offset >= end.offset:

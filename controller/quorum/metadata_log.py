@@ -201,6 +201,11 @@ class MetadataLog:
         return self._commit.timestamp
 
     @property
+    def commits(self) -> tuple[int, float]:
+        """How many batches became durable, and the milliseconds that this took, together."""
+        return self._commit.commits, self._commit.commit_ms
+
+    @property
     def durable_end(self) -> int:
         """The offset after the last record that is on the device: the quorum's high watermark."""
         return self._commit.durable_end

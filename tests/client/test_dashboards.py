@@ -28,19 +28,18 @@ DASHBOARDS = json.loads((Path(__file__).parent / "dashboards.json").read_text())
 WITHOUT = {
     "container_": "is of Kubernetes, not of a broker",
     "kubelet_": "is of Kubernetes, not of a broker",
-    "jvm_": "there is no JVM: `process_resident_memory_bytes` and `python_gc_collections_total` say the like",
+    "jvm_": "there is no JVM: see `process_resident_memory_bytes` and `odradek_gc_seconds_total`",
     "kafka_log_log_tiersize": "is of Confluent Server, not of Apache Kafka",
     "kafka_tier_": "is of Confluent Server, not of Apache Kafka",
     "kafka_server_replicamanager_straypartitions": "is of Confluent Server, not of Apache Kafka",
     "kafka_network_acceptor_": "there is no thread that accepts connections",
-    "kafka_network_requestmetrics_requestspersec": "Fetch of consumers and of followers are counted together",
     "kafka_network_requestmetrics_": (
         "requests have one time, from read to answered, as a histogram: "
         "`histogram_quantile(0.99, sum by (le, request) (rate(kafka_network_requestmetrics_totaltimems_bucket[5m])))`"
     ),
     "kafka_server_replicafetchermanager_minfetchrate": "is not measured; `..._maxlag` is",
     "kafka_controller_controllereventmanager_": "the controller has no queue of events",
-    "kafka_server_raft": "is not measured: the only voter wins each election, and waits for nobody",
+    "kafka_server_raft_metrics_election_latency_max": "the only voter needs no time to be elected",
 }
 """Why a metric with this prefix finds no series."""
 

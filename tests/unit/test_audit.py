@@ -14,7 +14,7 @@ def test_a_known_weakness_fails() -> None:
 
 
 def test_without_advisories_it_is_said_that_nothing_was_audited() -> None:
-    assert verdict([SKIPPED]) == (0, "no advisories can be reached: none of 1 packages was audited")
+    assert verdict([SKIPPED]) == (2, "no advisories can be reached: none of 1 packages was audited")
 
 
 def test_what_could_not_be_audited_is_counted() -> None:

@@ -100,3 +100,33 @@ REPLICAS = (
     "transaction.state.log.min.isr",
     "min.insync.replicas",
 )
+
+
+@pytest.mark.parametrize("file", ["compose.yaml", "cluster-compose.yaml"])
+def test_brokers_of_compose_run_read_only_and_without_capabilities(file: str) -> None:
+    services = yaml.safe_load((DOCKER / file).read_text())["services"]
+    brokers = [one for one in services.values() if one.get("image") == "odradek"]
+    assert brokers
+    for broker in brokers:
+        assert broker["read_only"] is True
+        assert broker["cap_drop"] == ["ALL"]
+        assert broker["security_opt"] == ["no-new-privileges:true"]
+        (volume,) = broker["volumes"]
+        assert volume.endswith(":/var/lib/odradek")
+
+
+def test_brokers_of_kubernetes_run_read_only_and_without_capabilities() -> None:
+    documents = yaml.safe_load_all((DOCKER / "kubernetes.yaml").read_text())
+    pods = [one["spec"]["template"]["spec"] for one in documents if one["kind"] == "StatefulSet"]
+    brokers = [(pod, container) for pod in pods for container in pod["containers"] if container["name"] == "odradek"]
+    assert brokers
+    for pod, container in brokers:
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        limits = container["securityContext"]
+        assert limits["readOnlyRootFilesystem"] is True
+        assert limits["allowPrivilegeEscalation"] is False
+        assert limits["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_the_image_runs_as_a_user_with_a_number_that_is_not_root() -> None:
+    assert "\nUSER 10001\n" in (DOCKER / "Dockerfile").read_text()

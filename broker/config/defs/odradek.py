@@ -65,6 +65,20 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         at_least(1),
     ),
     ConfigDef(
+        "odradek.otlp.endpoint",
+        STRING,
+        None,
+        "URL to which metrics are sent by OpenTelemetry's protocol (OTLP over HTTP), such as "
+        "`http://127.0.0.1:4318/v1/metrics`. Needs `pip install 'odradek[otlp]'`.",
+    ),
+    ConfigDef(
+        "odradek.otlp.interval.ms",
+        ConfigType.INT,
+        60 * SECOND_MS,
+        "How often metrics are sent to `odradek.otlp.endpoint`.",
+        at_least(100),
+    ),
+    ConfigDef(
         "odradek.log.format",
         STRING,
         "auto",

@@ -6,20 +6,23 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
 import pytest
 import structlog
+from aiohttp.test_utils import make_mocked_request
 
 from broker import log_levels
 from broker.logging import configure
 from broker.monitoring.http import HttpServer
+from broker.monitoring.loggers_http import routes
 from broker.monitoring.metrics import Metrics
 from tests.unit.broker.admin_rig import Rig
 from tests.unit.broker.test_config_handlers import DELETE, LOGGER, SET, change, describe
 
-OURS = "broker.network.server"
+OURS, OTHER = "broker.network.server", "broker.cluster.publisher"
 
 
 @pytest.fixture(autouse=True)
@@ -53,11 +56,11 @@ async def test_a_level_set_by_a_client_is_in_force_for_what_is_below_and_for_lib
         assert await change(rig, (LOGGER, "1", [(name, SET, "DEBUG")])) == ["none"]
         assert await level_of(rig, name) == "DEBUG"
     assert await level_of(rig, OURS) == "DEBUG"
-    assert await level_of(rig, "broker.node") == "INFO"
+    assert await level_of(rig, OTHER) == "INFO"
     file.truncate(0)
     file.seek(0)
     structlog.get_logger(OURS).debug("ours")
-    structlog.get_logger("broker.node").debug("of another package")
+    structlog.get_logger(OTHER).debug("of another package")
     logging.getLogger("aiohttp").debug("a library's")
     assert said(file) == ["ours", "a library's"]
 
@@ -65,7 +68,7 @@ async def test_a_level_set_by_a_client_is_in_force_for_what_is_below_and_for_lib
 async def test_a_logger_without_its_own_level_follows_the_package_above_again() -> None:
     rig = await Rig.open()
     assert await change(rig, (LOGGER, "1", [("broker", SET, "ERROR"), (OURS, SET, "TRACE")])) == ["none"]
-    assert (await level_of(rig, OURS), await level_of(rig, "broker.node")) == ("TRACE", "ERROR")
+    assert (await level_of(rig, OURS), await level_of(rig, OTHER)) == ("TRACE", "ERROR")
     assert await change(rig, (LOGGER, "1", [(OURS, DELETE, None)])) == ["none"]
     assert await level_of(rig, OURS) == "ERROR"
 
@@ -129,3 +132,14 @@ async def test_what_is_refused_over_http(
     assert (found, answer["error_code"]) == (status, status)
     assert message in answer["message"]
     assert {name: log_levels.levels()[name] for name in levels} == levels
+
+
+@pytest.mark.parametrize(
+    ("host", "status"), [("10.0.0.7", 403), ("2001:db8::1", 403), ("127.0.0.1", 404), ("::1", 404)]
+)
+async def test_another_machine_may_not_change_levels(host: str, status: int) -> None:
+    (put,) = (route.handler for route in routes() if route.method == "PUT")
+    transport: Any = SimpleNamespace(get_extra_info=lambda name, default=None: (host, 5000))
+    request = make_mocked_request("PUT", "/admin/loggers/no.such", match_info={"name": "no.such"}, transport=transport)
+    answer: Any = await put(request)
+    assert answer.status == status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from typing import Any
 from uuid import UUID
@@ -11,6 +12,7 @@ import pytest
 from broker.monitoring import process_metrics
 from broker.monitoring.cardinality import Most, bounded, first
 from broker.monitoring.controller_metrics import UncleanElections
+from broker.monitoring.gc_time import GcTime
 from broker.monitoring.metrics import Metrics
 from broker.monitoring.recent_rates import NOTE_MS, NOTES, RecentRates
 from metadata.delta import MetadataDelta
@@ -84,6 +86,20 @@ async def test_the_loop_is_idle_as_far_as_its_thread_used_no_cpu() -> None:
     assert found["kafka_network_socketserver_networkprocessoravgidlepercent"] == 0.75
 
 
+def test_the_time_of_collections_is_counted_by_generation(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, metrics = [10.0], Metrics()
+    monkeypatch.setattr(gc, "callbacks", [])
+    times = GcTime(lambda: now_s[0])
+    times.begin(metrics)
+    for generation, took_s in ((0, 0.5), (2, 2.0), (0, 0.25)):
+        for phase in ("start", "stop"):
+            (callback,) = gc.callbacks
+            callback(phase, {"generation": generation})
+            now_s[0] += took_s if phase == "start" else 100
+    found = only(samples(metrics), "odradek_gc_seconds_total")
+    assert found == {'{generation="0"}': 0.75, '{generation="1"}': 0, '{generation="2"}': 2}
+
+
 async def test_a_whole_node_says_that_it_runs_leads_and_controls() -> None:
     async with Rig() as rig:
         await rig.create("letters", partitions=2)
@@ -92,6 +108,9 @@ async def test_a_whole_node_says_that_it_runs_leads_and_controls() -> None:
         assert found["kafka_controller_kafkacontroller_activecontrollercount"] == 1
         assert found["kafka_controller_kafkacontroller_offlinepartitionscount"] == 0
         assert found["kafka_controller_controllerstats_uncleanleaderelections_total"] == 0
+        assert rig.node.cluster.metadata_log is not None
+        assert rig.node.cluster.metadata_log.commits[0] > 0
+        assert found["kafka_server_raftmetrics_commit_latency_avg"] >= 0
         assert found['kafka_topic_partitions{topic="letters"}'] == 2
         assert found["kafka_server_replicamanager_atminisrpartitioncount"] == 2
         for name in ("current_offset", "under_replicated_partition"):

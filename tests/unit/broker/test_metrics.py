@@ -70,6 +70,22 @@ def test_a_deleted_topic_leaves_the_list_and_stays_in_the_sum() -> None:
     assert found == {"": 5, '{topic="a"}': 2}
 
 
+def test_fetches_of_consumers_and_of_followers_are_counted_apart_too() -> None:
+    metrics = Metrics()
+    for version in (17, 18, 18):
+        metrics.requests["fetch"].done(version, 1)
+    metrics.follower_fetches += 1
+    assert only(samples(metrics), "kafka_network_requestmetrics_requests_total") == {
+        '{request="Fetch",version="17"}': 1,
+        '{request="Fetch",version="18"}': 2,
+        '{request="FetchConsumer",version=""}': 2,
+        '{request="FetchFollower",version=""}': 1,
+    }
+    metrics.follower_fetches += 1  # not answered yet
+    found = only(samples(metrics), "kafka_network_requestmetrics_requests_total")
+    assert found['{request="FetchConsumer",version=""}'] == 2, "a count never falls"
+
+
 def test_requests_are_told_by_kafkas_name_version_error_and_time() -> None:
     metrics = Metrics()
     metrics.requests["list_offsets"].done(10, 0.1)

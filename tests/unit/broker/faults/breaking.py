@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from kio.schema.errors import ErrorCode
 from kio.schema.join_group.v2.request import JoinGroupRequestProtocol
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.offset_commit.v8.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -68,8 +69,9 @@ class Ask:
 
 
 def codes(response: Any) -> list[str]:
-    """All error codes in a response, wherever they are."""
-    return re.findall(r"<ErrorCode\.(\w+):", repr(response))
+    """All error codes in a response, wherever they are; some are plain numbers."""
+    numbers = re.findall(r"\berror_code=(\d+)", repr(response))
+    return re.findall(r"<ErrorCode\.(\w+):", repr(response)) + [ErrorCode(int(number)).name for number in numbers]
 
 
 async def _produce(_rig: Rig) -> dict[str, Any]:

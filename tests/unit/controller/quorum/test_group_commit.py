@@ -35,7 +35,7 @@ def in_log(fs: MemoryFileSystem) -> list[int]:
 def test_what_is_appended_in_one_turn_of_the_loop_is_one_batch_and_one_sync(
     fs: MemoryFileSystem, process: Process
 ) -> None:
-    syncs = fs.operations["fdatasync"]
+    syncs, (commits, _) = fs.operations["fdatasync"], process.log.commits
 
     async def three() -> None:
         last = [process.log.append([config_record(number)]) for number in range(3)][-1]
@@ -43,6 +43,7 @@ def test_what_is_appended_in_one_turn_of_the_loop_is_one_batch_and_one_sync(
 
     process.run(three())
     assert fs.operations["fdatasync"] == syncs + 1
+    assert process.log.commits[0] == commits + 1
     _, batch = Process(fs).log.batches()
     assert numbers(batch.records) == [0, 1, 2]
     assert batch.last_offset == 3
