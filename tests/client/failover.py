@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from coordinator.hashing import partition_for
-from odradek import Cluster, Topic
+from odradek import Cluster, ClusterBroker, ControlError, Topic
 from tests.client.groups import PARTITIONS, Crew
 from tests.client.transactional import Play, expected
 from tests.cluster.client import until
@@ -138,14 +138,21 @@ class Work:
     def kill_leader_of(self, places: Sequence[tuple[str, int]], index: int) -> None:
         """Kill the broker that leads all these partitions; it comes back when the clients have gone on without it."""
         cluster, victim = self._cluster, self._cluster.brokers[index]
-        cluster.wait_in_sync(timeout=SECONDS)
         for topic, partition in places:
-            cluster.move_leader(topic, partition, victim)
+            until(partial(self._moved, topic, partition, victim), f"{victim} leads {topic}-{partition}", SECONDS)
         self.wait_for_more()
         victim.kill()
         self.wait_for_more()
         victim.start()
         cluster.wait_in_sync(timeout=SECONDS)
+
+    def _moved(self, topic: str, partition: int, broker: ClusterBroker) -> bool:
+        """Whether the broker leads; while it is not in sync, as on a busy machine, it cannot."""
+        try:
+            self._cluster.move_leader(topic, partition, broker)
+        except ControlError:
+            return False
+        return True
 
     def check(self) -> None:
         """Nothing is lost or doubled, and groups have committed all that they have read."""
