@@ -20,7 +20,7 @@ from benchmarks.figures import Figures, alternating, note, print_table
 from benchmarks.measures import Pass, Sizes
 from tests.client import kafka_node
 from tests.cluster.kafka_controllers import KafkaControllers
-from tests.cluster.mixed_cluster import bootstrap, mixed
+from tests.cluster.mixed_cluster import AnyBroker, bootstrap, mixed
 
 BROKERS = 3
 PRODUCE_CPU = "produce: broker CPU ms/MB"
@@ -34,13 +34,17 @@ class Cluster:
     """Three brokers of one kind."""
 
     name: str
-    bootstrap: str
-    pids: list[int]
+    brokers: dict[int, AnyBroker]
+
+    @property
+    def bootstrap(self) -> str:
+        return bootstrap(self.brokers)
 
     def take_all(self, sizes: Sizes) -> dict[str, float]:
         """Every measure once, by name."""
-        found = Pass(self.bootstrap, self.pids, sizes, BROKERS).run()
-        alone = Pass(self.bootstrap, self.pids, sizes).run()
+        pids = [broker.pid for broker in self.brokers.values()]
+        found = Pass(self.bootstrap, pids, sizes, BROKERS).run()
+        alone = Pass(self.bootstrap, pids, sizes).run()
         return found | {
             "replication: broker CPU ms/MB": found[PRODUCE_CPU] - alone[PRODUCE_CPU],
             "replication of single records: broker CPU us": found[SINGLES_CPU] - alone[SINGLES_CPU],
@@ -53,7 +57,7 @@ def running(name: str, ours: int, theirs: int) -> Iterator[Cluster]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="odradek-bench-")))
         controllers = stack.enter_context(KafkaControllers(folder))
         brokers = stack.enter_context(mixed(controllers, folder, ours, theirs, SETTINGS, JVM))
-        yield Cluster(name, bootstrap(brokers), [broker.pid for broker in brokers.values()])
+        yield Cluster(name, brokers)
 
 
 def main() -> None:

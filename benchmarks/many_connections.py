@@ -12,6 +12,7 @@ import statistics
 import struct
 import sys
 import time
+from collections.abc import Sequence
 
 import uvloop
 
@@ -32,18 +33,19 @@ def produce(topic: str, partition: int) -> bytes:
     )
 
 
-async def measure(port: int, pid: int, topic: str, connections: int) -> tuple[float, float]:
-    """Requests per second, and the broker's CPU in us for each."""
+async def measure(leaders: Sequence[int], pids: Sequence[int], topic: str, connections: int) -> tuple[float, float]:
+    """Requests per second, and the brokers' CPU in us for each; `leaders` is the port of each partition's leader."""
     loop = asyncio.get_running_loop()
-    askers = [(await loop.create_connection(Asker, "127.0.0.1", port))[1] for _ in range(connections)]
-    requests = [produce(topic, number % PARTITIONS) for number in range(connections)]
+    partitions = [number % len(leaders) for number in range(connections)]
+    askers = [(await loop.create_connection(Asker, "127.0.0.1", leaders[index]))[1] for index in partitions]
+    requests = [produce(topic, index) for index in partitions]
     for asker, request in zip(askers, requests, strict=True):
         await accepted(asker, request, 4 + 2 + len(topic) + 4 + 4)
-    before = cpu_seconds(pid)
+    before = sum(map(cpu_seconds, pids))
     rate = await flood(askers, requests, SECONDS)
     for asker in askers:
         asker.transport.close()
-    return rate, (cpu_seconds(pid) - before) * 1e6 / (rate * SECONDS)
+    return rate, (sum(map(cpu_seconds, pids)) - before) * 1e6 / (rate * SECONDS)
 
 
 async def accepted(asker: Asker, request: bytes, error: int) -> None:
@@ -57,7 +59,7 @@ async def accepted(asker: Asker, request: bytes, error: int) -> None:
 
 def one_pass(contender: Contender, connections: int) -> tuple[float, float]:
     with Topic(f"127.0.0.1:{contender.port}") as topic:
-        return uvloop.run(measure(contender.port, contender.pid(), topic, connections))
+        return uvloop.run(measure([contender.port] * PARTITIONS, [contender.pid()], topic, connections))
 
 
 def main() -> None:

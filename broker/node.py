@@ -253,8 +253,7 @@ class Node:
         service = self.cluster.controller_service
         if service is not None:
             service.start(self._checks, self.local.config)
-        is_in_cluster = service is not None or self.local.config.is_in_cluster
-        if is_in_cluster and len(self.local.config.log_dirs) > 1:
+        if service is not None or self.local.config.is_in_cluster:
             self._checks.every(ASSIGN_MS, "directories of replicas", self._assignments.reconcile)
         self.state.not_ready = None
 

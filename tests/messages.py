@@ -7,10 +7,15 @@ from confluent_kafka import Message
 
 def place_of(message: Message) -> tuple[int, int]:
     """Partition and offset."""
-    partition, offset = message.partition(), message.offset()
-    assert partition is not None
+    offset = message.offset()
     assert offset is not None
-    return partition, offset
+    return partition_of(message), offset
+
+
+def partition_of(message: Message) -> int:
+    partition = message.partition()
+    assert partition is not None
+    return partition
 
 
 def value_of(message: Message) -> bytes:

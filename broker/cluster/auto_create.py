@@ -70,10 +70,14 @@ class AutoTopicCreation:
 
     async def ensure_internal(self, name: str) -> None:
         """Create the internal topic if it does not exist. Raises CoordinatorNotAvailable if that fails."""
-        if self._cache.topic(name) is None:
-            await self._create([creatable(self._current.config, name)], NoQuota(), "internal topic created")
+        await self.ensure(creatable(self._current.config, name), "internal topic created")
         if self._cache.topic(name) is None:
             raise CoordinatorNotAvailable
+
+    async def ensure(self, topic: CreatableTopic, done: str) -> None:
+        """Create the topic if it does not exist; that it cannot be created is logged."""
+        if self._cache.topic(topic.name) is None:
+            await self._create([topic], NoQuota(), done)
 
     async def stop(self) -> None:
         """Return when no creation is under way."""

@@ -1,7 +1,8 @@
 """Tells the controller in which folder of `log.dirs` each replica here is (Kafka's `AssignmentsManager`, KIP-858).
 
-The controller needs to know when a folder fails: it then moves the leaders away that are in there. A node with one
-folder has nothing to say. The image has what the controller knows; what differs is sent, until it is the same.
+The controller needs to know when a folder fails: it then moves the leaders away that are in there. A replica whose
+folder it takes for lost cannot lead, even if it is in sync again in a new one; so a node with one folder has to tell,
+too. The image has what the controller knows; what differs is sent, until it is the same.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Dead letter queues of share groups (KIP-1191): what becomes of records that are given up.
 
-A letter needs a queue that the group names, that exists and allows it (`errors.deadletterqueue.group.enable`), and
-whose name begins with the broker's prefix. If anything is amiss the records are given up all the same, with a line in
-the log.
+A letter needs a queue that the group names, that exists or may be created, that allows it
+(`errors.deadletterqueue.group.enable`), and whose name begins with the broker's prefix. If anything is amiss the
+records are given up all the same, with a line in the log.
 """
 
 from __future__ import annotations
@@ -13,26 +13,20 @@ from collections.abc import Sequence
 
 import structlog
 
-from broker.cluster.metadata_cache import MetadataCache
-from broker.config.current import CurrentConfig
+from broker.coordinators.hosted import Host
 from broker.replicas.partition import Partition
-from broker.replicas.replica_manager import ReplicaManager
+from broker.share.letter_queues import AppendBatch, LetterQueues
 from broker.share.record_batches import batches_of
 from broker.share.record_states import LetterCause
 from broker.share.runs import Run
 from broker.share.settings import AllShareSettings, ShareSettings
-from metadata.configs import ResourceType
 from metadata.topics import TopicImage
 from protocol.coordinator_records.share_records import SharePartitionKey
 from protocol.errors import KafkaError, MessageTooLarge, RecordBatchTooLarge, UnknownTopicOrPartition
 from protocol.records.build import Record, build_batch, iter_records
-from storage.append_types import AppendOrigin
-from timing.clock import Clock
 
 logger = structlog.get_logger(__name__)
 
-ENABLE = "errors.deadletterqueue.group.enable"
-PREFIX = "errors.deadletterqueue.topic.name.prefix"
 MESSAGES = {
     LetterCause.REJECTED: b"Offset rejected by client.",
     LetterCause.TOO_MANY_DELIVERIES: b"Offset delivery count exceeded the threshold.",
@@ -43,19 +37,12 @@ READ_BYTES = 1 << 20
 class DeadLetterQueues:
     """Writes letters to the partition of the queue with the number of the records' own, modulo its partitions."""
 
-    def __init__(
-        self,
-        current: CurrentConfig,
-        cache: MetadataCache,
-        replicas: ReplicaManager,
-        settings: AllShareSettings,
-        clock: Clock,
-    ) -> None:
-        self._current = current
-        self._cache = cache
-        self._replicas = replicas
+    def __init__(self, host: Host, settings: AllShareSettings) -> None:
+        self._queues = LetterQueues(host)
+        self._cache = host.cache
+        self._replicas = host.replicas
         self._settings = settings
-        self._clock = clock
+        self._clock = host.clock
 
     def write(self, key: SharePartitionKey, runs: Sequence[tuple[Run, LetterCause]]) -> Future[None]:
         """Done when all letters are written, or cannot be; never fails."""
@@ -66,11 +53,11 @@ class DeadLetterQueues:
     async def _write(self, key: SharePartitionKey, runs: Sequence[tuple[int, int, int, LetterCause]]) -> None:
         settings = self._settings.of(key.group_id)
         try:
-            queue = self._queue(settings.dead_letters, key.partition)
+            append = await self._queues.partition(settings.dead_letters, key.partition)
             source = self._source(key)
             for first, last, deliveries, cause in runs:
                 letters = await self._letters(key, source, settings, (first, last, deliveries, cause))
-                self._append(queue, letters)
+                await _append(append, letters)
         except KafkaError as error:
             logger.warning(
                 "records given up without a dead letter",
@@ -78,18 +65,6 @@ class DeadLetterQueues:
                 queue=settings.dead_letters,
                 error=str(error),
             )
-
-    def _queue(self, name: str, index: int) -> Partition:
-        """Raises KafkaError that says what is amiss."""
-        topic = self._cache.topic(name)
-        if topic is None:
-            raise UnknownTopicOrPartition(f"There is no topic {name}.")
-        prefix = self._current.config.string(PREFIX)
-        if not name.startswith(prefix):
-            raise UnknownTopicOrPartition(f"The name of a dead letter queue begins with {prefix} ({PREFIX}).")
-        if self._cache.image.configs.of(ResourceType.TOPIC, name).get(ENABLE) != "true":
-            raise UnknownTopicOrPartition(f"Topic {name} is no dead letter queue: set {ENABLE}=true on it.")
-        return self._replicas.find(name, index % topic.partition_count)
 
     def _source(self, key: SharePartitionKey) -> tuple[TopicImage, Partition]:
         topic = self._cache.topic_by_id(key.topic_id)
@@ -122,21 +97,21 @@ class DeadLetterQueues:
             letters.append(Record(len(letters), now_ms, record_key, value, headers))
         return letters
 
-    def _append(self, queue: Partition, letters: Sequence[Record]) -> None:
-        """Append the letters in one batch; one by one, without what they copied, if that is too large."""
-        now_ms = self._clock.wall_ms()
-        try:
-            queue.append(memoryview(build_batch(letters)), AppendOrigin.CLIENT, now_ms)
-        except (MessageTooLarge, RecordBatchTooLarge):
-            for letter in letters:
-                self._append_alone(queue, letter._replace(offset=0), now_ms)
 
-    def _append_alone(self, queue: Partition, letter: Record, now_ms: int) -> None:
-        try:
-            queue.append(memoryview(build_batch([letter])), AppendOrigin.CLIENT, now_ms)
-        except (MessageTooLarge, RecordBatchTooLarge):
-            bare = letter._replace(key=None, value=None)
-            queue.append(memoryview(build_batch([bare])), AppendOrigin.CLIENT, now_ms)
+async def _append(append: AppendBatch, letters: Sequence[Record]) -> None:
+    """Append the letters in one batch; one by one, without what they copied, if that is too large."""
+    try:
+        await append(bytes(build_batch(letters)))
+    except (MessageTooLarge, RecordBatchTooLarge):
+        for letter in letters:
+            await _append_alone(append, letter._replace(offset=0))
+
+
+async def _append_alone(append: AppendBatch, letter: Record) -> None:
+    try:
+        await append(bytes(build_batch([letter])))
+    except (MessageTooLarge, RecordBatchTooLarge):
+        await append(bytes(build_batch([letter._replace(key=None, value=None)])))
 
 
 async def _contents(partition: Partition, first: int, last: int) -> dict[int, tuple[bytes | None, bytes | None]]:

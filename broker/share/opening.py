@@ -24,7 +24,7 @@ def open_share_parts(host: Host) -> ShareParts:
     coordinator = ShareCoordinator(host)
     states = ShareStates(coordinator)
     settings = AllShareSettings(host.current, host.cache)
-    letters = DeadLetterQueues(host.current, host.cache, host.replicas, settings, host.clock)
+    letters = DeadLetterQueues(host, settings)
     most_sessions = host.current.config.integer("group.share.max.share.sessions")
     partitions = SharePartitions(host.replicas, settings, states, letters, host.clock, most_sessions)
     return ShareParts(coordinator, states, partitions)

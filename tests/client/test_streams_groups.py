@@ -2,71 +2,52 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from odradek import Broker
-from tests.client.java_tools import compiled, tool
+from tests.client.java_tools import tool
+from tests.client.word_count import APP, INPUT, OUTPUT, check_counts, instance, words
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.usefixtures("own_cluster", "java_tool"), pytest.mark.timeout(300)]
 
-WORD_COUNT = Path(__file__).parent / "java" / "WordCount.java"
 STREAMS_GROUPS = "org.apache.kafka.tools.streams.StreamsGroupCommand"
-APP = "app"
-WORDS = ("ant", "bee", "cat", "dog", "elk")
 
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
     with Broker(settings={"group.streams.session.timeout.ms": "3000"}) as broker:
-        broker.topic("words", partitions=2)
-        broker.topic("counts", partitions=1)
+        broker.topic(INPUT, partitions=2)
+        broker.topic(OUTPUT, partitions=1)
         yield broker
 
 
-def instance(broker: Broker, folder: Path) -> subprocess.Popen[bytes]:
-    command = [*compiled(WORD_COUNT), broker.bootstrap_servers, APP, "words", "counts", "1", str(folder)]
-    with (folder.parent / f"{folder.name}.log").open("wb") as log:
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
-
-
 def produce(broker: Broker, count: int) -> None:
-    broker.topic("words").produce_many([WORDS[number % len(WORDS)].encode() for number in range(count)])
-
-
-def counts(broker: Broker) -> dict[str, list[int]]:
-    """What was counted of each word, in order."""
-    found: dict[str, list[int]] = defaultdict(list)
-    for record in broker.topic("counts").records(committed=True):
-        assert record.key is not None and record.value is not None
-        found[record.key.decode()].append(int(record.value))
-    return found
+    broker.topic(INPUT).produce_many([word.encode() for word in words(count)])
 
 
 def wait_for(broker: Broker, count: int) -> None:
     """Return once so many words are counted, each exactly once."""
-    broker.topic("counts").wait(count, timeout=200)
-    for word, found in counts(broker).items():
-        assert found == list(range(1, len(found) + 1)), word
+    counts = broker.topic(OUTPUT)
+    counts.wait(count, timeout=200)
+    check_counts((record.key, record.value) for record in counts.records(committed=True))
 
 
 def test_words_are_counted_exactly_once_though_instances_and_the_broker_are_killed(
     broker: Broker, tmp_path: Path
 ) -> None:
     produce(broker, 500)
-    first = instance(broker, tmp_path / "first")
-    second = instance(broker, tmp_path / "second")
+    first = instance(broker.bootstrap_servers, tmp_path / "first")
+    second = instance(broker.bootstrap_servers, tmp_path / "second")
     third = None
     try:
         wait_for(broker, 500)
         first.kill()
         produce(broker, 500)
-        third = instance(broker, tmp_path / "third")
+        third = instance(broker.bootstrap_servers, tmp_path / "third")
         wait_for(broker, 1000)
         broker.kill()
         broker.restart()
@@ -85,7 +66,7 @@ def test_words_are_counted_exactly_once_though_instances_and_the_broker_are_kill
 def test_the_streams_groups_tool(broker: Broker, tmp_path: Path) -> None:
     produce(broker, 20)
     servers = broker.bootstrap_servers
-    with instance(broker, tmp_path / "one") as process:
+    with instance(broker.bootstrap_servers, tmp_path / "one") as process:
         try:
             wait_for(broker, 20)
             assert APP in tool(STREAMS_GROUPS, servers, "--list")

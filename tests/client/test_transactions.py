@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Iterator
 from itertools import groupby
 
@@ -17,10 +16,8 @@ from coordinator.hashing import partition_for
 from odradek import Broker
 from tests.brokers import sound_broker
 from tests.client import transactional
+from tests.client.hanging import UNVERIFIED, hang
 from tests.client.java_tools import java
-from tests.conformance import batches
-from tests.conformance.runner import Topic, produce_body
-from tests.conformance.wire import Wire
 
 OUTCOMES = ("commit", "abort", "commit", "abort", "abort", "commit")
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
@@ -82,26 +79,8 @@ def tool(bootstrap: str, *arguments: str) -> str:
 @pytest.fixture
 def unverified(own_cluster: None, java_tool: None) -> Iterator[str]:
     """A broker that lets in what no coordinator knows of, as clients before KIP-890 could bring about."""
-    with sound_broker({"transaction.partition.verification.enable": False}) as broker:
+    with sound_broker(UNVERIFIED) as broker:
         yield broker.bootstrap_servers
-
-
-def hang(bootstrap: str, topic: str) -> None:
-    """A record of two hours ago in a transaction that its coordinator knows nothing of."""
-    host, port = bootstrap.rsplit(":", 1)
-    wire = Wire(host, int(port), transactional.SECONDS)
-    body = {"transactional_id": "hangs", "transaction_timeout": 1000, "producer_id": -1, "producer_epoch": -1}
-    producer = wire.call("init_producer_id", 4, body)
-    record = batches.batch(
-        base_timestamp=int(time.time() * 1000) - 7_200_000,
-        attributes=batches.TRANSACTIONAL,
-        pid=producer["producer_id"],
-        epoch=producer["producer_epoch"],
-        sequence=0,
-    )
-    answer = wire.call("produce", 9, produce_body(Topic(topic, ""), {0: record}) | {"transactional_id": "hangs"})
-    wire.close()
-    assert answer["responses"][0]["partition_responses"][0]["error_code"] == "0 NONE"
 
 
 def end_of_stable(bootstrap: str, topic: str) -> int:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -14,23 +12,32 @@ from protocol.records.batch import LOG_OVERHEAD, read_header
 from protocol.records.build import iter_records
 from tests.client.kafka_node import command
 from tests.cluster.reader import Reader
+from tests.cluster.worker import Worker
 from tests.crash.reading import COMPLAINTS, GAP
-from tests.messages import place_of, value_of
+from tests.messages import partition_of, place_of, value_of
 
 PAUSE_S = 0.002
 DELIVERY_SECONDS = 180
 
 
-class Load:
-    """One producer in a thread. `acknowledged` has the value at each (partition, offset)."""
+class Load(Worker):
+    """One producer in a thread.
+
+    Attributes:
+        acknowledged: the value at each (partition, offset).
+        unplaced: partition and value of those acknowledged without an offset: librdkafka learns from a later record's
+            acknowledgement that they have arrived, too.
+        failed: why records were not taken.
+    """
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, name: str) -> None:
+        super().__init__()
         self.acknowledged: dict[tuple[int, int], bytes] = {}
+        self.unplaced: set[tuple[int, bytes]] = set()
         self.failed: list[str] = []
         self._topic = topic
         self._partitions = partitions
         self._name = name
-        self._stop = threading.Event()
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -40,23 +47,11 @@ class Load:
                 "log_level": 0,
             }
         )
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Send nothing more; return once everything sent was acknowledged or has failed."""
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
+    def work(self) -> None:
+        """Send; in the end, wait until everything sent was acknowledged or has failed."""
         number = 0
-        while not self._stop.wait(PAUSE_S):
+        while not self.told_to_stop.wait(PAUSE_S):
             value = f"{self._name}-{number}".encode()
             self._producer.produce(self._topic, value, partition=number % self._partitions, on_delivery=self._delivered)
             self._producer.poll(0)
@@ -64,10 +59,18 @@ class Load:
         self._producer.flush(DELIVERY_SECONDS)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            self.acknowledged[place_of(message)] = value_of(message)
-        else:
+        if error is not None:
             self.failed.append(str(error))
+        elif message.offset() is None:
+            self.unplaced.add((partition_of(message), value_of(message)))
+        else:
+            self.acknowledged[place_of(message)] = value_of(message)
+
+    def check_all(self, found: Mapping[tuple[int, int], bytes | None]) -> None:
+        """Check that what was acknowledged, and nothing else, is what was found at each (partition, offset)."""
+        unplaced = {at: value for at, value in found.items() if (at[0], value) in self.unplaced}
+        assert {at: value for at, value in found.items() if at not in unplaced} == self.acknowledged
+        assert len(unplaced) == len(self.unplaced)
 
 
 def complaints(data_dir: Path) -> list[str]:
@@ -107,10 +110,13 @@ def check_replicas(folders: Sequence[Path], topic: str, partitions: int, loads: 
         assert all(one == contents[0] for one in contents), f"the replicas of {topic}-{partition} differ"
         held = records_of(contents[0])
         assert sorted(held) == list(range(len(held)))
-        values = list(held.values())
-        assert len(set(values)) == len(values), f"a record of {topic}-{partition} is there twice"
+        values = set(held.values())
+        assert len(values) == len(held), f"a record of {topic}-{partition} is there twice"
         for load in loads:
             known = load.seen if isinstance(load, Reader) else load.acknowledged
+            if isinstance(load, Load):
+                for index, value in load.unplaced:
+                    assert index != partition or value in values, f"{value!r} is not in {topic}-{partition}"
             for (index, offset), value in known.items():
                 if index == partition:
                     assert held.get(offset) == value, f"{value!r} was at {topic}-{partition} {offset}"

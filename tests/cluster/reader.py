@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Self
-
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from tests.cluster.worker import Worker
 from tests.messages import place_of, value_of
 
 POLL_SECONDS = 0.2
 
 
-class Reader:
+class Reader(Worker):
     """Reads in a thread. What it has seen must be there for ever: it is above no high watermark.
 
     Attributes:
@@ -21,9 +19,9 @@ class Reader:
     """
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        super().__init__()
         self.seen: dict[tuple[int, int], bytes] = {}
         self.errors: list[str] = []
-        self._stop = threading.Event()
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -36,19 +34,13 @@ class Reader:
         )
         self._consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
         self._next = dict.fromkeys(range(partitions), 0)
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
+    def stop(self) -> None:
+        super().stop()
         self._consumer.close()
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
+    def work(self) -> None:
+        while not self.told_to_stop.is_set():
             message = self._consumer.poll(POLL_SECONDS)
             if message is None:
                 continue

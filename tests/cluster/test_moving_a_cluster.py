@@ -102,6 +102,10 @@ class Moving:
         until_in_sync(self.admin, self.replicas, only=TOPIC)
         said = tool(command, "--bootstrap-server", self.bootstrap, *file, "--verify")
         assert said.count("is completed") == len(wanted), said
+        topics_tool = f"{TOOLS}.TopicCommand", "--bootstrap-server", self.bootstrap, "--describe"
+        until(lambda: not tool(*topics_tool, "--under-replicated-partitions").strip(), "all are replicated", SECONDS)
+        asked = "--bootstrap-server", self.bootstrap, "--describe", "--broker-list", str(old)
+        until(lambda: not held(tool(f"{TOOLS}.LogDirsCommand", *asked)), f"the folders of {old} are empty", SECONDS)
         self.brokers.pop(old).end()
         tool(f"{TOOLS}.ClusterTool", "unregister", "--bootstrap-server", self.bootstrap, "--id", str(old))
 
@@ -142,6 +146,14 @@ class Moving:
         (at,) = consumer.committed([TopicPartition("transactions", 0)], SECONDS)
         assert at.offset == (message.offset() or 0) + 1
         consumer.close()
+
+
+def held(said: str) -> list[str]:
+    """The partitions that kafka-log-dirs has found."""
+    described = json.loads(next(line for line in said.splitlines() if line.startswith("{")))
+    folders = [folder for broker in described["brokers"] for folder in broker["logDirs"]]
+    assert folders and all(folder["error"] is None for folder in folders), said
+    return [partition["partition"] for folder in folders for partition in folder["partitions"]]
 
 
 @pytest.mark.torture

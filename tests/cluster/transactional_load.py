@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Self
 
 from confluent_kafka import KafkaException, Producer
 
@@ -15,13 +13,14 @@ from protocol.records.batch import LOG_OVERHEAD, read_header
 from protocol.records.build import iter_records
 from protocol.records.markers import ControlRecordType, read_control_batch
 from tests.cluster.load import batches_of
+from tests.cluster.worker import Worker
 
 STEP_SECONDS = 60
 PAUSE_S = 0.02
 MOST_RECORDS = 12
 
 
-class TransactionalLoad:
+class TransactionalLoad(Worker):
     """One producer in a thread; each transaction has the same number of records in every partition.
 
     Attributes:
@@ -30,6 +29,7 @@ class TransactionalLoad:
     """
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, name: str) -> None:
+        super().__init__()
         self.name = name
         self.ended: list[bool | None] = []
         self.failures: list[str] = []
@@ -43,20 +43,10 @@ class TransactionalLoad:
         self._topic = topic
         self._partitions = partitions
         self._rng = random.Random(name)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
+    def work(self) -> None:
         producer = self._producer()
-        while not self._stop.wait(PAUSE_S):
+        while not self.told_to_stop.wait(PAUSE_S):
             number = len(self.ended)
             self.ended.append(None)
             try:
@@ -73,6 +63,8 @@ class TransactionalLoad:
                 producer.init_transactions(STEP_SECONDS)
             except KafkaException as error:
                 self.failures.append(f"at the start: {error}")
+                if self.told_to_stop.is_set():
+                    raise
             else:
                 return producer
 

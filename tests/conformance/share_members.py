@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.conformance import schema
+from tests.conformance.group_configs import configure_group
 from tests.conformance.runner import Talk, Topic
 from tests.conformance.wire import Frame, decode
 
@@ -57,20 +58,7 @@ class ShareGroup:
 
     def configure(self, **configs: str) -> None:
         """Set configurations of the group; their names have `_` for `.`."""
-        entries = [
-            {"name": name.replace("_", "."), "config_operation": 0, "value": value} for name, value in configs.items()
-        ]
-        resource = {"resource_type": 32, "resource_name": self.group_id, "configs": entries}
-        answer = self.t.main.call("incremental_alter_configs", 1, {"resources": [resource], "validate_only": False})
-        assert answer["responses"][0]["error_code"] == "0 NONE", answer
-        wanted = {"resource_type": 32, "resource_name": self.group_id, "configuration_keys": None}
-
-        def applied() -> bool:
-            described = self.t.main.call("describe_configs", 4, {"resources": [wanted]})["results"][0]["configs"]
-            values = {one["name"]: one["value"] for one in described}
-            return all(values.get(entry["name"]) == entry["value"] for entry in entries)
-
-        self.t.until("the group's configuration is there", applied)
+        configure_group(self.t, self.group_id, configs)
 
     def describe(self, step: str) -> None:
         body = {"group_ids": [self.group_id]}

@@ -6,6 +6,7 @@ import random
 from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any
 
+from broker.monitoring.pushed_metrics import pushed
 from broker.network.principal import USER, Principal
 from broker.network.request import CloseConnectionError
 from broker.security.sasl.conversation import AuthenticationError, Challenge
@@ -23,6 +24,7 @@ from protocol.consumer_protocol import (
 )
 from protocol.errors import KafkaError
 from protocol.messages import decode_request, request_class
+from protocol.otlp import MalformedMetricsError, decode_points
 from protocol.primitives import DecodeError
 from protocol.records.compression import Compression
 from storage.append_types import AppendOrigin, LogConfig
@@ -33,6 +35,7 @@ from tests.conformance.group_members import subscription
 from tests.fuzzing.target import Target
 from tests.unit.broker.wire import NOW, batch, entity_frame
 from tests.unit.protocol.conftest import Generator
+from tests.unit.protocol.otlp_messages import counted, gauge, metrics_data, point
 
 SIZE = 4
 CREDENTIAL = ScramCredential(b"salt", b"k" * 32, b"s" * 32, 4096, Principal(USER, "alice"))
@@ -61,6 +64,14 @@ def request_headers() -> Iterator[bytes]:
         yield entity_frame(Generator(name).entity(request_class(API_BY_NAME[name].key, API_BY_NAME[name].lowest)), 1)[
             4:
         ]
+
+
+def metrics_of_clients(data: bytes) -> object:
+    return [pushed(point) for point in decode_points(data)]
+
+
+def pushes() -> Iterable[bytes]:
+    yield metrics_data(gauge("a.rate", point(0.5, {"node.id": "1", "yes": True})), counted("a.total", point(3)))
 
 
 def members_metadata(data: bytes) -> object:
@@ -128,6 +139,7 @@ MESSAGES = (
         (SchemaError,),
         lambda: [subscription("a", "b"), serialize_assignment(1, [("a", [0, 1])])],
     ),
+    Target("pushed_metrics", metrics_of_clients, (MalformedMetricsError,), pushes),
     Target("sasl_plain", plain, REFUSED, lambda: said("\0alice\0geheim", "bob\0alice\0geheim")),
     Target(
         "sasl_scram_first",

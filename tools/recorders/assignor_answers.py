@@ -2,6 +2,7 @@
 
 python -m tools.recorders.assignor_answers --jars DIR --compare 5000 --seed 7   # with what ours make of them
 python -m tools.recorders.assignor_answers --jars DIR                           # writes the unit tests' answers
+python -m tools.recorders.assignor_answers --jars DIR --share                   # the same of share groups
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 from uuid import UUID
@@ -21,11 +22,14 @@ from uuid import UUID
 from protocol.uuids import to_text
 from tests.client import java_tools
 from tests.unit.coordinator.group.consumer.assignor_documents import Document, differs
+from tests.unit.coordinator.group.share import assignor_documents as shared
 
 SCRIPT = Path(java_tools.__file__).parent / "java" / "Assignors.java"
 ANSWERS = java_tools.ROOT / "tests" / "unit" / "coordinator" / "group" / "consumer" / "assignor_answers.jsonl"
 KEPT = {("uniform", False): 20, ("uniform", True): 20, ("range", False): 8, ("range", True): 8}
 """How many documents the unit tests have, by assignor and whether the group is homogeneous; one more each fails."""
+SHARE_ANSWERS = ANSWERS.parents[1] / "share" / "assignor_answers.jsonl"
+KEPT_OF_SHARE = {("simple", False): 15, ("simple", True): 25}
 KEPT_SIZE = 4_000
 ROUNDS = 4
 UNKNOWN = ["gone-1", "gone-2", "gone-3"]
@@ -34,8 +38,9 @@ UNKNOWN = ["gone-1", "gone-2", "gone-3"]
 class Groups:
     """Makes groups; each is then assigned anew some times over, with members and topics that come and go."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, assignors: Sequence[str]) -> None:
         self._random = random.Random(seed)
+        self._assignors = assignors
 
     def first(self) -> Document:
         rng = self._random
@@ -70,7 +75,7 @@ class Groups:
         return self._finished(following)
 
     def assignor(self) -> str:
-        return self._random.choice(["uniform", "uniform", "range"])
+        return self._random.choice(self._assignors)
 
     def _finished(self, document: Document) -> Document:
         subscriptions = {frozenset(member["topics"]) for member in document["members"]}
@@ -150,7 +155,7 @@ def documents(java: Java, groups: Groups, count: int) -> Iterator[Document]:
                 document = groups.next(document, answer)
 
 
-def compare(found: Iterator[Document]) -> int:
+def compare(found: Iterator[Document], differs: Callable[[Document], str | None]) -> int:
     """Tell on how many documents our answer is not as good, and show the first of them."""
     count, wrong, kinds = 0, [], Counter[tuple[str, bool, bool]]()
     for document in found:
@@ -164,9 +169,9 @@ def compare(found: Iterator[Document]) -> int:
     return 1 if wrong else 0
 
 
-def kept(found: Iterator[Document]) -> list[str]:
+def kept(found: Iterator[Document], counts: Mapping[tuple[str, bool], int]) -> list[str]:
     """Some of each kind, as lines, and none that are long."""
-    wanted = {**{(*kind, False): count for kind, count in KEPT.items()}, **{(*kind, True): 1 for kind in KEPT}}
+    wanted = {**{(*kind, False): count for kind, count in counts.items()}, **{(*kind, True): 1 for kind in counts}}
     lines: list[str] = []
     while any(wanted.values()):
         document = next(found)
@@ -183,13 +188,14 @@ def main() -> int:
     parser.add_argument("--jars", type=Path, default=java_tools.JARS)
     parser.add_argument("--compare", type=int, help="so many groups with our answers")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--share", action="store_true", help="share groups")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as classes, Java(arguments.jars, classes) as java:
-        groups = Groups(arguments.seed)
+        groups = Groups(arguments.seed, ["simple"] if arguments.share else ["uniform", "uniform", "range"])
         if arguments.compare:
-            return compare(documents(java, groups, arguments.compare))
-        lines = kept(documents(java, groups, 100_000))
-    ANSWERS.write_text("".join(lines))
+            return compare(documents(java, groups, arguments.compare), shared.differs if arguments.share else differs)
+        lines = kept(documents(java, groups, 100_000), KEPT_OF_SHARE if arguments.share else KEPT)
+    (SHARE_ANSWERS if arguments.share else ANSWERS).write_text("".join(lines))
     return 0
 
 

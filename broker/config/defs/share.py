@@ -64,6 +64,13 @@ GROUP_DEFS: tuple[ConfigDef, ...] = (
     ),
     _number("group.share.max.share.sessions", 2000, "Most share sessions of a broker.", 1, None, "sessions"),
     ConfigDef(
+        "errors.deadletterqueue.auto.create.topics.enable",
+        ConfigType.BOOLEAN,
+        False,
+        "Whether a dead letter queue that a share group names is created when it is first needed (KIP-1191).",
+        mode=UpdateMode.CLUSTER_WIDE,
+    ),
+    ConfigDef(
         "errors.deadletterqueue.topic.name.prefix",
         ConfigType.STRING,
         "dlq.",

@@ -1,8 +1,9 @@
 """The assignor `simple` (KIP-932; Kafka's `SimpleAssignor`): who shares which partitions.
 
-The contract: every partition of a topic has a member if anybody subscribes to the topic; every member has a partition
-if its topics have any; the numbers of partitions of members with the same subscription, and the numbers of members of
-the partitions, differ by at most one where that is possible; and a member keeps what it has where that allows it.
+Members that all subscribe to the same topics share their partitions as one list; otherwise each topic is shared by
+itself among those that subscribe to it. The contract for such a list: each partition has as many members as any other,
+the fewest with which every member has something; the numbers of partitions of two members differ by at most one; and a
+member keeps what it has where that allows it.
 """
 
 from __future__ import annotations
@@ -19,90 +20,88 @@ def assign(
     subscriptions: Mapping[str, Sequence[UUID]],
     partitions: Mapping[UUID, Sequence[int]],
     present: Mapping[str, Partitions],
+    *,
+    homogeneous: bool,
 ) -> dict[str, Partitions]:
     """The partitions of each member, by member id.
 
     `subscriptions` are the topics of each member, `partitions` those that may be assigned, `present` what members have.
+    `homogeneous`: all subscribe to the same names, also those of no topic.
     """
+    topics = sorted({topic for wanted in subscriptions.values() for topic in wanted})
     chosen: dict[str, set[TopicPartition]] = {member: set() for member in subscriptions}
-    by_topics: dict[tuple[UUID, ...], list[str]] = {}
-    for member, topics in sorted(subscriptions.items()):
-        by_topics.setdefault(tuple(sorted(topics)), []).append(member)
-    owners: dict[TopicPartition, int] = {}
-    for topics, members in by_topics.items():
-        wanted = [(topic, index) for topic in topics for index in partitions.get(topic, ())]
-        _spread(members, wanted, present, chosen, owners)
+    for shared in [topics] if homogeneous else [[topic] for topic in topics]:
+        members = sorted(member for member, wanted in subscriptions.items() if not set(shared).isdisjoint(wanted))
+        wanted = [(topic, index) for topic in shared for index in partitions.get(topic, ())]
+        if members and wanted:
+            for member, found in _Sharing(members, wanted, present).result().items():
+                chosen[member] |= found
     return {member: _by_topic(found) for member, found in chosen.items()}
 
 
-def _spread(
-    members: Sequence[str],
-    wanted: Sequence[TopicPartition],
-    present: Mapping[str, Partitions],
-    chosen: Mapping[str, set[TopicPartition]],
-    owners: dict[TopicPartition, int],
-) -> None:
-    """Spread partitions over members with one subscription; `owners` counts the members of each partition so far."""
-    if not wanted:
-        return
-    places = max(len(wanted), len(members))
-    most_of_member = -(-len(wanted) // len(members)) if len(wanted) > len(members) else 1
-    most_of_partition = -(-places // len(wanted))
-    here = dict.fromkeys(wanted, 0)
-    for member in members:
-        for one in wanted:
-            topic, index = one
-            keeps = index in present.get(member, {}).get(topic, ())
-            if keeps and len(chosen[member]) < most_of_member and here[one] < most_of_partition:
-                _give(member, one, chosen, here, owners)
-    if len(members) > len(wanted):
-        for member in members:
-            if not chosen[member]:
-                _give(member, min(wanted, key=lambda one: here[one]), chosen, here, owners)
-    else:
-        for one in sorted(wanted, key=lambda one: owners.get(one, 0)):
-            if not here[one]:
-                _give(min(members, key=lambda member: len(chosen[member])), one, chosen, here, owners)
-    _level(members, wanted, chosen, here, owners)
+class _Sharing:
+    """Some partitions, and the members that share them all: `longer` of them have one more than `least`."""
+
+    def __init__(
+        self, members: Sequence[str], wanted: Sequence[TopicPartition], present: Mapping[str, Partitions]
+    ) -> None:
+        self._copies = -(-len(members) // len(wanted))
+        self._chosen = {member: _had(present.get(member, {}), wanted) for member in members}
+        self._owners: dict[TopicPartition, set[str]] = {
+            partition: {member for member in members if partition in self._chosen[member]} for partition in wanted
+        }
+        self._least, self._longer = divmod(self._copies * len(wanted), len(members))
+
+    def result(self) -> Mapping[str, set[TopicPartition]]:
+        for partition in self._owners:
+            self._take_from_owners(partition)
+        by_count = sorted(self._chosen, key=self._count, reverse=True)
+        for number, member in enumerate(by_count):
+            self._take_from_member(member, self._least + (number < self._longer))
+        for partition in self._owners:
+            while len(self._owners[partition]) < self._copies:
+                self._give(partition)
+        return self._chosen
+
+    def _take_from_owners(self, partition: TopicPartition) -> None:
+        """Take a partition from those that have it beyond its number of members, first from who has too many."""
+        owners = sorted(self._owners[partition], key=lambda member: (-self._count(member), member))
+        for member in owners[: max(0, len(owners) - self._copies)]:
+            self._move(partition, member, None)
+
+    def _take_from_member(self, member: str, most: int) -> None:
+        """Take what a member has beyond so many, first what others have too."""
+        found = sorted(self._chosen[member], key=lambda partition: (-len(self._owners[partition]), partition))
+        for partition in found[: max(0, len(found) - most)]:
+            self._move(partition, member, None)
+
+    def _give(self, partition: TopicPartition) -> None:
+        """Give a partition to the member that has the least.
+
+        If only those that have this partition may have one more, another member gets it, and one of them something of
+        what that member has.
+        """
+        taker = min((member for member in self._chosen if partition not in self._chosen[member]), key=self._count)
+        longer = sum(len(found) > self._least for found in self._chosen.values())
+        if self._count(taker) >= self._least + (longer < self._longer):
+            shortest = min(self._chosen, key=self._count)
+            self._move(min(self._chosen[taker] - self._chosen[shortest]), taker, shortest)
+        self._move(partition, None, taker)
+
+    def _count(self, member: str) -> int:
+        return len(self._chosen[member])
+
+    def _move(self, partition: TopicPartition, giver: str | None, taker: str | None) -> None:
+        if giver is not None:
+            self._chosen[giver].remove(partition)
+            self._owners[partition].remove(giver)
+        if taker is not None:
+            self._chosen[taker].add(partition)
+            self._owners[partition].add(taker)
 
 
-def _level(
-    members: Sequence[str],
-    wanted: Sequence[TopicPartition],
-    chosen: Mapping[str, set[TopicPartition]],
-    here: dict[TopicPartition, int],
-    owners: dict[TopicPartition, int],
-) -> None:
-    """Move partitions from members with more to members with less, until they differ by one at most."""
-    while True:
-        most = max(members, key=lambda member: len(chosen[member]))
-        least = min(members, key=lambda member: len(chosen[member]))
-        if len(chosen[most]) - len(chosen[least]) < 2:
-            break
-        moved = max(chosen[most] - chosen[least], key=lambda one: here.get(one, 0))
-        chosen[most].remove(moved)
-        chosen[least].add(moved)
-    while True:
-        busiest, idlest = max(wanted, key=here.__getitem__), min(wanted, key=here.__getitem__)
-        if here[busiest] - here[idlest] < 2:
-            break
-        member = next(one for one in members if busiest in chosen[one] and idlest not in chosen[one])
-        chosen[member].remove(busiest)
-        here[busiest] -= 1
-        owners[busiest] -= 1
-        _give(member, idlest, chosen, here, owners)
-
-
-def _give(
-    member: str,
-    one: TopicPartition,
-    chosen: Mapping[str, set[TopicPartition]],
-    here: dict[TopicPartition, int],
-    owners: dict[TopicPartition, int],
-) -> None:
-    chosen[member].add(one)
-    here[one] += 1
-    owners[one] = owners.get(one, 0) + 1
+def _had(present: Partitions, wanted: Sequence[TopicPartition]) -> set[TopicPartition]:
+    return {(topic, index) for topic, index in wanted if index in present.get(topic, ())}
 
 
 def _by_topic(chosen: set[TopicPartition]) -> Partitions:

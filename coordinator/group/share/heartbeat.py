@@ -206,7 +206,8 @@ class _Heartbeat:
         subscriptions = {
             key: [ids[name] for name in member.topics if name in ids] for key, member in self._members.items()
         }
-        assigned = assign(subscriptions, partitions, group.target)
+        homogeneous = len({frozenset(member.topics) for member in self._members.values()}) == 1
+        assigned = assign(subscriptions, partitions, group.target, homogeneous=homogeneous)
         for key, found in assigned.items():
             if found != group.target.get(key):
                 self._records.append(records.target(group.group_id, key, found))

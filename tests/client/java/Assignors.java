@@ -14,18 +14,19 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import org.apache.kafka.common.Uuid;
-import org.apache.kafka.coordinator.group.api.assignor.ConsumerGroupPartitionAssignor;
+import org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataImage;
+import org.apache.kafka.coordinator.group.api.assignor.PartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.PartitionAssignorException;
 import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
 import org.apache.kafka.coordinator.group.assignor.RangeAssignor;
+import org.apache.kafka.coordinator.group.assignor.SimpleAssignor;
 import org.apache.kafka.coordinator.group.assignor.UniformAssignor;
 import org.apache.kafka.coordinator.group.generated.ConsumerGroupTargetAssignmentMemberValue;
 import org.apache.kafka.coordinator.group.modern.Assignment;
 import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
 import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignmentImpl;
 import org.apache.kafka.coordinator.group.modern.TopicIds;
-import org.apache.kafka.image.TopicsImage;
 
 /**
  * What Apache Kafka's own assignors make of groups: one JSON document a line in (tests/unit/coordinator/group/consumer/
@@ -33,8 +34,8 @@ import org.apache.kafka.image.TopicsImage;
  */
 public class Assignors {
   private static final ObjectMapper JSON = new ObjectMapper();
-  private static final Map<String, ConsumerGroupPartitionAssignor> ASSIGNORS =
-      Map.of("uniform", new UniformAssignor(), "range", new RangeAssignor());
+  private static final Map<String, PartitionAssignor> ASSIGNORS =
+      Map.of("uniform", new UniformAssignor(), "range", new RangeAssignor(), "simple", new SimpleAssignor());
 
   public static void main(String[] args) throws Exception {
     var in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -118,8 +119,8 @@ public class Assignors {
   /** Topics by name: id and number of partitions. A topic of -1 partitions has a name and an id, but no metadata. */
   private record Topics(JsonNode byName) implements TopicIds.TopicResolver, SubscribedTopicDescriber {
     @Override
-    public TopicsImage image() {
-      return TopicsImage.EMPTY;
+    public CoordinatorMetadataImage image() {
+      return CoordinatorMetadataImage.EMPTY;
     }
 
     @Override

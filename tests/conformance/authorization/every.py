@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.authorization import questions_admin
+from tests.conformance.authorization import questions_admin, questions_shares
 from tests.conformance.authorization.outcome import outcome
 from tests.conformance.authorization.questions import QUESTIONS
 from tests.conformance.authorization.world import USERS, World
 
-MODULES = (questions_admin,)
-"""Importing it has registered its questions behind the others."""
+MODULES = (questions_admin, questions_shares)
+"""Importing them has registered their questions behind the others."""
 
 GOLDEN = Path(__file__).parent / "golden.json"
 

@@ -43,6 +43,8 @@ SETTINGS = {
     "super.users": "User:admin;User:ANONYMOUS",
     "sasl.enabled.mechanisms": "PLAIN",
     "listener.security.protocol.map": "SASL:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
     "delegation.token.secret.key": "a key of the test",
     "listener.name.sasl.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
     + " ".join(f'user_{name}="{name}-secret"' for name in USERS)
@@ -161,7 +163,9 @@ class World:
         owner.close()
 
     def _coordinators(self, wire: Wire) -> None:
-        """Wait until both coordinators serve."""
+        """Wait until all coordinators serve."""
+        share = {"key_type": 2, "coordinator_keys": ["g-none:AAAAAAAAAAAAAAAAAAAABQ:0"]}
+        _retried(wire, "find_coordinator", 6, share, lambda answer: all(map(is_fine, answer["coordinators"])))
         for key_type, keys in ((0, ["g-open", "g-closed", "p-g"]), (1, ["x-open"])):
             _retried(
                 wire, "find_coordinator", 4, {"key_type": key_type, "coordinator_keys": keys},

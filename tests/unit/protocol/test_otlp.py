@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from protocol.otlp import MOST_FIELDS, MalformedMetricsError, Point, decode_points
@@ -59,17 +57,3 @@ def test_bytes_that_are_no_metrics_are_refused(data: bytes, complaint: str) -> N
 def test_no_more_fields_are_read_than_a_sound_client_has() -> None:
     with pytest.raises(MalformedMetricsError, match=f"more than {MOST_FIELDS} fields"):
         list(decode_points(number_field(9, 1) * (MOST_FIELDS + 1)))
-
-
-def test_whatever_the_bytes_they_are_read_or_refused() -> None:
-    chance = random.Random(7)
-    sound = metrics_data(gauge("a.rate", point(0.5, {"node.id": "1"})), counted("a.total", point(3)))
-    refused = 0
-    for _ in range(3_000):
-        data = bytearray(sound[: chance.randint(1, len(sound))])
-        data[chance.randrange(len(data))] = chance.randrange(256)
-        try:
-            list(decode_points(data))
-        except MalformedMetricsError:
-            refused += 1
-    assert 0 < refused < 3_000

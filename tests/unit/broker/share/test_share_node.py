@@ -14,6 +14,8 @@ from kio.schema.share_acknowledge.v2.request import AcknowledgementBatch as Ackn
 from kio.schema.share_acknowledge.v2.request import AcknowledgePartition, AcknowledgeTopic
 from kio.schema.share_fetch.v2.request import AcknowledgementBatch, FetchPartition, FetchTopic
 
+from protocol.records.batch import read_header
+from protocol.records.build import Record, iter_records
 from tests.doubles.clock import settle
 from tests.doubles.files import Unsynced
 from tests.unit.broker.rig import Client, Rig
@@ -157,6 +159,21 @@ class Shared:
         assert done.responses[0].partition_responses[0].error_code is ErrorCode.none
 
 
+async def letters(rig: Rig) -> list[Record]:
+    """What is in the first batch of the queue."""
+    log = rig.node.replicas.find("dlq.t", 0).log
+    data = bytes(await log.plan_read(0, 1 << 20, log.end, True).read())
+    return list(iter_records(data, read_header(data)))
+
+
+async def allow_dead_letters(rig: Rig, topic: str) -> None:
+    """Let share groups use the topic as their queue."""
+    change = AlterableConfig(name="errors.deadletterqueue.group.enable", value="true")
+    resource = AlterConfigsResource(resource_type=2, resource_name=topic, configs=(change,))
+    done = await rig.connect().ask("alter_configs", 2, resources=(resource,), validate_only=False)
+    assert [one.error_code.name for one in done.responses] == ["none"]
+
+
 @pytest.fixture
 async def shared() -> AsyncIterator[Shared]:
     async with Rig(config=CONFIG) as rig:
@@ -260,3 +277,47 @@ async def test_a_crash_of_the_machine_forgets_nothing_acknowledged(shared: Share
     other = await after.member("n")
     assert acquired(await other.fetch()) == [(1, 1, 2), (2, 2, 1)]
     await after.rig.stop()
+
+
+async def test_rejected_records_go_to_the_dead_letter_queue(shared: Shared) -> None:
+    await shared.rig.create("dlq.t")
+    await shared.configure(
+        **{
+            "share.auto.offset.reset": "earliest",
+            "errors.deadletterqueue.topic.name": "dlq.t",
+            "errors.deadletterqueue.copy.record.enable": "true",
+        }
+    )
+    await allow_dead_letters(shared.rig, "dlq.t")
+    await shared.produce(b"a", b"b")
+    member = await shared.member()
+    await member.fetch()
+    assert await member.acknowledge(0, 1, REJECT, ACCEPT) is ErrorCode.none
+    await settle()
+    (letter,) = await letters(shared.rig)
+    assert letter.value == b"a"
+    assert dict(letter.headers)[b"__dlq.errors.offset"] == b"0"
+    assert dict(letter.headers)[b"__dlq.errors.message"] == b"Offset rejected by client."
+
+
+async def test_a_dead_letter_queue_is_created_where_the_broker_is_told_to() -> None:
+    async with Rig(config={**CONFIG, "errors.deadletterqueue.auto.create.topics.enable": "true"}) as rig:
+        shared = await Shared(rig).started(**{"errors.deadletterqueue.topic.name": "dlq.t"})
+        await shared.produce(b"a", b"b")
+        member = await shared.member()
+        await member.fetch()
+        assert await member.acknowledge(0, 1, ACCEPT, REJECT) is ErrorCode.none
+        await settle()
+        (letter,) = await letters(rig)
+        assert (letter.value, dict(letter.headers)[b"__dlq.errors.offset"]) == (None, b"1")
+
+
+async def test_records_are_given_up_without_a_letter_where_the_queue_is_missing(shared: Shared) -> None:
+    await shared.configure(**{"errors.deadletterqueue.topic.name": "dlq.t"})
+    await shared.produce(b"a")
+    member = await shared.member()
+    await member.fetch()
+    assert await member.acknowledge(0, 0, REJECT) is ErrorCode.none
+    await settle()
+    assert shared.rig.node.cluster.cache.topic("dlq.t") is None
+    assert await member.acknowledge(0, 0, ACCEPT) is ErrorCode.none, "below the start offset"

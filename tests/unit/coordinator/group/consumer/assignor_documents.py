@@ -31,7 +31,7 @@ def our_answer(document: Document) -> dict[str, Partitions] | None:
 def kafkas_answer(document: Document) -> dict[str, Partitions] | None:
     """The same from Kafka's."""
     answer = document["answer"]
-    return None if "error" in answer else {member_id: _partitions(assigned) for member_id, assigned in answer.items()}
+    return None if "error" in answer else {member_id: partitions_of(assigned) for member_id, assigned in answer.items()}
 
 
 def differs(document: Document) -> str | None:
@@ -43,25 +43,25 @@ def differs(document: Document) -> str | None:
     ours, kafkas = our_answer(document), kafkas_answer(document)
     if ours is None or kafkas is None or document["assignor"] == "range":
         return None if ours == kafkas else "another answer"
-    if _all(ours) != _all(kafkas):
-        return f"assigns {_all(ours)}, Kafka {_all(kafkas)}"
-    if _sizes(ours) != _sizes(kafkas):
-        return f"shares have {_sizes(ours)} partitions, Kafka's {_sizes(kafkas)}"
-    before = {member["id"]: _partitions(member["assigned"]) for member in document["members"]}
-    if _kept(before, ours) < _kept(before, kafkas):
-        return f"{_kept(before, ours)} partitions stay where they are, with Kafka {_kept(before, kafkas)}"
+    if each_partition(ours) != each_partition(kafkas):
+        return f"assigns {each_partition(ours)}, Kafka {each_partition(kafkas)}"
+    if sizes(ours) != sizes(kafkas):
+        return f"shares have {sizes(ours)} partitions, Kafka's {sizes(kafkas)}"
+    before = {member["id"]: partitions_of(member["assigned"]) for member in document["members"]}
+    if kept(before, ours) < kept(before, kafkas):
+        return f"{kept(before, ours)} partitions stay where they are, with Kafka {kept(before, kafkas)}"
     return None
 
 
-def _all(answer: Mapping[str, Partitions]) -> list[tuple[UUID, int]]:
+def each_partition(answer: Mapping[str, Partitions]) -> list[tuple[UUID, int]]:
     return sorted((topic, one) for found in answer.values() for topic, indexes in found.items() for one in indexes)
 
 
-def _sizes(answer: Mapping[str, Partitions]) -> list[int]:
+def sizes(answer: Mapping[str, Partitions]) -> list[int]:
     return sorted(sum(map(len, found.values())) for found in answer.values())
 
 
-def _kept(before: Mapping[str, Partitions], answer: Mapping[str, Partitions]) -> int:
+def kept(before: Mapping[str, Partitions], answer: Mapping[str, Partitions]) -> int:
     """The number of partitions that stay where they are."""
     nothing = frozenset[int]()
     return sum(
@@ -76,7 +76,7 @@ def group_spec(document: Document) -> GroupSpec:
         ("departed", document["departed"]),
         *((m["id"], m["assigned"]) for m in by_id.values()),
     ]:
-        for topic, partitions in _partitions(assigned).items():
+        for topic, partitions in partitions_of(assigned).items():
             owners.setdefault(topic, {}).update(dict.fromkeys(partitions, member_id))
     topics = document["topics"]
     return GroupSpec(
@@ -89,8 +89,8 @@ def group_spec(document: Document) -> GroupSpec:
 
 def _member(member: Document, topics: Document) -> MemberSpec:
     known = tuple(from_text(topics[name][0]) for name in sorted(member["topics"]) if name in topics)
-    return MemberSpec(member["instance"], known, _partitions(member["assigned"]))
+    return MemberSpec(member["instance"], known, partitions_of(member["assigned"]))
 
 
-def _partitions(assigned: list[tuple[str, list[int]]]) -> Partitions:
+def partitions_of(assigned: list[tuple[str, list[int]]]) -> Partitions:
     return {from_text(topic): frozenset(partitions) for topic, partitions in assigned}

@@ -1,4 +1,4 @@
-"""The assignors' answers are as good as those of Apache Kafka 4.1's classes (assignor_answers.jsonl).
+"""The assignors' answers are as good as those of Apache Kafka's classes (assignor_answers.jsonl).
 
 `python -m tools.recorders.assignor_answers` asks Kafka's classes anew.
 """
