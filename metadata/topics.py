@@ -42,6 +42,11 @@ class PartitionRegistration:
     def has_leader(self) -> bool:
         return self.leader != NO_LEADER
 
+    def directory_of(self, broker_id: int) -> UUID | None:
+        """The id of the directory that has this broker's replica, as far as the controller knows."""
+        known = dict(zip(self.replicas, self.directories, strict=False))
+        return known.get(broker_id)
+
     @classmethod
     def of(cls, record: Record) -> PartitionRegistration:
         """The partition of a PartitionRecord."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import structlog
@@ -99,14 +99,9 @@ class DirectoryAssignments:
             if state is None or self._node_id not in state.replicas or partition.log.is_offline:
                 continue
             here = known.get(partition.log.folder.rpartition("/")[0])
-            if here is not None and self._known_to_controller(state) != here:
+            if here is not None and state.directory_of(self._node_id) != here:
                 found[partition.topic_id, partition.index] = here
         return found
-
-    def _known_to_controller(self, state: Any) -> UUID | None:
-        at = state.replicas.index(self._node_id)
-        directory: UUID | None = state.directories[at] if at < len(state.directories) else None
-        return directory
 
     def _request(self, wanted: dict[Replica, UUID]) -> AssignReplicasToDirsRequest:
         by_directory: dict[UUID, dict[UUID, list[int]]] = {}

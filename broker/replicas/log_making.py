@@ -69,8 +69,11 @@ class LogMaking:
         for new in wanted:
             # A follower has the leader epochs of its leader, with its records.
             leader_epoch = new.state.leader_epoch if new.state.leader == node_id else None
+            directory = new.state.directory_of(node_id)
             try:
-                make = self._logs.plan_log(new.topic, new.index, new.topic_id, config_of(new.topic), leader_epoch)
+                make = self._logs.plan_log(
+                    new.topic, new.index, new.topic_id, config_of(new.topic), leader_epoch, directory
+                )
             except KafkaStorage as refused:
                 self._say_not_made([new.key], refused)
             else:

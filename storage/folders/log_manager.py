@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
@@ -16,6 +15,7 @@ from storage.append_types import LogConfig
 from storage.files import is_device_failure, is_transient
 from storage.folders import log_names, partition_metadata
 from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION
+from storage.folders.folder_host import FolderHost
 from storage.folders.folder_removal import remove_folder, remove_folder_later
 from storage.folders.log_checkpoints import CheckpointError, LogCheckpoints
 from storage.folders.log_dirs import LogDir, LogDirs
@@ -114,7 +114,7 @@ class LogManager:
         return self._offline_log(found, topic_id, config, reason)
 
     def _offline_log(self, found: Found, topic_id: UUID | None, config: LogConfig, reason: Exception) -> UnifiedLog:
-        return offline_log(self.services, found, topic_id, config, reason, _Folder(self, found.log_dir))
+        return offline_log(self.services, found, topic_id, config, reason, FolderHost(self, found.log_dir))
 
     def open_log(self, found: Found, topic_id: UUID | None, config: LogConfig, *, clean: bool) -> UnifiedLog:
         """Open a log that was found, and recover it unless `clean`. Blocking; raises OSError."""
@@ -124,7 +124,7 @@ class LogManager:
             topic_id,
             config,
             clean=clean,
-            host=_Folder(self, found.log_dir),
+            host=FolderHost(self, found.log_dir),
             producer_expiration_ms=self._producer_expiration_ms,
             note_recovered=self.recovered.append,
         )
@@ -166,15 +166,22 @@ class LogManager:
         return self._offline_log(found, topic_id, config, OSError("its log could not be made yet"))
 
     def plan_log(
-        self, topic: str, partition: int, topic_id: UUID, config: LogConfig, leader_epoch: int | None
+        self,
+        topic: str,
+        partition: int,
+        topic_id: UUID,
+        config: LogConfig,
+        leader_epoch: int | None,
+        directory: UUID | None = None,
     ) -> Callable[[], UnifiedLog]:
-        """Choose the folder of a new log; the returned function makes the log and may block. Followers have no epoch.
+        """Choose the folder of a new log: that with the id `directory`, if there is one. Followers have no epoch.
 
-        That function may run in any thread and raises LogsNotMadeError; call `sync_folders` after the last of several.
-        Then `adopt` the log on the loop, or `abandon` the plan. Raises KafkaStorage.
+        The returned function makes the log. It may block, may run in any thread, and raises LogsNotMadeError; call
+        `sync_folders` after the last of several. Then `adopt` the log on the loop, or `abandon` the plan. Raises
+        KafkaStorage.
         """
         key = TopicPartition(topic, partition)
-        log_dir = self.placement.choose(key)
+        log_dir = self.placement.choose(key, directory)
         self.placement.place(key, log_dir.path)
         return partial(self._make_log, key, log_dir, topic_id, config, leader_epoch)
 
@@ -267,7 +274,7 @@ class LogManager:
         key = TopicPartition(log.topic, log.partition)
         self.leave(key)
         self.placement.place(key, target.path)
-        log.host = _Folder(self, target)
+        log.host = FolderHost(self, target)
 
     # -- flushing, checkpoints, closing
 
@@ -374,21 +381,6 @@ class LogManager:
         self._released = True
         for log in self.logs.values():
             log.retire()
-
-
-@dataclass(frozen=True, slots=True)
-class _Folder:
-    """The folder of a log, as the log knows it."""
-
-    manager: LogManager
-    log_dir: LogDir
-
-    def checkpoint(self) -> None:
-        self.manager.checkpoint_truncated(self.log_dir)
-
-    def failed(self, error: Exception) -> None:
-        self.manager.any_failed = True
-        self.manager.fail_if_device(self.log_dir, error)
 
 
 def _close(log: UnifiedLog) -> KafkaError | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from uuid import UUID
 
+from protocol import uuids
 from protocol.errors import KafkaStorage
 from protocol.topic_partition import TopicPartition
 from storage.folders.log_dirs import LogDir, LogDirs
@@ -28,10 +30,10 @@ class LogPlacement:
             del self._preferred[next(iter(self._preferred))]
         self._preferred[key] = log_dir
 
-    def choose(self, key: TopicPartition) -> LogDir:
-        """The folder of a new log: the preferred one, else the one with the fewest logs that is not cordoned.
+    def choose(self, key: TopicPartition, assigned: UUID | None = None) -> LogDir:
+        """The folder of a new log: the preferred one, else the one whose id the controller has `assigned`.
 
-        Raises KafkaStorage.
+        If that is none of these folders: the one with the fewest logs that is not cordoned. Raises KafkaStorage.
         """
         usable = [log_dir for log_dir in self._dirs.dirs if not log_dir.failed]
         if not usable:
@@ -39,6 +41,11 @@ class LogPlacement:
         preferred = self._preferred.get(key)
         if preferred is not None and not preferred.failed:
             return preferred
+        if assigned is not None:
+            directory_id = uuids.to_text(assigned)
+            for log_dir in usable:
+                if log_dir.directory_id == directory_id:
+                    return log_dir
         usable = [log_dir for log_dir in usable if not log_dir.cordoned] or usable
         return min(usable, key=lambda log_dir: self._taken[log_dir.path])
 

@@ -39,7 +39,7 @@ def lines_of(entries: Iterable[EpochEntry]) -> list[str]:
 class LeaderEpochs:
     """The epochs of one partition, ascending in epoch and start offset.
 
-    Every change except `truncate_from_start`, `recall` and `begin` is on disk before it returns.
+    Every change except `truncate_from_start`, `forget_from`, `recall` and `begin` is on disk before it returns.
 
     Attributes:
         latest: the latest epoch, -1 if there is none.
@@ -139,10 +139,16 @@ class LeaderEpochs:
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Remove the epochs that start at or after `end_offset`, the log's new end. Raises OSError."""
-        kept = [entry for entry in self._entries if entry.start_offset < end_offset]
-        if end_offset >= 0 and len(kept) < len(self._entries):
-            self._take(kept)
+        if self.forget_from(end_offset):
             self._write()
+
+    def forget_from(self, end_offset: int) -> bool:
+        """As `truncate_from_end`, only in memory: `save` writes it. Returns whether there is something to write."""
+        kept = [entry for entry in self._entries if entry.start_offset < end_offset]
+        if end_offset < 0 or len(kept) == len(self._entries):
+            return False
+        self._take(kept)
+        return True
 
     def truncate_from_start(self, start_offset: int) -> bool:
         """Remove the epochs before `start_offset`, the log's new start; the epoch in force there now starts there.

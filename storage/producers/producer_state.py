@@ -304,7 +304,7 @@ class ProducerStateManager:
     def load(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> int:
         """Start over from the newest good snapshot within the log; return the offset from which to `replay`.
 
-        Snapshots outside the log, and corrupt ones, are deleted. Truncation uses this too. Raises OSError.
+        Snapshots outside the log, and corrupt ones, are deleted. Raises OSError.
         Kafka also deletes the snapshot at the log's start, and so forgets the producers of a log without records.
         """
         snapshots = self.snapshots
@@ -336,6 +336,13 @@ class ProducerStateManager:
                 self.open_transactions[entry.txn_first_offset] = entry.producer_id
             self.producers[entry.producer_id] = entry
         self._find_first_unstable()
+
+    def take(self, restored: ProducerStateManager) -> None:
+        """Go on with what was restored from the snapshots, some of which may be deleted."""
+        self.producers, self.open_transactions = restored.producers, restored.open_transactions
+        self._unreplicated, self.first_unstable_offset = restored._unreplicated, restored.first_unstable_offset
+        for offset in set(self.snapshots.offsets) - set(restored.snapshots.offsets):
+            self.snapshots.forget(offset)
 
     def clear(self) -> None:
         """Forget all producers and transactions; snapshot files stay."""

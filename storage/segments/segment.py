@@ -169,7 +169,7 @@ class LogSegment(SegmentFiles):
         )
 
     def cut_back(self) -> None:
-        """Cut off what a failed append left in the file, if it could be opened at all."""
+        """Cut off what a failed append or a truncation left in the file, if it could be opened at all."""
         if self.file.is_open:
             self.file.open().truncate(self.size)
 
@@ -271,15 +271,13 @@ class LogSegment(SegmentFiles):
     # -- truncating
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Drop the batches from the first one that reaches `offset` on; synced, so that no crash brings them back."""
+        """Drop the batches from the first one that reaches `offset` on; `cut_back` drops them from the file too."""
         found = find_batch(self.file.open().pread, self.offset_index.lookup(offset), self.size, offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.txn_index.truncate_to(offset)
         if found is not None:
             self.size = found[0]
-            self.file.open().truncate(self.size)
-            self.file.open().fdatasync()
         if not self.size:
             self.created_ms = now_ms
         self._first_batch_timestamp = -1

@@ -15,7 +15,7 @@ from typing import IO
 
 from confluent_kafka import Producer
 
-from tests.client import java_tools
+from tests.client import java_tools, other_languages
 
 SCRIPT = Path(__file__).parent / "group_member.py"
 SECONDS = 60.0
@@ -45,22 +45,35 @@ KINDS = {
 }
 """Kinds of members: the client and its assignment strategy; those of the protocol of KIP-848 are new."""
 
+FRANZ_GO = "franz-go"
+"""A kind with a program and a strategy of its own: cooperative-sticky."""
+
 
 def missing(kind: str) -> str | None:
     """Why this machine cannot run the kind; None when it can."""
+    if kind == FRANZ_GO:
+        found = other_languages.franz_go_failover()
+        return found if isinstance(found, str) else None
     return java_tools.missing() if KINDS[kind][0] == "java" else None
+
+
+def _command(kind: str, *arguments: str) -> list[str]:
+    """The command of a member; the arguments are bootstrap servers, group, topic and instance, if it has one."""
+    if kind == FRANZ_GO:
+        program = other_languages.franz_go_failover()
+        assert isinstance(program, list), program
+        return [*program, "member", *arguments]
+    client, strategy = KINDS[kind]
+    if client == "java":
+        return [*java_tools.compiled(java_tools.GROUP_MEMBER), strategy, *arguments]
+    return [sys.executable, str(SCRIPT), client, strategy, *arguments]
 
 
 class Member:
     """A process. What it tells is read by a thread; `owned` are the partitions it has by its own account."""
 
     def __init__(self, kind: str, bootstrap: str, group: str, topic: str, instance: str | None = None) -> None:
-        client, strategy = KINDS[kind]
-        arguments = [strategy, bootstrap, group, topic, *([] if instance is None else [instance])]
-        if client == "java":
-            command = [*java_tools.compiled(java_tools.GROUP_MEMBER), *arguments]
-        else:
-            command = [sys.executable, str(SCRIPT), client, *arguments]
+        command = _command(kind, bootstrap, group, topic, *([] if instance is None else [instance]))
         self.kind = kind
         self.owned: frozenset[int] = frozenset()
         self.told_owned: list[tuple[str, frozenset[int]]] = []

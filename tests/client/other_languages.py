@@ -1,4 +1,4 @@
-"""Stock clients in Go (franz-go) and JavaScript (kafkajs) that log in, beside those of `tests.client.secure`."""
+"""Stock clients in Go (franz-go) and JavaScript (kafkajs): their programs, and the one of each that logs in."""
 
 from __future__ import annotations
 
@@ -16,13 +16,23 @@ BUILD = HERE.parents[1] / "build"
 
 @functools.cache
 def franz_go() -> list[str] | str:
-    """The command, built if need be; or why there is none."""
+    """The command that logs in, built if need be; or why there is none."""
+    return _built("franz-go-login", ".")
+
+
+@functools.cache
+def franz_go_failover() -> list[str] | str:
+    """The command of a transactional producer and of a group's member, built if need be; or why there is none."""
+    return _built("franz-go-failover", "./failover")
+
+
+def _built(name: str, package: str) -> list[str] | str:
     go = shutil.which("go")
     if go is None:
         return "go is not installed"
-    program = BUILD / "franz-go-login"
+    program = BUILD / name
     done = subprocess.run(
-        [go, "build", "-o", str(program), "."],
+        [go, "build", "-o", str(program), package],
         cwd=HERE / "go",
         capture_output=True,
         text=True,

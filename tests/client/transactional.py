@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AioTopicPartition
@@ -12,13 +14,13 @@ from confluent_kafka import TopicPartition as ConfluentTopicPartition
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonTopicPartition
 
-from tests.client import java_tools
+from tests.client import java_tools, other_languages
 from tests.messages import value_of
 
 SECONDS = 30.0
 RECORDS = 3
 
-Play = Callable[[str, str, str, Sequence[str]], None]
+Play = Callable[[str, str, str, Iterable[str]], None]
 """(bootstrap, topic, transactional id, outcomes): a transaction for each outcome, "commit" or "abort", whose three
 records have all arrived before its end."""
 
@@ -39,7 +41,7 @@ def expected(outcomes: Sequence[str], *, committed: bool) -> list[bytes]:
     ]
 
 
-def play_confluent(bootstrap: str, topic: str, transactional_id: str, outcomes: Sequence[str]) -> None:
+def play_confluent(bootstrap: str, topic: str, transactional_id: str, outcomes: Iterable[str]) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
     producer.init_transactions(SECONDS)
     for number, outcome in enumerate(outcomes):
@@ -53,19 +55,22 @@ def play_confluent(bootstrap: str, topic: str, transactional_id: str, outcomes: 
             producer.abort_transaction(SECONDS)
 
 
-def play_aiokafka(bootstrap: str, topic: str, transactional_id: str, outcomes: Sequence[str]) -> None:
+def play_aiokafka(bootstrap: str, topic: str, transactional_id: str, outcomes: Iterable[str]) -> None:
     async def run() -> None:
         async with AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id) as producer:
             for number, outcome in enumerate(outcomes):
-                await producer.begin_transaction()
-                for value in values(number, outcome):
-                    await producer.send_and_wait(topic, value, partition=0)
-                await (producer.commit_transaction() if outcome == "commit" else producer.abort_transaction())
+                await asyncio.wait_for(transaction(producer, number, outcome), SECONDS)
 
-    asyncio.run(asyncio.wait_for(run(), SECONDS))
+    async def transaction(producer: AIOKafkaProducer, number: int, outcome: str) -> None:
+        await producer.begin_transaction()
+        for value in values(number, outcome):
+            await producer.send_and_wait(topic, value, partition=0)
+        await (producer.commit_transaction() if outcome == "commit" else producer.abort_transaction())
+
+    asyncio.run(run())
 
 
-def play_kafka_python(bootstrap: str, topic: str, transactional_id: str, outcomes: Sequence[str]) -> None:
+def play_kafka_python(bootstrap: str, topic: str, transactional_id: str, outcomes: Iterable[str]) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
     try:
         producer.init_transactions()
@@ -81,10 +86,33 @@ def play_kafka_python(bootstrap: str, topic: str, transactional_id: str, outcome
         producer.close(timeout=5)
 
 
-def play_java(bootstrap: str, topic: str, transactional_id: str, outcomes: Sequence[str]) -> None:
-    source = java_tools.PIPE.with_name("Transactor.java")
-    run = java_tools.java(str(source), bootstrap, topic, transactional_id, *outcomes)
-    assert run.returncode == 0, run.stderr.decode()
+def play_java(bootstrap: str, topic: str, transactional_id: str, outcomes: Iterable[str]) -> None:
+    program = java_tools.compiled(java_tools.PIPE.with_name("Transactor.java"))
+    _tell([*program, bootstrap, topic, transactional_id], outcomes)
+
+
+def play_franz_go(bootstrap: str, topic: str, transactional_id: str, outcomes: Iterable[str]) -> None:
+    program = other_languages.franz_go_failover()
+    assert isinstance(program, list), program
+    _tell([*program, "transactor", bootstrap, topic, transactional_id], outcomes)
+
+
+def _tell(command: Sequence[str], outcomes: Iterable[str]) -> None:
+    """Tell a program each outcome in a line; it answers with a line when that transaction has ended."""
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, bufsize=1
+        )
+        with process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            for outcome in outcomes:
+                process.stdin.write(f"{outcome}\n")
+                if process.stdout.readline() != f"{outcome}\n":
+                    break
+            process.stdin.close()
+        errors.seek(0)
+        assert process.returncode == 0, errors.read()[-3000:].decode(errors="replace")
 
 
 def read_confluent(bootstrap: str, topic: str, isolation: str, count: int) -> list[bytes]:
@@ -144,6 +172,7 @@ PLAYS: dict[str, Play] = {
     "kafka-python": play_kafka_python,
     "java": play_java,
 }
+"""What each client does that every test of clients runs; franz-go is built first, and only tortures run it."""
 READS: dict[str, Read] = {
     "confluent-kafka": read_confluent,
     "aiokafka": read_aiokafka,

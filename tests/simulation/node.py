@@ -256,7 +256,11 @@ class SimulatedNode:
     def _context(self, version: int) -> Any:
         """The request context, as far as the two handlers look at it."""
         metrics = SimpleNamespace(
-            request_error=lambda *_: None, fetch_failed=lambda _: None, fetched=lambda *_: None, topics={}
+            follower_fetches=0,
+            request_error=lambda *_: None,
+            fetch_failed=lambda _: None,
+            fetched=lambda *_: None,
+            topics={},
         )
         local = SimpleNamespace(
             config=SimpleNamespace(integer=lambda _: FETCH_BYTES),

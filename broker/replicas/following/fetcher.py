@@ -35,6 +35,8 @@ from protocol.errors import KafkaError, KafkaStorage
 from protocol.produce_fetch import replica_fetch
 from protocol.produce_fetch.fetch_request import FetchPartition, FetchRequest
 from protocol.produce_fetch.fetch_response import NO_EPOCH, FetchPartitionResponse, FetchResponse
+from storage.log.follower_append import begins_anew
+from storage.log.log_truncation import Truncation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -240,7 +242,7 @@ class Fetcher:
         for one in wanted:
             partition = one.partition
             if partition.log.leader_epochs.latest < 0 and partition.log_end_offset > partition.high_watermark:
-                await self._truncate(one, partition.high_watermark, anew=False)
+                await self._truncate(one, Truncation(partition.log, partition.high_watermark))
 
     def _asked(self, one: Followed) -> FetchPartition:
         log = one.partition.log
@@ -290,7 +292,7 @@ class Fetcher:
                 self._leave_alone(one, ErrorCode(result.error_code).name)
             elif result.diverging_epoch is not NO_EPOCH:
                 to = offset_to_truncate_to(one.partition.log, result.diverging_epoch)
-                await self._truncate(one, to, anew=False)
+                await self._truncate(one, Truncation(one.partition.log, to))
             else:
                 await self._append(one, result)
         except KafkaStorage as error:  # the log has said why, and is offline unless it only lacks room
@@ -312,12 +314,12 @@ class Fetcher:
         partition, records = one.partition, memoryview(result.records or b"")  # type: ignore[arg-type]  # it is read
         now_ms = self._clock.wall_ms()
         self._context.quota.record(*partition.key, len(records))
+        if (base_offset := begins_anew(partition.log, records, result.log_start_offset)) is not None:
+            truncation = Truncation(partition.log, base_offset, partition.log_end_offset)
+            if not await self._truncate(one, truncation) or not one.is_current:
+                return
         while True:
-            appended = (
-                follower_log.append(partition, records, result.log_start_offset, now_ms, BATCHES_AT_A_TIME)
-                if records
-                else 0
-            )
+            appended = follower_log.append(partition, records, now_ms, BATCHES_AT_A_TIME) if records else 0
             follower_log.take_offsets(partition, result.high_watermark, result.log_start_offset)
             records = records[appended:]
             if not appended or not records:
@@ -336,13 +338,13 @@ class Fetcher:
         if end is None or not one.is_current:
             return
         if end < partition.log_end_offset:
-            await self._truncate(one, end, anew=False)
+            await self._truncate(one, Truncation(partition.log, end))
             return
         start = await self._leaders_offset(one, EARLIEST)
         if start is None or not one.is_current:
             return
         if start > partition.log_end_offset:
-            await self._truncate(one, start, anew=True)
+            await self._truncate(one, Truncation(partition.log, start, start))
 
     async def _leaders_offset(self, one: Followed, timestamp: int) -> int | None:
         """The leader's last or first offset; None, and the partition is left alone, if it does not say."""
@@ -365,29 +367,31 @@ class Fetcher:
         self._leave_alone(one, answer.error_code.name)
         return None
 
-    async def _truncate(self, one: Followed, offset: int, *, anew: bool) -> None:
-        """Truncate the log, or let it begin `anew` at the offset; nothing else changes its files meanwhile."""
+    async def _truncate(self, one: Followed, truncation: Truncation) -> bool:
+        """Truncate the log, to its end once begun; nothing else changes its files meanwhile. Whether it was done."""
+        truncating = asyncio.ensure_future(self._truncate_alone(one, truncation))
+        try:
+            return await asyncio.shield(truncating)
+        except asyncio.CancelledError:
+            await asyncio.wait([truncating])
+            raise
+
+    async def _truncate_alone(self, one: Followed, truncation: Truncation) -> bool:
         partition, guard = one.partition, self._context.guard
         log = partition.log
+
+        def may_cut() -> bool:
+            return one.is_current and not guard.is_cleaning(log)
+
         folder = await guard.stop_moving(log)
         try:
-            if not one.is_current or guard.is_cleaning(log):
-                self._leave_alone(one, "the log is being compacted")
-                return
-            if offset < partition.high_watermark and not anew:
-                logger.warning(
-                    "truncating below the high watermark",
-                    partition=log.name,
-                    offset=offset,
-                    high_watermark=partition.high_watermark,
-                )
-            if anew:
-                follower_log.restart_at(partition, offset)
-            else:
-                follower_log.truncate_to(partition, offset)
+            if not may_cut() or not await follower_log.truncate(partition, truncation, may_cut):
+                self._leave_alone(one, "the log is being compacted, or another broker leads")
+                return False
         finally:
             if folder is not None:
                 guard.move_again(log, folder)
         one.lag = None
         self._session.lost()  # a new one tells the high watermark, which was not taken over with the diverging epoch
-        logger.info("truncated to what the leader has", partition=log.name, offset=offset, anew=anew)
+        logger.info("truncated to what the leader has", partition=log.name, offset=truncation.offset)
+        return True

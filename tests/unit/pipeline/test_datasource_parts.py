@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from storage.log.log_truncation import truncate_to
+from tests.unit.storage.truncating import truncate_to
 
 pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
 

@@ -10,15 +10,22 @@ from uuid import UUID
 
 import hypothesis.strategies as st
 from hypothesis import given, settings
+from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+from kio.schema.errors import ErrorCode
 
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.publisher import Follower, MetadataPublisher
+from broker.replicas.directory_assignments import FIRST_METADATA_VERSION, DirectoryAssignments
 from broker.replicas.partition import Partition
 from broker.replicas.replica_manager import ReplicaManager
+from controller.replica_rules import UNASSIGNED
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
+from metadata.settings import METADATA_VERSION
 from metadata.topics import TopicImage
-from protocol.metadata.settings import ConfigRecord
+from protocol import uuids
+from protocol.durations import ZERO
+from protocol.metadata.settings import ConfigRecord, FeatureLevelRecord
 from protocol.metadata.topics import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
@@ -261,3 +268,31 @@ async def test_a_topic_deleted_while_its_log_is_made_late_leaves_nothing() -> No
     assert len(model.partitions) == 0
     assert model.logs.logs == {}
     assert [path for path in FOLDERS for name in model.fs.listdir(path) if name.startswith("a-")] == []
+
+
+async def test_logs_are_made_in_the_folders_that_the_controller_has_assigned_and_only_others_are_reported() -> None:
+    model = Model(1)
+    ids = [uuids.from_text(log_dir.directory_id or "") for log_dir in model.logs.usable_dirs]
+    assigned = [ids[1], ids[1], ids[1], ids[0], UNASSIGNED]
+    delta = MetadataDelta(model.cache.image)
+    records: list[Any] = [
+        FeatureLevelRecord(name=METADATA_VERSION, feature_level=FIRST_METADATA_VERSION),
+        TopicRecord(name="a", topic_id=UUID(int=7)),
+    ]
+    for index, directory in enumerate(assigned):
+        records.append(partition(UUID(int=7), index))
+        records.append(PartitionChangeRecord(topic_id=UUID(int=7), partition_id=index, directories=(directory,)))
+    delta.replay_all(records)
+    await model.publisher.publish(delta, delta.apply(2, 1, 0))
+    folders = [model.partitions.find("a", index).log.folder.rpartition("/")[0] for index in range(len(assigned))]
+    assert folders[:4] == ["/two", "/two", "/two", "/one"]
+    reported: list[int] = []
+
+    async def assign(request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        reported.extend(
+            one.partition_index for each in request.directories for of in each.topics for one in of.partitions
+        )
+        return AssignReplicasToDirsResponse(throttle_time=ZERO, error_code=ErrorCode.none, directories=())
+
+    await DirectoryAssignments(1, lambda: 5, model.cache, model.partitions, assign).reconcile()
+    assert reported == [4]

@@ -8,11 +8,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from protocol.records.batch import read_header
 from storage.append_types import LogConfig
-from storage.log.log_truncation import truncate_to
 from storage.log.segment_recovery import whole_batches
 from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.unit.storage.support import NOW, MachineStopped, Rig, append, batch, contents, stop_after
+from tests.unit.storage.truncating import truncate_to
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=100, segment_index_bytes=96)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from storage.log.log_truncation import truncate_fully_and_start_at, truncate_to
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.storage.support import Rig, append, batch
+from tests.unit.storage.truncating import truncate_fully_and_start_at, truncate_to
 
 
 @pytest.fixture

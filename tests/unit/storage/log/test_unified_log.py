@@ -15,11 +15,11 @@ from protocol.records.markers import ControlRecordType, EndTransactionMarker, bu
 from storage.append_types import AppendOrigin, LogConfig
 from storage.log import time_lookup
 from storage.log.log_offset import LogOffsetMetadata
-from storage.log.log_truncation import truncate_to
 from storage.log.time_lookup import TimestampOffsetEpoch
 from tests.doubles.files import Fault, MemoryFileSystem
 from tests.unit.storage.log.validator_cases import with_section
 from tests.unit.storage.support import NOW, Rig, append, batch, contents, headers_in, now, read
+from tests.unit.storage.truncating import truncate_to
 
 
 @pytest.fixture
