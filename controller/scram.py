@@ -6,9 +6,10 @@ import enum
 import hashlib
 import hmac
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 from controller.decision import Decision
@@ -38,6 +39,15 @@ class ScramMechanism(enum.IntEnum):
     def digest(self) -> str:
         """The hash function, as `hashlib` names it."""
         return "sha256" if self is ScramMechanism.SCRAM_SHA_256 else "sha512"
+
+    @property
+    def sasl_name(self) -> str:
+        """Its name in SASL: SCRAM-SHA-256 or SCRAM-SHA-512."""
+        return self.name.replace("_", "-")
+
+
+SCRAM_MECHANISMS: Mapping[str, ScramMechanism] = MappingProxyType({each.sasl_name: each for each in ScramMechanism})
+"""By their names in SASL."""
 
 
 @dataclass(frozen=True, slots=True)

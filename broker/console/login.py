@@ -21,7 +21,7 @@ from broker.security.listener_security import Prepared
 from broker.security.outgoing.logins import Account, Login, LoginError
 from broker.security.permissions import Permissions
 from broker.security.sasl.conversation import AuthenticationError, Begin, Challenge, Conversation, Success
-from broker.security.sasl.scram import MECHANISMS
+from controller.scram import SCRAM_MECHANISMS
 
 SESSION_MS = 12 * 3600 * 1000.0
 MOST_SESSIONS = 1000
@@ -95,7 +95,7 @@ class Logins:
             for listener, security in self._node.local.security.listeners.items()
             if security.prepared.sasl is not None
             for name, begin in security.prepared.sasl.mechanisms.items()
-            if name == "PLAIN" or name in MECHANISMS
+            if name == "PLAIN" or name in SCRAM_MECHANISMS
         }
 
     async def _authenticated(self, user: str, password: str) -> Principal | None:

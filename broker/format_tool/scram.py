@@ -9,16 +9,15 @@ from random import Random
 from typing import Any
 
 from controller.quorum.format import FormatError
-from controller.scram import MAX_ITERATIONS, MIN_ITERATIONS, SALT_BYTES, ScramMechanism, Upsertion, credential
+from controller.scram import MAX_ITERATIONS, MIN_ITERATIONS, SALT_BYTES, SCRAM_MECHANISMS, Upsertion, credential
 
-_MECHANISMS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
 _NAMES = ("name", "salt", "iterations", "password", "saltedpassword")
 
 
 def scram_record(argument: str, random: Random) -> Any:
     """The record of an argument such as `SCRAM-SHA-256=[name=alice,password=secret]`. Raises FormatError."""
     mechanism, parts = _parse(argument.strip())
-    number = _MECHANISMS[mechanism]
+    number = SCRAM_MECHANISMS[mechanism]
     name, iterations = parts.get("name"), _iterations(parts.get("iterations"), mechanism)
     if not name:
         raise FormatError("You must supply 'name' to add-scram")
@@ -39,7 +38,7 @@ def _parse(argument: str) -> tuple[str, dict[str, str]]:
     mechanism, equals, rest = argument.partition("=")
     if not equals:
         raise FormatError(f"Failed to find equals sign in SCRAM argument '{argument}'")
-    if mechanism not in _MECHANISMS:
+    if mechanism not in SCRAM_MECHANISMS:
         raise FormatError(f"The add-scram mechanism {mechanism} is not supported.")
     if not (rest.startswith("[") and rest.endswith("]")):
         raise FormatError("Expected the configuration of add-scram in brackets: MECHANISM=[name=...,password=...]")

@@ -17,10 +17,9 @@ from broker.config.options import config_options, load_options
 from broker.user_tool import over_the_wire, stopped_folder
 from broker.user_tool.over_the_wire import Connection
 from broker.user_tool.users import Users, UserToolError
-from controller.scram import MAX_ITERATIONS, MIN_ITERATIONS, Alteration, Deletion, ScramMechanism, upsertion
+from controller.scram import MAX_ITERATIONS, MIN_ITERATIONS, SCRAM_MECHANISMS, Alteration, Deletion, upsertion
 
-MECHANISMS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
-NAMES = {int(number): name for name, number in MECHANISMS.items()}
+NAMES = {int(number): name for name, number in SCRAM_MECHANISMS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,7 @@ def _place(
     "--mechanism",
     "mechanisms",
     multiple=True,
-    type=click.Choice([*MECHANISMS]),
+    type=click.Choice([*SCRAM_MECHANISMS]),
     default=["SCRAM-SHA-512"],
     show_default=True,
     help="May be repeated.",
@@ -109,7 +108,7 @@ def add(name: str, mechanisms: Sequence[str], iterations: int, password_file: An
     """Add a user, or give it a new password, which is asked for."""
     password = _password(password_file)
     for mechanism in dict.fromkeys(mechanisms):
-        place.alter([upsertion(name, MECHANISMS[mechanism], password, random.SystemRandom(), iterations)])
+        place.alter([upsertion(name, SCRAM_MECHANISMS[mechanism], password, random.SystemRandom(), iterations)])
         click.echo(f"user {name} may log in with {mechanism}")
 
 
@@ -129,13 +128,13 @@ def list_(place: Place) -> None:
     "--mechanism",
     "mechanisms",
     multiple=True,
-    type=click.Choice([*MECHANISMS]),
+    type=click.Choice([*SCRAM_MECHANISMS]),
     help="Only this; may be repeated. Without it, all that the user has.",
 )
 @_with_place
 def delete(name: str, mechanisms: Sequence[str], place: Place) -> None:
     """Delete a user."""
-    numbers: list[int] = [MECHANISMS[mechanism] for mechanism in mechanisms]
+    numbers: list[int] = [SCRAM_MECHANISMS[mechanism] for mechanism in mechanisms]
     numbers = numbers or sorted(place.users().get(name, {}))
     if not numbers:
         raise UserToolError(f"there is no user {name}")

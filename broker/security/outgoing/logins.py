@@ -12,11 +12,10 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from random import Random
 
-from controller.scram import MAX_ITERATIONS, ScramMechanism
+from controller.scram import MAX_ITERATIONS, SCRAM_MECHANISMS
 
 Login = Generator[bytes, bytes, None]
 _NONCE_BYTES = 24
-_MECHANISMS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
 
 
 class LoginError(Exception):
@@ -35,7 +34,7 @@ class Account:
         """Begin to log in. Some of its steps take milliseconds."""
         if self.mechanism == "PLAIN":
             return _plain(self.name, self.password)
-        return _scram(_MECHANISMS[self.mechanism].digest, self.name, self.password, random)
+        return _scram(SCRAM_MECHANISMS[self.mechanism].digest, self.name, self.password, random)
 
 
 def _plain(name: str, password: str) -> Login:

@@ -15,10 +15,9 @@ from broker.security.errors import SecurityError
 from broker.security.sasl import oauthbearer
 from broker.security.sasl.conversation import Begin
 from broker.security.sasl.plain import PlainConversation
-from broker.security.sasl.scram import MECHANISMS as SCRAM_MECHANISMS
 from broker.security.sasl.scram import FindCredential, ScramConversation, ScramCredential, user_credential
 from broker.security.sasl.users_file import read_users
-from controller.scram import ScramMechanism, stretched
+from controller.scram import SCRAM_MECHANISMS, ScramMechanism, stretched
 from storage.workers import Workers
 from timing.clock import Clock
 

@@ -25,7 +25,7 @@ from random import Random
 from broker.network.principal import USER, Principal
 from broker.network.request import CloseConnectionError
 from broker.security.sasl.conversation import AuthenticationError, Challenge, Step, Success, invalid_credentials
-from controller.scram import MIN_ITERATIONS, ScramMechanism
+from controller.scram import MIN_ITERATIONS, SCRAM_MECHANISMS
 from protocol.metadata.credentials import UserScramCredentialRecord
 
 _VALUE = r"[\x01-\x2b\x2d-\x7f]+"
@@ -36,7 +36,6 @@ _BASE64 = r"(?:[A-Za-z0-9/+]{4})*(?:[A-Za-z0-9/+]{3}=|[A-Za-z0-9/+]{2}==)?"
 _FIRST = re.compile(rf"(n,(?:a=({_NAME}))?,)((?:m={_VALUE},)?n=({_NAME}),r=({_PRINTABLE}){_EXTENSIONS})")
 _FINAL = re.compile(rf"(c={_BASE64},r=({_PRINTABLE}){_EXTENSIONS}),p=({_BASE64})")
 _NONCE_BYTES = 24
-MECHANISMS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ class ScramConversation:
 
     def __init__(self, mechanism: str, find: FindCredential, random: Random) -> None:
         self._mechanism = mechanism
-        self._digest = MECHANISMS[mechanism].digest
+        self._digest = SCRAM_MECHANISMS[mechanism].digest
         self._find = find
         self._random = random
         self._state = _State.FIRST
