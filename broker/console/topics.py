@@ -30,7 +30,7 @@ def _matching(image: MetadataImage, part: str, with_internal: bool) -> list[str]
 
 
 def _row(node: Node, topic: TopicImage) -> dict[str, Any]:
-    """Sizes and records are of the partitions that this node has."""
+    """Sizes and records are of the partitions that this node has; not known if it has none."""
     logs = [partition for index in range(topic.partition_count) if (partition := node.replicas.get(topic.name, index))]
     counters = node.local.metrics.topics.get(topic.name)
     return {
@@ -38,8 +38,8 @@ def _row(node: Node, topic: TopicImage) -> dict[str, Any]:
         "internal": topic.is_internal,
         "partitions": topic.partition_count,
         "replicas": topic.replication_factor,
-        "records": sum(max(one.high_watermark - one.log_start_offset, 0) for one in logs),
-        "bytes": sum(one.log.size for one in logs),
-        "bytes_in": counters.bytes_in if counters else 0,
+        "records": sum(max(one.high_watermark - one.log_start_offset, 0) for one in logs) if logs else None,
+        "bytes": sum(one.log.size for one in logs) if logs else None,
+        "bytes_in": (counters.bytes_in if counters else 0) if logs else None,
         "cleanup": node.cluster.cache.topic_configs(topic.name).get("cleanup.policy", "delete"),
     }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+import urllib.request
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -207,3 +209,18 @@ def test_what_a_test_made_is_removed_from_all_brokers(cluster: Cluster) -> None:
 def test_the_report_has_every_broker(cluster: Cluster) -> None:
     said = cluster.report()
     assert all(f"{title}: " in said for title in ("broker 0", "broker 1", "broker 2", "the controller"))
+
+
+def test_the_console_does_not_say_zero_of_what_other_brokers_have() -> None:
+    with Cluster(brokers=2, settings={"odradek.http.port": 0, "default.replication.factor": 1}) as running:
+        topic = running.topic("elsewhere", partitions=1)
+        topic.produce("one")
+        leader = running.leader("elsewhere", 0)
+        assert leader is not None
+        for broker in running.brokers:
+            with urllib.request.urlopen(f"http://127.0.0.1:{broker.http_port}/topics") as page:
+                (row,) = (line for line in page.read().decode().splitlines() if "elsewhere" in line)
+            cells = re.findall(r'<td class="n">([^<]*)</td>', row)
+            assert cells[:2] == ["1", "1"]
+            assert (cells[2] == "1") == (broker.index == leader.index)
+            assert (cells[2:] == ["–", "–", "–"]) == (broker.index != leader.index)

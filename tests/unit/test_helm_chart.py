@@ -19,19 +19,21 @@ VOTERS = "3000@controller-3000.controller:9093\\,3001@controller-3001.controller
 CLUSTER = ("brokers=3", f"controllers.voters={VOTERS}", "controllers.clusterId=k2hLyQu2SZu2ZLwXKgnjPw")
 
 
-def render(*values: str) -> subprocess.CompletedProcess[str]:
+def render(*values: str, file: Path | None = None) -> subprocess.CompletedProcess[str]:
     helm = shutil.which("helm")
     if helm is None:
         pytest.skip("helm is not installed")
     command = [helm, "template", "mine", str(CHART), "--kube-version", "1.31.0"]
+    if file is not None:
+        command += ["--values", str(file)]
     for value in values:
         command += ["--set", value]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def rendered(*values: str) -> dict[str, dict[str, Any]]:
+def rendered(*values: str, file: Path | None = None) -> dict[str, dict[str, Any]]:
     """The documents by kind; of several of a kind the last."""
-    done = render(*values)
+    done = render(*values, file=file)
     assert done.returncode == 0, done.stderr
     return {one["kind"]: one for one in yaml.safe_load_all(done.stdout)}
 
@@ -51,15 +53,21 @@ def test_one_broker() -> None:
     assert loaded.warnings == ()
     assert not loaded.config.is_in_cluster
     (listener,) = loaded.listeners.advertised
-    assert (listener.host, listener.port) == ("mine-1.mine-brokers", 9092)
+    assert (listener.host, listener.port) == ("mine-1.mine-brokers.default.svc", 9092)
     assert documents["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
 
 
-def test_three_brokers_of_a_cluster() -> None:
-    documents = rendered(*CLUSTER, "settings.min\\.insync\\.replicas=2")
+def test_three_brokers_of_a_cluster(tmp_path: Path) -> None:
+    """Also large numbers, which Helm reads as floating-point numbers, are written as they were."""
+    values = tmp_path / "values.yaml"
+    values.write_text("settings: {log.segment.bytes: 1073741824, auto.create.topics.enable: false}")
+    documents = rendered(*CLUSTER, file=values)
     mounted = documents["ConfigMap"]["data"]["server.properties"]
     loaded = load([("mounted", mounted)], environment(documents, 3))
     assert loaded.config.is_in_cluster
+    assert loaded.config.integer("log.segment.bytes") == 1 << 30
+    assert not loaded.config.boolean("auto.create.topics.enable")
+    assert loaded.config.integer("default.replication.factor") == 3
     assert loaded.config.integer("min.insync.replicas") == 2
     assert loaded.config.node_id == 3
 
