@@ -10,7 +10,7 @@ DATA ?= data
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit conformance client crash churn torture simulate soak crashpoints external examples lint types audit sbom fuzz bench image lock clean tools pipeline demo
+.PHONY: help run test unit conformance client crash churn torture simulate soak crashpoints external examples lint types audit sbom fuzz bench image release lock clean tools pipeline demo
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -90,6 +90,9 @@ bench: $(VENV)/.dev ## Odradek and Apache Kafka measured in one run
 
 image: $(VENV)/.runtime sbom ## build the container image and try it, without a registry (root; Debian)
 	docker/build-image.sh
+
+release: $(VENV)/.dev sbom ## VERSION=0.2.0: versions, changelog, commit, wheels and bill of materials, up to the upload
+	$(BIN)/python -m tools.release $(VERSION)
 
 lock: ## compile the pinned requirements again (needs uv on the PATH)
 	uv pip compile pyproject.toml --group build --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements.txt

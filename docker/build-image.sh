@@ -55,8 +55,9 @@ $python -I -m pip download -q --no-deps --require-hashes --only-binary :all: --p
   "${platforms[@]}" --platform "manylinux2014_$machine" -r requirements.txt -d build/wheels
 
 echo "== image"
-buildah bud --quiet --format docker --network=host --pull-never -f docker/Dockerfile -t localhost/odradek \
-  --build-arg BASE_IMAGE=localhost/base --build-arg PIP_OPTIONS="--no-index --find-links /src/build/wheels" . >/dev/null
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' pyproject.toml)
+buildah bud --quiet --format docker --network=host --pull-never -f docker/Dockerfile -t localhost/odradek -t "localhost/odradek:$version" \
+  --build-arg VERSION="$version" --build-arg BASE_IMAGE=localhost/base --build-arg PIP_OPTIONS="--no-index --find-links /src/build/wheels" . >/dev/null
 pod images --filter reference=localhost/odradek --format '{{.Repository}} {{.Size}}'
 
 run() { # arguments are NAME=VALUE of the environment

@@ -130,3 +130,9 @@ def test_brokers_of_kubernetes_run_read_only_and_without_capabilities() -> None:
 
 def test_the_image_runs_as_a_user_with_a_number_that_is_not_root() -> None:
     assert "\nUSER 10001\n" in (DOCKER / "Dockerfile").read_text()
+
+
+def test_the_image_says_what_it_is() -> None:
+    text = (DOCKER / "Dockerfile").read_text()
+    for label in ("title", "description", "licenses", "version"):
+        assert f"org.opencontainers.image.{label}=" in text
