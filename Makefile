@@ -10,7 +10,7 @@ DATA ?= data
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit conformance client crash churn torture simulate soak crashpoints external examples lint types audit sbom fuzz bench image release lock clean tools pipeline demo
+.PHONY: help run test unit conformance client crash churn torture simulate soak crashpoints external examples lint types audit sbom fuzz bench image site release lock clean tools pipeline demo
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -91,6 +91,14 @@ bench: $(VENV)/.dev ## Odradek and Apache Kafka measured in one run
 image: $(VENV)/.runtime sbom ## build the container image and try it, without a registry (root; Debian)
 	docker/build-image.sh
 
+site: build/site-venv/.done ## the documentation as pages that fetch nothing from the network: build/site/index.html
+	NO_MKDOCS_2_WARNING=1 build/site-venv/bin/mkdocs build
+
+build/site-venv/.done: requirements-site.txt
+	$(PYTHON) -m venv build/site-venv
+	build/site-venv/bin/python -I -m pip --disable-pip-version-check install -q --require-hashes -r requirements-site.txt
+	@touch $@
+
 release: $(VENV)/.dev sbom ## VERSION=0.2.0: versions, changelog, commit, wheels and bill of materials, up to the upload
 	$(BIN)/python -m tools.release $(VERSION)
 
@@ -100,6 +108,7 @@ lock: ## compile the pinned requirements again (needs uv on the PATH)
 	uv pip compile --group audit -c requirements-dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-audit.txt
 	uv pip compile pyproject.toml --group build --group pipeline -c requirements-dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-pipeline.txt
 	uv pip compile --group fuzz --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-fuzz.txt
+	uv pip compile --group site --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-site.txt
 	uv pip compile --group data --no-deps --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-data.txt
 
 clean: ## remove what was built; the data folder stays
