@@ -27,6 +27,8 @@ REBALANCES = 10
 FLOOD_SECONDS = 4.0
 CONSUMER_GROUP_HEARTBEAT = 68
 REBALANCE_MS = 60_000
+PAUSE_S = 0.1
+"""Between the heartbeats of members that wait for partitions: without one, groups that have joined starve the others."""
 NO_TAGS = NULL = b"\0"
 NOTHING = unsigned_varint(1)
 """An array without elements."""
@@ -107,6 +109,7 @@ async def settle(members: Sequence[Member]) -> None:
     A group makes a new assignment once in `group.consumer.assignment.interval.ms`, 1 s, so until then some have none.
     """
     while not all(member.is_settled for member in members) or len({member.epoch for member in members}) > 1:
+        await asyncio.sleep(PAUSE_S)
         await together([member.beat() for member in members])
 
 
