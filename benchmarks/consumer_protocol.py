@@ -28,7 +28,7 @@ FLOOD_SECONDS = 4.0
 CONSUMER_GROUP_HEARTBEAT = 68
 REBALANCE_MS = 60_000
 PAUSE_S = 0.1
-"""Between the heartbeats of members that wait for partitions: without one, groups that have joined starve the others."""
+"""Between heartbeats of members that wait for partitions: without one, groups that have joined starve the others."""
 NO_TAGS = NULL = b"\0"
 NOTHING = unsigned_varint(1)
 """An array without elements."""
