@@ -20,9 +20,7 @@ run: $(VENV)/.runtime ## a broker on 127.0.0.1:9092 that keeps its data in ./dat
 	  --profile dev $(ARGS)
 
 test: $(VENV)/.dev build/spark-jars.stamp ## every test: unit, conformance, client, crash, pipeline
-	$(PYTEST) -n 3 --dist loadfile $(ARGS) tests || { \
-	  echo "== What failed runs once more, alone: what fails again is a fault; what passes needs a test that bears a busy machine."; \
-	  $(PYTEST) --last-failed --last-failed-no-failures none $(ARGS) tests; }
+	$(PYTEST) -n 3 --dist loadfile $(ARGS) tests
 
 unit: $(VENV)/.dev ## the tests that start no broker process and need nothing but Python, in under a minute
 	$(PYTEST) -n auto $(ARGS) tests/unit
