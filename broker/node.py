@@ -141,7 +141,7 @@ class Node:
         self.metadata = parts.metadata
         self.connection_rates = parts.connection_rates
         self._hanging = parts.hanging
-        self.server.lost = self.local.share.connection_lost
+        self.server.lost = self.local.share.connection_lost, self.local.client_telemetry.connection_lost
         self._periodic = Periodic(self.base.seams.clock)
         self._checks = Periodic(self.base.seams.clock.machine)
         self._assignments = DirectoryAssignments(
