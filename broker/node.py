@@ -35,6 +35,7 @@ from broker.replicas.directory_assignments import DirectoryAssignments
 from broker.replicas.folder_checks import CHECK_MS
 from broker.replicas.replica_manager import ReplicaManager
 from broker.security.node_security import CHECK_MS as SECURITY_CHECK_MS
+from broker.security.node_security import RENEWAL_MS
 from broker.services import Cluster, Coordinators, Local, Services
 from broker.stopping import Stopped, end_work
 from broker.version import own_version
@@ -140,7 +141,7 @@ class Node:
         self.metadata = parts.metadata
         self.connection_rates = parts.connection_rates
         self._hanging = parts.hanging
-        self.server.lost = self.local.share.connection_lost
+        self.server.lost = self.local.share.connection_lost, self.local.client_telemetry.connection_lost
         self._periodic = Periodic(self.base.seams.clock)
         self._checks = Periodic(self.base.seams.clock.machine)
         self._assignments = DirectoryAssignments(
@@ -243,6 +244,7 @@ class Node:
         if checks is not None:
             self._checks.every(CHECK_MS, "check of the log directories", checks.check)
         self._checks.every(SECURITY_CHECK_MS, "keys and users in files", self.local.security.follow_files)
+        self._checks.every(RENEWAL_MS, "certificates of our own", self.local.security.renew_certificates)
         if not self.controller.is_elsewhere:
             pause_ms = self.local.config.integer("delegation.token.expiry.check.interval.ms")
             self._periodic.every(pause_ms, "expired delegation tokens", self._remove_expired_tokens)

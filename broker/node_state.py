@@ -120,8 +120,9 @@ def new_base(config: BrokerConfig, seams: Seams) -> Base:
     request_wheel = wheel if clock.machine is clock else TimingWheel(clock.machine)
     shortages = Shortages(clock.machine.monotonic_ms)
     current = CurrentConfig(config)
-    credentials = Credentials(current, seams.random, clock.wall_ms)
-    sources = Sources(clock, seams.random, seams.workers.lane("security"), credentials.find)
+    workers = seams.workers.lane("security")
+    credentials = Credentials(current, seams.random, clock.wall_ms, workers)
+    sources = Sources(clock, seams.random, workers, credentials.find)
     security, metrics = NodeSecurity(current, sources, request_wheel), Metrics(_most(config))
     metrics.counter(
         "odradek_authentications_total",

@@ -77,6 +77,33 @@ def pair_of(ca: CA, subject: x509.Name, *, hosts: Sequence[str] = (), expired: b
     return Pair(private, certificate.public_bytes(Encoding.PEM))
 
 
+def renamed(ca: CA, of: Pair, subject: bytes) -> Pair:
+    """The same key and certificate with another subject (DER), which may be any bytes, signed anew."""
+    signer = load_pem_private_key(ca.private_key_pem.bytes(), None)
+    assert isinstance(signer, ec.EllipticCurvePrivateKey)
+    certificate = x509.load_pem_x509_certificate(of.chain)
+    signed = certificate.tbs_certificate_bytes
+    content = signed[len(signed) - _content_bytes(signed) :].replace(certificate.subject.public_bytes(), subject)
+    signed = element(0x30, content)
+    signature = element(0x03, b"\0" + signer.sign(signed, ec.ECDSA(hashes.SHA256())))
+    ecdsa_with_sha256 = bytes.fromhex("300a06082a8648ce3d040302")
+    return Pair(of.key, ssl.DER_cert_to_PEM_cert(element(0x30, signed + ecdsa_with_sha256 + signature)).encode())
+
+
+def element(tag: int, content: bytes) -> bytes:
+    """An element of DER."""
+    size = len(content)
+    if size < 0x80:
+        return bytes([tag, size]) + content
+    length = size.to_bytes((size.bit_length() + 7) // 8, "big")
+    return bytes([tag, 0x80 | len(length)]) + length + content
+
+
+def _content_bytes(der: bytes) -> int:
+    """The length of the content of an element."""
+    return int.from_bytes(der[2 : 2 + (der[1] & 0x7F)], "big") if der[1] & 0x80 else der[1]
+
+
 def _host(host: str) -> x509.GeneralName:
     return x509.IPAddress(ip_address(host)) if host[0].isdigit() else x509.DNSName(host)
 

@@ -7,7 +7,6 @@ Kafka without a receiver plugin.
 from __future__ import annotations
 
 import re
-import weakref
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import partial
@@ -56,7 +55,6 @@ ASK_AGAIN_AFTER = frozenset({ErrorCode.unknown_subscription_id, ErrorCode.unsupp
 class Instance:
     """One client, for as long as its connection lives; times are monotonic ms, of the last accepted request."""
 
-    connection: weakref.ref[object]
     subscriptions_version: int
     metrics: tuple[str, ...]
     interval_ms: int
@@ -81,6 +79,7 @@ class ClientTelemetry:
         self._seen: ConfigsImage | None = None
         self._is_wanted = False
         self._instances: OrderedDict[UUID, Instance] = OrderedDict()
+        self._last_of: dict[object, UUID] = {}  # by connection, the last one that began there
         self._pushed = PushedMetrics(metrics, clock.monotonic_ms)
         group = "kafka_server_clientmetrics"
         metrics.gauge(f"{group}_instancecount", "Clients that have a subscription.", (), lambda: len(self._instances))
@@ -99,6 +98,12 @@ class ClientTelemetry:
         """Let clients ask for their subscriptions again when one has changed."""
         if delta.touched("configs"):
             self._version += sum(kind == ResourceType.CLIENT_METRICS for kind, _ in delta.configs.changed)
+
+    def connection_lost(self, connection: object) -> None:
+        """Forget the client, so that it may push again as soon as it is back."""
+        instance_id = self._last_of.pop(connection, None)
+        if instance_id is not None:
+            self._instances.pop(instance_id, None)
 
     def subscription(self, ctx: Request, instance_id: UUID) -> Instance:
         """What the client must push. Raises ThrottlingQuotaExceeded if it asks again within its interval."""
@@ -168,8 +173,9 @@ class ClientTelemetry:
 
     def _instance(self, ctx: Request, instance_id: UUID) -> Instance:
         instance = self._instances.get(instance_id)
-        if instance is None or instance.connection() is None or instance.subscriptions_version != self._version:
+        if instance is None or instance.subscriptions_version != self._version:
             instance = self._instances[instance_id] = self._new_instance(ctx, instance_id)
+            self._last_of[ctx.connection] = instance_id
         self._instances.move_to_end(instance_id)
         if len(self._instances) > MAX_INSTANCES:
             self._instances.popitem(last=False)
@@ -198,7 +204,6 @@ class ClientTelemetry:
             interval_ms = min(interval_ms, own_interval)
         names = ("*",) if "*" in metrics else tuple(sorted(metrics))
         return Instance(
-            connection=weakref.ref(ctx.connection),
             subscriptions_version=self._version,
             metrics=names,
             interval_ms=interval_ms,

@@ -79,8 +79,8 @@ class Secures(Protocol):
     @property
     def max_frame_bytes(self) -> int | None: ...
 
-    def principal_of(self, certificate: bytes | None) -> Principal | None:
-        """Who the client with this certificate (DER) is; None if no rule says so."""
+    def principal_of(self, certificate: bytes | None) -> Principal:
+        """Who the client with this certificate (DER) is. Any thread. Raises UnknownClientError."""
 
     def gate(self, dispatcher: Any) -> Dispatches | None:
         """What handles the requests of a new connection before its client is known; None if there is no SASL."""

@@ -8,6 +8,10 @@ USER = "User"
 """The type of every principal that a broker makes of a certificate, a password or a token."""
 
 
+class UnknownClientError(Exception):
+    """The certificate of a client does not say who it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """A principal. `token_authenticated`: it came with a delegation token, and so may not make further ones; as in

@@ -76,7 +76,7 @@ class Server:
         self.connections: set[Connection] = set()
         self.bound: dict[str, int] = {}
         self.door: Callable[[Connection], bool] | None = None  # lets a new connection in, or ends it
-        self.lost: Callable[[Connection], None] = lambda _: None
+        self.lost: tuple[Callable[[Connection], None], ...] = ()  # called with each connection that was admitted
         self.on_connection: Callable[[Connection, bool], None] | None = None
         """Called with each connection that is admitted (True), and when it is lost (False)."""
         self._current = current
@@ -245,7 +245,8 @@ class Server:
         if timer is not None:
             timer.cancel()
         self.closed[connection.listener_name] += 1
-        self.lost(connection)
+        for lost in self.lost:
+            lost(connection)
         if self.on_connection is not None:
             self.on_connection(connection, False)
         self._per_ip[connection.client_host] -= 1

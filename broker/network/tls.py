@@ -7,7 +7,8 @@ To the transport this is the protocol, and to the connection it is the transport
     SHAKING    a worker thread takes the next step of the handshake with them    OPEN, or closes: the handshake failed
     OPEN       decrypts them into the connection's own buffer, on the loop       (stays)
 
-A step of a handshake costs as much as a hundred small requests (a signature), so the loop takes none. OpenSSL's object
+A step of a handshake costs as much as a hundred small requests (a signature), so the loop takes none, and the worker
+that takes the last one also reads the client's name from its certificate. OpenSSL's object
 is used by one thread at a time: what arrives during a step waits in `_held`. The loop's own TLS (`create_server(ssl=)`)
 would take every step on the loop, would not show what a client that speaks no TLS sent, and keeps one context for ever.
 """
@@ -21,12 +22,18 @@ from contextlib import suppress
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, cast
 
+import structlog
+
 from broker.network.foreign import PLAINTEXT, may_begin_tls
+from broker.network.principal import UnknownClientError
 
 if TYPE_CHECKING:
     from broker.network.ports import Secures
+    from broker.network.principal import Principal
     from broker.network.secured_connection import SecuredConnection
     from storage.workers import Workers
+
+logger = structlog.get_logger(__name__)
 
 RECEIVED_AT_ONCE = 128 * 1024
 MOST_HANDSHAKE_BYTES = 256 * 1024
@@ -126,24 +133,25 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._held.clear()
         self._stepping = True
 
-        def work() -> bool:
-            """Take the step; return whether it was the last."""
+        def work() -> tuple[bool, Principal | None]:
+            """Take the step; return whether it was the last, and then who the client is by its certificate."""
             self._incoming.write(data)
             try:
                 tls.do_handshake()
             except ssl.SSLWantReadError:
-                return False
-            return True
+                return False, None
+            return True, self._secures.principal_of(tls.getpeercert(binary_form=True)) if self._identifies else None
 
         self._handshakes.submit(work, self._stepped, self._step_failed)
 
-    def _stepped(self, was_last: bool) -> None:
+    def _stepped(self, outcome: tuple[bool, Principal | None]) -> None:
+        was_last, principal = outcome
         self._stepping = False
         if self._state is not TlsState.SHAKING:  # closed meanwhile
             return
         self._send_encrypted()
         if was_last:
-            self._opened()
+            self._opened(principal)
         elif self._held:
             self._step()
 
@@ -151,18 +159,17 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._stepping = False
         if self._state is not TlsState.SHAKING:
             return
-        if not isinstance(error, OSError):  # an SSLError is one
-            raise error
         self._send_encrypted()  # the alert that tells the client
-        self._fail(reason_of(error))
+        if isinstance(error, OSError):  # an SSLError is one
+            self._fail(reason_of(error))
+        elif isinstance(error, UnknownClientError):
+            self._fail(str(error))
+        else:
+            logger.error("unexpected error in a TLS handshake", exc_info=error)
+            self._fail("an unexpected error")
 
-    def _opened(self) -> None:
-        assert self._tls is not None
-        if self._identifies:
-            principal = self._secures.principal_of(self._tls.getpeercert(binary_form=True))
-            if principal is None:
-                self._fail("no rule of ssl.principal.mapping.rules fits the name of the client's certificate")
-                return
+    def _opened(self, principal: Principal | None) -> None:
+        if principal is not None:
             self._connection.authenticated(principal)
         self._state = TlsState.OPEN
         if self._held:

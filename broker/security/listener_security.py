@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from broker.config.broker_config import BrokerConfig
 from broker.config.listener_settings import ListenerSettings
 from broker.config.listeners import Listener
-from broker.network.principal import ANONYMOUS, USER, Principal
+from broker.network.principal import ANONYMOUS, USER, Principal, UnknownClientError
 from broker.security.errors import SecurityError
 from broker.security.sasl.mechanisms import Sources, make_mechanisms
 
@@ -65,16 +65,22 @@ class ListenerSecurity:
         sasl = self.prepared.sasl
         return None if sasl is None else sasl.largest_request
 
-    def principal_of(self, certificate: bytes | None) -> Principal | None:
+    def principal_of(self, certificate: bytes | None) -> Principal:
         if certificate is None:
             return ANONYMOUS
-        from cryptography.x509 import load_der_x509_certificate
-
-        from broker.security.tls.distinguished_names import subject_of
+        from broker.security.tls.distinguished_names import MOST_CHARACTERS, subject_in
         from broker.security.tls.principal_mapping import principal_name
 
-        name = principal_name(self.prepared.rules, subject_of(load_der_x509_certificate(certificate)))
-        return None if name is None else Principal(USER, name)
+        try:
+            subject = subject_in(certificate)
+        except ValueError as error:
+            raise UnknownClientError(f"the name in the client's certificate cannot be read: {error}") from error
+        if len(subject) > MOST_CHARACTERS:
+            raise UnknownClientError(f"the name in the client's certificate has more than {MOST_CHARACTERS} characters")
+        name = principal_name(self.prepared.rules, subject)
+        if name is None:
+            raise UnknownClientError("no rule of ssl.principal.mapping.rules fits the name in the client's certificate")
+        return Principal(USER, name)
 
     def gate(self, dispatcher: Dispatcher) -> SaslAuthenticator | None:
         sasl = self.prepared.sasl

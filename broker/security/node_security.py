@@ -29,6 +29,8 @@ logger = structlog.get_logger(__name__)
 
 CHECK_MS = 2_000
 """Time between two looks at the files."""
+RENEWAL_MS = 24 * 3600 * 1000
+"""Time between two looks whether certificates of our own will soon expire."""
 
 
 class NodeSecurity:
@@ -40,6 +42,7 @@ class NodeSecurity:
         self._current = current
         self._sources = sources
         self._wheel = wheel
+        self._hosts: tuple[str, ...] | None = None  # None where no listener has TLS
         self._used: Mapping[str, str] = {}
         self._refused: dict[str, Mapping[str, Stamp]] = {}  # bad files, as they were when they were read
 
@@ -48,7 +51,8 @@ class NodeSecurity:
         config = self._current.config
         listeners = tuple(listeners)
         if any(listener.uses_tls for listener in listeners):
-            await self._make_certificates(config, [*hosts, *(listener.host for listener in listeners)])
+            self._hosts = *hosts, *(listener.host for listener in listeners)
+        await self._make_certificates()
         for listener in listeners:
             if listener.uses_tls or listener.uses_sasl:
                 prepared = await self._prepare(config, listener)
@@ -79,6 +83,13 @@ class NodeSecurity:
                 self._refused[name] = now
                 await self._renew([security], "a file has changed")
 
+    async def renew_certificates(self) -> None:
+        """Make those of our own anew that will soon expire; `follow_files` finds them."""
+        try:
+            await self._make_certificates()
+        except SecurityError as error:
+            logger.error("certificates cannot be renewed", error=str(error))
+
     async def _renew(self, securities: Iterable[ListenerSecurity], reason: str) -> None:
         for security in securities:
             listener = security.listener.name
@@ -105,14 +116,17 @@ class NodeSecurity:
     async def _prepare(self, config: BrokerConfig, listener: Listener) -> Prepared:
         return await self._sources.workers.call(lambda: prepare(config, listener, self._sources, self._count))
 
-    async def _make_certificates(self, config: BrokerConfig, hosts: list[str]) -> None:
+    async def _make_certificates(self) -> None:
+        config, hosts = self._current.config, self._hosts
         folder, clients = config.optional_string(FOLDER), config.list_(CLIENTS)
-        if folder is None:
+        if folder is None or hosts is None:
             return
         from broker.security.tls.own_authority import make_certificates
 
         now_ms = self._sources.clock.machine.wall_ms()
-        await self._sources.workers.call(lambda: make_certificates(folder, hosts, clients, now_ms))
+        made = await self._sources.workers.call(lambda: make_certificates(folder, hosts, clients, now_ms))
+        if made:
+            logger.info("certificates were made", folder=folder, files=made)
 
     def counts(self) -> list[tuple[tuple[str, str, str], int]]:
         """How often clients of each listener were let in or refused, by mechanism and outcome."""

@@ -22,7 +22,10 @@ from kio.static.protocol import RequestPayload, ResponsePayload
 
 from protocol import newer
 
-KEYS = {name: key for key, name in api_key_map.items()} | {"unregister_controller": 94}  # kio does not have it yet
+KEYS = {name: key for key, name in api_key_map.items()} | {
+    "streams_group_topology_description_update": 93,  # kio does not have these two yet
+    "unregister_controller": 94,
+}
 NO_ID = "0" * 32
 _INTS = {
     "int8": ">b",

@@ -6,9 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from broker.authorization.table import CHECKS
 from tests.brokers import sound_broker
 from tests.conformance.authorization.every import QUESTIONS, Answers, matrix, recorded
 from tests.conformance.authorization.world import SETTINGS, USERS, World
+
+NOT_ASKED = {
+    "sasl_handshake": "spoken before the client is known: tests/conformance/authentication",
+    "sasl_authenticate": "spoken before the client is known: tests/conformance/authentication",
+}
+"""APIs that have no question here, and why."""
 
 
 @pytest.fixture(scope="module")
@@ -26,3 +33,8 @@ def test_everybody_is_answered_as_by_kafka(title: str, answers: Answers) -> None
 
 def test_every_question_was_put_to_kafka_as_every_user() -> None:
     assert {title: set(by_user) for title, by_user in recorded().items()} == {title: set(USERS) for title in QUESTIONS}
+
+
+def test_every_api_of_the_table_has_a_question() -> None:
+    assert {asked.api for asked in QUESTIONS.values()} | set(NOT_ASKED) == set(CHECKS)
+    assert not {asked.api for asked in QUESTIONS.values()} & set(NOT_ASKED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -15,7 +15,7 @@ from broker.security.errors import SecurityError
 from broker.security.sasl import oauthbearer
 from broker.security.sasl.conversation import Begin
 from broker.security.sasl.plain import PlainConversation
-from broker.security.sasl.scram import FindCredential, ScramConversation, ScramCredential, user_credential
+from broker.security.sasl.scram import FindCredential, Found, ScramConversation, user_credential
 from broker.security.sasl.users_file import read_users
 from controller.scram import SCRAM_MECHANISMS, ScramMechanism, stretched
 from storage.workers import Workers
@@ -38,7 +38,7 @@ class Sources:
     clock: Clock
     random: Random
     workers: Workers
-    find_scram: Callable[[ScramMechanism, str, bool], ScramCredential | None]
+    find_scram: Callable[[ScramMechanism, str, bool], Found | Awaitable[Found]]
 
 
 def make_mechanisms(settings: ListenerSettings, sources: Sources) -> Mapping[str, Begin]:
@@ -62,7 +62,7 @@ def _scram_users(settings: ListenerSettings, name: str, sources: Sources) -> Fin
         for user, password in _users_of_file(settings).items()
     }
 
-    def find(user: str, is_token: bool) -> ScramCredential | None:
+    def find(user: str, is_token: bool) -> Found | Awaitable[Found]:
         found = sources.find_scram(mechanism, user, is_token)
         return of_file.get(user) if found is None and not is_token else found
 

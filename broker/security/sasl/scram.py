@@ -17,7 +17,7 @@ import hashlib
 import hmac
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from random import Random
@@ -50,7 +50,8 @@ class ScramCredential:
     expires_ms: int | None = None
 
 
-FindCredential = Callable[[str, bool], "ScramCredential | None"]
+Found = ScramCredential | None
+FindCredential = Callable[[str, bool], Found | Awaitable[Found]]
 """The credential of a user, or if the second argument is true of the delegation token with that id."""
 
 
@@ -73,7 +74,7 @@ class ScramConversation:
         self._nonce = ""
         self._auth_message = ""
 
-    def evaluate(self, token: bytes) -> Step:
+    def evaluate(self, token: bytes) -> Step | Awaitable[Step]:
         text = token.decode("utf-8", "replace")
         match self._state:
             case _State.FIRST:
@@ -82,16 +83,23 @@ class ScramConversation:
                 return self._final(text)
         raise CloseConnectionError(f"a message after the end of {self._mechanism}")
 
-    def _first(self, text: str) -> Challenge:
+    def _first(self, text: str) -> Step | Awaitable[Step]:
         match = _FIRST.fullmatch(text)
         if match is None:
             raise invalid_credentials(self._mechanism)
-        _, on_behalf_of, bare, name, nonce, extensions = match.groups()
-        user = _unescaped(name)
-        credential = self._find(user, _is_token_auth(extensions))
+        found = self._find(_unescaped(match[4]), _is_token_auth(match[6]))
+        if found is None or isinstance(found, ScramCredential):
+            return self._challenge(match, found)
+        return self._challenge_later(match, found)
+
+    async def _challenge_later(self, match: re.Match[str], found: Awaitable[Found]) -> Step:
+        return self._challenge(match, await found)
+
+    def _challenge(self, match: re.Match[str], credential: Found) -> Challenge:
+        _, on_behalf_of, bare, name, nonce, _ = match.groups()
         if credential is None or credential.iterations < MIN_ITERATIONS:
             raise invalid_credentials(self._mechanism)
-        if on_behalf_of and _unescaped(on_behalf_of) != user:
+        if on_behalf_of and _unescaped(on_behalf_of) != _unescaped(name):
             raise AuthenticationError(
                 "Authentication failed: Client requested an authorization id that is different from username"
             )

@@ -1,7 +1,7 @@
 """`odradek.tls.folder`: an authority of the broker's own, and certificates by it, for tests and trials.
 
-    ca.pem            the authority's certificate: what clients trust
-    ca.key            its private key
+    ca.pem            the authority's certificate: what clients trust; renewed two years before it expires
+    ca.key            its private key, which stays, so that clients with an older ca.pem go on until that expires
     broker.pem        the broker's private key and certificate, made anew in time before it expires
     client-NAME.pem   the same for each name of `odradek.tls.clients`
 
@@ -15,11 +15,12 @@ import datetime
 import fcntl
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -35,12 +36,13 @@ from broker.security.errors import SecurityError
 
 KEY = "odradek.tls.folder"
 _DAY = datetime.timedelta(days=1)
-_AUTHORITY_HOLDS, _CERTIFICATE_HOLDS, _RENEWED_BEFORE = 3650 * _DAY, 365 * _DAY, 30 * _DAY
+_AUTHORITY_HOLDS, _AUTHORITY_RENEWED_BEFORE = 3650 * _DAY, 730 * _DAY
+_CERTIFICATE_HOLDS, _RENEWED_BEFORE = 365 * _DAY, 30 * _DAY
 _ALWAYS = ("localhost", "127.0.0.1", "::1")
 
 
-def make_certificates(folder: str, hosts: Iterable[str], clients: Iterable[str], now_ms: int) -> None:
-    """Make what is missing, will soon expire, or lacks one of `hosts`. Raises SecurityError."""
+def make_certificates(folder: str, hosts: Iterable[str], clients: Iterable[str], now_ms: int) -> list[str]:
+    """Make what is missing, will soon expire, or lacks one of `hosts`; the names of its files. Raises SecurityError."""
     now = datetime.datetime.fromtimestamp(now_ms / 1000, datetime.UTC)
     try:
         with _locked(Path(folder)) as path:
@@ -48,6 +50,7 @@ def make_certificates(folder: str, hosts: Iterable[str], clients: Iterable[str],
             authority.require(path / BROKER, "broker", [*_ALWAYS, *filter(_is_one_hosts, hosts)], now)
             for name in clients:
                 authority.require(path / client_file(name), name, [], now)
+            return authority.made
     except (OSError, ValueError) as error:
         raise SecurityError(f"{KEY} = {folder!r}: no certificates can be made in it: {error}") from error
 
@@ -66,30 +69,30 @@ def _locked(folder: Path) -> Iterator[Path]:
 
 @dataclass(frozen=True, slots=True)
 class _Authority:
+    """`made` has the names of the files that were written."""
+
     key: ec.EllipticCurvePrivateKey
     certificate: x509.Certificate
+    made: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, folder: Path, now: datetime.datetime) -> _Authority:
-        """The one in the folder, or a new one."""
+        """The one in the folder, with a new certificate if that will expire, or a new one."""
         key_path, path = folder / "ca.key", folder / AUTHORITY
         if path.exists():
-            key = load_pem_private_key(key_path.read_bytes(), None)
-            if not isinstance(key, ec.EllipticCurvePrivateKey):
+            found = load_pem_private_key(key_path.read_bytes(), None)
+            if not isinstance(found, ec.EllipticCurvePrivateKey):
                 raise ValueError(f"expected the key of an elliptic curve in {key_path}")
-            return cls(key, x509.load_pem_x509_certificate(path.read_bytes()))
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = _name("Odradek's own authority")
-        usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
-        builder = (
-            _builder(name, name, key, now, _AUTHORITY_HOLDS)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(usage, critical=True)
-        )
-        made = cls(key, builder.sign(key, hashes.SHA256()))
-        _write(key_path, _pem_of(key), 0o600)
-        _write(path, made.certificate.public_bytes(Encoding.PEM), 0o644)
-        return made
+            key, certificate = found, x509.load_pem_x509_certificate(path.read_bytes())
+            if certificate.not_valid_after_utc >= now + _AUTHORITY_RENEWED_BEFORE:
+                return cls(key, certificate)
+            name, made = certificate.subject, []
+        else:
+            key, name, made = ec.generate_private_key(ec.SECP256R1()), _name("Odradek's own authority"), [key_path.name]
+            _write(key_path, _pem_of(key), 0o600)
+        certificate = _authority_certificate(key, name, now)
+        _write(path, certificate.public_bytes(Encoding.PEM), 0o644)
+        return cls(key, certificate, [*made, path.name])
 
     def require(self, path: Path, name: str, hosts: list[str], now: datetime.datetime) -> None:
         """A file with a key and a certificate that holds for a while, of this name and for these hosts."""
@@ -108,6 +111,19 @@ class _Authority:
             builder = builder.add_extension(names, critical=False)
         certificate = builder.sign(self.key, hashes.SHA256())
         _write(path, _pem_of(key) + certificate.public_bytes(Encoding.PEM), 0o600)
+        self.made.append(path.name)
+
+
+def _authority_certificate(
+    key: ec.EllipticCurvePrivateKey, name: x509.Name, now: datetime.datetime
+) -> x509.Certificate:
+    usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
+    builder = (
+        _builder(name, name, key, now, _AUTHORITY_HOLDS)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+    )
+    return builder.sign(key, hashes.SHA256())
 
 
 def _builder(
@@ -130,12 +146,17 @@ def _builder(
 
 
 def _serves(found: x509.Certificate, authority: x509.Certificate, hosts: list[str], now: datetime.datetime) -> bool:
-    if found.issuer != authority.subject or found.not_valid_after_utc < now + _RENEWED_BEFORE:
+    try:
+        found.verify_directly_issued_by(authority)
+        if hosts and not {*map(_host, hosts)} <= {*_alternative_names(found)}:
+            return False
+    except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
         return False
-    if not hosts:
-        return True
-    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    return {*map(_host, hosts)} <= {*names}
+    return found.not_valid_after_utc >= now + _RENEWED_BEFORE
+
+
+def _alternative_names(certificate: x509.Certificate) -> x509.SubjectAlternativeName:
+    return certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
 
 
 def _name(common: str) -> x509.Name:

@@ -27,9 +27,8 @@ def ask_all(world: World, user: str) -> dict[str, Any]:
     """All answers to a user."""
     wire = world.connect(user)
     found = {}
-    for title, make in QUESTIONS.items():
-        asked = make(world, user)
-        answer = outcome(wire.call(asked.api, asked.version, asked.body), world.ids)
+    for title, asked in QUESTIONS.items():
+        answer = outcome(wire.call(asked.api, asked.version, asked.body(world, user)), world.ids)
         if answer in ("closed", "silence"):
             wire.close()
             wire = world.connect(user)

@@ -11,18 +11,19 @@ from typing import Any, NamedTuple
 from tests.conformance import batches
 from tests.conformance.authorization.world import NAMES, TIMEOUT_MS, World, records
 
+Body = Callable[[World, str], dict[str, Any]]
+"""What a user asks in a world."""
+
 
 class Question(NamedTuple):
-    """One request of a user's."""
+    """One request of each user's."""
 
     api: str
     version: int
-    body: dict[str, Any]
+    body: Body
 
 
-Body = Callable[[World, str], dict[str, Any]]
-Ask = Callable[[World, str], Question]
-QUESTIONS: dict[str, Ask] = {}
+QUESTIONS: dict[str, Question] = {}
 
 TOPICS = (*NAMES, "t-none")
 GROUPS = ("g-open", "g-closed", "p-g", "g-none")
@@ -33,8 +34,7 @@ PRODUCER = {"producer_id": 4_000_000, "producer_epoch": 0}
 def question(title: str, api: str, version: int, body: Body | dict[str, Any]) -> None:
     """Register one."""
     assert title not in QUESTIONS, title
-    made = body if callable(body) else lambda _world, _user: body
-    QUESTIONS[title] = lambda world, user: Question(api, version, made(world, user))
+    QUESTIONS[title] = Question(api, version, body if callable(body) else lambda _world, _user: body)
 
 
 def with_partitions(*names: str, **of_each: Any) -> list[dict[str, Any]]:

@@ -121,6 +121,12 @@ question(
     "describe_quorum", "describe_quorum", 1, {"topics": [{"topic_name": "t", "partitions": [{"partition_index": 0}]}]}
 )
 question("unregister_broker", "unregister_broker", 0, {"broker_id": 99})
+_VOTER = {"cluster_id": None, "voter_id": 99, "voter_directory_id": "0f" * 16}
+question(
+    "add_raft_voter", "add_raft_voter", 0,
+    {**_VOTER, "timeout": TIMEOUT_MS, "listeners": [{"name": "CONTROLLER", "host": "voter.example", "port": 19093}]},
+)  # fmt: skip
+question("remove_raft_voter", "remove_raft_voter", 0, _VOTER)
 question("unregister_controller", "unregister_controller", 0, {"controller_id": 99})
 question(
     "alter_replica_log_dirs", "alter_replica_log_dirs", 2,
@@ -223,6 +229,8 @@ for _name, _changed in _CHANGED.items():
 question("list_groups", "list_groups", 4, {"states_filter": []})
 question("list_transactions", "list_transactions", 1, {"duration_filter": -1})
 question("get_telemetry_subscriptions", "get_telemetry_subscriptions", 0, {"client_instance_id": "00" * 16})
+question("push_telemetry", "push_telemetry", 0, {"client_instance_id": "0f" * 16, "subscription_id": 1, "metrics": b""})
+question("api_versions", "api_versions", 3, {"client_software_name": "judge", "client_software_version": "1"})
 question(
     "describe_delegation_token", "describe_delegation_token", 3,
     {"owners": [{"principal_type": "User", "principal_name": "all"}]},

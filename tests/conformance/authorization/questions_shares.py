@@ -63,6 +63,17 @@ for _group in GROUPS:
         question(f"share_group_heartbeat {_group} {_topic}", "share_group_heartbeat", 1, _body)
     _body = {"group_id": _group, "member_id": "no member", "member_epoch": 1}
     question(f"streams_group_heartbeat {_group}", "streams_group_heartbeat", 0, _body)
+    question(
+        f"streams_group_topology_description_update {_group}",
+        "streams_group_topology_description_update",
+        0,
+        {
+            "group_id": _group,
+            "member_id": "no member",
+            "topology_epoch": 0,
+            "topology_description": {"subtopologies": [], "global_stores": []},
+        },
+    )
     question(f"share_fetch {_group}", "share_fetch", 2, in_session(_group, 0))
     question(
         f"share_acknowledge {_group}",

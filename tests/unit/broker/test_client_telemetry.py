@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import uuid
 import zlib
 from typing import Any
@@ -162,6 +161,7 @@ async def test_a_client_is_forgotten_with_its_connection() -> None:
     rig = await Rig.open()
     subscription = (await subscribe(rig)).subscription_id
     assert await push(rig, subscription, terminating=True) == "none"
+    assert await push(rig, subscription) == "invalid_request"
+    rig.node.local.client_telemetry.connection_lost(rig.peer)
     rig.peer = FakePeer()
-    gc.collect()
     assert await push(rig, subscription) == "none"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,9 @@ from kio.schema.errors import ErrorCode
 
 from broker.network.principal import ANONYMOUS, Principal
 from controller.scram import ScramMechanism
+from tests.conformance.authentication.conversations_mechanisms import ScramClient, with_proof
 from tests.doubles.clock import settle
+from tests.doubles.workers import HeldLane
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import answer
 
@@ -174,14 +177,42 @@ async def test_without_a_key_there_are_no_tokens() -> None:
 async def test_a_token_stands_for_a_scram_credential_of_its_owner_until_it_expires(rig: Rig) -> None:
     made = await create(client_of(rig, ALICE), lifetime_ms=5_000)
     find = rig.node.base.credentials.find
-    credential = find(ScramMechanism.SCRAM_SHA_256, made.token_id, True)
-    assert credential is not None
+    computed = find(ScramMechanism.SCRAM_SHA_256, made.token_id, True)
+    assert isinstance(computed, Awaitable)
+    credential = await computed
     assert (credential.owner, credential.owner.token_authenticated) == (ALICE, True)
     assert credential.expires_ms == since_epoch(made.expiry_timestamp)
     assert find(ScramMechanism.SCRAM_SHA_256, made.token_id, False) is None
     assert stored_key(b64encode(made.hmac), credential.salt, credential.iterations) == credential.stored_key
+    assert find(ScramMechanism.SCRAM_SHA_256, made.token_id, True) == credential  # it is computed once
     await rig.clock.run(5_001)
     assert find(ScramMechanism.SCRAM_SHA_256, made.token_id, True) is None
+
+
+async def test_a_worker_computes_the_credential_of_a_token() -> None:
+    workers = HeldLane("security")
+    config = SETTINGS | {"sasl.enabled.mechanisms": "SCRAM-SHA-256"}
+    async with Rig(config=config, workers=workers) as rig:
+        opened = asyncio.ensure_future(rig.secure("SASL", "SASL_PLAINTEXT"))
+        await settle()
+        workers.run_next()
+        await opened
+        made = await create(client_of(rig, ALICE))
+        showing = ScramClient(made.token_id, "sha256", b64encode(made.hmac).decode(), extensions=",tokenauth=true")
+
+        client = rig.connect(listener="SASL")
+        await client.ask("sasl_handshake", 1, mechanism="SCRAM-SHA-256")
+        client.send("sasl_authenticate", 1, auth_bytes=showing.first)
+        await settle()
+        assert client.replies() == [], "the loop has computed it itself"
+        workers.run_next()
+        await settle()
+        (reply,) = client.replies()
+        challenge = answer(reply, "sasl_authenticate", 1).auth_bytes.decode()
+        final = with_proof(*showing.final(challenge)[:2])
+        assert (await client.ask("sasl_authenticate", 1, auth_bytes=final)).error_code.name == "none"
+        assert client.connection.principal == ALICE
+        assert client.connection.principal.token_authenticated
 
 
 def stored_key(password: bytes, salt: bytes, iterations: int) -> bytes:

@@ -13,7 +13,8 @@ from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, Alt
 from structlog.testing import capture_logs
 from trustme import CA
 
-from broker.security.node_security import CHECK_MS
+from broker.config.own_authority import implied_settings
+from broker.security.node_security import CHECK_MS, RENEWAL_MS
 from metadata.configs import ResourceType
 from tests.certificates import Pair, pair, pair_of, trusting
 from tests.conformance.authentication.settings import ODD_NAME, PLAIN_NAME
@@ -178,3 +179,38 @@ async def test_names_of_hosts_must_stay_unless_they_may_change(folder: Path) -> 
             await rig.secure("TLS", "SSL")
             replace(folder / "broker.pem", fewer)
             assert [line["event"] for line in await look(rig)] == [event]
+
+
+def with_own_authority(folder: Path) -> dict[str, str]:
+    config = {"odradek.tls.folder": str(folder)}
+    return config | {name: value for name, (value, _) in implied_settings(config).items()}
+
+
+async def test_certificates_of_our_own_are_renewed_before_they_expire(tmp_path: Path) -> None:
+    year_ms = 365 * RENEWAL_MS
+    async with Rig(config=with_own_authority(tmp_path / "tls")) as rig:
+        await rig.secure("TLS", "SSL")
+        first = x509.load_pem_x509_certificate((tmp_path / "tls" / "broker.pem").read_bytes())
+        rig.clock.stall(RENEWAL_MS)
+        await rig.clock.run(CHECK_MS)
+        assert x509.load_pem_x509_certificate((tmp_path / "tls" / "broker.pem").read_bytes()) == first
+        rig.clock.stall(year_ms - 20 * RENEWAL_MS)
+        with capture_logs() as logs:
+            await rig.clock.run(2 * CHECK_MS)
+        events = [line["event"] for line in logs]
+        assert events.index("certificates were made") < events.index("keys and users were read again")
+        shown = rig.node.local.security.listeners["TLS"].prepared.certificate
+        assert shown.not_valid_after_utc.timestamp() * 1000 > rig.clock.wall_ms() + year_ms - RENEWAL_MS
+
+
+async def test_a_folder_that_can_no_longer_be_used_is_logged_and_the_old_certificate_stays(tmp_path: Path) -> None:
+    async with Rig(config=with_own_authority(tmp_path / "tls")) as rig:
+        await rig.secure("TLS", "SSL")
+        before = rig.node.local.security.listeners["TLS"].prepared
+        (tmp_path / "tls" / "ca.key").write_bytes(b"nonsense")
+        rig.clock.stall(RENEWAL_MS)
+        with capture_logs() as logs:
+            await rig.clock.run(2 * CHECK_MS)
+        (line,) = (line for line in logs if line["event"] == "certificates cannot be renewed")
+        assert "no certificates can be made in it" in line["error"]
+        assert rig.node.local.security.listeners["TLS"].prepared is before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,34 @@ def test_nothing_is_made_twice_until_it_must_be(tmp_path: Path) -> None:
     second = content()
     make(tmp_path, "a", now_ms=NOW_MS + 340 * DAY_MS)
     assert {name for name, text in content().items() if text != second[name]} == {"broker.pem"}
+
+
+def test_the_authority_is_renewed_in_time_with_its_key(tmp_path: Path) -> None:
+    make(tmp_path)
+    first, key = certificate(tmp_path / "ca.pem"), (tmp_path / "ca.key").read_bytes()
+    assert make_certificates(str(tmp_path), (), (), NOW_MS + 2900 * DAY_MS) == ["broker.pem"]
+    assert certificate(tmp_path / "ca.pem") == first
+    assert make_certificates(str(tmp_path), (), (), NOW_MS + 2930 * DAY_MS) == ["ca.pem"]
+    renewed = certificate(tmp_path / "ca.pem")
+    assert (renewed.subject, (tmp_path / "ca.key").read_bytes()) == (first.subject, key)
+    assert renewed.not_valid_after_utc - first.not_valid_after_utc == timedelta(days=2930)
+    for authority in (first, renewed):  # clients may still have the old one
+        certificate(tmp_path / "broker.pem").verify_directly_issued_by(authority)
+
+
+@pytest.mark.parametrize("days", [3650, 5000])
+def test_an_authority_that_has_expired_is_renewed_too(tmp_path: Path, days: int) -> None:
+    make(tmp_path)
+    make(tmp_path, now_ms=NOW_MS + days * DAY_MS)
+    for name in ("ca.pem", "broker.pem"):
+        assert certificate(tmp_path / name).not_valid_after_utc.timestamp() * 1000 > NOW_MS + (days + 300) * DAY_MS
+
+
+def test_certificates_of_another_authority_are_made_anew(tmp_path: Path) -> None:
+    make(tmp_path)
+    (tmp_path / "ca.pem").unlink()
+    assert make_certificates(str(tmp_path), (), (), NOW_MS) == ["ca.key", "ca.pem", "broker.pem"]
+    certificate(tmp_path / "broker.pem").verify_directly_issued_by(certificate(tmp_path / "ca.pem"))
 
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
