@@ -126,10 +126,6 @@ class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
 
     # -- transactions of this node's leaders
 
-    def is_here(self, transactional_id: str) -> bool:
-        """Whether this node coordinates the transactional id."""
-        return self.partition_for(transactional_id) in self.runtime
-
     def ask(self, question: Question) -> Future[Any]:
         """Ask the coordinator of a transaction, wherever it is; see `RemoteTransactions.ask`."""
         transactional_id, producer, partitions, adds = question
@@ -144,10 +140,17 @@ class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
             transactional_id, lambda state: state.verify_partitions(transactional_id, producer, partitions)
         )
 
-    def holds(self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[PartitionKey]) -> bool:
-        """Whether the producer's open transaction includes all of the partitions, as of the end of the log."""
+    def holds(
+        self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[PartitionKey]
+    ) -> bool | None:
+        """Whether the producer's open transaction includes all of the partitions, as of the end of the log.
+
+        None if this node does not coordinate the transactional id, or has not loaded it yet.
+        """
         context = self.runtime.context(self.partition_for(transactional_id))
-        return context is not None and _holds(context.state, transactional_id, producer, partitions)
+        if context is None or context.state is None:
+            return None
+        return _holds(context.state, transactional_id, producer, partitions)
 
     def holds_for_good(
         self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[PartitionKey]
@@ -156,6 +159,7 @@ class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
         context = self.runtime.context(self.partition_for(transactional_id))
         return (
             context is not None
+            and context.state is not None
             and context.is_committed
             and _holds(context.state, transactional_id, producer, partitions)
         )
@@ -168,13 +172,11 @@ class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
 
 
 def _holds(
-    state: TransactionCoordinatorShard | None,
+    state: TransactionCoordinatorShard,
     transactional_id: str,
     producer: ProducerEpoch,
     partitions: Collection[PartitionKey],
 ) -> bool:
-    if state is None:
-        return False
     try:
         return len(state.verify_partitions(transactional_id, producer, partitions)) == len(partitions)
     except KafkaError:

@@ -225,16 +225,22 @@ class _Admission:
             break
         refusals = self.refusals(answer)
         for append, guard in zip(self._appends, self._guards, strict=True):
-            if append.partition.key not in refusals and not self._is_still_open(append, guard):
-                refusals[append.partition.key] = self._abilities.translate(TransactionAbortable())
+            key = append.partition.key
+            if key not in refusals and (refusal := append.refusal or self._ended_meanwhile(append, guard)) is not None:
+                refusals[key] = refusal
         for append in unasked:
             if not append.is_in_open_transaction:
-                refusals[append.partition.key] = InvalidTxnState()
+                refusals[append.partition.key] = append.refusal or InvalidTxnState()
         return refusals
 
-    def _is_still_open(self, append: Append, guard: int) -> bool:
-        """Whether what the coordinator said still holds: a coordinator here knows; else no marker came meanwhile."""
-        if self._coordinator.is_here(self._transactional_id):
-            return self._coordinator.holds(self._transactional_id, self._producer, (append.partition.key,))
-        verifications = append.partition.log.producers.verifications
-        return append.is_in_open_transaction or verifications.is_guarded(append.producer.producer_id, guard)
+    def _ended_meanwhile(self, append: Append, guard: int) -> KafkaError | None:
+        """The error if what the coordinator said holds no longer.
+
+        A coordinator that is loaded here knows. If there is none, or it still loads after it has moved here, the
+        transaction goes on as long as no marker came.
+        """
+        held = self._coordinator.holds(self._transactional_id, self._producer, (append.partition.key,))
+        if held is None:
+            verifications = append.partition.log.producers.verifications
+            held = append.is_in_open_transaction or verifications.is_guarded(append.producer.producer_id, guard)
+        return None if held else self._abilities.translate(TransactionAbortable())

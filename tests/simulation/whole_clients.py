@@ -173,8 +173,7 @@ class TransactionalClient(WholeClient):
             if code in ("none", "duplicate_sequence_number"):
                 self._sequences[index] = sequence + 1
                 return True
-            if code == "transaction_abortable":
-                return False
+            assert code != "transaction_abortable", f"{self.name}:{len(self.ended) - 1} was open"
             if code not in AGAIN:
                 raise LostError(f"produce: {code}")
             await self.pause()

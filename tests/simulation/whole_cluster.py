@@ -13,8 +13,10 @@ from collections.abc import Iterator
 
 from kio.schema.create_topics.v7.request import CreatableTopic
 
+from broker.cluster.controller_service import ControllerService
 from broker.replicas.partition import Partition
 from protocol.durations import MILLISECOND
+from protocol.errors import KafkaError
 from protocol.records.batch import read_header
 from protocol.records.build import iter_records
 from protocol.records.markers import ControlRecordType, read_control_batch
@@ -36,7 +38,7 @@ CONFIG = {
     "replica.lag.time.max.ms": "3000",
     "replica.fetch.backoff.ms": "200",
 }
-EVENTS = {"nothing": 6.0, "kill": 1.0, "break": 1.0, "cut": 1.0, "stop": 0.5}
+EVENTS = {"nothing": 6.0, "move": 3.0, "kill": 1.0, "break": 1.0, "cut": 1.0, "stop": 0.5}
 END_MS = 120_000
 STEP_MS = 50
 
@@ -50,6 +52,7 @@ class WholeCluster(ClusterRig):
         self.network.delay_ms = self.rng.choice([0, 0, 2])
         self.history: list[str] = []
         self._away: asyncio.Task[None] | None = None
+        self._moves: list[asyncio.Task[None]] = []
 
     def note(self, what: str) -> None:
         self.history.append(f"{self.clock.monotonic_ms():.0f}: {what}")
@@ -91,6 +94,8 @@ class WholeCluster(ClusterRig):
             await self.clock.sleep(STEP_MS)
         for task in tasks:
             task.result()
+        for move in self._moves:
+            assert not move.done() or move.exception() is None, move.exception()
 
     def _is_well(self) -> bool:
         image = self.nodes[CONTROLLER].node.cluster.cache.image
@@ -156,6 +161,23 @@ class WholeCluster(ClusterRig):
         self.network.dead.discard(host)
         self.network.hangs -= addresses
         self.note(f"{node_id} is reached again")
+
+    def _move(self) -> None:
+        """Another replica in sync comes to lead a partition, and with it the coordinator of some clients."""
+        cluster = self.nodes[CONTROLLER].node.cluster if hasattr(self.nodes[CONTROLLER], "node") else None
+        if cluster is None or cluster.controller_service is None:
+            return
+        topic = self.rng.choice(list(cluster.cache.image.topics))
+        index, state = self.rng.choice(list(topic.in_order()))
+        to = self.rng.choice(state.isr or state.replicas)
+        self.note(f"{to} is to lead {topic.name}-{index}")
+        self._moves.append(asyncio.ensure_future(self._lead(cluster.controller_service, topic.name, index, to)))
+
+    async def _lead(self, service: ControllerService, topic: str, index: int, to: int) -> None:
+        try:
+            await service.move_leader(topic, index, to)
+        except KafkaError as error:
+            self.note(f"{to} does not lead {topic}-{index}: {error}")
 
     def _break(self) -> None:
         """Connections of a node end, and can be opened again."""

@@ -9,9 +9,10 @@ import pytest
 from kio.schema.offset_fetch.v8.request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 
+from tests.doubles.workers import HeldLane
 from tests.unit.broker.cluster_rig import CONTROLLER, ClusterRig
 from tests.unit.broker.rig import Client
-from tests.unit.broker.wire import batch, produce
+from tests.unit.broker.wire import answer, batch, produce
 
 MINUTE = timedelta(minutes=1)
 ALL_PARTITIONS = 6
@@ -95,7 +96,8 @@ class Producer:
             assert answer.error_code.name in ("concurrent_transactions", "coordinator_load_in_progress")
             await self.cluster.clock.run(50)
 
-    async def send(self, index: int, value: bytes, version: int = 12) -> str:
+    def append(self, index: int, value: bytes) -> dict[str, Any]:
+        """The fields of a Produce request."""
         sequence = self.sequences.setdefault(index, 0)
         records = batch(
             value,
@@ -104,7 +106,10 @@ class Producer:
             base_sequence=sequence,
             transactional=True,
         )
-        fields = {**produce("t", {index: records}), "transactional_id": self.name}
+        return {**produce("t", {index: records}), "transactional_id": self.name}
+
+    async def send(self, index: int, value: bytes, version: int = 12) -> str:
+        fields = self.append(index, value)
         answer = await self.cluster.ask(self.cluster.client(self.cluster.leader(index)), "produce", version, **fields)
         code: str = answer.responses[0].partition_responses[0].error_code.name
         if code == "none":
@@ -269,3 +274,37 @@ async def test_a_coordinator_epoch_is_the_leader_epoch_of_its_partition() -> Non
             await cluster.during(service.move_leader("__transaction_state", index, to))
             await cluster.clock.run(1_000)
             producer.coordinator = cluster.client(to)
+
+
+async def test_an_append_is_made_whose_coordinator_moves_to_its_leader_and_still_loads() -> None:
+    """The coordinator's answer comes from the broker it moved away from; no marker ended the transaction since."""
+    cluster = Cluster(replicas=3)
+    cluster.nodes[2].workers = reads = HeldLane("read /data")
+    async with cluster:
+        producer = Producer(cluster, await cluster.named(TRANSACTION, 3), 3)
+        await producer.init()
+        here = next(index for index in range(ALL_PARTITIONS) if cluster.leader(index) == 2)
+        transactions = cluster.nodes[2].node.coordinators.transactions
+        index = transactions.partition_for(producer.name)
+        cluster.network.delay_ms = 50
+        leader = cluster.client(2)
+        leader.send("produce", 12, **producer.append(here, b"v"))
+        state = cluster.nodes[3].node.replicas.find("__transaction_state", index)
+        before = state.high_watermark
+        while state.high_watermark == before:
+            await cluster.clock.run(1)
+        cluster.network.delay_ms = 0  # overtakes the coordinator's answer
+        service = cluster.nodes[CONTROLLER].node.cluster.controller_service
+        assert service is not None
+        await service.move_leader("__transaction_state", index, 2)
+        await cluster.clock.run(20)
+        context = transactions.runtime.context(index)
+        assert context is not None
+        assert context.state is None, "the shard is loaded"
+        assert not leader.replies()
+        await cluster.clock.run(100)
+        found = answer(leader.replies()[0], "produce", 12)
+        assert found.responses[0].partition_responses[0].error_code.name == "none"
+        reads.run_next()
+        producer.coordinator = cluster.client(2)
+        await producer.end(commit=True)
