@@ -41,7 +41,7 @@ _KINDS = {
         },
         "transaction.state.log.min.isr",
     ),
-    SHARE_GROUP_STATE_TOPIC_NAME: _Kind(  # nobody here writes it, but clients can have it made
+    SHARE_GROUP_STATE_TOPIC_NAME: _Kind(
         "share.coordinator.state.topic",
         {"cleanup.policy": "delete", "compression.type": "producer", "retention.ms": "-1"},
         "share.coordinator.state.topic.min.isr",

@@ -102,6 +102,8 @@ def _replication(config: BrokerConfig, count: int) -> Settings:
         "offsets.topic.replication.factor": replicas,
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": max(replicas - 1, 1),
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": max(replicas - 1, 1),
     }
     return {name: str(value) for name, value in settings.items() if name not in config.given}
 

@@ -109,4 +109,6 @@ def _replication(count: int) -> dict[str, Any]:
         "offsets.topic.replication.factor": replicas,
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": max(replicas - 1, 1),
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": max(replicas - 1, 1),
     }

@@ -24,12 +24,7 @@ GROUP = "sharers"
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    settings = {
-        "share.coordinator.state.topic.num.partitions": "1",
-        "share.coordinator.state.topic.replication.factor": "1",
-        "group.share.assignment.interval.ms": "0",
-    }
-    with Broker(settings=settings) as broker:
+    with Broker(settings={"group.share.assignment.interval.ms": "0"}) as broker:
         from_the_start = ["--alter", "--add-config", "share.auto.offset.reset=earliest"]
         tool(CONFIGS, broker.bootstrap_servers, "--entity-type", "groups", "--entity-name", GROUP, *from_the_start)
         yield broker

@@ -59,5 +59,9 @@ CHANGED_DEFAULTS: Mapping[str, str] = MappingProxyType(
         "offsets.topic.replication.factor": "3 in Kafka, which one node cannot hold. In a cluster it is 3.",
         "transaction.state.log.replication.factor": "3 in Kafka, which one node cannot hold. In a cluster it is 3.",
         "transaction.state.log.min.isr": "2 in Kafka, which one node cannot reach. In a cluster it is 2.",
+        "share.coordinator.state.topic.replication.factor": (
+            "3 in Kafka, which one node cannot hold. In a cluster it is 3."
+        ),
+        "share.coordinator.state.topic.min.isr": "2 in Kafka, which one node cannot reach. In a cluster it is 2.",
     }
 )

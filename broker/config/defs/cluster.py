@@ -110,5 +110,7 @@ DEFAULTS_IN_A_CLUSTER = {
     "offsets.topic.replication.factor": "3",
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "share.coordinator.state.topic.min.isr": "2",
 }
 """Kafka's defaults, which a node that stands alone could not meet."""

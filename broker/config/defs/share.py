@@ -117,7 +117,7 @@ SHARE_DEFS: tuple[ConfigDef, ...] = (
     ConfigDef(
         "share.coordinator.state.topic.replication.factor",
         ConfigType.SHORT,
-        3,
+        1,
         "Replicas of `__share_group_state`.",
         at_least(1),
         "replicas",
@@ -125,7 +125,7 @@ SHARE_DEFS: tuple[ConfigDef, ...] = (
     ConfigDef(
         "share.coordinator.state.topic.min.isr",
         ConfigType.SHORT,
-        2,
+        1,
         "`min.insync.replicas` of `__share_group_state`.",
         at_least(1),
         "replicas",

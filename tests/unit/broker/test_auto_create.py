@@ -48,10 +48,10 @@ async def test_the_metadata_log_is_no_topic_to_be_made() -> None:
 
 async def test_the_state_of_share_groups_has_configurations_of_its_own() -> None:
     name = "__share_group_state"
-    async with Rig() as rig:  # three replicas are more than there are brokers
-        assert await asked(rig.connect(), name) == ["unknown_topic_or_partition"]
     prefix = "share.coordinator.state.topic."
-    config = {"replication.factor": "1", "num.partitions": "3", "min.isr": "1", "segment.bytes": "2000000"}
+    async with Rig(config={f"{prefix}replication.factor": "3"}) as rig:  # more than there are brokers
+        assert await asked(rig.connect(), name) == ["unknown_topic_or_partition"]
+    config = {"num.partitions": "3", "segment.bytes": "2000000"}
     async with Rig(config={prefix + key: value for key, value in config.items()}) as rig:
         assert await asked(rig.connect(), name) == ["none"]
         topic = rig.node.cluster.cache.topic(name)

@@ -98,11 +98,13 @@ def test_what_a_controller_alone_cannot_have(given: str, instead: str, complaint
 
 def test_internal_topics_have_kafkas_replicas_in_a_cluster() -> None:
     config = load_text(BROKER).config
-    names = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
-    assert [config.integer(name) for name in names] == [3, 3]
-    assert config.integer("transaction.state.log.min.isr") == 2
-    assert load_text(BROKER + "offsets.topic.replication.factor=1\n").config.integer(names[0]) == 1
-    assert load_text("").config.integer(names[0]) == 1
+    alone = load_text("").config
+    prefixes = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+    for name in (f"{prefix}.replication.factor" for prefix in prefixes):
+        assert (config.integer(name), alone.integer(name)) == (3, 1)
+        assert load_text(BROKER + f"{name}=1\n").config.integer(name) == 1
+    for name in (f"{prefix}.min.isr" for prefix in prefixes[1:]):
+        assert (config.integer(name), alone.integer(name)) == (2, 1)
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,8 @@ def test_there_are_three_replicas_where_there_are_nodes_and_nobody_says_otherwis
     assert of(1)["default.replication.factor"] == "3"
     assert of(1, count=2)["offsets.topic.replication.factor"] == "2"
     assert of(1, count=1)["transaction.state.log.min.isr"] == "1"
+    assert of(1, count=2)["share.coordinator.state.topic.replication.factor"] == "2"
+    assert of(1)["share.coordinator.state.topic.min.isr"] == "2"
     assert "default.replication.factor" not in of(1, "default.replication.factor=1")
 
 

@@ -27,7 +27,6 @@ GROUP = "sharers"
 CONFIG = {
     "group.share.assignment.interval.ms": "0",
     "share.coordinator.state.topic.num.partitions": "1",
-    "share.coordinator.state.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "1",
 }
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
