@@ -16,7 +16,13 @@ from broker.share.share_partition import RETRY_MS, SharePartition
 from coordinator.share.share_coordinator_shard import ShareWrite
 from coordinator.share.state_batches import merge
 from protocol.coordinator_records.share_records import SharePartitionKey, ShareSnapshotValue
-from protocol.errors import CoordinatorLoadInProgress, FencedStateEpoch, InvalidRecordState, KafkaError, NotLeaderOrFollower
+from protocol.errors import (
+    CoordinatorLoadInProgress,
+    FencedStateEpoch,
+    InvalidRecordState,
+    KafkaError,
+    NotLeaderOrFollower,
+)
 from tests.doubles.clock import ManualClock
 
 KEY = SharePartitionKey("g", UUID(int=1), 0)
