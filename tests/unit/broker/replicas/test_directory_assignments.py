@@ -58,8 +58,8 @@ class Node:
         cache: Any = SimpleNamespace(image=IMAGE)
         self.asked: list[dict[UUID | None, list[int]]] = []
         self.is_reachable = True
-        self.replicas: Any = Replicas()
-        self.cache = cache
+        replicas: Any = Replicas()
+        self.cache, self.replicas = cache, replicas
         self.assignments = DirectoryAssignments(1, lambda: 5, cache, self.replicas, self._assign)
 
     async def _assign(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
