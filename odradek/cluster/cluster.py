@@ -237,7 +237,7 @@ class Cluster(SecuredControls, Entered):
     def wait_in_sync(self, topic: str | None = None, timeout: float = 30.0) -> None:
         """Wait until every partition, or those of a topic, has a leader, and all its replicas are in sync.
 
-        Raises WaitTimeoutError, whose text names those that are not, and nodes that are fenced, isolated or not running.
+        Raises WaitTimeoutError, whose text names those that are not, and nodes that are fenced, isolated or do not run.
         """
         if topic is not None:
             self._control.partitions(str(topic))
