@@ -10,6 +10,7 @@ from kio.schema.list_offsets.v9.request import ListOffsetsPartition, ListOffsets
 from protocol.durations import MILLISECOND
 from tests.doubles.workers import HeldLane
 from tests.unit.broker.cluster.three_brokers import ALL_PARTITIONS, GROUP, TRANSACTION, Cluster, Producer
+from tests.unit.broker.cluster_rig import CONTROLLER
 from tests.unit.broker.wire import answer
 
 
@@ -114,3 +115,16 @@ async def test_offsets_of_a_transaction_whose_group_is_coordinated_elsewhere_mea
         await cluster.clock.run(2_000)
         found = answer(client.replies()[0], "txn_offset_commit", 5)
         assert found.topics[0].partitions[0].error_code.name == "not_coordinator"
+
+
+async def test_coordinators_of_a_node_that_stops_load_nothing_though_it_follows_the_metadata_on() -> None:
+    """What they would append then would come to logs that are being closed, or are closed."""
+    async with Cluster(replicas=3) as cluster:
+        coordinators = cluster.nodes[2].node.coordinators
+        index = next(iter(coordinators.transactions.runtime.contexts())).partition
+        coordinators.transactions.stop()
+        away = next(number for number in range(ALL_PARTITIONS) if cluster.leader(number, "__transaction_state") == 3)
+        await cluster.move("__transaction_state", away, CONTROLLER)
+        await cluster.clock.run(1_000)
+        assert cluster.leader(index, "__transaction_state") == 2
+        assert not coordinators.transactions.runtime.contexts()
