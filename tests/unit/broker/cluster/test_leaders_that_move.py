@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsTopic
 from kio.schema.list_offsets.v9.request import ListOffsetsPartition, ListOffsetsTopic
 
+from broker.replicas.leading.alter_partition import IsrChange
 from protocol.durations import MILLISECOND
 from tests.doubles.workers import HeldLane
 from tests.unit.broker.cluster.three_brokers import ALL_PARTITIONS, GROUP, TRANSACTION, Cluster, Producer
@@ -128,3 +130,18 @@ async def test_coordinators_of_a_node_that_stops_load_nothing_though_it_follows_
         await cluster.clock.run(1_000)
         assert cluster.leader(index, "__transaction_state") == 2
         assert not coordinators.transactions.runtime.contexts()
+
+
+async def test_a_node_that_stops_fetches_nothing_and_proposes_nothing_though_it_follows_the_metadata_on() -> None:
+    async with Cluster(replicas=3) as cluster:
+        await cluster.create_replicated("orders")
+        leader = cluster.leader(0, "orders")
+        node = cluster.nodes[2].node
+        await cluster.during(node.replicas.stop())
+        for to in {1, 3} - {leader} | {2}:
+            await cluster.move("orders", 0, to)
+            await cluster.clock.run(1_000)
+            assert cluster.leader(0, "orders") == to
+            assert not list(node.replicas.fetchers)
+        change = IsrChange(UUID(int=1), 0, 0, 0, ())
+        assert not node.replicas.replication.controller.submit(change, lambda outcome: None)
