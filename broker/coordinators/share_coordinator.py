@@ -60,7 +60,7 @@ class ShareCoordinator(HostedCoordinator[ShareCoordinatorShard]):
         if delta.touched("topics") and delta.topics.deleted:
             deleted = set(delta.topics.deleted)
             for context in self.runtime.contexts():
-                context.tell(lambda state: state.delete_topics(deleted))
+                context.tell_once_loaded(lambda state: state.delete_topics(deleted))
 
     def elsewhere(self, key: SharePartitionKey) -> RemoteStates | None:
         """The share partition's coordinator on another node; None if it is here. Raises CoordinatorNotAvailable."""

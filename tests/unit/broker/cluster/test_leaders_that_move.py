@@ -6,12 +6,22 @@ from typing import Any
 from uuid import UUID
 
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsTopic
+from kio.schema.delete_topics.v6.request import DeleteTopicState
 from kio.schema.list_offsets.v9.request import ListOffsetsPartition, ListOffsetsTopic
+from kio.schema.offset_commit.v8.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
 from broker.replicas.leading.alter_partition import IsrChange
 from protocol.durations import MILLISECOND
 from tests.doubles.workers import HeldLane
-from tests.unit.broker.cluster.three_brokers import ALL_PARTITIONS, GROUP, TRANSACTION, Cluster, Producer
+from tests.unit.broker.cluster.three_brokers import (
+    ALL_PARTITIONS,
+    GROUP,
+    MINUTE,
+    TRANSACTION,
+    Cluster,
+    Producer,
+    offset_of,
+)
 from tests.unit.broker.cluster_rig import CONTROLLER
 from tests.unit.broker.wire import answer
 
@@ -145,3 +155,38 @@ async def test_a_node_that_stops_fetches_nothing_and_proposes_nothing_though_it_
             assert not list(node.replicas.fetchers)
         change = IsrChange(UUID(int=1), 0, 0, 0, ())
         assert not node.replicas.replication.controller.submit(change, lambda outcome: None)
+
+
+async def test_offsets_of_a_topic_that_is_deleted_while_the_new_coordinator_loads_are_forgotten() -> None:
+    """A topic of the same name that is made later must not begin with them."""
+    cluster = Cluster(replicas=3)
+    cluster.nodes[2].workers = reads = HeldLane("read /data")
+    async with cluster:
+        group = await cluster.named(GROUP, 3)
+        assert await commit_offset(cluster, 3, group, 7) == "none"
+        index = cluster.nodes[3].node.coordinators.groups.partition_for(group)
+        await cluster.move("__consumer_offsets", index, 2)
+        await cluster.clock.run(500)
+        context = cluster.nodes[2].node.coordinators.groups.runtime.context(index)
+        assert context is not None
+        assert context.state is None, "it has loaded"
+        wanted = DeleteTopicState(name="t", topic_id=None)
+        deleted = await cluster.ask(cluster.client(1), "delete_topics", 6, topics=(wanted,), timeout=MINUTE)
+        assert deleted.responses[0].error_code.name == "none"
+        await cluster.clock.run(500)
+        reads.run_next()
+        await cluster.clock.run(500)
+        assert await cluster.create(1, "t", 1) == "none"
+        await cluster.clock.run(500)
+        assert await offset_of(cluster, 2, group) == -1
+
+
+async def commit_offset(cluster: Cluster, coordinator: int, group: str, offset: int) -> str:
+    partition = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
+    )
+    topics = (OffsetCommitRequestTopic(name="t", partitions=(partition,)),)
+    client = cluster.client(coordinator)
+    answer = await cluster.ask(client, "offset_commit", 8, group_id=group, member_id="", topics=topics)
+    name: str = answer.topics[0].partitions[0].error_code.name
+    return name
