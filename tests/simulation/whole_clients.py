@@ -104,6 +104,7 @@ class TransactionalClient(WholeClient):
     """
 
     produce_version = 12
+    may_have_to_abort = False
 
     def __init__(self, cluster: ClusterRig, rng: random.Random, name: str, partitions: Sequence[int]) -> None:
         super().__init__(cluster, rng)
@@ -179,6 +180,8 @@ class TransactionalClient(WholeClient):
             if code in ("none", "duplicate_sequence_number"):
                 self._sequences[index] = sequence + 1
                 return True
+            if code == "transaction_abortable" and self.may_have_to_abort:
+                return False
             assert code != "transaction_abortable", f"{self.name}:{len(self.ended) - 1} was open"
             if code not in AGAIN:
                 raise LostError(f"produce: {code}")
@@ -186,9 +189,14 @@ class TransactionalClient(WholeClient):
 
 
 class OldTransactionalClient(TransactionalClient):
-    """Of transactions V1: it adds partitions itself, and goes on in the same epoch."""
+    """Of transactions V1: it adds partitions itself, and goes on in the same epoch.
+
+    A coordinator that is cut off, and has been replaced, may still have the transaction before, and answer that the
+    partition is in it already, in Kafka too. Then the leader, which asks the new one, refuses the append.
+    """
 
     produce_version = 11
+    may_have_to_abort = True
 
     async def _send(self, index: int, value: bytes) -> bool:
         if index not in self._added:
