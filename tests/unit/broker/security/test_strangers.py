@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from broker.network.client_lines import LINES, PERIOD_MS, ClientLines
+from broker.network.strangers import MOST_BYTES
 from tests.doubles.clock import ManualClock, settle
 from tests.unit.broker.rig import Client, Rig
 
@@ -68,6 +69,30 @@ async def test_requests_are_small_until_the_client_is_known(rig: Rig) -> None:
     await log_in(known)
     known.transport.feed((1001).to_bytes(4, "big"))
     assert not await known.closed()
+
+
+async def test_large_requests_of_strangers_have_little_memory_together() -> None:
+    """Each takes two fifths of it; one that is content with less, and one that is known, lose nothing."""
+    share = MOST_BYTES * 2 // 5
+    config = CONFIG | {"sasl.server.max.receive.size": str(MOST_BYTES), "odradek.max.unauthenticated.connections": "9"}
+    async with Rig(config=config) as rig:
+        await rig.secure("SASL", "SASL_PLAINTEXT")
+        small, known, *large = (rig.connect(listener="SASL") for _ in range(5))
+        await log_in(known)
+        small.transport.feed((2_000).to_bytes(4, "big") + bytes(1_000))
+        known.transport.feed(share.to_bytes(4, "big") + bytes(share - 1))
+        with capture_logs() as logs:
+            for client in large:
+                client.transport.feed(share.to_bytes(4, "big") + bytes(share - 1))
+                await settle()
+        assert [await client.closed() for client in (small, known, *large)] == [False, False, True, False, False]
+        assert [line["limit"] for line in logs if "before it had" in str(line["event"])] == [
+            f"{MOST_BYTES} bytes of requests before authentication"
+        ]
+        for client in large[1:]:
+            client.transport.reset()
+        await settle()
+        assert rig.node.server.strangers._bytes == 0
 
 
 async def test_clients_that_go_are_forgotten(rig: Rig) -> None:
