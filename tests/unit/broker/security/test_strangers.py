@@ -46,6 +46,14 @@ async def test_the_oldest_stranger_makes_room(rig: Rig) -> None:
     assert not any([await client.closed() for client in plaintext])
 
 
+async def test_an_address_that_opens_many_connections_turns_out_only_its_own(rig: Rig) -> None:
+    slow = rig.connect(host="10.0.0.1", listener="SASL")
+    attackers = [rig.connect(host="10.6.6.6", listener="SASL") for _ in range(20)]
+    assert not await slow.closed()
+    assert [await client.closed() for client in attackers] == [True] * 18 + [False] * 2
+    await log_in(slow)
+
+
 async def test_time_to_authenticate_ends_and_a_known_client_may_idle(rig: Rig) -> None:
     known, stranger = rig.connect(listener="SASL"), rig.connect(listener="SASL")
     await log_in(known)
