@@ -41,8 +41,8 @@ class BrokerConfig:
 
     `static` is the text given at startup, with `origins` saying where; `dynamic_broker` and `dynamic_default` are what
     AlterConfigs set for this broker and for the whole cluster. Precedence: dynamic of this broker, dynamic of the
-    cluster, static, default. `given` combines all that was set, unknown names included. None is shown when printed:
-    there are passwords among them.
+    cluster, static, default. `given` combines all that was set, unknown names included. No value is shown when
+    this is printed: there are passwords among them.
     """
 
     values: Mapping[str, Value] = field(repr=False)

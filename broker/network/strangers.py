@@ -44,7 +44,9 @@ class Strangers:
         )
 
     def note_bytes(self, connection: Connection, count: int) -> None:
-        """A stranger has memory for so many bytes of a large request; 0 if it sends none."""
+        """A stranger has memory for so many bytes of a large request; 0 if it sends none. Harmless for others."""
+        if connection not in self._timers:
+            return
         self._bytes += count - self._held.pop(connection, 0)
         if count:
             self._held[connection] = count
