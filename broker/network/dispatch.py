@@ -282,15 +282,17 @@ class Dispatcher:
             self._throttling.spent(ctx)
         later = response if isinstance(response, Later) else Later(asyncio.ensure_future(response), _itself)
         self._tasks.add(later.future)
-        finish = partial(self._finish, route, ctx, request, later, started)
+        finish = partial(self._finish, route, ctx, request, later, started, self._monotonic_ms())
         return Pending(later.future, finish, route.exclusive or not ctx.begun, route.only_reads)
 
     def _finish(
-        self, route: Route, ctx: Request, request: Any, later: Later[Any, Any], started: float
+        self, route: Route, ctx: Request, request: Any, later: Later[Any, Any], started: float, waits_since: float
     ) -> Buffers | None:
         self._tasks.discard(later.future)
         if later.future.cancelled():
             return None
+        now = self._monotonic_ms()
+        route.counters.waited(now - started, now - waits_since)
         try:
             response = later.then(later.future.result())
         except Exception as error:  # noqa: BLE001 - the same edge, later
