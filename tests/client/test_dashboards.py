@@ -25,9 +25,7 @@ from odradek import Broker
 ROOT = Path(__file__).parents[2]
 DASHBOARDS = json.loads((Path(__file__).parent / "dashboards.json").read_text())
 
-FOLLOWERS = (
-    "is there for every API but `FetchFollower`: fetches of followers are timed with all of `Fetch`"
-)
+FOLLOWERS = "is there for every API but `FetchFollower`: fetches of followers are timed with all of `Fetch`"
 WITHOUT = {
     "container_": "is of Kubernetes, not of a broker",
     "kubelet_": "is of Kubernetes, not of a broker",
