@@ -291,16 +291,19 @@ class Dispatcher:
         self._tasks.discard(later.future)
         if later.future.cancelled():
             return None
-        now = self._monotonic_ms()
-        route.counters.waited(now - started, now - waits_since)
         try:
             response = later.then(later.future.result())
         except Exception as error:  # noqa: BLE001 - the same edge, later
             response = self._failed(route, ctx, request, error)
-        return self._encode(route, ctx, request, response, started)
+        return self._encode(route, ctx, request, response, started, waits_since)
 
-    def _encode(self, route: Route, ctx: Request, request: Any, response: Any, started: float) -> Buffers | None:
-        route.counters.done(ctx.version, self._monotonic_ms() - started)
+    def _encode(
+        self, route: Route, ctx: Request, request: Any, response: Any, started: float, waits_since: float | None = None
+    ) -> Buffers | None:
+        now = self._monotonic_ms()
+        route.counters.done(ctx.version, now - started)
+        if waits_since is not None:
+            route.counters.waited(now - started, now - waits_since)
         if self._throttling.enabled:
             response = self._throttling.answer(ctx, response)
         if response is None:
