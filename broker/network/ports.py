@@ -26,6 +26,9 @@ class RequestCounters(Protocol):
     def done(self, version: int, total_ms: float) -> None:
         """A request was answered `total_ms` after it was read."""
 
+    def waited(self, total_ms: float, remote_ms: float) -> None:
+        """Of the time of a request that is `done`, it waited so much for something else."""
+
 
 class RequestMetrics(Protocol):
     """Counts requests and errors; see `broker.monitoring.metrics.Metrics`."""
