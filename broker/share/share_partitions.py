@@ -92,6 +92,10 @@ class SharePartitions:
         self._by_key[key] = share
         return share
 
+    def of_group(self, group_id: str) -> list[tuple[SharePartitionKey, SharePartition]]:
+        """Those of a group that are loaded here."""
+        return [(key, share) for key, share in self._by_key.items() if key.group_id == group_id]
+
     # -- waiting
 
     def waiter(self, keys: Iterable[SharePartitionKey]) -> Future[None]:
@@ -122,14 +126,14 @@ class SharePartitions:
     def end_session(self, session: ShareSession) -> list[Future[None]]:
         """Release what the session's member has acquired; with the group's last session its partitions are unloaded."""
         group_id, member_id = session.key
-        released = [share.release(member_id) for key, share in list(self._by_key.items()) if key.group_id == group_id]
+        released = [share.release(member_id) for _, share in self.of_group(group_id)]
         if released and not self.sessions.has_group(group_id):
             asyncio.gather(*released, return_exceptions=True).add_done_callback(lambda _: self._unload(group_id))
         return released
 
     def _unload(self, group_id: str) -> None:
         if not self.sessions.has_group(group_id):
-            for key in [key for key in self._by_key if key.group_id == group_id]:
+            for key, _ in self.of_group(group_id):
                 self._end(key)
 
     def connection_lost(self, connection: object) -> None:
