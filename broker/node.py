@@ -60,8 +60,11 @@ logger = structlog.get_logger(__name__)
 RETRY_MS = 2_000
 """Time between two attempts to write what there was no room for."""
 
-STARTED_LIKE_KAFKA = "[KafkaServer id={}] started; Kafka Server started; Transitioning from RECOVERY to RUNNING"
-"""What Testcontainers looks for in the lines of Kafka's images, depending on its language and version."""
+STARTED_LIKE_KAFKA = (
+    "[KafkaServer id={0}] started; [KafkaRaftServer nodeId={0}] Kafka Server started; "
+    "Transitioning from RECOVERY to RUNNING"
+)
+"""What Testcontainers and the suites of clients look for in Kafka's lines, depending on language and version."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -15,11 +14,11 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from odradek import location, workplace
 from odradek.control import ControlClient
+from odradek.entered import Entered
 from odradek.secured_controls import SecuredControls
 from odradek.security import Security, Users, acl_settings
 from odradek.snapshot import Snapshot
@@ -34,7 +33,7 @@ class BrokerStartError(RuntimeError):
     """The broker ended, or was not ready in time; the message contains the end of its log."""
 
 
-class Broker(SecuredControls):
+class Broker(SecuredControls, Entered):
     """One broker on loopback, on a port that the system chooses, with a temporary data folder unless one is given.
 
     HTTP is off unless `odradek.http.port` is set (0: a port that the system chooses). The profile "test" makes tests
@@ -250,33 +249,6 @@ class Broker(SecuredControls):
         finally:
             self._discard()
             self._remove_workplace()
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        starting = asyncio.ensure_future(asyncio.to_thread(self.__enter__))
-        try:
-            return await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            # The thread goes on, and nobody would ever stop what it starts.
-            await asyncio.to_thread(self.close)
-            await asyncio.gather(starting, return_exceptions=True)
-            raise
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await asyncio.to_thread(self.close)
 
     def _command(self, ready_fd: int) -> list[str]:
         arguments = ["serve", "--ready-fd", str(ready_fd), "--exit-with-parent"]

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from broker.authorization.checks import Check, Each, Own, Whole
 from broker.authorization.names import (
+    Resources,
     between_brokers_only,
     by_name,
     changed_resources,
@@ -76,8 +77,17 @@ def _transactional_id() -> Whole:
     return Whole((WRITE,), TRANSACTIONAL_ID, _TRANSACTIONAL_ID, "the transactional id")
 
 
-def _topics(operation: AclOperation, answered: str = "topics", unless: AclOperation | None = None) -> Each:
-    return Each(operation, "topics", answered, by_name("topics", TOPIC), (TOPIC,), "each topic", unless)
+def _topics(operation: AclOperation, answered: str = "topics") -> Each:
+    return Each(operation, "topics", answered, by_name("topics", TOPIC), (TOPIC,), "each topic")
+
+
+def _groups(operation: AclOperation, asked: str, answered: str) -> Each:
+    return Each(operation, asked, answered, by_name(asked, GROUP, None), (GROUP,), "each group")
+
+
+def _resources(operation: AclOperation, answered: str, names: Resources) -> Each:
+    shown = "each topic and group; for brokers, their loggers and client metrics the cluster"
+    return Each(operation, "resources", answered, names, (TOPIC, GROUP, CLUSTER), shown)
 
 
 def _committed_topics() -> Each:
@@ -142,16 +152,12 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
             Own((DESCRIBE,), CLUSTER, "the cluster", shows_less=True),
             Own((DESCRIBE,), GROUP, "otherwise each group; others are left out", shows_less=True),
         ),
-        "describe_groups": (
-            Each(DESCRIBE, "groups", "groups", by_name("groups", GROUP, None), (GROUP,), "each group"),
-        ),
+        "describe_groups": (_groups(DESCRIBE, "groups", "groups"),),
         "consumer_group_describe": (
-            Each(DESCRIBE, "group_ids", "groups", by_name("group_ids", GROUP, None), (GROUP,), "each group"),
+            _groups(DESCRIBE, "group_ids", "groups"),
             Own((DESCRIBE,), TOPIC, "each topic that a member has; one without right hides the whole group"),
         ),
-        "delete_groups": (
-            Each(DELETE, "groups_names", "results", by_name("groups_names", GROUP, None), (GROUP,), "each group"),
-        ),
+        "delete_groups": (_groups(DELETE, "groups_names", "results"),),
         # transactions
         "init_producer_id": (
             Whole((WRITE,), TRANSACTIONAL_ID, transactional_id_if_any, "the transactional id"),
@@ -200,36 +206,9 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
         "list_partition_reassignments": (_cluster(DESCRIBE),),
         "elect_leaders": (_cluster(ALTER),),
         # configurations, quotas, users, features
-        "describe_configs": (
-            Each(
-                DESCRIBE_CONFIGS,
-                "resources",
-                "results",
-                described_resources,
-                (TOPIC, GROUP, CLUSTER),
-                "each topic and group; for brokers, their loggers and client metrics the cluster",
-            ),
-        ),
-        "alter_configs": (
-            Each(
-                ALTER_CONFIGS,
-                "resources",
-                "responses",
-                changed_resources,
-                (TOPIC, GROUP, CLUSTER),
-                "each topic and group; for brokers, their loggers and client metrics the cluster",
-            ),
-        ),
-        "incremental_alter_configs": (
-            Each(
-                ALTER_CONFIGS,
-                "resources",
-                "responses",
-                changed_resources,
-                (TOPIC, GROUP, CLUSTER),
-                "each topic and group; for brokers, their loggers and client metrics the cluster",
-            ),
-        ),
+        "describe_configs": (_resources(DESCRIBE_CONFIGS, "results", described_resources),),
+        "alter_configs": (_resources(ALTER_CONFIGS, "responses", changed_resources),),
+        "incremental_alter_configs": (_resources(ALTER_CONFIGS, "responses", changed_resources),),
         "list_config_resources": (_cluster(DESCRIBE_CONFIGS),),
         "describe_client_quotas": (_cluster(DESCRIBE_CONFIGS),),
         "alter_client_quotas": (_cluster(ALTER_CONFIGS),),
@@ -261,7 +240,7 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
         # share groups
         "share_group_heartbeat": (_group(READ), Own((DESCRIBE,), TOPIC, "each topic that is subscribed to")),
         "share_group_describe": (
-            Each(DESCRIBE, "group_ids", "groups", by_name("group_ids", GROUP, None), (GROUP,), "each group"),
+            _groups(DESCRIBE, "group_ids", "groups"),
             Own((DESCRIBE,), TOPIC, "each topic that a member has; one without right hides the whole group"),
         ),
         "share_fetch": (_group(READ), Own((READ,), TOPIC, "each topic")),
@@ -285,7 +264,7 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
             Own((CREATE,), TOPIC, "otherwise each of them", shows_less=True),
         ),
         "streams_group_describe": (
-            Each(DESCRIBE, "group_ids", "groups", by_name("group_ids", GROUP, None), (GROUP,), "each group"),
+            _groups(DESCRIBE, "group_ids", "groups"),
             Own((DESCRIBE,), TOPIC, "each topic that the topology names; one without right hides the whole group"),
         ),
         "streams_group_topology_description_update": (_group(READ),),

@@ -31,7 +31,7 @@ def config_options(command: _Command) -> _Command:
     return _config(_set(command))
 
 
-def load_options(config_files: Sequence[str], settings: Sequence[str]) -> Loaded:
-    """The configuration that the options and the environment make. Raises ConfigurationError."""
+def load_options(config_files: Sequence[str], settings: Sequence[str], *, opens_listeners: bool = True) -> Loaded:
+    """The configuration that the options and the environment make; see `load`. Raises ConfigurationError."""
     files = [(name, Path(name).read_text("iso-8859-1")) for name in config_files]  # as Java reads them
-    return load(files, os.environ, settings)
+    return load(files, os.environ, settings, opens_listeners=opens_listeners)

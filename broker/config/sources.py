@@ -19,6 +19,7 @@ from broker.config.profiles import PROFILES
 from broker.config.profiles import SETTING as PROFILE_SETTING
 from broker.config.properties import parse_properties
 from broker.config.security_checks import security_problems
+from broker.nearest import did_you_mean
 
 BYTE_ORDER_MARK = "\xef\xbb\xbf"
 """How UTF-8's begins a file that is read as Latin-1, as Java reads properties: some editors of Windows write it."""
@@ -37,6 +38,8 @@ def load(
     files: Sequence[tuple[str, str]] = (),
     environ: Mapping[str, str] | None = None,
     settings: Iterable[str] = (),
+    *,
+    opens_listeners: bool = True,
 ) -> Loaded:
     """The configuration from its three sources; a later one overrides an earlier one, and a profile comes before all.
 
@@ -44,6 +47,7 @@ def load(
         files: name and text of each server.properties file; a later one overrides an earlier one.
         environ: environment variables; only `KAFKA_*`, `ODRADEK_*` and `CLUSTER_ID` matter.
         settings: `key=value` texts of `--set`.
+        opens_listeners: whether keys and users of listeners must be there; a command that formats folders needs none.
 
     Raises:
         ConfigurationError: with every wrong value at once.
@@ -67,18 +71,19 @@ def load(
     for name, (value, setting) in implied_settings(static).items():
         static[name], origins[name] = value, setting
     config = BrokerConfig.of(static, origins)
-    listeners = _checked_listeners(config)
+    listeners = _checked_listeners(config, opens_listeners)
     return Loaded(config, listeners, tuple(_warnings(config, listeners, environment)))
 
 
-def _checked_listeners(config: BrokerConfig) -> Listeners:
+def _checked_listeners(config: BrokerConfig, opens_listeners: bool) -> Listeners:
     """Raises ConfigurationError with every wrong combination of values and every fault of the listeners at once."""
     problems = [rule.line for rule in broken_rules(config)] + _typing_errors(config)
     try:
         listeners = parse_listeners(config)
         problems += _http_on_a_listeners_port(config, listeners)
         problems += broken_listener_rules(config, listeners)
-        problems += security_problems(config, (*listeners.bound, *listeners.controllers))
+        if opens_listeners:
+            problems += security_problems(config, (*listeners.bound, *listeners.controllers))
     except ConfigurationError as error:
         problems += error.problems
     if problems:
@@ -94,7 +99,7 @@ def _typing_errors(config: BrokerConfig) -> list[str]:
     if config.string(PROFILE_SETTING) != "test":
         return []
     return [
-        f"{name}: expected a name of Kafka's server.properties, or one of Odradek's own{_nearest(name)}"
+        f"{name}: expected a name of Kafka's server.properties, or one of Odradek's own{_meant(name)}"
         for name in config.static
         if config.origins.get(name) == "--set" and _is_unknown(name)
     ]
@@ -164,7 +169,7 @@ def _warnings(config: BrokerConfig, listeners: Listeners, environment: Environme
         elif is_not_needed(name):
             yield f"{name} (from {origin}) is a Kafka configuration that is not needed here"
         else:
-            yield f"{name} (from {origin}) is not a known configuration{_nearest(name)}"
+            yield f"{name} (from {origin}) is not a known configuration{_meant(name)}"
     if config.given.get("super.users") and not config.string("authorizer.class.name"):
         yield "super.users has no effect without authorizer.class.name: all clients may do everything"
     if listeners.left_out:
@@ -172,8 +177,5 @@ def _warnings(config: BrokerConfig, listeners: Listeners, environment: Environme
         yield f"there is no controller here: {shown} is not opened"
 
 
-def _nearest(name: str) -> str:
-    import difflib  # not needed when every name is known
-
-    near = difflib.get_close_matches(name, (*BROKER_CONFIGS, *NOT_NEEDED), n=1, cutoff=0.75)
-    return f"; did you mean {near[0]}?" if near else ""
+def _meant(name: str) -> str:
+    return did_you_mean(name, (*BROKER_CONFIGS, *NOT_NEEDED), closeness=0.75)

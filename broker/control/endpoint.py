@@ -6,13 +6,13 @@ OpenAPI document is made of it.
 
 from __future__ import annotations
 
-import difflib
 import enum
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from broker.nearest import did_you_mean
 from broker.node import Node
 
 
@@ -103,10 +103,8 @@ class Endpoint:
 
 
 def _unknown(name: str, known: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
     accepted = f"accepted are {', '.join(known)}" if known else "there are none here"
-    return f"{name} is no parameter{hint or ': ' + accepted}"
+    return f"{name} is no parameter{did_you_mean(name, known) or ': ' + accepted}"
 
 
 def _checked(parameter: Parameter, value: Any) -> Any:

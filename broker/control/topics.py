@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +12,7 @@ from kio.schema.errors import ErrorCode
 from broker.cluster.internal_topics import BY_DEFAULT, wanted
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
 from broker.handlers.delete_records import delete_records
+from broker.nearest import did_you_mean
 from broker.node import Node
 from broker.replicas.partition import Partition
 from broker.replicas.records_delete import TO_HIGH_WATERMARK
@@ -42,9 +42,7 @@ def topic_of(node: Node, name: str) -> TopicImage:
     found = node.cluster.cache.topic(name)
     if found is None:
         existing = [topic.name for topic in node.cluster.cache.image.topics]
-        near = difflib.get_close_matches(name, existing, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise ControlError(f"there is no topic {name!r}{hint}", parameter="topic", status=404)
+        raise ControlError(f"there is no topic {name!r}{did_you_mean(name, existing)}", parameter="topic", status=404)
     return found
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
-
 from broker.explain.finding import Finding, Findings, Severity, counted, listed, seconds
 from broker.explain.situations import GroupSituation, who
 from broker.inspection.groups import GroupView, MemberView
+from broker.nearest import did_you_mean
 
 
 def group_does_not_exist(it: GroupSituation) -> Findings:
     if not it.group.exists:
-        near = difflib.get_close_matches(it.group.group_id, it.groups, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(it.group.group_id, it.groups, as_sentence=True)
         yield Finding(
             Severity.PROBLEM,
             "group_does_not_exist",
@@ -114,8 +112,7 @@ def waits_for_revocation(it: GroupSituation) -> Findings:
 def topics_do_not_exist(it: GroupSituation) -> Findings:
     for topic in sorted(it.group.topics - it.existing):
         subscribers = [who(member) for member in it.group.members if topic in (member.topics or ())]
-        near = difflib.get_close_matches(topic, it.existing, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(topic, it.existing, as_sentence=True)
         yield Finding(
             Severity.PROBLEM,
             "topics_do_not_exist",

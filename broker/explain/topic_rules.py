@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
-
 from broker.explain.finding import Finding, Findings, Severity, counted, listed, seconds
 from broker.explain.holders import advice_for, holder_of
 from broker.explain.situations import TopicSituation
+from broker.nearest import did_you_mean
 
 
 def topic_does_not_exist(it: TopicSituation) -> Findings:
     if it.topic not in it.existing:
-        near = difflib.get_close_matches(it.topic, it.existing, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(it.topic, it.existing, as_sentence=True)
         yield Finding(
             Severity.PROBLEM,
             "topic_does_not_exist",

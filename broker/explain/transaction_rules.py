@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
-
 from broker.explain.finding import Finding, Findings, Severity, counted, listed, seconds
 from broker.explain.situations import TransactionSituation
 from broker.inspection.producers import FENCED
+from broker.nearest import did_you_mean
 
 
 def does_not_exist(it: TransactionSituation) -> Findings:
     if not it.transaction.exists:
-        near = difflib.get_close_matches(it.transaction.transactional_id, it.existing, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(it.transaction.transactional_id, it.existing, as_sentence=True)
         yield Finding(
             Severity.PROBLEM,
             "does_not_exist",

@@ -59,7 +59,7 @@ def main(
     this is to choose the cluster id, older feature levels or first users, or to format for Apache Kafka.
     """
     try:
-        loaded = load_options(config_files, settings)
+        loaded = load_options(config_files, settings, opens_listeners=False)
         levels = chosen_levels(release_version, _levels(features), dynamic=standalone)
         wanted = _wanted(loaded, cluster_id, levels, scram, standalone=standalone, ignore_formatted=ignore_formatted)
         formatted = format_folders(OsFileSystem(), lambda: time.time_ns() // 1_000_000, random.SystemRandom(), wanted)

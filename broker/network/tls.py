@@ -276,8 +276,18 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
 
 
 def reason_of(error: OSError) -> str:
-    """OpenSSL's reason in words, such as `certificate has expired`."""
+    """OpenSSL's reason in words, such as `certificate has expired`, and whose certificate it is about."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the client's certificate: {error.verify_message}"
     reason = getattr(error, "reason", None)
-    return str(reason).replace("_", " ").lower() if reason else str(error)
+    if not reason:
+        return str(error)
+    _, is_clients, alert = str(reason).partition("_ALERT_")
+    if not is_clients:
+        return _in_words(reason)
+    about_ours = "CERTIFICATE" in alert or alert == "UNKNOWN_CA"
+    return f"the client {'refuses our certificate' if about_ours else 'ended it'}: {_in_words(alert)}"
+
+
+def _in_words(reason: str) -> str:
+    return reason.replace("_", " ").lower()

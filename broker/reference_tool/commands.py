@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import click
 
 from broker.config.definition import ConfigDef
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
+from broker.nearest import did_you_mean
 from broker.reference_tool.advice import ADVICE
 from protocol.errors import KafkaError, type_by_code
 
@@ -27,7 +27,7 @@ def error(name: str) -> None:
     wanted = name.strip().upper().replace(" ", "_")
     found = codes.get(wanted, wanted)
     if found not in kinds:
-        raise click.ClickException(f"Kafka has no error {name!r}{_nearest(found, kinds)}")
+        raise click.ClickException(f"Kafka has no error {name!r}{did_you_mean(found, kinds, closeness=0.5)}")
     _print_error(found, kinds[found])
 
 
@@ -47,7 +47,8 @@ def setting(name: str) -> None:
     kinds = [("broker", BROKER_CONFIGS.get(name)), ("topic", TOPIC_CONFIGS.get(name))]
     found = [(kind, definition) for kind, definition in kinds if definition is not None]
     if not found:
-        raise click.ClickException(f"there is no setting {name!r}{_nearest(name, [*BROKER_CONFIGS, *TOPIC_CONFIGS])}")
+        meant = did_you_mean(name, [*BROKER_CONFIGS, *TOPIC_CONFIGS], closeness=0.5)
+        raise click.ClickException(f"there is no setting {name!r}{meant}")
     for kind, definition in found:
         for line in _lines(kind, definition):
             click.echo(line)
@@ -62,8 +63,3 @@ def _lines(kind: str, definition: ConfigDef) -> Iterator[str]:
     yield f"  expected: {definition.expected}"
     if definition.synonyms:
         yield f"  the broker's default is in: {', '.join(one.name for one in definition.synonyms)}"
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {near[0]}?" if near else ""

@@ -30,7 +30,8 @@ logger = structlog.get_logger(__name__)
 CHECK_MS = 2_000
 """Time between two looks at the files."""
 RENEWAL_MS = 24 * 3600 * 1000
-"""Time between two looks whether certificates of our own will soon expire."""
+"""Time between two looks whether certificates will soon expire."""
+SOON_MS = 7 * 24 * 3600 * 1000
 
 
 class NodeSecurity:
@@ -58,6 +59,7 @@ class NodeSecurity:
                 prepared = await self._prepare(config, listener)
                 self.listeners[listener.name] = ListenerSecurity(listener, prepared, self._sources.clock, self._wheel)
         self._used = _security_of(config)
+        self._note_expiry(self.listeners.values())
 
     async def check(self, config: BrokerConfig) -> None:
         """Raises SecurityError if these settings cannot replace the present ones."""
@@ -84,11 +86,27 @@ class NodeSecurity:
                 await self._renew([security], "a file has changed")
 
     async def renew_certificates(self) -> None:
-        """Make those of our own anew that will soon expire; `follow_files` finds them."""
+        """Make those of our own anew that will soon expire (`follow_files` finds them), and warn of others."""
         try:
             await self._make_certificates()
         except SecurityError as error:
             logger.error("certificates cannot be renewed", error=str(error))
+        self._note_expiry(self.listeners.values())
+
+    def _note_expiry(self, securities: Iterable[ListenerSecurity]) -> None:
+        now_ms = self._sources.clock.machine.wall_ms()
+        for security in securities:
+            certificate = security.prepared.certificate
+            if certificate is None:
+                continue
+            end = certificate.not_valid_after_utc
+            left_ms = end.timestamp() * 1000 - now_ms
+            if left_ms < 0:
+                logger.error(
+                    "our certificate has expired: clients refuse it", listener=security.listener.name, end=str(end)
+                )
+            elif left_ms < SOON_MS:
+                logger.warning("our certificate will soon expire", listener=security.listener.name, end=str(end))
 
     async def _renew(self, securities: Iterable[ListenerSecurity], reason: str) -> None:
         for security in securities:
@@ -99,6 +117,7 @@ class NodeSecurity:
                 logger.error("new keys or users are refused", listener=listener, reason=reason, error=str(error))
             else:
                 logger.info("keys and users were read again", listener=listener, reason=reason)
+                self._note_expiry([security])
 
     async def _checked(self, config: BrokerConfig, security: ListenerSecurity) -> Prepared:
         """What `config` amounts to for a listener, if it may replace what there is. Raises SecurityError."""

@@ -79,7 +79,7 @@ def _place(
         return Place(partial(over_the_wire.alter, connection), partial(over_the_wire.users, connection))
     if command_config is not None:
         raise UserToolError("--command-config: expected --bootstrap-server HOST:PORT with it")
-    config = load_options(config_files, settings).config
+    config = load_options(config_files, settings, opens_listeners=False).config
     return Place(partial(stopped_folder.alter, config), partial(stopped_folder.alter, config, ()))
 
 

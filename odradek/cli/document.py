@@ -31,7 +31,8 @@ each line.
 A command that the cluster refuses has the exit status 1, one with wrong arguments 2. Where one of several things is
 refused, the others are done. A person is asked before something is deleted, unless `-y` is given; a program is not.
 
-Share and streams groups are listed, and not described: no client library for Python can do that.
+`groups` takes groups of every kind. A share group has no committed offsets, but a start in each partition: what is
+below it is done.
 
 `odradek completion bash` (`zsh`, `fish`) prints the completion of a shell.
 

@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import click
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
+from kafka.errors import KafkaError
 
+from odradek.cli import consumer_groups, share_groups, streams_groups
 from odradek.cli.arguments import confirm
 from odradek.cli.connection import Cluster, connected, settle
 from odradek.cli.errors import name_of, sentence
 from odradek.cli.groups_of_commands import Commands
 from odradek.cli.output import Output
-from odradek.cli.positions import FORMS, POSITION, partitions_of, resolve
+from odradek.cli.positions import FORMS, POSITION, Offsets, partitions_of, resolve
 
-TOOLS = {"share": "kafka-share-groups.sh", "streams": "kafka-streams-groups.sh"}
-"""What describes the groups that no client library for Python can describe."""
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the commands need to know of a kind of groups."""
+
+    members: Callable[[Cluster, str], Rows]
+    offsets: Callable[[Cluster, str], Rows]
+    alter: Callable[[Cluster, str, Offsets], Offsets]
+    """Returns the error codes of the partitions that are refused."""
+    standing: str = "committed"
+    """What `offsets` calls the offset that `alter` sets."""
+
+
+COMMITTING = Kind(consumer_groups.members, consumer_groups.offsets, consumer_groups.alter)
+KINDS: Mapping[str, Kind] = {
+    "classic": COMMITTING,
+    "consumer": COMMITTING,
+    "share": Kind(share_groups.members, share_groups.offsets, share_groups.alter, "start"),
+    "streams": Kind(streams_groups.members, consumer_groups.offsets, consumer_groups.alter),
+}
 
 
 @click.group("groups", cls=Commands)
@@ -24,10 +48,23 @@ def main() -> None:
     """List, describe and delete groups, and reset their offsets."""
 
 
-def kinds(cluster: Cluster) -> dict[str, dict[str, Any]]:
+def listed(cluster: Cluster) -> dict[str, dict[str, Any]]:
     """All groups, of each kind, by id."""
     with cluster.python_admin() as admin:
         return {one["group_id"]: one for one in admin.list_groups()}
+
+
+def kind_of(group: Mapping[str, Any]) -> str:
+    """classic, consumer, share or streams; brokers before Kafka 3.8 know classic groups alone, and do not say it."""
+    return (group.get("group_type") or "classic").lower()
+
+
+def _kind(group: Mapping[str, Any]) -> Kind:
+    """Raises ClickException for a kind of a newer Kafka's."""
+    name = kind_of(group)
+    if name not in KINDS:
+        raise click.ClickException(f"expected a group of type {', '.join(KINDS)}: it is of type {name}")
+    return KINDS[name]
 
 
 @main.command("list")
@@ -35,8 +72,8 @@ def kinds(cluster: Cluster) -> dict[str, dict[str, Any]]:
 def list_(cluster: Cluster, out: Output) -> None:
     """List the groups of every kind: classic, consumer, share, streams."""
     rows = [
-        (name, (one.get("group_type") or "classic").lower(), one.get("group_state"), one.get("protocol_type"))
-        for name, one in sorted(kinds(cluster).items())
+        (name, kind_of(one), one.get("group_state"), one.get("protocol_type"))
+        for name, one in sorted(listed(cluster).items())
     ]
     out.table(("group", "type", "state", "protocol"), rows)
 
@@ -45,64 +82,33 @@ def list_(cluster: Cluster, out: Output) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...")
 @connected
 def describe(cluster: Cluster, out: Output, names: tuple[str, ...]) -> None:
-    """Describe classic and consumer groups: members, committed offsets, lag."""
-    known, admin = kinds(cluster), cluster.admin()
+    """Describe groups of any kind: members, offsets, lag."""
+    known = listed(cluster)
     described = []
     for name in names:
-        kind = (known.get(name, {}).get("group_type") or "classic").lower()
-        if name not in known:
-            out.failure({"group": name}, "GROUP_ID_NOT_FOUND", "GROUP_ID_NOT_FOUND: there is no such group")
-        elif kind in TOOLS:
-            text = f"it is a {kind} group, which no client library for Python describes; {TOOLS[kind]} of Kafka does"
-            out.failure({"group": name}, "UNSUPPORTED", text)
+        if name in known:
+            described.append(_described(cluster, name, known[name]))
         else:
-            described.append(_described(admin, name, kind, known[name]))
+            out.failure({"group": name}, "GROUP_ID_NOT_FOUND", "GROUP_ID_NOT_FOUND: there is no such group")
     if out.as_json:
         out.document(described)
         return
     for group in described:
         click.echo(f"group {group['group']}  {group['type']}  {group['state']}")
-        if group["members"]:
-            out.lines([["MEMBER", "CLIENT", "HOST", "ASSIGNED"], *(one.values() for one in group["members"])])
-        if group["offsets"]:
-            titles = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG"]
-            out.lines([titles, *(one.values() for one in group["offsets"])])
+        for rows in (group["members"], group["offsets"]):
+            if rows:
+                out.table(list(rows[0]), [list(row.values()) for row in rows])
 
 
-def _described(admin: AdminClient, name: str, kind: str, listed: dict[str, Any]) -> dict[str, Any]:
-    about = admin.describe_consumer_groups([name])[name].result()
-    committed = _committed(admin, name)
-    ends = resolve(admin, committed, OffsetSpec.latest())
+def _described(cluster: Cluster, name: str, group: Mapping[str, Any]) -> dict[str, Any]:
+    kind = _kind(group)
     return {
         "group": name,
-        "type": kind,
-        "state": listed.get("group_state"),
-        "members": [
-            {
-                "member": one.member_id,
-                "client": one.client_id,
-                "host": one.host,
-                "assigned": sorted(f"{each.topic}-{each.partition}" for each in one.assignment.topic_partitions),
-            }
-            for one in sorted(about.members, key=lambda member: str(member.member_id))
-        ],
-        "offsets": [
-            {
-                "topic": one.topic,
-                "partition": one.partition,
-                "committed": one.offset,
-                "end": ends[one.topic, one.partition],
-                "lag": ends[one.topic, one.partition] - one.offset,
-            }
-            for one in committed
-        ],
+        "type": kind_of(group),
+        "state": group.get("group_state"),
+        "members": sorted(kind.members(cluster, name), key=lambda member: str(member["member"])),
+        "offsets": kind.offsets(cluster, name),
     }
-
-
-def _committed(admin: AdminClient, name: str) -> list[TopicPartition]:
-    found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)])[name].result()
-    with_offset = [one for one in found.topic_partitions if one.offset >= 0]
-    return sorted(with_offset, key=lambda one: (one.topic, one.partition))
 
 
 @main.command("reset-offsets")
@@ -123,25 +129,26 @@ def reset_offsets(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Set the committed offsets of a group that has no members."""
+    """Set the offsets of a group that has no members."""
     if (position is None) == (shift is None):
         raise click.UsageError("expected one of --to and --by")
-    admin = cluster.admin()
-    committed = {(one.topic, one.partition): one.offset for one in _committed(admin, name)}
-    chosen = _chosen(admin, topics) if topics else [TopicPartition(*key) for key in committed]
+    admin, kind = cluster.admin(), _kind(listed(cluster).get(name, {}))
+    current = {(row["topic"], row["partition"]): row[kind.standing] for row in kind.offsets(cluster, name)}
+    chosen = _chosen(admin, topics) if topics else [TopicPartition(*key) for key in current]
     if not chosen:
-        raise click.ClickException(f"group {name} has committed nothing: expected --topic TOPIC")
+        raise click.ClickException(f"group {name} has no offsets: expected --topic TOPIC")
     starts, ends = resolve(admin, chosen, OffsetSpec.earliest()), resolve(admin, chosen, OffsetSpec.latest())
     if shift is not None:
-        wanted = {key: committed.get(key, starts[key]) + shift for key in starts}
+        bases = {key: start if current.get(key) is None else current[key] for key, start in starts.items()}
+        wanted = {key: base + shift for key, base in bases.items()}
     else:
         wanted = resolve(admin, chosen, position)
     new = {key: min(max(offset, starts[key]), ends[key]) for key, offset in sorted(wanted.items())}
     if not dry_run:
         confirm(f"Reset {len(new)} offsets of {name}?", yes)
-        _alter(admin, name, new)
-    columns = ("topic", "partition", "committed", "new")
-    out.table(columns, [(*key, committed.get(key), offset) for key, offset in new.items()])
+        _alter(cluster, kind, name, new)
+    columns = ("topic", "partition", kind.standing, "new")
+    out.table(columns, [(*key, current.get(key), offset) for key, offset in new.items()])
 
 
 def _chosen(admin: AdminClient, topics: tuple[str, ...]) -> list[TopicPartition]:
@@ -157,16 +164,14 @@ def _chosen(admin: AdminClient, topics: tuple[str, ...]) -> list[TopicPartition]
     return found
 
 
-def _alter(admin: AdminClient, name: str, offsets: dict[tuple[str, int], int]) -> None:
+def _alter(cluster: Cluster, kind: Kind, name: str, offsets: Offsets) -> None:
     """Raises ClickException if the group refuses."""
-    partitions = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
     try:
-        done = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(name, partitions)])[name].result()
-    except KafkaException as error:
+        refused = kind.alter(cluster, name, offsets)
+    except (KafkaException, KafkaError) as error:
         raise click.ClickException(f"group {name}: {sentence(error)} (only a group without members)") from error
-    refused = [one for one in done.topic_partitions if one.error is not None]
     if refused:
-        names = ", ".join(f"{one.topic}-{one.partition}: {name_of(one.error.code())}" for one in refused)
+        names = ", ".join(f"{topic}-{partition}: {name_of(code)}" for (topic, partition), code in refused.items())
         raise click.ClickException(f"group {name}: {names} (only a group without members)")
 
 
@@ -175,6 +180,6 @@ def _alter(admin: AdminClient, name: str, offsets: dict[tuple[str, int], int]) -
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @connected
 def delete(cluster: Cluster, out: Output, names: tuple[str, ...], yes: bool) -> None:
-    """Delete groups, with their committed offsets."""
+    """Delete groups of any kind, with their offsets."""
     confirm(f"Delete {', '.join(names)}?", yes)
     settle(out, "group", cluster.admin().delete_consumer_groups(list(names)), "deleted")

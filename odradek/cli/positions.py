@@ -12,6 +12,9 @@ import click
 from confluent_kafka import TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+Offsets = dict[tuple[str, int], int]
+"""Offsets by topic and partition."""
+
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 FORMS = "start, end, an offset, a time (2026-01-31T12:00:00Z, @MILLISECONDS) or how long ago (-90s, -15m, -2h, -7d)"
 
@@ -55,7 +58,7 @@ def partitions_of(admin: AdminClient, topics: Iterable[str]) -> list[TopicPartit
     ]
 
 
-def resolve(admin: AdminClient, partitions: Iterable[TopicPartition], position: Any) -> dict[tuple[str, int], int]:
+def resolve(admin: AdminClient, partitions: Iterable[TopicPartition], position: Any) -> Offsets:
     """The offset of a position in each partition; a time after the last record is the end. Raises KafkaException."""
     wanted = [TopicPartition(one.topic, one.partition) for one in partitions]
     if isinstance(position, int):
@@ -65,7 +68,7 @@ def resolve(admin: AdminClient, partitions: Iterable[TopicPartition], position: 
     return found | (_list(admin, late, OffsetSpec.latest()) if late else {})
 
 
-def _list(admin: AdminClient, partitions: list[TopicPartition], spec: OffsetSpec) -> dict[tuple[str, int], int]:
+def _list(admin: AdminClient, partitions: list[TopicPartition], spec: OffsetSpec) -> Offsets:
     if not partitions:
         return {}
     futures = admin.list_offsets(dict.fromkeys(partitions, spec))

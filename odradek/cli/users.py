@@ -18,7 +18,7 @@ from odradek.cli.connection import Cluster, connected, settle
 from odradek.cli.groups_of_commands import Commands
 from odradek.cli.output import Output
 
-MECHANISMS = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
+MECHANISMS = {each.name.replace("_", "-"): each for each in ScramMechanism if each is not ScramMechanism.UNKNOWN}
 NAMES = {mechanism: name for name, mechanism in MECHANISMS.items()}
 ITERATIONS = 4096
 SALT_BYTES = 32

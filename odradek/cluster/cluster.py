@@ -10,7 +10,6 @@ import time
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, SupportsIndex
 
 from odradek import exactly_once
@@ -29,6 +28,7 @@ from odradek.cluster.settings import (
 )
 from odradek.cluster.starting import ReservedPort, start_together
 from odradek.control import ControlError, WaitTimeoutError
+from odradek.entered import Entered
 from odradek.record import Record
 from odradek.secured_controls import SecuredControls
 from odradek.security import Security, Users
@@ -40,7 +40,7 @@ CONTROLLER_FOLDER = "controller"
 LOOK_S = 0.02
 
 
-class Cluster(SecuredControls):
+class Cluster(SecuredControls, Entered):
     """Brokers on loopback, by default three, which replicate as Kafka's do. A context manager, plain and async.
 
     The number of a broker in `brokers` is its node id. `controller` is a process of its own, the only controller: while
@@ -179,32 +179,6 @@ class Cluster(SecuredControls):
                 if node.running:
                     node.kill()
                 node.close()
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        starting = asyncio.ensure_future(asyncio.to_thread(self.__enter__))
-        try:
-            return await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            await asyncio.to_thread(self.close)
-            await asyncio.gather(starting, return_exceptions=True)
-            raise
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await asyncio.to_thread(self.close)
 
     # -- leaders and replicas
 

@@ -30,7 +30,7 @@ def map_keys(
     """
     following = [segment.base_offset for segment in dirty[1:]] + [end]
     for segment, next_base in zip(dirty, following, strict=True):
-        for header, batch in batches_of(segment, segment.offset_index.lookup(start)):
+        for header, batch in batches_of(segment, segment.scan_start(start, segment.read)):
             if header.is_control:
                 transactions.on_control_batch(header, batch)
             elif transactions.on_batch(header):

@@ -57,7 +57,7 @@ async def _first_at_or_after(
 
     def search(file: File) -> TimestampOffsetEpoch | None:
         known = segment.time_index.lookup(timestamp)
-        start = segment.offset_index.lookup(max(known.offset, log_start_offset))
+        start = segment.scan_start(max(known.offset, log_start_offset), file.pread)
         for position, header in headers(file.pread, start, segment.size):
             if header.max_timestamp < timestamp:
                 continue
@@ -82,7 +82,7 @@ async def _largest(segments: LogSegments, workers: Workers) -> TimestampOffsetEp
     timestamp, offset = segment.max_timestamp, segment.offset_of_max_timestamp
 
     def search(file: File) -> TimestampOffsetEpoch | None:
-        for position, header in headers(file.pread, segment.offset_index.lookup(offset), segment.size):
+        for position, header in headers(file.pread, segment.scan_start(offset, file.pread), segment.size):
             if header.max_timestamp == timestamp:
                 for record in _records(file, position, header):
                     if record.timestamp == timestamp:

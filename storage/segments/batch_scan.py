@@ -15,18 +15,36 @@ Read = Callable[[int, int], Buffer]
 _OFFSETS = struct.Struct(">qi11xi")  # base offset, batch length, last offset delta
 _SCAN_BYTES = 4096
 _LEAST_LENGTH = 14  # the least that follows base offset and length in a batch of any format
+_MAGIC_AT, _NEWEST_MAGIC = 16, 2
 
 
-def find_batch(read: Read, start: int, end: int, offset: int) -> tuple[int, int] | None:
+class WrongStartError(Exception):
+    """No batch that comes before the offset, or has it, begins where the index says."""
+
+
+def leads_to(header: Buffer, first_offset: int, offset: int) -> bool:
+    """Whether these bytes begin a batch of a segment from `first_offset` on, which has `offset` or comes before it."""
+    if len(header) < HEADER_SIZE:
+        return False
+    base, length, _ = _OFFSETS.unpack_from(header)
+    return first_offset <= base <= offset and length >= _LEAST_LENGTH and header[_MAGIC_AT] <= _NEWEST_MAGIC
+
+
+def find_batch(read: Read, start: int, end: int, offset: int, first_offset: int) -> tuple[int, int] | None:
     """(position, size) of the first batch from `start` whose last offset is at least `offset`; None if there is none.
 
-    The rule is Kafka's FileRecords.searchForOffsetWithSize. `start` must be a batch's position. A batch that reaches
-    past `end` does not count. Raises CorruptMessage for a length that no batch has.
+    The rule is Kafka's FileRecords.searchForOffsetWithSize. A batch that reaches past `end` does not count.
+    `first_offset` is the segment's. Raises WrongStartError if `start` is not 0 and does not lead to the offset,
+    CorruptMessage for a length that no batch has.
     """
     unpack = _OFFSETS.unpack_from
     position = start
+    if start + HEADER_SIZE > end and start:
+        raise WrongStartError
     while position + HEADER_SIZE <= end:
         chunk = read(min(_SCAN_BYTES, end - position), position)
+        if position == start != 0 and not leads_to(chunk, first_offset, offset):
+            raise WrongStartError
         last = len(chunk) - _OFFSETS.size
         if last < 0:
             return None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from protocol.errors import CorruptMessage
 from protocol.primitives import Buffer
+from protocol.records.batch import HEADER_SIZE
+from storage import damage
 from storage.append_types import LogConfig
 from storage.files import FileSystem, write_fully
 from storage.producers.producer_state import CompletedTxn
-from storage.segments.batch_scan import Read, find_batch, headers
+from storage.segments.batch_scan import Read, WrongStartError, find_batch, headers, leads_to
 from storage.segments.index import MAX_RELATIVE_OFFSET, TimestampOffset
 from storage.segments.segment_files import SEGMENT_SUFFIXES, SegmentFiles
 from storage.segments.txn_index import TXN_INDEX_SUFFIX, AbortedTxn, TxnIndex
@@ -30,6 +32,7 @@ class LogSegment(SegmentFiles):
         "_first_batch_timestamp",
         "_index_full",
         "_index_interval",
+        "_index_is_wrong",
         "_last_batch",
         "_ready",
         "_truncated",
@@ -64,6 +67,7 @@ class LogSegment(SegmentFiles):
         self._last_batch = _NO_BATCH
         self._unwritten_entries = 0
         self._index_full = False
+        self._index_is_wrong = False
         self._ready = False
         self._truncated = False
 
@@ -222,7 +226,32 @@ class LogSegment(SegmentFiles):
         first, last, position, size = self._last_batch  # read at once, as the loop may be appending
         if first <= offset <= last:
             return position, size
-        return find_batch(read, self.offset_index.lookup(offset), self.size, offset)
+        start = self.offset_index.lookup(offset)
+        try:
+            return find_batch(read, start, self.size, offset, self.base_offset)
+        except WrongStartError:
+            self._note_wrong_entry(start, offset)
+            return find_batch(read, 0, self.size, offset, self.base_offset)
+
+    def scan_start(self, offset: int, read: Read) -> int:
+        """Where to begin a scan for `offset`: what the index says, and the first batch if that is wrong. Any thread."""
+        start = self.offset_index.lookup(offset)
+        if start and not leads_to(read(HEADER_SIZE, start), self.base_offset, offset):
+            self._note_wrong_entry(start, offset)
+            return 0
+        return start
+
+    def _note_wrong_entry(self, start: int, offset: int) -> None:
+        """Log it, once; not if the segment was truncated between the look into the index and that into the log."""
+        if self._index_is_wrong or self.offset_index.lookup(offset) != start:
+            return
+        self._index_is_wrong = True
+        damage.repaired(
+            self.offset_index.path,
+            f"position {start} for offset {offset}, where no batch begins that leads to it",
+            "the segment is read from its first batch on",
+            advice="remove the file while the broker is stopped: the next start makes it anew",
+        )
 
     def next_offset(self) -> int:
         """The offset after the last batch; the base offset if there is none.
@@ -272,7 +301,7 @@ class LogSegment(SegmentFiles):
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop the batches from the first one that reaches `offset` on; `cut_back` drops them from the file too."""
-        found = find_batch(self.file.open().pread, self.offset_index.lookup(offset), self.size, offset)
+        found = self.locate(offset, self.file.open().pread)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.txn_index.truncate_to(offset)
@@ -290,8 +319,8 @@ class LogSegment(SegmentFiles):
 
     def _reread_largest_timestamp(self) -> None:
         largest = self.time_index.last_entry()
-        start = self.offset_index.lookup(largest.offset)
-        for _, header in headers(self.file.open().pread, start, self.size):
+        read = self.file.open().pread
+        for _, header in headers(read, self.scan_start(largest.offset, read), self.size):
             if header.max_timestamp > largest.timestamp:
                 largest = TimestampOffset(header.max_timestamp, header.last_offset)
         self.max_timestamp, self.offset_of_max_timestamp = largest

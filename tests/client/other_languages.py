@@ -1,4 +1,4 @@
-"""Stock clients in Go (franz-go) and JavaScript (kafkajs): their programs, and the one of each that logs in."""
+"""Stock clients in Go (franz-go) and JavaScript (kafkajs): their programs, and what those that log in say."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import functools
 import json
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.client.secure import Login
@@ -65,6 +67,32 @@ COMMANDS = {"franz-go": franz_go, "kafkajs": kafkajs}
 
 def send(name: str, bootstrap: str, topic: str, login: Login) -> str:
     """What came of sending a record, as the client says it."""
+    command = _command(name, bootstrap, topic, login)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@contextmanager
+def session(name: str, bootstrap: str, topic: str, login: Login) -> Iterator[Callable[[str], str]]:
+    """A client that goes on: called with a record, what came of sending it."""
+    command = [*_command(name, bootstrap, topic, login), "session"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        lines, answers = process.stdin, process.stdout
+
+        def send_one(record: str) -> str:
+            lines.write(f"{record}\n")
+            return answers.readline().strip()
+
+        try:
+            yield send_one
+        finally:
+            process.kill()
+
+
+def _command(name: str, bootstrap: str, topic: str, login: Login) -> list[str]:
     command = COMMANDS[name]()
     assert isinstance(command, list), command
     told = {
@@ -79,6 +107,4 @@ def send(name: str, bootstrap: str, topic: str, login: Login) -> str:
         "certificate": "" if login.certificate is None else str(login.certificate),
         "patience_s": login.patience_s,
     }
-    done = subprocess.run([*command, json.dumps(told)], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return [*command, json.dumps(told)]

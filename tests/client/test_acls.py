@@ -25,7 +25,8 @@ from confluent_kafka.admin import (
 
 from odradek import Broker
 from tests.brokers import sound_broker
-from tests.client import kafka_node
+from tests.client import kafka_node, other_languages
+from tests.client.secure import SENT, Login
 
 USERS = {"admin": "admin-secret", "app": "app-secret"}
 SETTINGS = {
@@ -35,6 +36,11 @@ SETTINGS = {
 }
 PATIENCE_S = 30.0
 READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE
+REVOKED = {
+    "franz-go": "TOPIC_AUTHORIZATION_FAILED",
+    "kafkajs": "TOPIC_AUTHORIZATION_FAILED",
+}
+"""What clients say of a topic that they may no longer write, beside Apache Kafka 4.4 too."""
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +131,23 @@ async def test_aiokafka_loses_its_right_in_the_middle_of_a_session(broker: Broke
         await consumer.start()
         await asyncio.wait_for(consumer.getone(), PATIENCE_S)
     await consumer.stop()
+
+
+@pytest.mark.parametrize("name", other_languages.COMMANDS)
+def test_other_clients_lose_a_right_in_the_middle_of_a_session(broker: Broker, admin: AdminClient, name: str) -> None:
+    if isinstance(reason := other_languages.COMMANDS[name](), str):
+        pytest.skip(reason)
+    topic = f"session of {name}".replace(" ", "-")
+    create(admin, topic)
+    right = binding(ResourceType.TOPIC, topic, WRITE)
+    allow(admin, right)
+    login = Login("SASL_PLAINTEXT", "PLAIN", "app", USERS["app"])
+    with other_languages.session(name, broker.bootstrap_servers, topic, login) as send:
+        assert send("while it may") == SENT
+        assert revoke(admin, topic) == 1
+        assert send("no more") == REVOKED[name]
+        allow(admin, right)
+        assert send("again") == SENT
 
 
 def tool(broker: Broker, folder: Path, name: str, *args: str, **changed: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,17 @@ from confluent_kafka import Producer
 
 from tests.brokers import sound_broker
 from tests.client import kafka_node
+from tests.client.group_commands import share_transcript, streams_transcript
 from tests.client.kafka_node import KafkaNode
 from tests.command_line import Odradek
 
 AUTHORIZED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
+}
+SHARE_STATE = {
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
 }
 RULE = ("--principal", "User:app")
 COMMANDS: Sequence[tuple[str, Sequence[str]]] = [
@@ -102,11 +108,27 @@ def transcript(odradek: Odradek) -> list[str]:
 def test_each_command_prints_the_same_for_kafka(tmp_path: Path) -> None:
     with sound_broker(AUTHORIZED) as broker:
         ours = transcript(Odradek(broker.bootstrap_servers))
-    node = KafkaNode(tmp_path / "kafka", settings=AUTHORIZED)
+    with kafka(tmp_path, AUTHORIZED) as theirs:
+        assert "\n".join(ours) == "\n".join(transcript(theirs))
+
+
+@pytest.mark.torture
+@pytest.mark.skipif(bool(kafka_node.missing()), reason=str(kafka_node.missing()))
+def test_share_and_streams_groups_are_the_same_for_kafka(tmp_path: Path) -> None:
+    with sound_broker() as broker:
+        odradek = Odradek(broker.bootstrap_servers)
+        ours = share_transcript(odradek) + streams_transcript(odradek, tmp_path)
+    with kafka(tmp_path, SHARE_STATE) as odradek:
+        assert "\n".join(ours) == "\n".join(share_transcript(odradek) + streams_transcript(odradek, tmp_path))
+
+
+@contextmanager
+def kafka(folder: Path, settings: Mapping[str, str]) -> Iterator[Odradek]:
+    """Our commands for a Kafka that runs as long as this does."""
+    node = KafkaNode(folder / "kafka", settings=settings)
     node.format()
     node.start()
     try:
-        theirs = transcript(Odradek(node.bootstrap))
+        yield Odradek(node.bootstrap)
     finally:
         node.stop()
-    assert "\n".join(ours) == "\n".join(theirs)

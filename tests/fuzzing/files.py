@@ -25,6 +25,7 @@ from tests.unit.storage.support import Rig, append, batch, contents
 
 LOG = "/data/t-0"
 NAME = "00000000000000000000"
+INDEXES = (".index", ".timeindex", ".txnindex")
 REFUSED = (KafkaError, LogDirError, CheckpointError, CorruptCheckpointError, MetaPropertiesError)
 
 
@@ -51,7 +52,16 @@ def start_with(path: str, data: bytes, *, clean: bool) -> object:
     if log is None:  # it is offline, and waits for an operator with all that it has
         assert read_file(fs, path) == data
         return None
-    return contents(log)
+    found = contents(log)
+    if path.endswith(INDEXES):
+        assert found == written()
+    return found
+
+
+@cache
+def written() -> list[bytes]:
+    """The log's batches, which no index may hide."""
+    return contents(Rig(stopped_log(True).copy()).log())
 
 
 @cache

@@ -70,6 +70,7 @@ class IdempotentProducer:
         self.sent: list[bytes] = []
         self.last_answer: PartitionProduceResponse | None = None
         self._epoch = self._epoch_began = 0
+        self._leader_epoch = -1  # the newest heard of
         self._stopping = False
         self._task = asyncio.ensure_future(self._run())
 
@@ -118,10 +119,17 @@ class IdempotentProducer:
         return produce(leader, self._clock.wall_ms(), self.index, batch, ALL_REPLICAS)
 
     async def _ask(self, ask: Callable[[SimulatedNode], Awaitable[T]]) -> T | None:
-        """The answer of the leader that some node believes in; None if it is not there, or goes down meanwhile."""
+        """The answer of the leader that some node believes in; None if it is not there, or goes down meanwhile.
+
+        As stock clients (KIP-320), it does not go back to a leader of an earlier epoch: such a one may lack a batch
+        that a later leader has taken, and would call the next one out of order.
+        """
         told = self._rng.choice([node for node in self._nodes.values() if node.is_serving] or [None])
         topic = None if told is None else told.cache.topic(TOPIC)
-        leader = None if topic is None else self._nodes.get(topic.partitions[self.index].leader)
+        if topic is None or topic.partitions[self.index].leader_epoch < self._leader_epoch:
+            return None
+        self._leader_epoch = topic.partitions[self.index].leader_epoch
+        leader = self._nodes.get(topic.partitions[self.index].leader)
         if leader is None or not leader.is_serving:
             return None
         await self._clock.sleep(self._rng.uniform(0, 10))

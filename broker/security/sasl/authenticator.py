@@ -35,7 +35,15 @@ from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 from broker.network.dispatch import Buffers, Dispatcher, Pending
 from broker.network.principal import Principal
 from broker.network.request import CloseConnectionError
-from broker.security.sasl.conversation import AuthenticationError, Begin, Challenge, Conversation, Step, Success
+from broker.security.sasl.conversation import (
+    AuthenticationError,
+    Begin,
+    Challenge,
+    Conversation,
+    Step,
+    Success,
+    invalid_credentials,
+)
 from protocol.api_table import API_BY_KEY, API_VERSIONS_KEY
 from protocol.errors import IllegalSaslState, UnsupportedSaslMechanism
 from protocol.primitives import INT32
@@ -51,6 +59,8 @@ SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 LEAST_REAUTHENTICATION_MS = 1000
 """Within this time of the last one a re-authentication is refused."""
 LONGEST_SESSION_MS = 1 << 50
+MOST_TOKEN_BYTES = 64 * 1024
+"""Of one token, which is read on the loop. That of no mechanism here is nearly as long."""
 _KEY_BYTES = 2
 _ERROR_CODE_AT = 8
 """Where an ApiVersions answer has its error code, behind its size and the correlation id."""
@@ -185,6 +195,8 @@ class SaslAuthenticator:
         refuse: Callable[[AuthenticationError], Buffers | None],
     ) -> Buffers | Pending | None:
         try:
+            if len(token) > MOST_TOKEN_BYTES:
+                raise invalid_credentials(self._mechanism)
             step = self._conversation.evaluate(token)
             if not isinstance(step, Challenge | Success):
                 return self._evaluate_later(connection, step, answer, refuse)

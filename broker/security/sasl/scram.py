@@ -28,13 +28,15 @@ from broker.security.sasl.conversation import AuthenticationError, Challenge, St
 from controller.scram import MIN_ITERATIONS, SCRAM_MECHANISMS
 from protocol.metadata.credentials import UserScramCredentialRecord
 
-_VALUE = r"[\x01-\x2b\x2d-\x7f]+"
-_PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
-_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
-_EXTENSIONS = rf"((?:,[A-Za-z]+={_VALUE})*)"
-_BASE64 = r"(?:[A-Za-z0-9/+]{4})*(?:[A-Za-z0-9/+]{3}=|[A-Za-z0-9/+]{2}==)?"
+# The quantifiers give nothing back (`++`): no message makes a match take more than its length.
+_VALUE = r"[\x01-\x2b\x2d-\x7f]++"
+_PRINTABLE = r"[\x21-\x2b\x2d-\x7e]++"
+_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]++|=2C|=3D)++"
+_EXTENSIONS = rf"((?:,[A-Za-z]++={_VALUE})*+)"
+_BASE64 = r"(?:[A-Za-z0-9/+]{4})*+(?:[A-Za-z0-9/+]{3}=|[A-Za-z0-9/+]{2}==)?"
 _FIRST = re.compile(rf"(n,(?:a=({_NAME}))?,)((?:m={_VALUE},)?n=({_NAME}),r=({_PRINTABLE}){_EXTENSIONS})")
-_FINAL = re.compile(rf"(c={_BASE64},r=({_PRINTABLE}){_EXTENSIONS}),p=({_BASE64})")
+_FINAL = re.compile(rf"c={_BASE64},r=({_PRINTABLE}){_EXTENSIONS}")
+_PROOF = re.compile(_BASE64)
 _NONCE_BYTES = 24
 
 
@@ -112,10 +114,11 @@ class ScramConversation:
         return Challenge(reply.encode())
 
     def _final(self, text: str) -> Success:
-        match = _FINAL.fullmatch(text)
-        if match is None:
+        without_proof, _, proof = text.rpartition(",p=")
+        match = _FINAL.fullmatch(without_proof)
+        if match is None or _PROOF.fullmatch(proof) is None:
             raise invalid_credentials(self._mechanism)
-        without_proof, nonce, _, proof = match.groups()
+        nonce = match[1]
         credential, digest = self._credential, self._digest
         message = f"{self._auth_message},{without_proof}".encode()
         signature = hmac.digest(credential.stored_key, message, digest)

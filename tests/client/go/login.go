@@ -1,9 +1,11 @@
 // Login sends one record with franz-go over TLS and SASL, and prints "sent", or why it was refused.
 //
 // Its argument is JSON: bootstrap, topic, protocol, mechanism, user, password, token, ca, certificate, patience_s.
+// With a second argument, it sends a record for each line of the input by the same client, and prints each outcome.
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -54,9 +56,21 @@ func main() {
 	client, err := kgo.NewClient(options...)
 	check(err)
 	defer client.Close()
+	if len(os.Args) == 2 {
+		fmt.Println(send(client, "x", patience))
+		return
+	}
+	input := bufio.NewScanner(os.Stdin)
+	for input.Scan() {
+		fmt.Println(send(client, input.Text(), patience))
+	}
+	check(input.Err())
+}
+
+func send(client *kgo.Client, value string, patience time.Duration) string {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	fmt.Println(outcome(client.ProduceSync(ctx, kgo.StringRecord("x")).FirstErr()))
+	return outcome(client.ProduceSync(ctx, kgo.StringRecord(value)).FirstErr())
 }
 
 func outcome(err error) string {

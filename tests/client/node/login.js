@@ -1,7 +1,9 @@
 // Sends one record with kafkajs over TLS and SASL, and prints "sent", or the name of the error.
 //
 // Its argument is JSON: bootstrap, topic, protocol, mechanism, user, password, token, ca, certificate, patience_s.
+// With a second argument, it sends a record for each line of the input by the same client, and prints each outcome.
 import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
 import { Kafka, logLevel } from "kafkajs";
 
 const login = JSON.parse(process.argv[2]);
@@ -24,16 +26,25 @@ const kafka = new Kafka({
   brokers: [login.bootstrap],
   ssl: ssl(),
   sasl: sasl(),
+  reauthenticationThreshold: 500,
   logLevel: logLevel.NOTHING,
   retry: { retries: 2, initialRetryTime: 100, maxRetryTime: 500 },
 });
 const producer = kafka.producer({ createPartitioner: () => () => 0 });
+
+async function send(value) {
+  try {
+    await producer.connect();
+    await producer.send({ topic: login.topic, messages: [{ value }] });
+    return "sent";
+  } catch (error) {
+    return error.type ?? error.name;
+  }
+}
+
 try {
-  await producer.connect();
-  await producer.send({ topic: login.topic, messages: [{ value: "x" }] });
-  console.log("sent");
-} catch (error) {
-  console.log(error.name);
+  if (process.argv.length === 3) console.log(await send("x"));
+  else for await (const line of createInterface({ input: process.stdin })) console.log(await send(line));
 } finally {
   await producer.disconnect();
 }

@@ -59,6 +59,13 @@ def test_several_folders_and_another_node(tmp_path: Path) -> None:
     assert in_folder(tmp_path / "more").bootstrap
 
 
+def test_listeners_need_no_keys_and_no_users_yet(tmp_path: Path) -> None:
+    """As with `kafka-storage`: they may be made after the folders."""
+    secured = "listeners=SSL://127.0.0.1:9093,SASL_PLAINTEXT://127.0.0.1:9094\n"
+    done = tool(tmp_path / "data", "-t", ID, properties=secured)
+    assert done.exit_code == 0, done.output
+
+
 def test_a_release_features_and_users(tmp_path: Path) -> None:
     salt = b64encode(b"0123456789abcdef").decode()
     done = tool(

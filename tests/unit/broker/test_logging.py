@@ -149,6 +149,7 @@ async def test_what_reaches_the_loop_is_logged_and_counted() -> None:
         r"Transitioning from RECOVERY to RUNNING",  # Java and Go
         r"Kafka Server started",  # Python, with KRaft
         r"\[KafkaServer id=\d+\] started",  # Python and older Java, without it
+        r"\[KafkaRaftServer nodeId=\d+\] Kafka Server started",  # kafka-python's own tests
     ],
 )
 async def test_a_start_is_seen_by_testcontainers(pattern: str) -> None:

@@ -14,11 +14,11 @@ from structlog.testing import capture_logs
 from trustme import CA
 
 from broker.config.own_authority import implied_settings
-from broker.security.node_security import CHECK_MS, RENEWAL_MS
+from broker.security.node_security import CHECK_MS, RENEWAL_MS, SOON_MS
 from metadata.configs import ResourceType
 from tests.certificates import Pair, pair, pair_of, trusting
 from tests.conformance.authentication.settings import ODD_NAME, PLAIN_NAME
-from tests.doubles.clock import settle
+from tests.doubles.clock import ManualClock, settle
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.security.tls_client import TlsClient
 
@@ -214,3 +214,26 @@ async def test_a_folder_that_can_no_longer_be_used_is_logged_and_the_old_certifi
         (line,) = (line for line in logs if line["event"] == "certificates cannot be renewed")
         assert "no certificates can be made in it" in line["error"]
         assert rig.node.local.security.listeners["TLS"].prepared is before
+
+
+async def test_a_certificate_that_expires_is_logged_in_time_and_every_day(tmp_path: Path) -> None:
+    given = pair_of(CA_, PLAIN_NAME)
+    replace(tmp_path / "broker.pem", given.pem)
+    end_ms = int(x509.load_pem_x509_certificates(given.chain)[0].not_valid_after_utc.timestamp() * 1000)
+    config = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(tmp_path / "broker.pem")}
+    clock = ManualClock(end_ms - SOON_MS - RENEWAL_MS * 3 // 2)
+    found = []
+    async with Rig(config=config, clock=clock) as rig:
+        with capture_logs() as logs:
+            await rig.secure("TLS", "SSL")
+        found.append(logs)
+        for pause_ms in (RENEWAL_MS, RENEWAL_MS, SOON_MS):
+            rig.clock.stall(pause_ms)
+            with capture_logs() as logs:
+                await rig.clock.run(CHECK_MS)
+            found.append(logs)
+    said = [
+        [(line["event"], line["log_level"]) for line in logs if "our certificate" in line["event"]] for logs in found
+    ]
+    soon, over = "our certificate will soon expire", "our certificate has expired: clients refuse it"
+    assert said == [[], [], [(soon, "warning")], [(over, "error")]]

@@ -4,6 +4,7 @@ ones (`tests/conformance/authentication`).
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import AsyncIterator
 from typing import Any
@@ -15,6 +16,8 @@ from structlog.testing import capture_logs
 
 from broker.network.principal import USER, Principal
 from broker.network.request import CloseConnectionError
+from broker.security.sasl import oauthbearer, scram
+from broker.security.sasl.authenticator import MOST_TOKEN_BYTES
 from broker.security.sasl.conversation import AuthenticationError, Challenge, Conversation, Success
 from broker.security.sasl.oauthbearer import BadTokenError, OAuthBearerConversation, Token
 from broker.security.sasl.plain import PlainConversation
@@ -200,6 +203,39 @@ def test_right_plain_tokens_only() -> None:
     assert steps_of(PlainConversation({}), [b"\0a\0no password is this one, which takes the time of a comparison"]) == [
         AuthenticationError
     ]
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+async def test_a_token_longer_than_any_is_refused_unread(rig: Rig, mechanism: str) -> None:
+    client = rig.connect(listener="SASL")
+    await client.ask("sasl_handshake", 1, mechanism=mechanism)
+    client.send("sasl_authenticate", 1, auth_bytes=b"\0alice\0geheim" + b"x" * MOST_TOKEN_BYTES)
+    await rig.clock.run(DELAY_MS)
+    (reply,) = client.replies()
+    assert answer(reply, "sasl_authenticate", 1).error_code.name == "sasl_authentication_failed"
+    assert await client.closed()
+
+
+def may_go_back(pattern: re.Pattern[str]) -> bool:
+    """Whether a match may try an endless repetition with fewer and fewer items: then its time is no longer linear."""
+    without_classes = re.sub(r"\\.|\[(?:\\.|[^]\\])*\]", "c", pattern.pattern)
+    return re.search(r"(?<![*+?}])(?:[*+]|\{\d*,\})(?!\+)", without_classes) is not None
+
+
+@pytest.mark.parametrize("pattern", [scram._FIRST, scram._FINAL, scram._PROOF, oauthbearer._FIRST, oauthbearer._AUTH])
+def test_a_strangers_token_is_read_once(pattern: re.Pattern[str]) -> None:
+    assert not may_go_back(pattern)
+
+
+@pytest.mark.parametrize("text", ["a*", "(a+)", "[+*]+b", "(?:(?:a,b+)c)?", "a+?", "a{2,}"])
+def test_a_pattern_that_may_go_back_is_noticed(text: str) -> None:
+    assert may_go_back(re.compile(text))
+
+
+def test_of_two_proofs_the_last_counts() -> None:
+    conversation = ScramConversation("SCRAM-SHA-256", lambda *_: CREDENTIAL, Chance())  # type: ignore[arg-type]
+    messages = [b"n,,n=bob,r=abc", b"c=biws,r=abc,p=AAAA,p=" + b"A" * 43 + b"="]
+    assert steps_of(conversation, messages) == [Challenge, AuthenticationError]
 
 
 async def no_token(_text: str) -> Token:

@@ -166,6 +166,17 @@ async def test_an_alert_tells_the_client_why(rig: Rig) -> None:
     assert "UNKNOWN_CA" in str(client.error).upper()
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_a_client_that_refuses_our_certificate_is_logged_as_that(rig: Rig, version: ssl.TLSVersion) -> None:
+    context = trusting(CA())
+    context.minimum_version = context.maximum_version = version
+    client = TlsClient(rig, context)
+    with capture_logs() as logs:
+        assert not await client.shake()
+    (line,) = (line for line in logs if line["event"] == "TLS handshake failed")
+    assert line["reason"] == "the client refuses our certificate: unknown ca"
+
+
 async def test_a_goodbye_closes_and_is_answered(rig: Rig) -> None:
     client = TlsClient(rig, TRUSTING)
     assert await client.shake()

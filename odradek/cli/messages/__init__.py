@@ -1,0 +1,23 @@
+"""Messages about share and streams groups that kafka-python has not: it makes them from the JSON files of this package.
+
+The files are in the form of Kafka's own descriptions of messages, which kafka-python reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import new_class
+from typing import Any
+
+from kafka.protocol.api_message import ApiMessage
+
+
+def _messages(api: str) -> Iterator[Any]:
+    """The request and the response of an API. kafka-python finds a response as long as somebody has it."""
+    return (new_class(f"{api}{kind}", (ApiMessage,), {"load_json": __name__}) for kind in ("Request", "Response"))
+
+
+AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse = _messages("AlterShareGroupOffsets")
+DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse = _messages("DescribeShareGroupOffsets")
+ShareGroupDescribeRequest, ShareGroupDescribeResponse = _messages("ShareGroupDescribe")
+StreamsGroupDescribeRequest, StreamsGroupDescribeResponse = _messages("StreamsGroupDescribe")

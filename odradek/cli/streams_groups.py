@@ -1,0 +1,33 @@
+"""Members of streams groups and their tasks. Their offsets are those of a consumer group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from odradek.cli.connection import Cluster
+from odradek.cli.group_coordinator import ask_coordinator, require_no_error
+from odradek.cli.messages import StreamsGroupDescribeRequest
+
+
+def members(cluster: Cluster, group: str) -> list[dict[str, Any]]:
+    """Who is in the group; tasks are named as Kafka Streams names them: `0_2`. Raises KafkaException, KafkaError."""
+    request = StreamsGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
+    (about,) = ask_coordinator(cluster, group, request).groups
+    require_no_error(about)
+    return [
+        {
+            "member": one.member_id,
+            "client": one.client_id,
+            "host": one.client_host,
+            "process": one.process_id,
+            "active": _tasks(one.assignment.active_tasks),
+            "standby": _tasks(one.assignment.standby_tasks),
+            "warmup": _tasks(one.assignment.warmup_tasks),
+        }
+        for one in about.members
+    ]
+
+
+def _tasks(found: Iterable[Any]) -> list[str]:
+    return sorted(f"{one.subtopology_id}_{partition}" for one in found for partition in one.partitions)
