@@ -95,7 +95,11 @@ def by_spring(broker: Broker, count: int, how: str) -> Consumed:
 
 @pytest.mark.parametrize(
     "consume",
-    [by_librdkafka, by_franz_go, pytest.param(by_spring, marks=pytest.mark.torture)],
+    [
+        by_librdkafka,
+        pytest.param(by_franz_go, marks=pytest.mark.torture),
+        pytest.param(by_spring, marks=pytest.mark.torture),
+    ],
     ids=["librdkafka", "franz-go", "spring"],
 )
 def test_what_is_released_comes_again_and_what_is_accepted_or_rejected_never(

@@ -60,10 +60,8 @@ async def test_a_member_that_asks_all_to_end_is_named() -> None:
 async def test_how_far_a_state_is_behind_its_changelogs() -> None:
     async with Rig(config=CONFIG) as rig:
         member = await ready(rig)
-        task = {"subtopology_id": "1", "partition": 0}
-        await member.beat(
-            task_offsets=(TaskOffset(**task, offset=3),), task_end_offsets=(TaskOffset(**task, offset=10),)
-        )
+        reached, end = (TaskOffset(subtopology_id="1", partition=0, offset=offset) for offset in (3, 10))
+        await member.beat(task_offsets=(reached,), task_end_offsets=(end,))
         text = (await found(rig, group=GROUP))["state_is_behind"]["text"]
         assert (
             text == "active task 1_0 of member m restores its state: it is 7 records behind the end of its changelogs"
