@@ -43,7 +43,7 @@ class SharePartitions:
         self._clock = clock
         self._by_key: dict[SharePartitionKey, SharePartition] = {}
         self._loading: dict[SharePartitionKey, asyncio.Task[SharePartition]] = {}
-        self._waiting: dict[SharePartitionKey, set[Future[None]]] = {}
+        self._waiting: dict[SharePartitionKey, dict[Future[None], None]] = {}
 
     def get(self, key: SharePartitionKey) -> SharePartition | None:
         """The share partition if it is loaded and this node's."""
@@ -99,17 +99,20 @@ class SharePartitions:
     # -- waiting
 
     def waiter(self, keys: Iterable[SharePartitionKey]) -> Future[None]:
-        """Done when one of these may have more to acquire; cancel it to wait no longer."""
+        """Done when one of these may have more to acquire; cancel it to wait no longer.
+
+        One waiter is woken at a time, first come, first served: when its fetch ends, it calls `available` for the next.
+        """
         future: Future[None] = asyncio.get_running_loop().create_future()
         wanted = list(keys)
         for key in wanted:
-            self._waiting.setdefault(key, set()).add(future)
+            self._waiting.setdefault(key, {})[future] = None
 
         def forget(_: Future[None]) -> None:
             for key in wanted:
                 waiting = self._waiting.get(key)
                 if waiting is not None:
-                    waiting.discard(future)
+                    waiting.pop(future, None)
                     if not waiting:
                         del self._waiting[key]
 
@@ -117,6 +120,17 @@ class SharePartitions:
         return future
 
     def available(self, key: SharePartitionKey) -> None:
+        """There may be more to acquire: wake who has waited longest. Who reads at this moment shall look again."""
+        share = self._by_key.get(key)
+        if share is not None and share.reading:
+            share.missed = True
+            return
+        waiting = (future for future in self._waiting.get(key, ()) if not future.done())
+        longest = next(waiting, None)
+        if longest is not None:
+            longest.set_result(None)
+
+    def _wake_all(self, key: SharePartitionKey) -> None:
         for future in self._waiting.get(key, ()):
             if not future.done():
                 future.set_result(None)
@@ -152,7 +166,7 @@ class SharePartitions:
             is_led = partition is not None and partition.role is Role.LEADER
             if partition is None or not is_led or partition.leader_epoch != share.leader_epoch:
                 self._end(key)
-                self.available(key)
+                self._wake_all(key)
 
     def stop(self) -> None:
         for key in list(self._by_key):

@@ -65,7 +65,7 @@ class Member:
             share_session_epoch=self.epoch if epoch is None else epoch,
             max_wait=timedelta(milliseconds=wait_ms),
             min_bytes=1,
-            max_bytes=1 << 20,
+            max_bytes=8 << 20,
             max_records=records,
             batch_size=records,
             share_acquire_mode=0,

@@ -180,3 +180,74 @@ async def test_records_are_given_up_without_a_letter_where_the_queue_is_missing(
     await settle()
     assert shared.rig.node.cluster.cache.topic("dlq.t") is None
     assert await member.acknowledge(0, 0, ACCEPT) is ErrorCode.none, "below the start offset"
+
+
+async def test_who_has_waited_longest_gets_what_is_released(shared: Shared) -> None:
+    await shared.produce(b"a")
+    holder = await shared.member("holder")
+    assert acquired(await holder.fetch()) == [(0, 0, 1)]
+    first, second = await shared.member("m"), await shared.member("n")
+    for member in (first, second):
+        member.send_fetch(wait_ms=5000)
+        await settle()
+    assert await holder.acknowledge(0, 0, RELEASE) is ErrorCode.none
+    await settle()
+    assert acquired(first.fetched()) == [(0, 0, 2)]
+    assert second.is_waiting
+    assert await first.acknowledge(0, 0, RELEASE) is ErrorCode.none
+    await settle()
+    assert acquired(second.fetched()) == [(0, 0, 3)]
+
+
+async def test_all_who_wait_get_their_share_of_what_comes_at_once(shared: Shared) -> None:
+    members = [await shared.member(f"m{number}") for number in range(5)]
+    for member in members:
+        member.send_fetch(wait_ms=5000, records=1)
+        await settle()
+    for value in (b"a", b"b", b"c", b"d", b"e"):
+        await shared.produce(value)
+    await settle()
+    got = [acquired(member.fetched()) for member in members]
+    assert sorted(got) == [[(offset, offset, 1)] for offset in range(5)]
+
+
+async def test_a_fetch_whose_wait_ends_leaves_the_log_to_the_next(shared: Shared) -> None:
+    first, second = await shared.member("m"), await shared.member("n")
+    first.send_fetch(wait_ms=500)
+    second.send_fetch(wait_ms=5000)
+    await settle()
+    await shared.rig.clock.run(600)
+    assert first.fetched() is not None
+    assert second.is_waiting
+    await shared.produce(b"a")
+    await settle()
+    assert acquired(second.fetched()) == [(0, 0, 1)]
+
+
+async def test_a_member_that_hangs_up_while_it_waits_is_passed_over(shared: Shared) -> None:
+    await shared.produce(b"a")
+    holder = await shared.member("holder")
+    assert acquired(await holder.fetch()) == [(0, 0, 1)]
+    first, second = await shared.member("m"), await shared.member("n")
+    for member in (first, second):
+        member.send_fetch(wait_ms=5000)
+        await settle()
+    first.hang_up()
+    assert await holder.acknowledge(0, 0, RELEASE) is ErrorCode.none
+    await settle()
+    assert acquired(second.fetched()) == [(0, 0, 2)]
+
+
+async def test_of_a_long_log_as_much_is_read_as_is_acquired(shared: Shared) -> None:
+    size = 100_000
+    for number in range(30):
+        await shared.produce(b"%02d" % number + bytes(size))
+    member = await shared.member()
+    for number in range(2):
+        got = await member.fetch(records=1)
+        assert acquired(got) == [(number, number, 1)]
+        (record,) = iter_records(got.records, read_header(got.records))
+        assert record.value == b"%02d" % number + bytes(size)
+    rest = await member.fetch()
+    assert acquired(rest) == [(2, 29, 1)]
+    assert len(rest.records) > 28 * size
