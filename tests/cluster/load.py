@@ -112,7 +112,7 @@ def twice(data: bytes) -> list[str]:
     for header, batch in whole_batches(data):
         for record in iter_records(batch, header):
             by = f"producer {header.producer_id} epoch {header.producer_epoch} sequence {header.base_sequence}"
-            place = f"{record.offset} (leader epoch {header.partition_leader_epoch}, {by})"
+            place = f"{record.offset} (leader epoch {header.leader_epoch}, {by})"
             found.setdefault(record.value or b"", []).append(place)
     return [f"{value!r} at {places}" for value, places in found.items() if len(places) > 1]
 
