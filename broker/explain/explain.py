@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain
 
-from broker.explain import group_rules, kit_rules, reading_rules, topic_rules, transaction_rules
+from broker.explain import (
+    group_rules,
+    kit_rules,
+    reading_rules,
+    share_rules,
+    streams_rules,
+    topic_rules,
+    transaction_rules,
+)
 from broker.explain.finding import Finding, in_order
 from broker.explain.situations import GroupSituation, Holder, Holders, TopicSituation, TransactionSituation
 from broker.inspection.fetches import read_fetches
@@ -14,16 +22,19 @@ from broker.inspection.kit import Concerned, KitView, read_kit
 from broker.inspection.lag import partition_lags
 from broker.inspection.partitions import PartitionView, read_partition, read_topic
 from broker.inspection.producers import requests_of
+from broker.inspection.share_groups import read_share_group
+from broker.inspection.streams_groups import read_streams_group
 from broker.inspection.transactions import list_transactions, read_transaction
 from broker.node import Node
+from coordinator.group.group_port import GroupType
 from protocol.topic_partition import PartitionKey
 
 
 async def explain_group(node: Node, group_id: str) -> list[Finding]:
     """What keeps a group from reading, the worst first. Raises CoordinatorLoadInProgress, as do the others."""
     it = await group_situation(node, group_id)
-    rules = (*group_rules.RULES, *reading_rules.RULES)
-    return _found(chain.from_iterable(rule(it) for rule in rules), it.kit)
+    reading = share_rules.RULES if it.shares is not None else (*streams_rules.RULES, *reading_rules.RULES)
+    return _found(chain.from_iterable(rule(it) for rule in (*group_rules.RULES, *reading)), it.kit)
 
 
 async def explain_topic(node: Node, topic: str) -> list[Finding]:
@@ -57,6 +68,8 @@ async def group_situation(node: Node, group_id: str) -> GroupSituation:
         _names(node),
         [one.group_id for one in await list_groups(coordinator)],
         read_kit(node, Concerned(groups={group_id}, topics={topic for topic, _ in existing})),
+        await read_share_group(node, group) if group.protocol == GroupType.SHARE.value else None,
+        await read_streams_group(coordinator, group_id) if group.protocol == GroupType.STREAMS.value else None,
     )
 
 

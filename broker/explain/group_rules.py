@@ -87,14 +87,16 @@ def waits_for_sync(it: GroupSituation) -> Findings:
 
 
 def waits_for_revocation(it: GroupSituation) -> Findings:
-    if it.group.protocol != "consumer":
+    protocol = it.group.protocol
+    if protocol not in ("consumer", "streams"):
         return
     if it.group.state == "Assigning":
         yield Finding(
             Severity.WARNING,
             "waits_for_revocation",
             f"group {it.group.group_id} is Assigning: the next heartbeat of a member computes the new assignment",
-            "Members send heartbeats every group.consumer.heartbeat.interval.ms.",
+            f"Members send heartbeats every group.{protocol}.heartbeat.interval.ms; two assignments are at least "
+            f"group.{protocol}.assignment.interval.ms apart.",
         )
     if it.group.state == "Reconciling":
         late = [member for member in it.group.members if member.is_late]
@@ -153,7 +155,7 @@ def members_without_partitions(it: GroupSituation) -> Findings:
 
 
 def subscriptions_are_unknown(it: GroupSituation) -> Findings:
-    if it.group.members and it.group.protocol_type != "consumer":
+    if it.group.members and it.group.protocol == "classic" and it.group.protocol_type != "consumer":
         yield Finding(
             Severity.INFO,
             "subscriptions_are_unknown",

@@ -11,6 +11,8 @@ from broker.inspection.kit import KitView
 from broker.inspection.lag import PartitionLag
 from broker.inspection.partitions import PartitionView
 from broker.inspection.producers import ProducerRequest
+from broker.inspection.share_groups import ShareGroupView
+from broker.inspection.streams_groups import StreamsGroupView
 from broker.inspection.transactions import TransactionView
 from protocol.topic_partition import PartitionKey
 
@@ -46,7 +48,7 @@ class GroupSituation:
     """A group and what it reads.
 
     `now_ms` is the wall time. `lags` and `partitions` are of every existing partition that concerns the group.
-    `existing` are the names of the topics that exist.
+    `existing` are the names of the topics that exist. `shares` and `streams` are what such groups have besides.
     """
 
     now_ms: int
@@ -58,6 +60,8 @@ class GroupSituation:
     existing: frozenset[str]
     groups: Sequence[str]
     kit: KitView
+    shares: ShareGroupView | None = None
+    streams: StreamsGroupView | None = None
 
     def fetch_of(self, member: MemberView, key: PartitionKey) -> FetchView | None:
         """The member's last Fetch of a partition: the latest one of its client id and host."""

@@ -70,7 +70,7 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
     ]
     session.change(wanted, forgotten)
     results = await acknowledge(ctx, group_id, member_id, batches, renews=renews)
-    fetching = ShareFetching(ctx, group_id, member_id, [*session], _limits(ctx, request))
+    fetching = ShareFetching(ctx, session, _limits(ctx, request))
     told, session.new = session.new & set(session), set()
     if request.max_records > 0 and request.max_bytes > 0 and not renews:
         taken = await fetching.run()

@@ -1,7 +1,8 @@
 """The fetch of a share group's member: what is acquired of the partitions of its session (Kafka's `DelayedShareFetch`).
 
 How it works: share partitions that may have something are read from where the next record may be acquired; what was
-read is acquired at once. If nothing was, the fetch waits for new records, or for others to release some.
+read is acquired at once. If nothing was, the fetch waits for new records, or for others to release some. A fetch that
+ends wakes the one that has waited longest for each of its partitions: that one takes what is left, or watches the log.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from broker.replicas.records_read import Reader, RecordsRead
 from broker.request_context import RequestContext
 from broker.share.record_batches import ReadBatch, aborted_ranges, batches_of, spanning
 from broker.share.runs import Acquired, Wish
+from broker.share.sessions import ShareSession
 from broker.share.share_partition import SharePartition
 from coordinator.runtime.futures import resolve
 from metadata.acls import AclOperation, ResourceType
@@ -25,6 +27,9 @@ from protocol.coordinator_records.share_records import SharePartitionKey
 from protocol.errors import KafkaError, TopicAuthorization, UnknownTopicId
 from protocol.primitives import Buffer, UnreadBytes
 from protocol.produce_fetch.fetch_request import FetchPartitionResponse
+
+FIRST_PIECE_BYTES = 64 << 10
+"""How much is read from a file at first, of a partition that has more than is read at once."""
 
 Place = tuple[UUID, int]
 
@@ -65,32 +70,40 @@ class _Read(RecordsRead):
 
 
 class ShareFetching:
-    """One fetch of a member."""
+    """One fetch of a member, from the partitions that its session has now."""
 
-    def __init__(
-        self, ctx: RequestContext, group_id: str, member_id: str, places: Sequence[Place], limits: Limits
-    ) -> None:
+    def __init__(self, ctx: RequestContext, session: ShareSession, limits: Limits) -> None:
         self._ctx = ctx
-        self._group_id = group_id
-        self._member_id = member_id
-        self._places = places
+        self._session = session
+        self._group_id, self._member_id = session.key
+        self._places = [*session]
         self._limits = limits
         self._shares = ctx.local.share
-        self._isolation = self._shares.settings.of(group_id).isolation_level
+        self._keys = [SharePartitionKey(self._group_id, topic_id, index) for topic_id, index in self._places]
+        self._isolation = self._shares.settings.of(self._group_id).isolation_level
         self.taken: dict[Place, Taken] = {}
 
     async def run(self) -> dict[Place, Taken]:
         """What was acquired, after a wait if there was nothing; the partitions that have an error, too."""
+        try:
+            return await self._run()
+        finally:
+            for key in self._keys:
+                self._shares.available(key)
+
+    async def _run(self) -> dict[Place, Taken]:
         clock = self._ctx.local.clock.machine
         most_ms = self._ctx.local.config.integer("odradek.fetch.max.wait.ms")
         ends_ms = clock.monotonic_ms() + min(self._limits.max_wait_ms, most_ms)
-        while True:
+        while self._shares.sessions.has(self._session):
             left_ms = ends_ms - clock.monotonic_ms()
             read = _Read(self._ctx, self._isolation, self._limits, max(0, int(left_ms)))
-            await self._attempt(read)
+            missed = await self._attempt(read)
             if self.taken or left_ms <= 0 or self._ctx.replicas.stopping:
                 return self.taken
-            await self._wait(read, left_ms)
+            if not missed:
+                await self._wait(read, left_ms)
+        return self.taken  # what a member acquired whose session is over would stay locked
 
     def unknown(self) -> dict[Place, Taken]:
         """The partitions that there are not, for a request that fetches nothing."""
@@ -101,7 +114,8 @@ class ShareFetching:
                 self.taken[place] = Taken(error=error)
         return self.taken
 
-    async def _attempt(self, read: _Read) -> None:
+    async def _attempt(self, read: _Read) -> bool:
+        """Take what there is. Returns whether there may be more since then."""
         reading: list[tuple[PartitionFetch, SharePartition]] = []
         for place in self._places:
             try:
@@ -112,7 +126,7 @@ class ShareFetching:
             share.advance_log_start(partition.log_start_offset)
             if share.can_acquire:
                 one = self._fetch_of(place, partition, share)
-                share.reading = True
+                share.reading, share.missed = True, False
                 reading.append((one, share))
         read.partitions = [one for one, _ in reading]
         try:
@@ -128,6 +142,7 @@ class ShareFetching:
                     await self._acquire(one, share)
                 except KafkaError as error:
                     self.taken[_place_of(one)] = Taken(error=error)
+        return any(share.missed for _, share in reading)
 
     async def _find(self, place: Place) -> tuple[Partition, SharePartition]:
         partition = self._partition(place)
@@ -155,8 +170,8 @@ class ShareFetching:
         left = wish.max_records - sum(acquired.count for taken in self.taken.values() for acquired in taken.acquired)
         if left <= 0:
             return
-        data = await _whole(one.result.records)
-        batches = batches_of(data)
+        data = await _up_to(share.last_acquirable(left), one.result.records)
+        batches = batches_of(data, share.last_acquirable(left))
         places = [(batch.first, batch.last) for batch in batches]
         acquired = share.acquire(self._member_id, places, Wish(left, wish.batch_size, wish.exact))
         acquired = self._without_aborted(one, share, batches, acquired)
@@ -182,8 +197,7 @@ class ShareFetching:
 
     async def _wait(self, read: _Read, left_ms: float) -> None:
         """Wait for more records, or until somebody releases some, but no longer than that."""
-        keys = [SharePartitionKey(self._group_id, topic_id, index) for topic_id, index in self._places]
-        released = self._shares.waiter(keys)
+        released = self._shares.waiter(self._keys)
         timer = self._ctx.local.clock.machine.call_later(left_ms, lambda: resolve(released, None, None))
         more = asyncio.ensure_future(read.wait()) if read.partitions else None
         try:
@@ -201,11 +215,18 @@ def _place_of(one: PartitionFetch) -> Place:
     return topic_id, index
 
 
-async def _whole(data: Buffer | UnreadBytes | None) -> memoryview:
-    """What was read, also what would else be read while it is sent."""
-    if isinstance(data, UnreadBytes):
-        return memoryview(await data.read(0, len(data)))
-    return memoryview(data or b"")
+async def _up_to(offset: int, data: Buffer | UnreadBytes | None) -> memoryview:
+    """What was read, at least up to this offset; of what is still in the file, not much more than that."""
+    if not isinstance(data, UnreadBytes):
+        return memoryview(data or b"")
+    size = FIRST_PIECE_BYTES
+    while size < len(data):
+        piece = memoryview(await data.read(0, size))
+        batches = batches_of(piece, offset)
+        if batches and batches[-1].last >= offset:
+            return piece
+        size *= 4
+    return memoryview(await data.read(0, len(data)))
 
 
 def _common(acquired: Sequence[Acquired], ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -21,8 +21,8 @@ class ReadBatch(NamedTuple):
     header: BatchHeader
 
 
-def batches_of(data: bytes | memoryview) -> list[ReadBatch]:
-    """The whole record batches."""
+def batches_of(data: bytes | memoryview, until: int | None = None) -> list[ReadBatch]:
+    """The whole record batches, up to the one that has the offset `until`, or all."""
     found = []
     at = 0
     while at + _HEADER_BYTES <= len(data):
@@ -32,6 +32,8 @@ def batches_of(data: bytes | memoryview) -> list[ReadBatch]:
             break
         found.append(ReadBatch(header.base_offset, header.last_offset, at, end, header))
         at = end
+        if until is not None and header.last_offset >= until:
+            break
     return found
 
 

@@ -97,5 +97,13 @@ class ShareSessions:
             del self._by_key[session.key]
         return ended
 
+    def has(self, session: ShareSession) -> bool:
+        """Whether the session has neither ended nor been replaced."""
+        return self._by_key.get(session.key) is session
+
+    def members_of(self, group_id: str) -> frozenset[str]:
+        """The members of a group that have a session here."""
+        return frozenset(member_id for group, member_id in self._by_key if group == group_id)
+
     def has_group(self, group_id: str) -> bool:
         return any(key[0] == group_id for key in self._by_key)

@@ -57,6 +57,7 @@ class SharePartition:
     Attributes:
         fenced: somebody else looks after it now.
         reading: a fetch reads records of it; another one waits, or both would get the same.
+        missed: there may be more to acquire since that fetch began to read.
         on_available: called when there may be more to acquire.
     """
 
@@ -75,6 +76,7 @@ class SharePartition:
         self.key = key
         self.fenced = False
         self.reading = False
+        self.missed = False
         self.on_available: Callable[[], None] = lambda: None
         self.leader_epoch = leader_epoch
         self._state_epoch = loaded.state_epoch
@@ -99,6 +101,10 @@ class SharePartition:
     @property
     def next_fetch_offset(self) -> int:
         return self._in_flight.next_fetch_offset()
+
+    def last_acquirable(self, max_records: int) -> int:
+        """The last offset that a member may acquire who wants so many records, but for the end of its batch."""
+        return max(self.next_fetch_offset, self._in_flight.end_offset + 1) + max_records - 1
 
     @property
     def can_acquire(self) -> bool:

@@ -43,7 +43,7 @@ class SharePartitions:
         self._clock = clock
         self._by_key: dict[SharePartitionKey, SharePartition] = {}
         self._loading: dict[SharePartitionKey, asyncio.Task[SharePartition]] = {}
-        self._waiting: dict[SharePartitionKey, set[Future[None]]] = {}
+        self._waiting: dict[SharePartitionKey, dict[Future[None], None]] = {}
 
     def get(self, key: SharePartitionKey) -> SharePartition | None:
         """The share partition if it is loaded and this node's."""
@@ -92,20 +92,27 @@ class SharePartitions:
         self._by_key[key] = share
         return share
 
+    def of_group(self, group_id: str) -> list[tuple[SharePartitionKey, SharePartition]]:
+        """Those of a group that are loaded here."""
+        return [(key, share) for key, share in self._by_key.items() if key.group_id == group_id]
+
     # -- waiting
 
     def waiter(self, keys: Iterable[SharePartitionKey]) -> Future[None]:
-        """Done when one of these may have more to acquire; cancel it to wait no longer."""
+        """Done when one of these may have more to acquire; cancel it to wait no longer.
+
+        One waiter is woken at a time, first come, first served: when its fetch ends, it calls `available` for the next.
+        """
         future: Future[None] = asyncio.get_running_loop().create_future()
         wanted = list(keys)
         for key in wanted:
-            self._waiting.setdefault(key, set()).add(future)
+            self._waiting.setdefault(key, {})[future] = None
 
         def forget(_: Future[None]) -> None:
             for key in wanted:
                 waiting = self._waiting.get(key)
                 if waiting is not None:
-                    waiting.discard(future)
+                    waiting.pop(future, None)
                     if not waiting:
                         del self._waiting[key]
 
@@ -113,6 +120,17 @@ class SharePartitions:
         return future
 
     def available(self, key: SharePartitionKey) -> None:
+        """There may be more to acquire: wake who has waited longest. Who reads at this moment shall look again."""
+        share = self._by_key.get(key)
+        if share is not None and share.reading:
+            share.missed = True
+            return
+        waiting = (future for future in self._waiting.get(key, ()) if not future.done())
+        longest = next(waiting, None)
+        if longest is not None:
+            longest.set_result(None)
+
+    def _wake_all(self, key: SharePartitionKey) -> None:
         for future in self._waiting.get(key, ()):
             if not future.done():
                 future.set_result(None)
@@ -122,14 +140,14 @@ class SharePartitions:
     def end_session(self, session: ShareSession) -> list[Future[None]]:
         """Release what the session's member has acquired; with the group's last session its partitions are unloaded."""
         group_id, member_id = session.key
-        released = [share.release(member_id) for key, share in list(self._by_key.items()) if key.group_id == group_id]
+        released = [share.release(member_id) for _, share in self.of_group(group_id)]
         if released and not self.sessions.has_group(group_id):
             asyncio.gather(*released, return_exceptions=True).add_done_callback(lambda _: self._unload(group_id))
         return released
 
     def _unload(self, group_id: str) -> None:
         if not self.sessions.has_group(group_id):
-            for key in [key for key in self._by_key if key.group_id == group_id]:
+            for key, _ in self.of_group(group_id):
                 self._end(key)
 
     def connection_lost(self, connection: object) -> None:
@@ -149,7 +167,7 @@ class SharePartitions:
             is_led = partition is not None and partition.role is Role.LEADER
             if partition is None or not is_led or partition.leader_epoch != share.leader_epoch:
                 self._end(key)
-                self.available(key)
+                self._wake_all(key)
 
     def stop(self) -> None:
         for key in list(self._by_key):

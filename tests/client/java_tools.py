@@ -53,15 +53,15 @@ def said(run: subprocess.CompletedProcess[bytes]) -> str:
 
 
 @functools.cache
-def compiled(source: Path) -> list[str]:
+def compiled(source: Path, jars: Path = JARS) -> list[str]:
     """The command of a Java program of one file, compiled once in this process, since many of them are started.
 
     Each process has classes of its own: a JVM must not read a class that another test process is writing.
     """
     classes = tempfile.mkdtemp(prefix="java-classes-")
     atexit.register(shutil.rmtree, classes)
-    subprocess.run(["javac", "-cp", f"{JARS}/*", "-d", classes, str(source)], check=True, timeout=60)
-    return ["java", *JVM_OPTIONS, "-cp", f"{classes}:{JARS}/*", source.stem]
+    subprocess.run(["javac", "-cp", f"{jars}/*", "-d", classes, str(source)], check=True, timeout=60)
+    return ["java", *JVM_OPTIONS, "-cp", f"{classes}:{jars}/*", source.stem]
 
 
 class JavaPipe:

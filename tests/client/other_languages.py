@@ -28,6 +28,12 @@ def franz_go_failover() -> list[str] | str:
     return _built("franz-go-failover", "./failover")
 
 
+@functools.cache
+def franz_go_share() -> list[str] | str:
+    """The command of a share group's member, built if need be; or why there is none."""
+    return _built("franz-go-share", "./share")
+
+
 def _built(name: str, package: str) -> list[str] | str:
     go = shutil.which("go")
     if go is None:

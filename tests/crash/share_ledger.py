@@ -87,7 +87,7 @@ class Ledger:
         for place, deliveries in self.deliveries.items():
             self._check_counts(place, sorted(deliveries, key=lambda delivery: delivery.sent))
         accepted = self.accepted()
-        settled = self._settled_since(ends, letters)
+        settled = self._settled_below(ends, letters)
         for place, answers in accepted.items():
             assert place not in letters, f"{place} was accepted, and is in the dead letter queue"
             self._check_accepted(place, answers, settled[place])
@@ -108,7 +108,7 @@ class Ledger:
             lowest = earlier.count if was_killed else earlier.count + 1
             assert later.count >= lowest, f"{place} was delivered {earlier}, later {later}"
 
-    def _check_accepted(self, place: Place, answers: Sequence[Answer], settled_since: float) -> None:
+    def _check_accepted(self, place: Place, answers: Sequence[Answer], settled_below: float) -> None:
         """One member alone had it while its acceptance was good, and nobody gets it afterwards.
 
         Kafka confirms whatever is below the start offset: one who comes too late, after all up to the record was
@@ -118,19 +118,22 @@ class Ledger:
         late = [one for one in answers if one.noted > one.held_since + self.lock_seconds]
         assert len(timely) <= 1, f"{place} was accepted from several: {timely}"
         if len(answers) > 1:
-            needless = [one for one in late if one.noted <= settled_since]
-            assert len(timely) + len(needless) <= 1, f"{place} was accepted from several: {answers}"
+            accepted = [one for one in late if one.noted <= max(settled_below, self._settled_by_others(place, one))]
+            assert len(timely) + len(accepted) <= 1, f"{place} was accepted from several: {answers}"
         first = min(one.noted for one in answers)
         for delivery in self.deliveries[place]:
             assert delivery.sent < first, f"{place} was accepted {answers}, and came again: {delivery}"
 
-    def _settled_since(self, ends: Mapping[int, int], letters: set[Place]) -> dict[Place, float]:
-        """By record, the earliest moment at which the start offset can have been above it."""
+    def _settled_below(self, ends: Mapping[int, int], letters: set[Place]) -> dict[Place, float]:
+        """By record, the earliest moment at which all records before it can have been done."""
         found: dict[Place, float] = {}
         for partition, end in ends.items():
             moments = [self._may_be_final((partition, offset), letters) for offset in range(end)]
-            found |= {(partition, offset): moment for offset, moment in enumerate(accumulate(moments, max))}
+            found |= {(partition, offset): moment for offset, moment in enumerate(accumulate([0.0, *moments], max))}
         return found
+
+    def _settled_by_others(self, place: Place, answer: Answer) -> float:
+        return min(one.sent for one in self.answers[place] if one.kind == ACCEPT and one is not answer)
 
     def _may_be_final(self, place: Place, letters: set[Place]) -> float:
         asked = [one.sent for one in self.answers.get(place, ()) if one.kind in (ACCEPT, REJECT)]

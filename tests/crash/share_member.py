@@ -19,10 +19,14 @@ from tests.conformance.wire import Wire
 MAX_WAIT_MS = 300
 PATIENCE_SECONDS = 20.0
 PAUSE_SECONDS = 0.05
+LONGEST_WORK_SECONDS = 0.2
 LEFT_ALONE = 0
 """Nothing is said of the record: its lock runs out."""
 
-KINDS = {ACCEPT: 80, RELEASE: 10, REJECT: 4, RENEW: 4, LEFT_ALONE: 2}
+TOO_LATE = -1
+"""The record is accepted when its lock has run out."""
+
+KINDS = {ACCEPT: 72, RELEASE: 10, REJECT: 4, RENEW: 4, LEFT_ALONE: 2, TOO_LATE: 8}
 """What is done with what was acquired, and how often."""
 
 
@@ -61,11 +65,15 @@ class Member:
             note(got=[partition, first, last, count], sent=sent, noted=time.monotonic())
             (kind,) = self._chance.choices(list(KINDS), list(KINDS.values()))
             held_since = sent
+            time.sleep(self._chance.uniform(0, LONGEST_WORK_SECONDS))
             if kind == RENEW:
                 time.sleep(lock_seconds / 2)
                 held_since = time.monotonic()
                 self._acknowledge(partition, first, last, RENEW, sent)
                 time.sleep(lock_seconds * 0.6)
+                kind = ACCEPT
+            if kind == TOO_LATE:
+                time.sleep(lock_seconds * self._chance.uniform(1.0, 1.3))
                 kind = ACCEPT
             if kind != LEFT_ALONE:
                 self._acknowledge(partition, first, last, kind, held_since)

@@ -28,7 +28,7 @@ from tests.conformance.wire import Wire
 from tests.crash.share_ledger import Ledger
 from tests.waiting import wait_until
 
-SHORT_SECONDS, LONG_SECONDS = 4.0, 600.0
+SHORT_SECONDS, LONG_SECONDS = 3.0, 600.0
 LOCK_MS = 1000
 LIMIT = 10
 MEMBERS = 4

@@ -3,159 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import timedelta
-from typing import Any
-from uuid import UUID
 
 import pytest
 from kio.schema.alter_configs.v2.request import AlterableConfig, AlterConfigsResource
 from kio.schema.errors import ErrorCode
-from kio.schema.share_acknowledge.v2.request import AcknowledgementBatch as Acknowledged
-from kio.schema.share_acknowledge.v2.request import AcknowledgePartition, AcknowledgeTopic
-from kio.schema.share_fetch.v2.request import AcknowledgementBatch, FetchPartition, FetchTopic
 
 from protocol.records.batch import read_header
 from protocol.records.build import Record, iter_records
 from tests.doubles.clock import settle
 from tests.doubles.files import Unsynced
-from tests.unit.broker.rig import Client, Rig
-from tests.unit.broker.wire import answer, batch, produce
+from tests.unit.broker.rig import Rig
+from tests.unit.broker.share.members import ACCEPT, CONFIG, REJECT, RELEASE, RENEW, Shared, acquired
 
 pytestmark = pytest.mark.asyncio
-
-GROUP = "sharers"
-CONFIG = {
-    "group.share.assignment.interval.ms": "0",
-    "share.coordinator.state.topic.num.partitions": "1",
-    "offsets.topic.num.partitions": "1",
-}
-ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
-
-
-class Member:
-    """A share consumer of one topic with one partition, which knows what it must send next."""
-
-    def __init__(self, rig: Rig, topic: UUID, name: str = "m") -> None:
-        self._client: Client = rig.connect()
-        self._topic = topic
-        self._name = name
-        self._heartbeat_epoch = 0
-        self.epoch = 0
-
-    async def join(self) -> None:
-        for topics in (("t",), None, None):
-            answer = await self._client.ask(
-                "share_group_heartbeat",
-                1,
-                group_id=GROUP,
-                member_id=self._name,
-                member_epoch=self._heartbeat_epoch,
-                rack_id=None,
-                subscribed_topic_names=topics,
-            )
-            assert answer.error_code is ErrorCode.none
-            self._heartbeat_epoch = answer.member_epoch
-
-    def send_fetch(
-        self, *acknowledged: tuple[int, int, int], wait_ms: int = 0, epoch: int | None = None, records: int = 500
-    ) -> None:
-        given = tuple(
-            AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=(kind,))
-            for first, last, kind in acknowledged
-        )
-        partition = FetchPartition(partition_index=0, acknowledgement_batches=given)
-        self._client.send(
-            "share_fetch",
-            2,
-            group_id=GROUP,
-            member_id=self._name,
-            share_session_epoch=self.epoch if epoch is None else epoch,
-            max_wait=timedelta(milliseconds=wait_ms),
-            min_bytes=1,
-            max_bytes=1 << 20,
-            max_records=records,
-            batch_size=records,
-            share_acquire_mode=0,
-            is_renew_ack=False,
-            topics=(FetchTopic(topic_id=self._topic, partitions=(partition,)),),
-            forgotten_topics_data=(),
-        )
-        self.epoch += 1
-
-    async def fetch(self, *acknowledged: tuple[int, int, int], **options: Any) -> Any:
-        """The partition's part of the answer, None if there is none; the whole answer if it is an error."""
-        self.send_fetch(*acknowledged, **options)
-        await settle()
-        return self.fetched()
-
-    def fetched(self) -> Any:
-        (reply,) = self._client.replies()
-        found = answer(reply, "share_fetch", 2)
-        if found.error_code is not ErrorCode.none:
-            return found
-        return found.responses[0].partitions[0] if found.responses else None
-
-    @property
-    def is_waiting(self) -> bool:
-        return not self._client.transport.sent[self._client._read :]
-
-    async def acknowledge(self, first: int, last: int, *kinds: int, final: bool = False) -> ErrorCode:
-        given = Acknowledged(first_offset=first, last_offset=last, acknowledge_types=kinds)
-        partition = AcknowledgePartition(partition_index=0, acknowledgement_batches=(given,))
-        found = await self._client.ask(
-            "share_acknowledge",
-            2,
-            group_id=GROUP,
-            member_id=self._name,
-            share_session_epoch=-1 if final else self.epoch,
-            is_renew_ack=RENEW in kinds,
-            topics=(AcknowledgeTopic(topic_id=self._topic, partitions=(partition,)),),
-        )
-        self.epoch = 0 if final else self.epoch + 1
-        if found.error_code is not ErrorCode.none:
-            return ErrorCode(found.error_code)
-        return ErrorCode(found.responses[0].partitions[0].error_code)
-
-    def hang_up(self) -> None:
-        self._client.transport.reset()
-
-
-def acquired(partition: Any) -> list[tuple[int, int, int]]:
-    return [(one.first_offset, one.last_offset, one.delivery_count) for one in partition.acquired_records]
-
-
-class Shared:
-    """A node with topic t, a group that reads it from the start, and a member."""
-
-    def __init__(self, rig: Rig) -> None:
-        self.rig = rig
-
-    async def started(self, **configs: str) -> Shared:
-        await self.rig.create("t")
-        await self.rig.node.coordinators.groups.ensure_topic()
-        await self.configure(**{"share.auto.offset.reset": "earliest", **configs})
-        return self
-
-    async def configure(self, **configs: str) -> None:
-        changes = tuple(AlterableConfig(name=name, value=value) for name, value in configs.items())
-        resource = AlterConfigsResource(resource_type=32, resource_name=GROUP, configs=changes)
-        done = await self.rig.connect().ask("alter_configs", 2, resources=(resource,), validate_only=False)
-        assert [one.error_code.name for one in done.responses] == ["none"]
-
-    @property
-    def topic_id(self) -> UUID:
-        topic = self.rig.node.cluster.cache.topic("t")
-        assert topic is not None
-        return topic.id
-
-    async def member(self, name: str = "m") -> Member:
-        member = Member(self.rig, self.topic_id, name)
-        await member.join()
-        return member
-
-    async def produce(self, *values: bytes) -> None:
-        done = await self.rig.connect().ask("produce", 9, **produce("t", {0: batch(*values)}))
-        assert done.responses[0].partition_responses[0].error_code is ErrorCode.none
 
 
 async def letters(rig: Rig) -> list[Record]:
@@ -320,3 +180,74 @@ async def test_records_are_given_up_without_a_letter_where_the_queue_is_missing(
     await settle()
     assert shared.rig.node.cluster.cache.topic("dlq.t") is None
     assert await member.acknowledge(0, 0, ACCEPT) is ErrorCode.none, "below the start offset"
+
+
+async def test_who_has_waited_longest_gets_what_is_released(shared: Shared) -> None:
+    await shared.produce(b"a")
+    holder = await shared.member("holder")
+    assert acquired(await holder.fetch()) == [(0, 0, 1)]
+    first, second = await shared.member("m"), await shared.member("n")
+    for member in (first, second):
+        member.send_fetch(wait_ms=5000)
+        await settle()
+    assert await holder.acknowledge(0, 0, RELEASE) is ErrorCode.none
+    await settle()
+    assert acquired(first.fetched()) == [(0, 0, 2)]
+    assert second.is_waiting
+    assert await first.acknowledge(0, 0, RELEASE) is ErrorCode.none
+    await settle()
+    assert acquired(second.fetched()) == [(0, 0, 3)]
+
+
+async def test_all_who_wait_get_their_share_of_what_comes_at_once(shared: Shared) -> None:
+    members = [await shared.member(f"m{number}") for number in range(5)]
+    for member in members:
+        member.send_fetch(wait_ms=5000, records=1)
+        await settle()
+    for value in (b"a", b"b", b"c", b"d", b"e"):
+        await shared.produce(value)
+    await settle()
+    got = [acquired(member.fetched()) for member in members]
+    assert sorted(got) == [[(offset, offset, 1)] for offset in range(5)]
+
+
+async def test_a_fetch_whose_wait_ends_leaves_the_log_to_the_next(shared: Shared) -> None:
+    first, second = await shared.member("m"), await shared.member("n")
+    first.send_fetch(wait_ms=500)
+    second.send_fetch(wait_ms=5000)
+    await settle()
+    await shared.rig.clock.run(600)
+    assert first.fetched() is not None
+    assert second.is_waiting
+    await shared.produce(b"a")
+    await settle()
+    assert acquired(second.fetched()) == [(0, 0, 1)]
+
+
+async def test_a_member_that_hangs_up_while_it_waits_is_passed_over(shared: Shared) -> None:
+    await shared.produce(b"a")
+    holder = await shared.member("holder")
+    assert acquired(await holder.fetch()) == [(0, 0, 1)]
+    first, second = await shared.member("m"), await shared.member("n")
+    for member in (first, second):
+        member.send_fetch(wait_ms=5000)
+        await settle()
+    first.hang_up()
+    assert await holder.acknowledge(0, 0, RELEASE) is ErrorCode.none
+    await settle()
+    assert acquired(second.fetched()) == [(0, 0, 2)]
+
+
+async def test_of_a_long_log_as_much_is_read_as_is_acquired(shared: Shared) -> None:
+    size = 100_000
+    for number in range(30):
+        await shared.produce(b"%02d" % number + bytes(size))
+    member = await shared.member()
+    for number in range(2):
+        got = await member.fetch(records=1)
+        assert acquired(got) == [(number, number, 1)]
+        (record,) = iter_records(got.records, read_header(got.records))
+        assert record.value == b"%02d" % number + bytes(size)
+    rest = await member.fetch()
+    assert acquired(rest) == [(2, 29, 1)]
+    assert len(rest.records) > 28 * size
