@@ -190,7 +190,9 @@ def _run(loop: str, begin: Callable[[], Coroutine[Any, Any, int]]) -> None:
     sys.exit(status)
 
 
-def _seams(config: BrokerConfig, loop: asyncio.AbstractEventLoop, workers: ThreadWorkers) -> Seams:
+def _seams(
+    config: BrokerConfig, loop: asyncio.AbstractEventLoop, workers: ThreadWorkers, tell: Callable[[str], None]
+) -> Seams:
     """The machine's clock and files; with a control interface, a clock and files that a test can move and break."""
     clock: Clock = SystemClock(loop)
     files: FileSystem = OsFileSystem() if config.syncs else UnsyncedFileSystem()
@@ -198,14 +200,15 @@ def _seams(config: BrokerConfig, loop: asyncio.AbstractEventLoop, workers: Threa
         from broker.faults.power_failure import PowerFailureFiles
 
         clock, files = AdjustableClock(clock), PowerFailureFiles(files)
-    return Seams(clock, files, workers, random.SystemRandom())
+    return Seams(clock, files, workers, random.SystemRandom(), tell=tell)
 
 
 async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, parent: Parent | None) -> int:
     loop = asyncio.get_running_loop()
     # What is never synced is flushed at once.
     workers = ThreadWorkers(loop, on_the_loop=() if loaded.config.syncs else ("flush ",))
-    seams = _seams(loaded.config, loop, workers)
+    systemd = Systemd(os.environ, SystemClock(loop))
+    seams = _seams(loaded.config, loop, workers, systemd.note)
     logging.log_loop_exceptions(loop)
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
@@ -222,6 +225,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
     try:
         check_export(loaded.config)
         control = ControlServer.of(loaded.config)
+        systemd.starting()
         starting = asyncio.ensure_future(start_node(loaded.config, loaded.listeners, seams))
         if not await process.unless_stopped(starting, stop, seams.clock.machine, START_PATIENCE_MS):
             logger.warning("stopped during startup; the next start recovers the logs again")
@@ -241,7 +245,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         return 1
     node = starting.result()
     _count_tracebacks(node, tracebacks)
-    if not await _live(node, loaded.config, seams, ready, control, stop):
+    if not await _live(node, loaded.config, seams, ready, control, systemd, stop):
         return 1
     return await _stop(node, workers)
 
@@ -258,7 +262,13 @@ def _count_tracebacks(node: Node, tracebacks: logging.Tracebacks) -> None:
 
 
 async def _live(
-    node: Node, config: BrokerConfig, seams: Seams, ready: Ready, control: ControlServer | None, stop: asyncio.Event
+    node: Node,
+    config: BrokerConfig,
+    seams: Seams,
+    ready: Ready,
+    control: ControlServer | None,
+    systemd: Systemd,
+    stop: asyncio.Event,
 ) -> bool:
     """Serve until the process is told to stop, or the node cannot go on; False if there is no port for HTTP."""
     GcTime().begin(node.local.metrics)
@@ -275,7 +285,6 @@ async def _live(
         control.begin(node)
     if console is not None and http_port is not None:
         console.begin()
-    systemd = Systemd(os.environ, seams.clock.machine)
     systemd.ready(f"serves at {', '.join(node.bound.addresses.values())}")
     export = OtlpExport.of(config, node.local.metrics, seams.clock.machine)
     if export is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import io
 import logging
 import os
 import sys
@@ -142,10 +143,26 @@ def log_loop_exceptions(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _console(file: TextIO) -> list[Processor]:
-    # Deliberately the plain traceback: rich's, used where it is installed, prints every frame's variables.
     return [
-        structlog.dev.ConsoleRenderer(colors=file.isatty(), exception_formatter=structlog.dev.plain_traceback),
+        _printable,
+        structlog.dev.ConsoleRenderer(colors=file.isatty(), exception_formatter=_traceback),
     ]
+
+
+def _printable(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """The line without what a terminal would obey: clients choose names, and an error may have them in its text."""
+    return {key: _escaped(value) if isinstance(value, str) else value for key, value in event.items()}
+
+
+def _escaped(text: str) -> str:
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
+
+
+def _traceback(file: TextIO, exc_info: Any) -> None:
+    # Deliberately the plain traceback: rich's, used where it is installed, prints every frame's variables.
+    plain = io.StringIO()
+    structlog.dev.plain_traceback(plain, exc_info)
+    file.write("\n".join(map(_escaped, plain.getvalue().split("\n"))))
 
 
 def _json() -> list[Processor]:

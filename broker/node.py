@@ -145,6 +145,7 @@ class Node:
         self.connection_rates = parts.connection_rates
         self._hanging = parts.hanging
         self.server.lost = self.local.share.connection_lost, self.local.client_telemetry.connection_lost
+        self._is_one_of_several = self.cluster.controller_service is not None or self.local.config.is_in_cluster
         self._periodic = Periodic(self.base.seams.clock)
         self._checks = Periodic(self.base.seams.clock.machine)
         self._assignments = DirectoryAssignments(
@@ -182,10 +183,9 @@ class Node:
         telemetry = self.local.client_telemetry
         if self.base.authorizer is not None:
             self.base.authorizer.load(self.cluster.cache.image.acls)
-        of_broker = [
-            Follower("replicas", self.replicas.follow, self.replicas.prepare),
-            Follower("directories of replicas", self._assignments.follow),
-        ]
+        of_broker = [Follower("replicas", self.replicas.follow, self.replicas.prepare)]
+        if self._is_one_of_several:
+            of_broker.append(Follower("directories of replicas", self._assignments.follow))
         self.metadata.publisher.start(
             [
                 Follower("authorizer", self._acls_changed),
@@ -258,7 +258,7 @@ class Node:
         service = self.cluster.controller_service
         if service is not None:
             service.start(self._checks, self.local.config)
-        if service is not None or self.local.config.is_in_cluster:
+        if self._is_one_of_several:
             self._checks.every(ASSIGN_MS, "directories of replicas", self._assignments.reconcile)
         self.state.not_ready = None
 
@@ -324,6 +324,7 @@ class Node:
         """Do what could not be done for want of room."""
         await self.metadata.retry()
         made = await self.replicas.retry()
+        self._assignments.logs_made(made)
         self.coordinators.groups.logs_made(made)
         self.coordinators.transactions.logs_made(made)
         self.coordinators.share.logs_made(made)

@@ -40,6 +40,7 @@ class Seams:
     """The outside world as a node sees it; tests pass their own.
 
     `clock` is the time of Kafka's rules, which the test kit may move; `clock.machine` nobody moves.
+    `tell` takes what a long start is doing, from any thread.
     """
 
     clock: Clock
@@ -47,6 +48,7 @@ class Seams:
     workers: Workers
     random: random.Random
     connect: Connect = open_socket
+    tell: Callable[[str], None] = lambda _: None
 
 
 class NodeState:
@@ -138,7 +140,7 @@ def new_base(config: BrokerConfig, seams: Seams) -> Base:
         metrics,
         wheel,
         request_wheel,
-        LogServices(seams.fs, clock, seams.workers, seams.random, shortages),
+        LogServices(seams.fs, clock, seams.workers, seams.random, shortages, seams.tell),
         credentials,
         security,
         NodeState(seams.connect),

@@ -7,7 +7,7 @@ import hashlib
 import hmac
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from types import MappingProxyType
 from typing import Any
@@ -65,8 +65,8 @@ class Upsertion:
     user: str
     mechanism: int
     iterations: int
-    salt: bytes
-    salted_password: bytes
+    salt: bytes = field(repr=False)
+    salted_password: bytes = field(repr=False)
 
 
 Alteration = Deletion | Upsertion

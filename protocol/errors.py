@@ -1,4 +1,4 @@
-"""Every error of Kafka 4.1 as an exception: code, class and default message (Kafka's Errors).
+"""Every error of Kafka 4.4 as an exception: code, class and default message (Kafka's Errors).
 
 Messages that Kafka sends to clients are Kafka's, verbatim; the others say the same in our words.
 

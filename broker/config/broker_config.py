@@ -41,15 +41,16 @@ class BrokerConfig:
 
     `static` is the text given at startup, with `origins` saying where; `dynamic_broker` and `dynamic_default` are what
     AlterConfigs set for this broker and for the whole cluster. Precedence: dynamic of this broker, dynamic of the
-    cluster, static, default. `given` combines all that was set, unknown names included.
+    cluster, static, default. `given` combines all that was set, unknown names included. No value is shown when
+    this is printed: there are passwords among them.
     """
 
-    values: Mapping[str, Value]
-    static: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Value] = field(repr=False)
+    static: Mapping[str, str] = field(default_factory=dict, repr=False)
     origins: Mapping[str, str] = field(default_factory=dict)
-    given: Mapping[str, str] = field(default_factory=dict)
-    dynamic_broker: Mapping[str, str] = field(default_factory=dict)
-    dynamic_default: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict, repr=False)
+    dynamic_broker: Mapping[str, str] = field(default_factory=dict, repr=False)
+    dynamic_default: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, static: Mapping[str, str] = _EMPTY, origins: Mapping[str, str] = _EMPTY) -> BrokerConfig:

@@ -182,6 +182,12 @@ def _broker_text(config: BrokerConfig, name: str, synonyms: tuple[ConfigSynonym,
         return text
 
 
+def is_secret(name: str) -> bool:
+    """Whether the value of a configuration is a password, a key, or has one in it."""
+    definition = _definition(name)
+    return definition is not None and definition.sensitive
+
+
 def _definition(name: str) -> ConfigDef | None:
     """The definition of `name`; a listener's configuration has that of the broker's."""
     return definition_of(name) or ALTERED_ONLY.get(name) or definition_of(described_names(name)[-1])

@@ -14,7 +14,7 @@ _INTRODUCTION = """\
 
 <!-- Written by `python -m broker.config.document`; do not edit. -->
 
-Names, types and defaults are those of Apache Kafka 4.1, except where [Changed defaults](#changed-defaults) says
+Names, types and defaults are those of Apache Kafka 4.4, except where [Changed defaults](#changed-defaults) says
 otherwise. Names that start with `odradek.` are this broker's own.
 
 Values come from three places, of which a later one wins:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+_OF_COMMANDS = {"ODRADEK_BOOTSTRAP", "ODRADEK_CONTEXT", "ODRADEK_CONTEXTS"}
+"""What the commands that are clients read (odradek.cli)."""
 _KAFKA, _BITNAMI, _OWN = "KAFKA_", "KAFKA_CFG_", "ODRADEK_"
 _NAMES = {
     "CLUSTER_ID": "odradek.cluster.id",
@@ -78,12 +80,14 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
 
 
 def config_name(variable: str) -> str | None:
-    """The configuration that a variable sets; None if it steers an image or is not Kafka's.
+    """The configuration that a variable sets; None if it steers an image, is read by clients, or is not Kafka's.
 
     `___` is `-`, `__` is `_` and `_` is `.`; `ODRADEK_HTTP_PORT` is `odradek.http.port`, `KAFKA_CFG_X` is `KAFKA_X`.
     """
     if variable in _NAMES:
         return _NAMES[variable]
+    if variable in _OF_COMMANDS:
+        return None
     if variable.startswith(_OWN):
         return _name_of(variable)
     if not variable.startswith(_KAFKA) or steers_image(variable):

@@ -30,7 +30,7 @@ _OF_MECHANISM = (
 
 
 def is_not_needed(name: str) -> bool:
-    """Whether Kafka 4.1 knows `name` and this broker does not."""
+    """Whether Kafka 4.4 knows `name` and this broker does not."""
     return name in NOT_NEEDED or name.startswith(_PREFIXES)
 
 

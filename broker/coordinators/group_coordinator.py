@@ -237,4 +237,4 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
                     context.state.groups.share.topic_changed(name)
                     context.state.groups.streams.topic_changed(name)
             if deleted:
-                context.tell(lambda state: state.offsets.topics_deleted(deleted))
+                context.tell_once_loaded(lambda state: state.offsets.topics_deleted(deleted))

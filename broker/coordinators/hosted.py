@@ -61,6 +61,7 @@ class HostedCoordinator(Generic[S]):
         self._topic = topic
         self._partitions = default_partitions
         self._counted = False
+        self._stopped = False
         self._terms: dict[int, int] = {}
         """Of the shards of `runtime`, by partition; see `term_of`."""
         self.runtime = runtime
@@ -72,7 +73,11 @@ class HostedCoordinator(Generic[S]):
             self._load(topic)
 
     def stop(self) -> None:
-        """Unload every shard; waiting requests are answered."""
+        """Unload every shard, and load none any more; waiting requests are answered.
+
+        The node follows the metadata for a while longer, and its logs are about to be closed.
+        """
+        self._stopped = True
         self.runtime.unload_all()
 
     async def ensure_topic(self) -> None:
@@ -148,6 +153,8 @@ class HostedCoordinator(Generic[S]):
 
     def _load(self, topic: TopicImage) -> None:
         """Load and unload shards. As in Kafka, partitions added later move no keys until the next start."""
+        if self._stopped:
+            return
         buffer_bytes = self._host.current.config.integer(self.load_buffer_config)
         if not self._counted:
             self._partitions, self._counted = topic.partition_count, True

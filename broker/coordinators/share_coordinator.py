@@ -37,7 +37,12 @@ class ShareCoordinator(HostedCoordinator[ShareCoordinatorShard]):
         config = host.current.config
         self._snapshot_every = config.integer("share.coordinator.snapshot.update.records.per.snapshot")
         runtime: CoordinatorRuntime[ShareCoordinatorShard] = CoordinatorRuntime(
-            SHARE_GROUP_STATE_TOPIC_NAME, ROWS, self._new_state, clock=host.clock, wheel=host.wheel
+            SHARE_GROUP_STATE_TOPIC_NAME,
+            ROWS,
+            self._new_state,
+            clock=host.clock,
+            wheel=host.wheel,
+            write_timeout_ms=config.integer("share.coordinator.write.timeout.ms"),
         )
         partitions = config.integer("share.coordinator.state.topic.num.partitions")
         super().__init__(host, SHARE_GROUP_STATE_TOPIC_NAME, partitions, runtime)
@@ -55,7 +60,7 @@ class ShareCoordinator(HostedCoordinator[ShareCoordinatorShard]):
         if delta.touched("topics") and delta.topics.deleted:
             deleted = set(delta.topics.deleted)
             for context in self.runtime.contexts():
-                context.tell(lambda state: state.delete_topics(deleted))
+                context.tell_once_loaded(lambda state: state.delete_topics(deleted))
 
     def elsewhere(self, key: SharePartitionKey) -> RemoteStates | None:
         """The share partition's coordinator on another node; None if it is here. Raises CoordinatorNotAvailable."""

@@ -11,9 +11,10 @@ from broker.config.broker_config import BrokerConfig
 from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.coordinators.remote_markers import RoutedMarkers
 from broker.coordinators.remote_transactions import Question, RemoteTransactions
-from broker.coordinators.transaction_markers import WRITE_TIMEOUT_MS, TransactionMarkers
+from broker.coordinators.transaction_markers import TransactionMarkers
 from broker.monitoring.metrics import Metrics
 from broker.monitoring.transaction_metrics import register_transaction_metrics
+from broker.replicas.commit_wait import WRITE_TIMEOUT_MS
 from broker.replicas.partition import Partition
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.runtime.coordinator_context import CoordinatorContext

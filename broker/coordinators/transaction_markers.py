@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from asyncio import Future, get_running_loop
+from asyncio import Future
 from functools import partial
 
+from broker.replicas.commit_wait import until_committed
 from broker.replicas.partition import Partition
 from broker.replicas.replica_manager import ReplicaManager
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
@@ -13,14 +14,11 @@ from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.transaction.marker_port import EndMarker, WriteMarker
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
-from protocol.errors import InvalidProducerEpoch, KafkaError, Timeout
+from protocol.errors import InvalidProducerEpoch
 from storage.append_types import AppendOrigin
 from storage.producers.producer_entry import NO_OFFSET
 from timing.clock import Clock
 from timing.wheel import TimingWheel
-
-WRITE_TIMEOUT_MS = 30_000
-"""Kafka's request.timeout.ms between brokers."""
 
 
 class TransactionMarkers:
@@ -58,28 +56,7 @@ class TransactionMarkers:
             )
         own = memoryview(bytearray(batch))  # the log rewrites it as the topic stores it
         end = partition.append(own, AppendOrigin.COORDINATOR, now_ms).last_offset + 1
-        return None if partition.high_watermark >= end else self._when_committed(partition, end)
-
-    def _when_committed(self, partition: Partition, end: int) -> Future[None]:
-        future: Future[None] = get_running_loop().create_future()
-
-        def advanced(high_watermark: int) -> None:
-            if high_watermark >= end and not future.done():
-                future.set_result(None)
-
-        def failed(error: KafkaError) -> None:
-            if not future.done():
-                future.set_exception(error)
-
-        unlisten = partition.listen(advanced, failed)
-        timer = self._wheel.add(WRITE_TIMEOUT_MS, lambda: failed(Timeout()))
-
-        def over(_: Future[None]) -> None:
-            unlisten()
-            timer.cancel()
-
-        future.add_done_callback(over)
-        return future
+        return until_committed(partition, end, self._wheel)
 
 
 def _is_another(partition: Partition, marker: EndMarker) -> bool:

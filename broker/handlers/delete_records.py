@@ -65,7 +65,8 @@ async def delete_records(
         results[name, index] = _deleted(partition)
     if moved:
         await _make_durable(replicas, moved, results)
-    waiting = [one for one in deletions if not one.is_done]
+    made_durable = [one for one in deletions if results[one.partition.key].error_code is ErrorCode.none]
+    waiting = [one for one in made_durable if not one.is_done]
     if waiting:
         await _wait_for_followers(replicas, waiting, timeout_ms)
         results |= {one.partition.key: _after_wait(one) for one in waiting}

@@ -128,6 +128,7 @@ class Lookup:
             if asked.timestamp == EARLIEST_LOCAL:
                 return _at_log_start(partition)
             found = await _by_time(partition, asked.timestamp)
+            self._check_leader(partition, asked)  # it may be led elsewhere by now
             if found is None or found.offset >= self._end(partition):
                 return _found(asked.partition_index, UNKNOWN_TIMESTAMP, UNKNOWN_OFFSET, UNKNOWN_EPOCH)
         except KafkaError as error:
@@ -156,8 +157,11 @@ class Lookup:
         if asked.timestamp < EARLIEST_PENDING_UPLOAD or self._ctx.version < FIRST_VERSION_OF.get(asked.timestamp, 0):
             raise UnsupportedVersion
         partition = self._ctx.replicas.find(topic, asked.partition_index)
-        partition.check_leader_epoch(asked.current_leader_epoch, only_leader=self._replica_id != DEBUGGER)
+        self._check_leader(partition, asked)
         return partition
+
+    def _check_leader(self, partition: Partition, asked: ListOffsetsPartition) -> None:
+        partition.check_leader_epoch(asked.current_leader_epoch, only_leader=self._replica_id != DEBUGGER)
 
 
 async def _by_time(partition: Partition, timestamp: int) -> TimestampOffsetEpoch | None:

@@ -66,9 +66,7 @@ class _Read(RecordsRead):
         return self._ctx.replicas.find(target.topic, target.key[1])
 
     def refuse(self, one: PartitionFetch, error: KafkaError) -> None:
-        topic_id, index = one.target.key
-        assert isinstance(topic_id, UUID)
-        self.errors[topic_id, index] = error
+        self.errors[_place_of(one)] = error
 
 
 class ShareFetching:
@@ -140,7 +138,10 @@ class ShareFetching:
             self.taken[place] = Taken(error=failure)
         for one, share in reading:
             if one.result.records:
-                await self._acquire(one, share)
+                try:
+                    await self._acquire(one, share)
+                except KafkaError as error:
+                    self.taken[_place_of(one)] = Taken(error=error)
         return any(share.missed for _, share in reading)
 
     async def _find(self, place: Place) -> tuple[Partition, SharePartition]:
@@ -175,10 +176,8 @@ class ShareFetching:
         acquired = share.acquire(self._member_id, places, Wish(left, wish.batch_size, wish.exact))
         acquired = self._without_aborted(one, share, batches, acquired)
         if acquired:
-            topic_id, index = one.target.key
-            assert isinstance(topic_id, UUID)
             records = spanning(data, batches, acquired[0].first, acquired[-1].last)
-            self.taken[topic_id, index] = Taken(records, acquired)
+            self.taken[_place_of(one)] = Taken(records, acquired)
 
     def _without_aborted(
         self,
@@ -208,6 +207,12 @@ class ShareFetching:
             released.cancel()
             if more is not None:
                 more.cancel()
+
+
+def _place_of(one: PartitionFetch) -> Place:
+    topic_id, index = one.target.key
+    assert isinstance(topic_id, UUID)
+    return topic_id, index
 
 
 async def _up_to(offset: int, data: Buffer | UnreadBytes | None) -> memoryview:

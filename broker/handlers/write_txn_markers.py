@@ -1,6 +1,7 @@
 """WriteTxnMarkers 1-2 (KIP-98, KIP-1228; Kafka's `KafkaApis.handleWriteTxnMarkersRequest`): writes the given markers.
 
-Here it is only sent by admins, to end a transaction that its coordinator does not know (KIP-664).
+Coordinators on other brokers send it to the leaders of a transaction's partitions; admins send it to end a transaction
+that its coordinator does not know (KIP-664).
 """
 
 from __future__ import annotations

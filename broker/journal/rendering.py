@@ -1,13 +1,14 @@
 """Entries of the journal as JSON: requests and answers with the fields of Kafka's messages, in snake case.
 
 Durations are seconds. Bytes are text, or base64 in a field whose name ends in `_base64`; of records only the size is
-shown.
+shown, and of secrets only that there is one.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from broker.config.describe import is_secret
 from broker.faults.names import api_name
 from broker.faults.rendering import entity_as_json
 from broker.journal.entries import Client, ConnectionEvent, Entry, Exchange
@@ -20,6 +21,11 @@ from protocol.reader import entity_reader
 Json = dict[str, Any]
 
 SIZE_BYTES = 4
+
+SECRETS = frozenset({"auth_bytes", "hmac", "salted_password", "request_data", "response_data"})
+"""Fields with something that a client could log in with; the last two are of Envelope, and may have all others."""
+
+HIDDEN = "[hidden]"
 
 
 def header_of(exchange: Exchange) -> RequestHeader | None:
@@ -78,7 +84,7 @@ def _request(exchange: Exchange, header: RequestHeader) -> Json | None:
         entity = messages.decode_request(api, header.api_version, exchange.request[header.body :])
     except DecodeError:
         return None
-    return entity_as_json(entity)
+    return _shown(entity_as_json(entity))
 
 
 def _answer(exchange: Exchange, header: RequestHeader) -> Json | None:
@@ -93,4 +99,22 @@ def _answer(exchange: Exchange, header: RequestHeader) -> Json | None:
         entity, _ = entity_reader(cls, cls)(bytes(exchange.answer), start)
     except DecodeError:
         return None  # a fault of the kit may have changed it
-    return entity_as_json(entity)
+    return _shown(entity_as_json(entity))
+
+
+def _shown(found: Json) -> Json:
+    """The same, with another text in the place of each secret."""
+    shown = {
+        name: HIDDEN if value and name.removesuffix("_base64") in SECRETS else _shown_value(value)
+        for name, value in found.items()
+    }
+    name = found.get("name")
+    if found.get("value") and isinstance(name, str) and is_secret(name):  # of AlterConfigs
+        shown["value"] = HIDDEN
+    return shown
+
+
+def _shown_value(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_shown_value(each) for each in value]
+    return _shown(value) if isinstance(value, dict) else value

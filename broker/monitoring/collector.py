@@ -13,7 +13,7 @@ from prometheus_client import GCCollector, Info, PlatformCollector, ProcessColle
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from broker.monitoring.metrics import Family, Histogram, Kind, Metrics, Reading, Values
+from broker.monitoring.metrics import Family, Histogram, Kind, Metrics, Reading, Values, kafka_name
 from broker.monitoring.other_names import other_names
 from broker.version import KAFKA_VERSION, own_version
 
@@ -175,11 +175,6 @@ def _made(found: Family) -> Metric:
     for labels, value in found.rows:
         family.add_sample(found.name, dict(labels), value)
     return family
-
-
-def kafka_name(api: str) -> str:
-    """The name of an API in Kafka's metrics: `list_offsets` is `ListOffsets`."""
-    return "".join(word.capitalize() for word in api.split("_"))
 
 
 def _add_histogram(family: HistogramMetricFamily, labels: tuple[str, ...], histogram: Histogram) -> None:

@@ -1,6 +1,7 @@
 """The levels of the loggers over HTTP, by the paths and bodies of KIP-495 (`/admin/loggers` of Kafka Connect).
 
-Only a program on this machine may change them: not another machine, and not a page in this machine's browser.
+Only a program on this machine may change them: not another machine, even through a proxy on this one, and not a page in
+this machine's browser.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from aiohttp import web
 from broker import log_levels
 
 LOGGERS = "/admin/loggers"
+FROM_ELSEWHERE = ("Origin", "Forwarded", "X-Forwarded-For")
+"""Headers of a page in a browser, and of a proxy on this machine that others come through."""
 
 
 def routes() -> list[web.RouteDef]:
@@ -37,7 +40,9 @@ async def _get(request: web.Request) -> web.Response:
 async def _put(request: web.Request) -> web.Response:
     """Set a level; the answer has the names of all loggers that have another one now."""
     if not _is_local(request):
-        return _error(403, "Log levels may be changed from this machine only, and not by a page in a browser")
+        return _error(
+            403, "Log levels may be changed from this machine only, and not by a page in a browser or a proxy"
+        )
     name, before = request.match_info["name"], log_levels.levels()
     if name not in before:
         return _unknown(name)
@@ -55,7 +60,9 @@ async def _put(request: web.Request) -> web.Response:
 
 def _is_local(request: web.Request) -> bool:
     peer = request.transport.get_extra_info("peername") if request.transport is not None else None
-    return "Origin" not in request.headers and peer is not None and ipaddress.ip_address(peer[0]).is_loopback
+    if peer is None or any(header in request.headers for header in FROM_ELSEWHERE):
+        return False
+    return ipaddress.ip_address(peer[0]).is_loopback
 
 
 def _unknown(name: str) -> web.Response:

@@ -46,7 +46,7 @@ class Histogram:
         return list(accumulate(self.counts))
 
 
-def bound_of(bounds: Sequence[float], counts: Sequence[int], share: float) -> float:
+def bound_of(bounds: Sequence[float], counts: Sequence[float], share: float) -> float:
     """The bound of the bucket up to which this share of the values lies, at most the largest; 0 without values."""
     left = sum(counts) * share
     for bound, count in zip((*bounds, bounds[-1]), counts, strict=True):
@@ -54,6 +54,11 @@ def bound_of(bounds: Sequence[float], counts: Sequence[int], share: float) -> fl
         if left <= 0 and count:
             return bound
     return 0.0
+
+
+def kafka_name(api: str) -> str:
+    """The name of an API in Kafka's metrics: `list_offsets` is `ListOffsets`."""
+    return "".join(word.capitalize() for word in api.split("_"))
 
 
 @dataclass(slots=True)
@@ -74,14 +79,21 @@ class TopicCounters:
 
 
 class RequestCounters:
-    """Kafka's `RequestMetrics` of one API."""
+    """Kafka's `RequestMetrics` of one API.
 
-    __slots__ = ("by_version", "errors", "total_time_ms")
+    Most requests are answered at once, and all of their time is local. Of those that waited for something else (new
+    data, other members, other brokers) the histograms `waited_` have all of the time and its two parts.
+    """
+
+    __slots__ = ("by_version", "errors", "total_time_ms", "waited_local_ms", "waited_remote_ms", "waited_total_ms")
 
     def __init__(self) -> None:
         self.by_version: dict[int, int] = defaultdict(int)
         self.errors: dict[ErrorCode, int] = {}
         self.total_time_ms = Histogram(TIME_BOUNDS_MS)
+        self.waited_total_ms = Histogram(TIME_BOUNDS_MS)
+        self.waited_local_ms = Histogram(TIME_BOUNDS_MS)
+        self.waited_remote_ms = Histogram(TIME_BOUNDS_MS)
 
     def done(self, version: int, total_ms: float) -> None:
         """A request was answered `total_ms` after it was read."""
@@ -89,6 +101,23 @@ class RequestCounters:
         times = self.total_time_ms  # observed in line: for a heartbeat even a call matters
         times.counts[bisect_left(times.bounds, total_ms)] += 1
         times.sum += total_ms
+
+    def waited(self, total_ms: float, remote_ms: float) -> None:
+        """Of the time of a request that is `done`, it waited so much for something else."""
+        self.waited_total_ms.observe(total_ms)
+        self.waited_local_ms.observe(total_ms - remote_ms)
+        self.waited_remote_ms.observe(remote_ms)
+
+    def local_counts(self) -> list[int]:
+        """By bucket, how many requests kept the broker busy for so long."""
+        parts = (self.total_time_ms.counts, self.waited_total_ms.counts, self.waited_local_ms.counts)
+        return [total - waited + local for total, waited, local in zip(*parts, strict=True)]
+
+    def remote_counts(self) -> list[int]:
+        """By bucket, how many requests waited for something else for so long; most waited for nothing."""
+        at_once = sum(self.total_time_ms.counts) - sum(self.waited_total_ms.counts)
+        first, *others = self.waited_remote_ms.counts
+        return [at_once + first, *others]
 
 
 class Kind(Enum):

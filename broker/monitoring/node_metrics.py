@@ -9,6 +9,7 @@ from broker.monitoring.cardinality import bounded
 from broker.monitoring.connection_metrics import register_connections
 from broker.monitoring.metrics import Labelled, Metrics, Values
 from broker.monitoring.recent_rates import RecentRates
+from broker.monitoring.request_phases import register_phases
 from broker.network.server import Server
 from broker.quotas.entities import QuotaType
 from broker.quotas.throttling import Throttling
@@ -38,6 +39,7 @@ def register_gauges(
     """Register the metrics for `/metrics`."""
     _partitions(metrics, partitions)
     register_connections(metrics, server, rates)
+    register_phases(metrics, rates)
     _waiting(metrics, wheel, purgatories)
     _fetch_sessions(metrics, fetch_sessions)
     _throttled(metrics, throttling)

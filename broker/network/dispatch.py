@@ -282,11 +282,11 @@ class Dispatcher:
             self._throttling.spent(ctx)
         later = response if isinstance(response, Later) else Later(asyncio.ensure_future(response), _itself)
         self._tasks.add(later.future)
-        finish = partial(self._finish, route, ctx, request, later, started)
+        finish = partial(self._finish, route, ctx, request, later, started, self._monotonic_ms())
         return Pending(later.future, finish, route.exclusive or not ctx.begun, route.only_reads)
 
     def _finish(
-        self, route: Route, ctx: Request, request: Any, later: Later[Any, Any], started: float
+        self, route: Route, ctx: Request, request: Any, later: Later[Any, Any], started: float, waits_since: float
     ) -> Buffers | None:
         self._tasks.discard(later.future)
         if later.future.cancelled():
@@ -295,10 +295,15 @@ class Dispatcher:
             response = later.then(later.future.result())
         except Exception as error:  # noqa: BLE001 - the same edge, later
             response = self._failed(route, ctx, request, error)
-        return self._encode(route, ctx, request, response, started)
+        return self._encode(route, ctx, request, response, started, waits_since)
 
-    def _encode(self, route: Route, ctx: Request, request: Any, response: Any, started: float) -> Buffers | None:
-        route.counters.done(ctx.version, self._monotonic_ms() - started)
+    def _encode(
+        self, route: Route, ctx: Request, request: Any, response: Any, started: float, waits_since: float | None = None
+    ) -> Buffers | None:
+        now = self._monotonic_ms()
+        route.counters.done(ctx.version, now - started)
+        if waits_since is not None:
+            route.counters.waited(now - started, now - waits_since)
         if self._throttling.enabled:
             response = self._throttling.answer(ctx, response)
         if response is None:

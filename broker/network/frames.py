@@ -43,6 +43,11 @@ class FrameBuffer:
         """Whether received bytes can be looked at now, that is, unless they only begin a large frame."""
         return self._large_end == self._large_size if self._large is not None else self._end > self._start
 
+    @property
+    def large_bytes(self) -> int:
+        """The memory for a frame that is too large for the scratch buffer."""
+        return 0 if self._large is None else len(self._large)
+
     # -- receiving
 
     def space(self) -> memoryview:

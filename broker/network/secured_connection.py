@@ -20,10 +20,17 @@ class SecuredConnection(Connection):
         super().__init__(server, dispatcher, listener_name)
         if max_frame_bytes is not None:
             self._frames.max_frame_bytes = max_frame_bytes
+        self._is_known = False
+
+    def buffer_updated(self, nbytes: int) -> None:
+        super().buffer_updated(nbytes)
+        if not self._is_known:
+            self._server.note_bytes_of_stranger(self, self._frames.large_bytes)
 
     def authenticated(self, principal: Principal) -> None:
         """The client has shown who it is."""
         self.principal = principal
+        self._is_known = True
         self._frames.max_frame_bytes = self._server.max_request_bytes
         self._server.authenticated(self)
 

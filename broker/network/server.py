@@ -224,6 +224,10 @@ class Server:
         """The client has shown who it is: the limits on strangers no longer concern it."""
         self.strangers.discard(connection)
 
+    def note_bytes_of_stranger(self, connection: Connection, count: int) -> None:
+        """See `Strangers.note_bytes`."""
+        self.strangers.note_bytes(connection, count)
+
     @staticmethod
     def _refuse(connection: Connection, limit: str) -> None:
         connection.warn("connection refused", limit=limit)

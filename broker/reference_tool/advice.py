@@ -61,7 +61,7 @@ ADVICE: Mapping[type[KafkaError], str] = MappingProxyType(
         errors.InvalidTxnTimeout: "Raise `transaction.max.timeout.ms` of the broker, or lower the producer's timeout.",
         errors.ConcurrentTransactions: "Clients try again, until the markers of the last transaction are written.",
         errors.KafkaStorage: "A disk fails or is full: the log of the broker names the folder (docs/operations.md).",
-        errors.GroupNotEmpty: "Stop the members first, or `odradek groups describe` shows who they are.",
+        errors.GroupNotEmpty: "Stop the members first, or `odradek groups describe NAME` shows who they are.",
         errors.GroupIdNotFound: "The name is another, or the group was of another kind.",
         errors.FetchSessionIdNotFound: "Clients begin a new session; nothing is to be done.",
         errors.FencedLeaderEpoch: "Clients ask for metadata and try again.",
@@ -70,7 +70,7 @@ ADVICE: Mapping[type[KafkaError], str] = MappingProxyType(
         errors.FencedInstanceId: "Two members have the same `group.instance.id`.",
         errors.InvalidRecord: "The message says which rule the record breaks; a compacted topic needs keys, for instance.",
         errors.UnstableOffsetCommit: "Clients try again: an open transaction has offsets of this group.",
-        errors.ThrottlingQuotaExceeded: "A quota is used up: `odradek quotas` shows them.",
+        errors.ThrottlingQuotaExceeded: "A quota is used up: `odradek quotas list` shows them.",
         errors.UnknownTopicId: "The topic was deleted, and perhaps made anew: clients ask for metadata.",
         errors.InconsistentClusterId: "The folder, or the client, belongs to another cluster.",
         errors.FencedMemberEpoch: "The member lost its place, as a rule for too long a pause; it joins anew.",
@@ -81,7 +81,99 @@ ADVICE: Mapping[type[KafkaError], str] = MappingProxyType(
         errors.ShareSessionNotFound: "Clients begin a new session; nothing is to be done.",
         errors.RebootstrapRequired: "The address leads to another cluster than it did.",
         errors.StreamsInvalidTopology: "The message says what of the topology is wrong.",
+        errors.InvalidFetchSize: "The client asks for a negative or too small number of bytes: see `fetch.max.bytes` and `max.partition.fetch.bytes`.",
+        errors.BrokerNotAvailable: "`odradek cluster status` shows which brokers are there; the client's list of brokers may be old.",
+        errors.ReplicaNotAvailable: "Clients try again. If it lasts: `odradek topics describe TOPIC` shows the replicas, and the log of their broker why.",
+        errors.ControllerMoved: "Clients look for the controller and try again.",
+        errors.OffsetMetadataTooLarge: "Commit less text with an offset, or raise `offset.metadata.max.bytes` of the broker.",
+        errors.Network: "Clients try again. If it lasts: `odradek doctor` looks at the addresses, and the log says why connections end.",
+        errors.InvalidRequiredAcks: "`acks` is 0, 1 or -1 (all).",
+        errors.InvalidGroupId: "Set `group.id` to a text that is not empty; the group may also be of another kind than the client: `odradek groups list` shows it.",
+        errors.InvalidCommitOffsetSize: "Commit fewer partitions at once, or less text with them; the batch must fit into `max.message.bytes` of `__consumer_offsets`.",
+        errors.IllegalSaslState: "The client must log in before anything else: see its `security.protocol`, and which listener the port belongs to.",
+        errors.TopicExists: "Nothing is to be done if the topic is as wanted: `odradek topics describe TOPIC` shows it.",
+        errors.InvalidPartitions: "Ask for at least one partition, and for more than there are when partitions are added: they cannot be taken away.",
+        errors.InvalidReplicaAssignment: "Name brokers that exist, each once, and as many for each partition: `odradek cluster status` shows their ids.",
+        errors.InvalidConfiguration: "The message names the setting; `odradek explain setting NAME` says what it may be.",
+        errors.NotController: "Clients look for the controller and try again.",
+        errors.InvalidRequest: "The message, or the log of the broker, says what is wrong with it; as a rule a wrong use of a library, or a library for another protocol.",
+        errors.UnsupportedForMessageFormat: "The log holds records in a format of before Kafka 0.11; use a newer client.",
+        errors.DuplicateSequence: "Nothing is lost: the records were written before. Producers take it for success.",
+        errors.InvalidPidMapping: "The producer id has expired (`transactional.id.expiration.ms`) or belongs to another producer: make the producer anew.",
+        errors.TransactionCoordinatorFenced: "Nothing is to be done: the new coordinator writes the markers.",
+        errors.SecurityDisabled: "Set `authorizer.class.name` of the broker, or there are no ACLs.",
+        errors.OperationNotAttempted: "Mend what the same answer says of the other operations, and ask again.",
+        errors.LogDirNotFound: "Name a folder of `log.dirs` of that broker, as an absolute path.",
+        errors.UnknownProducerId: "The records were deleted, or the producer was idle for longer than `producer.id.expiration.ms`; clients go on with a new id.",
+        errors.ReassignmentInProgress: "Wait until it is done (`odradek reassign list`), or end it with `odradek reassign cancel TOPIC`.",
+        errors.DelegationTokenDisabled: "Set `delegation.token.secret.key` of all brokers and controllers.",
+        errors.DelegationTokenNotFound: "It has expired or was taken back: make another.",
+        errors.DelegationTokenOwnerMismatch: "The owner or a renewer of the token must ask, not somebody else.",
+        errors.UnsupportedByAuthentication: "Log in with SASL or a certificate, and not with a token: a token makes no tokens.",
+        errors.DelegationTokenAuthorization: "The principal needs a right on the token or the user (`odradek acls add`).",
+        errors.DelegationTokenExpired: "Make another; `delegation.token.max.lifetime.ms` is the longest that one lives.",
+        errors.InvalidPrincipalType: "Principals are `User:NAME`.",
+        errors.InvalidFetchSessionEpoch: "Clients begin a new session; nothing is to be done.",
+        errors.ListenerNotFound: "All brokers need a listener of the same name: see `listeners` and `advertised.listeners` of the leader.",
+        errors.TopicDeletionDisabled: "Set `delete.topic.enable=true`.",
+        errors.UnknownLeaderEpoch: "Clients try again: the broker will soon know of the new leader.",
+        errors.UnsupportedCompressionType: "The client is too old for zstd: choose another `compression.type`, or a newer client.",
+        errors.OffsetNotAvailable: "Clients try again: the new leader waits for its followers.",
+        errors.PreferredLeaderNotAvailable: "Start the first broker of the partition's replicas (`odradek topics describe TOPIC`).",
+        errors.EligibleLeadersNotAvailable: "Start a broker that was in sync; an unclean election would lose records.",
+        errors.ElectionNotNeeded: "Nothing is to be done: the partition has the leader that was asked for.",
+        errors.NoReassignmentInProgress: "Nothing is to be done: there is none to end (`odradek reassign list`).",
+        errors.GroupSubscribedToTopic: "Stop the members that subscribe to the topic first (`odradek groups describe NAME`).",
+        errors.ResourceNotFound: "The name is another: `odradek users list` and `odradek topics list` show what there is.",
+        errors.DuplicateResource: "Name each thing once in a request.",
+        errors.UnacceptableCredential: "The message says why: iterations of SCRAM are 4096 to 16384, and a user needs a name (`odradek users add --help`).",
+        errors.InvalidUpdateVersion: "The message says which level the feature may have; kafka-features (`describe`) shows it.",
+        errors.FeatureUpdateFailed: "Look in the log of the controller for the reason.",
+        errors.BrokerIdNotRegistered: "There is no broker of this id: `odradek cluster status` shows them.",
+        errors.InconsistentTopicId: "The topic was deleted and made anew: clients ask for metadata.",
+        errors.TransactionalIdNotFound: "The name is another, or the id has expired: `odradek transactions list` shows them.",
+        errors.FetchSessionTopicId: "Clients begin a new session; nothing is to be done.",
+        errors.NewLeaderElected: "Clients ask for metadata and try again.",
+        errors.OffsetMovedToTieredStorage: "Odradek has no tiered storage and never says this.",
+        errors.UnsupportedAssignor: "See `group.consumer.assignors` of the broker and `group.remote.assignor` of the consumer.",
+        errors.MismatchedEndpointType: "Use `--bootstrap-server` for brokers, and `--bootstrap-controller` for controllers alone.",
+        errors.UnsupportedEndpointType: "The client asks for a kind of node that this release does not know: use one of the broker's release.",
+        errors.UnknownControllerId: "There is no controller of this id: kafka-metadata-quorum (`describe`) shows them.",
+        errors.UnknownSubscriptionId: "Clients ask for their subscription and push again; nothing is to be done.",
+        errors.TelemetryTooLarge: "Raise `telemetry.max.bytes` of the broker, or subscribe to fewer metrics.",
+        errors.InvalidShareSessionEpoch: "Clients begin a new session; nothing is to be done.",
+        errors.FencedStateEpoch: "Clients try again: the share partition has moved to another leader.",
+        errors.InvalidVoterKey: "The directory id is another than that of the node: kafka-metadata-quorum (`describe`) shows it.",
+        errors.DuplicateVoter: "Nothing is to be done: the controller is a voter.",
+        errors.VoterNotFound: "The controller is no voter: kafka-metadata-quorum (`describe`) shows them.",
+        errors.InvalidRegularExpression: "Mend the pattern: the broker takes RE2, which has no look-around and no back references.",
+        errors.StreamsInvalidTopologyEpoch: "Start all instances of the application in one version.",
+        errors.StreamsTopologyFenced: "Another instance runs a newer version of the application: start this one in that version.",
+        errors.ShareSessionLimitReached: "Close consumers of share groups, or raise `group.share.max.share.sessions` of the broker.",
     }
 )
 # fmt: on
-"""By error; those that only brokers send to each other, and those that say all themselves, are not here."""
+"""By error; all but those that brokers and controllers tell each other."""
+
+BETWEEN_NODES: frozenset[type[KafkaError]] = frozenset(
+    {
+        errors.DuplicateBrokerRegistration,
+        errors.InconsistentVoterSet,
+        errors.IneligibleReplica,
+        errors.InvalidRegistration,
+        errors.PositionOutOfRange,
+        errors.PrincipalDeserialization,
+        errors.SnapshotNotFound,
+        errors.StaleBrokerEpoch,
+    }
+)
+"""Errors that brokers and controllers tell each other, and no client gets."""
+
+
+def advice_for(kind: type[KafkaError]) -> str:
+    """What to do about an error; empty for NONE."""
+    if kind in BETWEEN_NODES:
+        return (
+            "Only brokers and controllers tell each other so: the log of the node that was told it says what follows."
+        )
+    return ADVICE.get(kind, "")

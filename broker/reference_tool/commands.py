@@ -9,7 +9,7 @@ import click
 from broker.config.definition import ConfigDef
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
 from broker.nearest import did_you_mean
-from broker.reference_tool.advice import ADVICE
+from broker.reference_tool.advice import advice_for
 from protocol.errors import KafkaError, type_by_code
 
 
@@ -36,8 +36,8 @@ def _print_error(name: str, kind: type[KafkaError]) -> None:
     click.echo(f"  {kind.default_message}")
     again = "may try again" if kind.code.retriable else "will get the same answer again"
     click.echo(f"  A client that gets it {again}.")
-    if kind in ADVICE:
-        click.echo(f"  {ADVICE[kind]}")
+    if advice := advice_for(kind):
+        click.echo(f"  {advice}")
 
 
 @main.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from broker.reference_tool.advice import ADVICE
+from broker.reference_tool.advice import advice_for
 from protocol.errors import type_by_code
 
 _INTRODUCTION = """\
@@ -25,9 +25,8 @@ def document() -> str:
     rows = []
     for code, kind in sorted(type_by_code.items(), key=lambda each: each[0].value):
         retriable = "yes" if code.retriable else ""
-        rows.append(
-            f"| {code.value} | {code.name.upper()} | {kind.default_message} | {retriable} | {ADVICE.get(kind, '')} |\n"
-        )
+        name = code.name.upper()
+        rows.append(f"| {code.value} | {name} | {kind.default_message} | {retriable} | {advice_for(kind)} |\n")
     return _INTRODUCTION + "".join(rows)
 
 

@@ -7,7 +7,7 @@ too. The image has what the controller knows; what differs is sent, until it is 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -23,6 +23,7 @@ from protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from broker.cluster.metadata_cache import MetadataCache
+    from broker.replicas.partition import Partition
     from broker.replicas.replica_manager import ReplicaManager
     from metadata.delta import MetadataDelta
     from metadata.image import MetadataImage
@@ -42,7 +43,10 @@ Replica = tuple[UUID, int]
 
 
 class DirectoryAssignments:
-    """`reconcile` is a periodic job; it looks only when something may have changed."""
+    """`reconcile` is a periodic job; it looks only at topics that have changed, and at all after a log's move.
+
+    The first call looks at all, too.
+    """
 
     def __init__(
         self,
@@ -57,23 +61,32 @@ class DirectoryAssignments:
         self._cache = cache
         self._replicas = replicas
         self._assign = assign
-        self._must_look = True
+        self._all = True
+        self._changed: set[UUID] = set()
         self._moves_seen = 0
 
     def follow(self, delta: MetadataDelta, _image: MetadataImage) -> None:
-        """Replicas may be new here."""
-        self._must_look |= delta.touched("topics")
+        """Replicas may be new here, or the metadata may have directories from now on."""
+        if delta.touched("topics"):
+            self._changed.update(delta.topics.changed)
+        self._all |= delta.touched("features")
+
+    def logs_made(self, topics: Iterable[str]) -> None:
+        """Logs of these topics could not be made before."""
+        self._changed.update(topic.id for topic in filter(None, map(self._cache.image.topics.get, topics)))
 
     async def reconcile(self) -> None:
         """Send what the controller does not know; what fails is tried again with the next call."""
         moves = self._replicas.moves.ended
-        if not self._must_look and moves == self._moves_seen:
+        self._all |= moves != self._moves_seen
+        self._moves_seen = moves
+        if not self._all and not self._changed:
             return
-        self._must_look, self._moves_seen = False, moves
-        wanted = self._differences()
+        wanted = self._differences(self._replicas if self._all else self._of_changed_topics())
+        self._all = False
+        self._changed = {topic_id for topic_id, _ in wanted}
         if not wanted:
             return
-        self._must_look = True
         try:
             answer = await self._assign(self._request(dict(islice(wanted.items(), MOST_AT_ONCE))))
         except (PeerError, KafkaError) as error:
@@ -82,7 +95,11 @@ class DirectoryAssignments:
         if answer.error_code is not ErrorCode.none:
             logger.warning("directories of replicas not assigned", error=answer.error_code.name)
 
-    def _differences(self) -> dict[Replica, UUID]:
+    def _of_changed_topics(self) -> Iterator[Partition]:
+        for topic in filter(None, map(self._cache.image.topics.by_id, self._changed)):
+            yield from filter(None, (self._replicas.get(topic.name, index) for index in topic.partitions))
+
+    def _differences(self, partitions: Iterable[Partition]) -> dict[Replica, UUID]:
         """The folder of each replica whose folder is another one in the image."""
         image = self._cache.image
         if image.metadata_version < FIRST_METADATA_VERSION:
@@ -93,7 +110,7 @@ class DirectoryAssignments:
             if each.directory_id
         }
         found: dict[Replica, UUID] = {}
-        for partition in self._replicas:
+        for partition in partitions:
             topic = image.topics.by_id(partition.topic_id)
             state = None if topic is None else topic.partitions.get(partition.index)
             if state is None or self._node_id not in state.replicas or partition.log.is_offline:

@@ -43,7 +43,8 @@ class Deletion(NamedTuple):
 
     @property
     def is_done(self) -> bool:
-        return self.partition.low_watermark >= self.offset
+        """Whether all have deleted them. Only the leader knows that."""
+        return self.partition.role is Role.LEADER and self.partition.low_watermark >= self.offset
 
     @property
     def is_settled(self) -> bool:

@@ -68,13 +68,19 @@ class ListenerSecurity:
     def principal_of(self, certificate: bytes | None) -> Principal:
         if certificate is None:
             return ANONYMOUS
-        from broker.security.tls.distinguished_names import MOST_CHARACTERS, subject_in
+        from cryptography.exceptions import UnsupportedAlgorithm
+        from cryptography.x509 import InvalidVersion, load_der_x509_certificate
+
+        from broker.security.tls.distinguished_names import MOST_CHARACTERS, subject_of
         from broker.security.tls.principal_mapping import principal_name
 
         try:
-            subject = subject_in(certificate)
-        except ValueError as error:
+            found = load_der_x509_certificate(certificate)
+            subject, end = subject_of(found), found.not_valid_after_utc
+        except (ValueError, TypeError, UnsupportedAlgorithm, InvalidVersion) as error:  # OpenSSL lets more through
             raise UnknownClientError(f"the name in the client's certificate cannot be read: {error}") from error
+        if end.timestamp() * 1000 < self._clock.machine.wall_ms():  # OpenSSL does not look when a session is resumed
+            raise UnknownClientError("the client's certificate: certificate has expired")
         if len(subject) > MOST_CHARACTERS:
             raise UnknownClientError(f"the name in the client's certificate has more than {MOST_CHARACTERS} characters")
         name = principal_name(self.prepared.rules, subject)

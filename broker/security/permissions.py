@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 MOST_DECISIONS = 4096
+LONGEST_NAME = 512
 """A client decides which names it asks for, so it must not decide how much is remembered."""
 
 MOST_LINES = 10
@@ -69,7 +70,8 @@ class Permissions:
             if len(self._decisions) >= MOST_DECISIONS:
                 self._decisions.clear()
             known = self._authorizer.allows(self.principal, self.host, operation, resource_type, name)
-            self._decisions[key] = known
+            if len(name) <= LONGEST_NAME:
+                self._decisions[key] = known
             if not known and log_denied:
                 self._log(operation, resource_type, name)
         return known

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 
 from kio.schema.errors import ErrorCode
 from kio.schema.produce.v9 import ProduceRequest
@@ -13,15 +14,39 @@ from broker.cluster.internal_topics import wanted
 from broker.coordinators.hosted import Host
 from broker.peers.call import entity_call
 from broker.peers.errors import PeerError
+from broker.replicas.commit_wait import until_committed
 from metadata.configs import ResourceType
 from metadata.topics import TopicImage
-from protocol.errors import LeaderNotAvailable, UnknownTopicOrPartition, type_by_code
+from protocol.errors import (
+    FencedLeaderEpoch,
+    KafkaStorage,
+    LeaderNotAvailable,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeaderOrFollower,
+    Timeout,
+    UnknownTopicOrPartition,
+    type_by_code,
+)
 from storage.append_types import AppendOrigin
 
 ENABLE = "errors.deadletterqueue.group.enable"
 PREFIX = "errors.deadletterqueue.topic.name.prefix"
 AUTO_CREATE = "errors.deadletterqueue.auto.create.topics.enable"
 TIMEOUT = timedelta(seconds=30)
+
+MOST_ATTEMPTS = 5
+RETRY_MS = 1_000
+PASSING = (
+    FencedLeaderEpoch,
+    KafkaStorage,
+    LeaderNotAvailable,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeaderOrFollower,
+    Timeout,
+)
+"""Errors after which a letter is sent again: another broker leads the queue, or soon will."""
 
 AppendBatch = Callable[[bytes], Awaitable[None]]
 """Appends a record batch to a partition. Raises KafkaErrors."""
@@ -36,11 +61,26 @@ class LetterQueues:
     async def partition(self, name: str, index: int) -> AppendBatch:
         """The partition with this number, modulo their count. Raises KafkaError that says what is amiss."""
         topic = await self._topic(name)
-        index %= topic.partition_count
+        return partial(self._append, name, index % topic.partition_count)
+
+    async def _append(self, name: str, index: int, batch: bytes) -> None:
+        """Append to where the partition is led now, and a few times more after errors that pass."""
+        for _ in range(MOST_ATTEMPTS - 1):
+            try:
+                return await self._append_once(name, index, batch)
+            except PASSING:
+                await self._host.clock.machine.sleep(RETRY_MS)
+        return await self._append_once(name, index, batch)
+
+    async def _append_once(self, name: str, index: int, batch: bytes) -> None:
+        topic = self._host.cache.topic(name)
+        if topic is None:
+            raise UnknownTopicOrPartition(f"There is no topic {name}.")
         leader = topic.partitions[index].leader
         if leader == self._host.node_id:
-            return lambda batch: self._append_here(name, index, batch)
-        return lambda batch: self._append_elsewhere(leader, name, index, batch)
+            await self._append_here(name, index, batch)
+        else:
+            await self._append_elsewhere(leader, name, index, batch)
 
     async def _topic(self, name: str) -> TopicImage:
         config, cache = self._host.current.config, self._host.cache
@@ -58,7 +98,10 @@ class LetterQueues:
 
     async def _append_here(self, name: str, index: int, batch: bytes) -> None:
         partition = self._host.replicas.find(name, index)
-        partition.append(memoryview(batch), AppendOrigin.CLIENT, self._host.clock.wall_ms())
+        info = partition.append(memoryview(bytearray(batch)), AppendOrigin.CLIENT, self._host.clock.wall_ms())
+        committed = until_committed(partition, info.last_offset + 1, self._host.wheel)
+        if committed is not None:
+            await committed
 
     async def _append_elsewhere(self, leader: int, name: str, index: int, batch: bytes) -> None:
         client = self._host.brokers.reach(leader)

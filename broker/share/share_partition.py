@@ -117,7 +117,12 @@ class SharePartition:
     # -- what members do
 
     def acquire(self, member_id: str, batches: Sequence[tuple[int, int]], wish: Wish) -> list[Acquired]:
-        """Acquire what is available of record batches that were read, given by first and last offset."""
+        """Acquire what is available of record batches that were read, given by first and last offset.
+
+        Raises NotLeaderOrFollower if somebody else looks after it by now.
+        """
+        if self.fenced:
+            raise NotLeaderOrFollower
         rules = self._rules()
         over = self._in_flight.give_up_over_limit(rules)
         if over:
@@ -208,11 +213,11 @@ class SharePartition:
         )
         try:
             await self._persister.write(self.key, wanted)
+        except asyncio.CancelledError:  # by `close`; the write may still be done
+            self._fail(taken, NotLeaderOrFollower())
+            raise
         except KafkaError as error:
-            for change, future in taken:
-                self._in_flight.roll_back(change)
-                if not future.done():
-                    future.set_exception(error)
+            self._fail(taken, error)
             logger.warning("state of a share partition not written", **self._named(), error=str(error))
             self.fenced |= isinstance(error, _OVER)
             self._not_before_ms = self._clock.monotonic_ms() + RETRY_MS
@@ -229,7 +234,10 @@ class SharePartition:
 
     def _fail_waiting(self, error: KafkaError) -> None:
         waiting, self._waiting = self._waiting, []
-        for change, future in waiting:
+        self._fail(waiting, error)
+
+    def _fail(self, changes: Sequence[tuple[Change, Future[None]]], error: KafkaError) -> None:
+        for change, future in changes:
             self._in_flight.roll_back(change)
             if not future.done():
                 future.set_exception(error)

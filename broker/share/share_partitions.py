@@ -160,7 +160,8 @@ class SharePartitions:
         self.settings.follow(delta)
         if not delta.touched("topics"):
             return
-        for key, share in list(self._by_key.items()):
+        changed = {*delta.topics.changed, *delta.topics.deleted}
+        for key, share in [(key, share) for key, share in self._by_key.items() if key.topic_id in changed]:
             topic = image.topics.by_id(key.topic_id)
             partition = None if topic is None else self._replicas.get(topic.name, key.partition)
             is_led = partition is not None and partition.role is Role.LEADER

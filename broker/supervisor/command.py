@@ -15,6 +15,8 @@ from broker.parent import Parent
 from broker.ready import Ready
 from broker.supervisor.node_settings import Settings, all_settings
 from broker.supervisor.supervisor import Supervisor
+from broker.systemd import Systemd
+from timing.clock import SystemClock
 
 
 def run(loaded: Loaded, count: int, arguments: Sequence[str], ready: Ready, parent: Parent | None) -> int:
@@ -42,7 +44,7 @@ async def _run(
         loop.add_signal_handler(number, stop.set)
     if parent is not None:
         parent.watch(loop, stop)
-    supervisor = Supervisor(settings, folder, arguments, stop)
+    supervisor = Supervisor(settings, folder, arguments, stop, Systemd(os.environ, SystemClock(loop)))
     return await supervisor.run(
         lambda controller, brokers: ready.write(
             {"ready": True, "nodes": brokers, "controller": controller, "pid": os.getpid()}

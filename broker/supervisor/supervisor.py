@@ -20,6 +20,7 @@ from typing import Any
 import structlog
 
 from broker.supervisor.node_settings import CONTROLLER, Settings, joining
+from broker.systemd import ENVIRONMENT, Systemd
 
 logger = structlog.get_logger(__name__)
 
@@ -57,17 +58,23 @@ class Supervisor:
     """See the top.
 
     `settings` are those of each node by its id, the controller's first; `arguments` are those of `serve` that all nodes
-    share. `folder` gets their logs.
+    share. `folder` gets their logs. `systemd` is told of all of them as of one service; the nodes know nothing of it.
     """
 
     def __init__(
-        self, settings: Mapping[int, Settings], folder: str, arguments: Sequence[str], stop: asyncio.Event
+        self,
+        settings: Mapping[int, Settings],
+        folder: str,
+        arguments: Sequence[str],
+        stop: asyncio.Event,
+        systemd: Systemd,
     ) -> None:
         self.nodes: list[NodeProcess] = []
         self._settings = settings
         self._folder = folder
         self._arguments = arguments
         self._stop = stop
+        self._systemd = systemd
         self._watching: list[asyncio.Task[None]] = []
         self._died = False
 
@@ -76,8 +83,10 @@ class Supervisor:
 
         `say_ready` is called with what the controller and the brokers say of themselves.
         """
+        self._systemd.starting()
         try:
             if await self._start():
+                self._systemd.ready(self._status())
                 say_ready(self.nodes[0].ready, [broker.ready for broker in self._brokers])
                 self._watching = [asyncio.ensure_future(self._watch(node)) for node in self.nodes]
                 await self._stop.wait()
@@ -85,6 +94,12 @@ class Supervisor:
             await self._end()
         clean = all(node.process.returncode == 0 for node in self.nodes)
         return 0 if clean and len(self.nodes) == len(self._settings) and not self._died else 1
+
+    def _status(self) -> str:
+        """Who serves, and who has died."""
+        addresses = [node.address for node in self._brokers if node.is_running]
+        died = [f"{node.role} {node.node_id} has died" for node in self.nodes if not node.is_running]
+        return "; ".join([f"{len(addresses)} of {len(self._brokers)} brokers serve: {', '.join(addresses)}", *died])
 
     @property
     def _brokers(self) -> list[NodeProcess]:
@@ -120,7 +135,7 @@ class Supervisor:
                 stderr=log,
                 pass_fds=(write_end,),
                 process_group=0,  # Ctrl-C reaches this process alone
-                env={**os.environ, DEPENDENCIES: os.pathsep.join(sys.path)},
+                env=_environment(),
             )
         finally:
             os.close(write_end)
@@ -142,6 +157,7 @@ class Supervisor:
             logger.error("a node could not start", node=node.node_id, log=str(node.log_path), said=_end_of(node))
             return False
         node.ready = json.loads(line.result())
+        self._systemd.note(f"{sum(bool(one.ready) for one in self.nodes)} of {len(self._settings)} nodes serve")
         logger.info("node serves", node=node.node_id, address=node.address, role=node.role, log=str(node.log_path))
         return True
 
@@ -158,6 +174,7 @@ class Supervisor:
                 log=str(node.log_path),
                 said=_end_of(node),
             )
+            self._systemd.say(self._status())
             if not any(broker.is_running for broker in self._brokers):
                 self._stop.set()
 
@@ -166,6 +183,7 @@ class Supervisor:
     async def _end(self) -> None:
         """Stop the nodes, the controller last, or kill them if there is another signal."""
         self._stop.set()
+        self._systemd.stopping()
         killing = asyncio.ensure_future(self._kill_at_once())
         for several in (self._brokers, self.nodes[:1]):
             for node in several:
@@ -186,6 +204,12 @@ class Supervisor:
         for node in self.nodes:
             with contextlib.suppress(ProcessLookupError):
                 node.process.kill()
+
+
+def _environment() -> dict[str, str]:
+    """That of a node: where it finds its dependencies, and nothing of systemd, which knows this process alone."""
+    kept = {name: value for name, value in os.environ.items() if name not in ENVIRONMENT}
+    return kept | {DEPENDENCIES: os.pathsep.join(sys.path)}
 
 
 def _program() -> list[str]:

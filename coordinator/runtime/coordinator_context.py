@@ -103,6 +103,7 @@ class CoordinatorContext(Generic[S]):
         self._unlisten: Callable[[], None] | None = None
         self._state: S | None = None
         self._busy = False
+        self._when_loaded: list[Callable[[S], Outcome[Any] | None]] = []
         self._mailbox: deque[tuple[Operation[S, Any], Future[Any] | None]] = deque()  # None if nobody waits for it
 
     @property
@@ -146,6 +147,13 @@ class CoordinatorContext(Generic[S]):
             self._mailbox.append((message, None))
         else:
             forget(self.write(message))
+
+    def tell_once_loaded(self, operation: Callable[[S], Outcome[Any] | None]) -> None:
+        """As `tell`; while the context loads, the message is kept until it has."""
+        if self.status is CoordinatorState.LOADING:
+            self._when_loaded.append(operation)
+        else:
+            self.tell(operation)
 
     def end_transaction(self, producer: ProducerEpoch, coordinator_epoch: int, committed: bool) -> Future[None]:
         """Append the marker that ends a producer's transaction here, and apply it."""
@@ -321,6 +329,9 @@ class CoordinatorContext(Generic[S]):
         self._busy = True  # what `loaded` tells this context is done once it has returned
         try:
             state.loaded()
+            kept, self._when_loaded = self._when_loaded, []
+            for operation in kept:
+                self.tell(operation)
             self._process_mail()
         finally:
             self._busy = False

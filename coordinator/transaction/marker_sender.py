@@ -99,13 +99,22 @@ class MarkerSender:
         if self._context.is_committed:
             self._context.tell(lambda _: self._send(sending))
             return
+        self._wait_until_durable(sending)
+
+    def _wait_until_durable(self, sending: _Sending) -> None:
         durable = self._context.waiter()
         durable.answer(None)
         durable.future.add_done_callback(partial(self._durable, sending))
 
     def _durable(self, sending: _Sending, done: Future[None]) -> None:
-        if not done.cancelled() and done.exception() is None and not self._stopped:
+        """The decision is committed, or has waited for as long as an answer may: then go on waiting."""
+        error = done.exception()
+        if self._stopped:
+            return
+        if error is None:
             self._context.tell(lambda _: self._send(sending))
+        else:
+            self._wait_until_durable(sending)
 
     def _send(self, sending: _Sending) -> Outcome[None] | None:
         """Write the missing markers, and complete the transaction when none is missing."""

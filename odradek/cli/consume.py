@@ -12,7 +12,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from odradek.cli.connection import Cluster, connected
 from odradek.cli.output import Output
-from odradek.cli.positions import FORMS, POSITION, partitions_of, resolve
+from odradek.cli.positions import FORMS, POSITION, partitions_of, resolve, within
 from odradek.cli.progress import Progress
 from odradek.cli.records import formatter
 
@@ -71,7 +71,7 @@ def main(
         if unknown:
             raise click.BadParameter(f"there is no partition {min(unknown)}", param_hint="--partition")
         chosen = [one for one in every if not partitions or one.partition in partitions]
-        offsets = resolve(admin, chosen, OffsetSpec.earliest() if position is None else position)
+        offsets = within(admin, resolve(admin, chosen, OffsetSpec.earliest() if position is None else position))
         consumer.assign([TopicPartition(name, number, offset) for (name, number), offset in offsets.items()])
     try:
         _read(consumer, written, count, until_end, group is not None)

@@ -9,17 +9,34 @@ from kafka import errors as kafka_errors
 NOT_REACHED = ("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_AUTHENTICATION", "_SSL")
 
 
+KAFKAS_NAMES = {
+    -1: "UNKNOWN_SERVER_ERROR",
+    6: "NOT_LEADER_OR_FOLLOWER",
+    10: "MESSAGE_TOO_LARGE",
+    17: "INVALID_TOPIC_EXCEPTION",
+    39: "INVALID_REPLICA_ASSIGNMENT",
+    128: "INVALID_REGULAR_EXPRESSION",
+    129: "REBOOTSTRAP_REQUIRED",
+    130: "STREAMS_INVALID_TOPOLOGY",
+    131: "STREAMS_INVALID_TOPOLOGY_EPOCH",
+    132: "STREAMS_TOPOLOGY_FENCED",
+    133: "SHARE_SESSION_LIMIT_REACHED",
+}
+"""Errors that kafka-python does not know, or calls otherwise than Kafka."""
+
+
 def error_name(error: BaseException) -> str:
     """The name of the error, as Kafka writes it, such as UNKNOWN_TOPIC_OR_PARTITION."""
     if isinstance(error, KafkaException):
         code = error.args[0].code()
         return name_of(code) if code > 0 else str(error.args[0].name())
-    return str(getattr(error, "message", None) or type(error).__name__)
+    code = getattr(error, "errno", None)
+    return type(error).__name__ if code is None else name_of(code)
 
 
 def name_of(code: int) -> str:
     """Kafka's name of an error code."""
-    return str(getattr(kafka_errors.for_code(code), "message", None) or f"error {code}")
+    return KAFKAS_NAMES.get(code) or str(getattr(kafka_errors.for_code(code), "message", None) or f"error {code}")
 
 
 def sentence(error: BaseException) -> str:
@@ -39,4 +56,7 @@ def refused(error: BaseException, bootstrap: str) -> click.ClickException:
             f"no broker answers at {bootstrap}: {error.args[0].str()} (-b HOST:PORT names another; "
             "-X security.protocol=... and a context say how to log in; odradek doctor -b looks closer)"
         )
-    return click.ClickException(sentence(error))
+    text = sentence(error)
+    if "mechanism GSSAPI" in text:  # the default of librdkafka
+        text += " (-X sasl.mechanism=PLAIN or SCRAM-SHA-512 chooses another)"
+    return click.ClickException(text)

@@ -17,7 +17,7 @@ from odradek.cli.connection import Cluster, connected, settle
 from odradek.cli.errors import name_of, sentence
 from odradek.cli.groups_of_commands import Commands
 from odradek.cli.output import Output
-from odradek.cli.positions import FORMS, POSITION, Offsets, partitions_of, resolve
+from odradek.cli.positions import FORMS, POSITION, Offsets, partitions_of, resolve, within
 
 Rows = list[dict[str, Any]]
 
@@ -137,13 +137,13 @@ def reset_offsets(
     chosen = _chosen(admin, topics) if topics else [TopicPartition(*key) for key in current]
     if not chosen:
         raise click.ClickException(f"group {name} has no offsets: expected --topic TOPIC")
-    starts, ends = resolve(admin, chosen, OffsetSpec.earliest()), resolve(admin, chosen, OffsetSpec.latest())
     if shift is not None:
+        starts = resolve(admin, chosen, OffsetSpec.earliest())
         bases = {key: start if current.get(key) is None else current[key] for key, start in starts.items()}
         wanted = {key: base + shift for key, base in bases.items()}
     else:
         wanted = resolve(admin, chosen, position)
-    new = {key: min(max(offset, starts[key]), ends[key]) for key, offset in sorted(wanted.items())}
+    new = dict(sorted(within(admin, wanted).items()))
     if not dry_run:
         confirm(f"Reset {len(new)} offsets of {name}?", yes)
         _alter(cluster, kind, name, new)

@@ -26,7 +26,9 @@ class Output:
             self.lines([[title.upper().replace("_", "-") for title in columns], *found])
 
     def document(self, value: object) -> None:
-        """Print JSON."""
+        """Print JSON. What was refused stands at the end of an array, so that there is one document."""
+        if isinstance(value, list):
+            value, self._results = [*value, *self._results], []
         click.echo(json.dumps(value, indent=2, default=str))
 
     def lines(self, rows: Sequence[Sequence[object]]) -> None:
@@ -54,7 +56,8 @@ class Output:
     def end(self) -> None:
         """Print the results as JSON, if that was asked for. Raises Exit with status 1 if something was refused."""
         if self.as_json and self._results:
-            self.document(self._results)
+            results, self._results = self._results, []
+            self.document(results)
         if self.failures:
             raise click.exceptions.Exit(1)
 

@@ -9,8 +9,10 @@ from datetime import datetime
 from typing import Any
 
 import click
-from confluent_kafka import TopicCollection, TopicPartition
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from odradek.cli.errors import sentence
 
 Offsets = dict[tuple[str, int], int]
 """Offsets by topic and partition."""
@@ -49,13 +51,21 @@ POSITION = PositionType()
 
 
 def partitions_of(admin: AdminClient, topics: Iterable[str]) -> list[TopicPartition]:
-    """All partitions of topics that exist. Raises KafkaException for one that does not."""
-    described = admin.describe_topics(TopicCollection(list(topics)))
-    return [
-        TopicPartition(topic, partition.id)
-        for topic, future in described.items()
-        for partition in future.result().partitions
-    ]
+    """All partitions of topics that exist. Raises ClickException for one that does not."""
+    found = []
+    for topic, future in admin.describe_topics(TopicCollection(list(topics))).items():
+        try:
+            found += [TopicPartition(topic, partition.id) for partition in future.result().partitions]
+        except KafkaException as error:
+            raise click.ClickException(f"topic {topic}: {sentence(error)}") from error
+    return found
+
+
+def within(admin: AdminClient, offsets: Offsets) -> Offsets:
+    """The offsets, and in place of those outside of what a partition has, its start or its end."""
+    partitions = [TopicPartition(*key) for key in offsets]
+    starts, ends = resolve(admin, partitions, OffsetSpec.earliest()), resolve(admin, partitions, OffsetSpec.latest())
+    return {key: min(max(offset, starts[key]), ends[key]) for key, offset in offsets.items()}
 
 
 def resolve(admin: AdminClient, partitions: Iterable[TopicPartition], position: Any) -> Offsets:

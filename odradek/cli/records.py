@@ -105,6 +105,12 @@ def formatter(form: str) -> Callable[[Message], str]:
             f"{form!r}: expected text, json, hex, base64, or a template with %t %p %o %T %k %v %h",
             param_hint="--format",
         )
+    unknown = re.search(r"%(?![tpoTkvh]).?", form.replace("%%", ""))
+    if unknown:
+        raise click.BadParameter(
+            f"{form!r}: expected %t %p %o %T %k %v %h, or %% for a percent sign, not {unknown[0]}",
+            param_hint="--format",
+        )
     return _template(form, ENCODINGS["text"][0])
 
 

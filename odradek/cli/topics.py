@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from confluent_kafka import TopicCollection, TopicPartition
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
 
 from odradek.cli.arguments import confirm, pairs
 from odradek.cli.connection import Cluster, connected, settle
+from odradek.cli.errors import error_name, sentence
 from odradek.cli.groups_of_commands import Commands
 from odradek.cli.output import Output
 from odradek.cli.positions import FORMS, POSITION, partitions_of, resolve
@@ -77,7 +78,12 @@ def create(
 def describe(cluster: Cluster, out: Output, names: tuple[str, ...]) -> None:
     """Describe topics: partitions with leader, replicas and offsets, and the configurations that were set."""
     admin = cluster.admin()
-    described = [_described(admin, name) for name in names]
+    described = []
+    for name in names:
+        try:
+            described.append(_described(admin, name))
+        except KafkaException as error:
+            out.failure({"topic": name}, error_name(error), sentence(error))
     if out.as_json:
         out.document(described)
         return

@@ -198,10 +198,13 @@ class Cluster(SecuredControls, Entered):
     def move_leader(self, topic: str, partition: int, broker: SupportsIndex) -> None:
         """Let another replica in sync lead the partition, and return once all brokers know it.
 
-        `broker` is a number or one of `brokers`. Raises ControlError if it is not in sync.
+        `broker` is a number or one of `brokers`. Raises ControlError if it is not in sync, does not run or
+        is isolated.
         """
         index = self._index("broker", broker)
         self._partition(topic, partition)
+        if away := self._away([self._brokers[index]]):
+            raise ControlError(f"{away[0]}: it cannot lead {topic}-{partition}", status=409)
         self._require_controller("no leader can be moved")
         self.controller.control.post("/cluster/leader", topic=str(topic), partition=partition, broker=index)
         self._control.until_known()
@@ -234,7 +237,7 @@ class Cluster(SecuredControls, Entered):
     def wait_in_sync(self, topic: str | None = None, timeout: float = 30.0) -> None:
         """Wait until every partition, or those of a topic, has a leader, and all its replicas are in sync.
 
-        Raises WaitTimeoutError, whose text names those that are not, and brokers that are fenced.
+        Raises WaitTimeoutError, whose text names those that are not, and nodes that are fenced, isolated or do not run.
         """
         if topic is not None:
             self._control.partitions(str(topic))
@@ -245,7 +248,7 @@ class Cluster(SecuredControls, Entered):
                 self._control.until_known()
                 return
             if time.monotonic() > deadline:
-                raise WaitTimeoutError(f"not in sync within {timeout:g} s: {'; '.join(left)}")
+                raise WaitTimeoutError(f"not in sync within {timeout:g} s: {'; '.join([*left, *self._away()])}")
             time.sleep(LOOK_S)
 
     async def wait_in_sync_async(self, topic: str | None = None, timeout: float = 30.0) -> None:
@@ -298,6 +301,15 @@ class Cluster(SecuredControls, Entered):
         self._require_controller("no session can be ended")
         self.controller.control.post("/cluster/expire", broker=index)
         self._control.until_known()
+
+    def _away(self, nodes: Sequence[ClusterBroker] | None = None) -> list[str]:
+        """A sentence for each of these nodes (None: of all) that does not run, or is isolated."""
+        among = self._nodes if nodes is None else nodes
+        return [
+            f"{node.title} {'is isolated' if node.running else 'is not running'}"
+            for node in among
+            if not node.running or node.index in self._network.isolated
+        ]
 
     def _node_index(self, broker: SupportsIndex) -> int:
         return CONTROLLER if broker is self._controller else self._index("broker", broker)

@@ -1,6 +1,6 @@
 """The records of `__consumer_offsets` that groups of the consumer rebalance protocol write (KIP-848).
 
-Each type has one version. Kafka 4.1 no longer writes ConsumerGroupPartitionMetadata; it only deletes the records that
+Each type has one version. Kafka 4.4 no longer writes ConsumerGroupPartitionMetadata; it only deletes the records that
 4.0 left behind (KIP-1101).
 """
 

@@ -1,6 +1,6 @@
 """The records of `__consumer_offsets` for classic groups and committed offsets, in all of Kafka's versions.
 
-Kafka 4.1 writes OffsetCommitValue 4, or 1 where the commit carries its own retention (OffsetCommit 2-4); and
+Kafka 4.4 writes OffsetCommitValue 4, or 1 where the commit carries its own retention (OffsetCommit 2-4); and
 GroupMetadataValue 3 (Kafka's GroupCoordinatorRecordHelpers).
 """
 

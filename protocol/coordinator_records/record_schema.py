@@ -18,7 +18,7 @@ class RecordSchema(Generic[K, V]):
     """A record type. Keys and values start with an int16: the key's is the type, the value's its own version.
 
     `ids` are the key's versions that mean this type. `encode_key` and `encode_value` return all bytes, in the version
-    that Kafka 4.1 would choose; `read_key` and each version's `read_value` start after the int16.
+    that Kafka 4.4 would choose; `read_key` and each version's `read_value` start after the int16.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """The record of `__transaction_state`, in all of Kafka's versions (TransactionLogKey, TransactionLogValue).
 
-Kafka 4.1 writes value version 1, the flexible one, from transaction.version 1 on, and version 0 below. Tools that read
+Kafka 4.4 writes value version 1, the flexible one, from transaction.version 1 on, and version 0 below. Tools that read
 the records themselves know only version 0 (Flink's KafkaTransactionLog).
 """
 

@@ -20,13 +20,13 @@ T = TypeVar("T")
 _FORM: dict[str, Any] = {"frozen": True, "slots": True, "kw_only": True}
 
 
-def _declared(kind: str, default: Any, since: int, tag: int | None) -> Any:
+def _declared(kind: str, default: Any, since: int, tag: int | None, *, shown: bool = True) -> Any:
     metadata: dict[str, Any] = {"since": since}
     if kind:
         metadata["kafka_type"] = kind
     if tag is not None:
         metadata["tag"] = tag
-    return field(default=default, metadata=metadata)
+    return field(default=default, repr=shown, metadata=metadata)
 
 
 # Every field has a default, for messages that lack it. One that is declared without is to be given when a record is
@@ -66,7 +66,8 @@ def string(*, default: str | None = "", since: int = 0, tag: int | None = None) 
 
 
 def bytestring(*, default: bytes = b"", since: int = 0, tag: int | None = None) -> Any:
-    return _declared("bytes", default, since, tag)
+    """Bytes, which are not shown when the record is printed: all that there are belong to credentials."""
+    return _declared("bytes", default, since, tag, shown=False)
 
 
 def uuid(*, default: None = None, since: int = 0, tag: int | None = None) -> Any:

@@ -67,7 +67,7 @@ NO_SNAPSHOT = SnapshotId()
 class FetchPartitionResponse:
     """One partition's answer; the defaults are what Kafka sends for a partition with an error.
 
-    Apache Kafka 4.1 never sends null records but empty ones, even with an error. Its `aborted_transactions` are a list
+    Apache Kafka never sends null records but empty ones, even with an error. Its `aborted_transactions` are a list
     for read_committed, null for read_uncommitted and for an offset out of range, and empty for a partition that was
     refused before it was read.
     """

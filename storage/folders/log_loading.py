@@ -77,6 +77,7 @@ class LogLoader:
                 self._manager.fail_folder(item.log_dir, log)
                 continue
             self._take(log, item.log_dir)
+            self._services.tell(f"{'recovering' if unclean else 'loading'} logs: {done} of {len(found)} done")
             if clock.monotonic_ms() - last_logged_ms >= PROGRESS_MS:
                 last_logged_ms = clock.monotonic_ms()
                 logger.info("loading logs", done=done, of=len(found), last=str(item.partition))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,13 +19,14 @@ DESCRIPTORS_RETRY_MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class LogServices:
-    """Disk, time, threads, chance, and what there is too little of."""
+    """Disk, time, threads, chance, what there is too little of, and who is told what takes long, from any thread."""
 
     fs: FileSystem
     clock: Clock
     workers: Workers
     random: random.Random
     shortages: Shortages
+    tell: Callable[[str], None] = lambda _: None
 
     def note_shortage(self, folder: str, error: Exception) -> None:
         """Note a transient error (`files.is_transient`) of the log in `folder`, for its folder of `log.dirs`."""

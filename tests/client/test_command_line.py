@@ -60,6 +60,22 @@ def test_one_refused_topic_does_not_keep_the_others(odradek: Odradek) -> None:
     assert results == {"first": "TOPIC_ALREADY_EXISTS", "second": "created"}
 
 
+def test_one_topic_that_is_not_there_does_not_hide_the_others(odradek: Odradek) -> None:
+    odradek.told("topics", "create", "there", "-p", "1")
+    status, out, error = odradek.run("topics", "describe", "gone", "there", "--json")
+    there, gone = json.loads(out)
+    assert (status, there["topic"], gone["topic"], gone["error"]) == (1, "there", "gone", "UNKNOWN_TOPIC_OR_PARTITION")
+    status, out, error = odradek.run("consume", "there", "gone", "-e")
+    assert (status, out) == (1, "") and "topic gone: UNKNOWN_TOPIC_OR_PARTITION" in error
+
+
+def test_an_offset_behind_the_end_is_the_end(odradek: Odradek) -> None:
+    odradek.told("topics", "create", "short", "-p", "1")
+    odradek.told("produce", "short", "x")
+    assert odradek.told("consume", "short", "-e", "-o", "99") == ""
+    assert odradek.told("consume", "short", "-e", "-o", "0") == "x\n"
+
+
 def test_what_consume_prints_produce_takes(odradek: Odradek) -> None:
     odradek.told("topics", "create", "from-here", "to-there", "-p", "1")
     odradek.told("produce", "from-here", "-f", "hex", "00ff", "-k", "6b", "-H", "kind=test")

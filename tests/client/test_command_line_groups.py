@@ -1,4 +1,4 @@
-"""`odradek groups` for share groups (`test_streams_groups.py`: streams groups; `test_command_line_kafka.py`: Kafka)."""
+"""`odradek groups` for share groups (`test_command_line_kafka.py`: streams groups too, and Kafka)."""
 
 from __future__ import annotations
 

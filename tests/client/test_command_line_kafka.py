@@ -117,7 +117,14 @@ def test_each_command_prints_the_same_for_kafka(tmp_path: Path) -> None:
 def test_share_and_streams_groups_are_the_same_for_kafka(tmp_path: Path) -> None:
     with sound_broker() as broker:
         odradek = Odradek(broker.bootstrap_servers)
-        ours = share_transcript(odradek) + streams_transcript(odradek, tmp_path)
+        of_streams = streams_transcript(odradek, tmp_path)
+        ours = share_transcript(odradek) + of_streams
+    members, listed, planned, reset, after, *_ = of_streams
+    tasks = [f'"{subtopology}_{partition}"' for subtopology in (0, 1) for partition in (0, 1)]
+    assert all(task in members for task in tasks) and '"active": [' in members
+    assert "streams  Empty  streams\n" in listed
+    assert planned.splitlines()[1:] == reset.splitlines()[1:], "a dry run shows what would be"
+    assert [line.split()[-1] for line in reset.splitlines()[2:4]] == ["0", "0"] and '"committed": 0' in after
     with kafka(tmp_path, SHARE_STATE) as odradek:
         assert "\n".join(ours) == "\n".join(share_transcript(odradek) + streams_transcript(odradek, tmp_path))
 

@@ -103,6 +103,15 @@ def test_each_page_fits_each_screen_and_can_be_used_without_eyes(page: Page, nam
     assert page.title().endswith("– Odradek")
 
 
+def test_on_a_phone_a_message_is_read_without_scrolling_sideways(page: Page) -> None:
+    page.set_viewport_size({"width": WIDTHS["phone"], "height": 900})
+    page.goto(PAGES["messages"])
+    held = page.get_by_text("held", exact=True)
+    expect(held).to_be_visible()
+    box = held.bounding_box()
+    assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= WIDTHS["phone"]
+
+
 def test_the_keyboard_leads_past_the_navigation(page: Page) -> None:
     page.goto("topics")
     page.keyboard.press("Tab")

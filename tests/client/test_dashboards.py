@@ -25,6 +25,7 @@ from odradek import Broker
 ROOT = Path(__file__).parents[2]
 DASHBOARDS = json.loads((Path(__file__).parent / "dashboards.json").read_text())
 
+FOLLOWERS = "is there for every API but `FetchFollower`: fetches of followers are timed with all of `Fetch`"
 WITHOUT = {
     "container_": "is of Kubernetes, not of a broker",
     "kubelet_": "is of Kubernetes, not of a broker",
@@ -33,8 +34,10 @@ WITHOUT = {
     "kafka_tier_": "is of Confluent Server, not of Apache Kafka",
     "kafka_server_replicamanager_straypartitions": "is of Confluent Server, not of Apache Kafka",
     "kafka_network_acceptor_": "there is no thread that accepts connections",
-    "kafka_network_requestmetrics_": (
-        "requests have one time, from read to answered, as a histogram: "
+    "kafka_network_requestmetrics_localtimems": FOLLOWERS,
+    "kafka_network_requestmetrics_remotetimems": FOLLOWERS,
+    "kafka_network_requestmetrics_totaltimems": (
+        "is a histogram here: "
         "`histogram_quantile(0.99, sum by (le, request) (rate(kafka_network_requestmetrics_totaltimems_bucket[5m])))`"
     ),
     "kafka_server_replicafetchermanager_minfetchrate": "is not measured; `..._maxlag` is",

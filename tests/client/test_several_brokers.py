@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -19,9 +21,10 @@ pytestmark = pytest.mark.usefixtures("own_cluster")
 SECONDS = 120
 
 
-def serve(*arguments: str) -> subprocess.Popen[bytes]:
+def serve(*arguments: str, environment: Mapping[str, str] = {}) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "odradek", "serve", "--profile", "test", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0)
+    environ = {**os.environ, **environment}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0, env=environ)
 
 
 def until_ready(process: subprocess.Popen[bytes], path: Path) -> list[dict[str, object]]:
@@ -95,3 +98,33 @@ def test_a_clean_stop_has_the_status_0_and_a_wrong_setting_is_said_at_once(tmp_p
     said, _ = wrong.communicate(timeout=SECONDS)
     assert wrong.returncode == 1
     assert b"node.id: expected not to be set with --brokers" in said
+
+
+def test_systemd_knows_the_nodes_as_one_service(tmp_path: Path) -> None:
+    settings = ("listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={tmp_path / 'data'}", "odradek.http.port=-1")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(SECONDS)
+        of_systemd = {"NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": str(SECONDS * 1_000_000)}
+        ready = tmp_path / "ready"
+        arguments = [part for setting in settings for part in ("--set", setting)]
+        process = serve("--brokers", "2", *arguments, "--ready-file", str(ready), environment=of_systemd)
+        try:
+            while (first := manager.recv(4096).decode()).startswith("EXTEND_TIMEOUT_USEC="):
+                pass
+            nodes = until_ready(process, ready)
+            sign_of_life = manager.recv(4096).decode()
+            environments = [Path(f"/proc/{node['pid']}/environ").read_bytes() for node in nodes]
+            os.kill(int(str(nodes[1]["pid"])), signal.SIGKILL)
+            of_death = manager.recv(4096).decode()
+            process.terminate()
+            last = manager.recv(4096).decode()
+            process.communicate(timeout=SECONDS)
+        finally:
+            process.kill()
+    addresses = [str(node["listeners"]["PLAINTEXT"]) for node in nodes]  # type: ignore[index]
+    assert first == f"READY=1\nSTATUS=2 of 2 brokers serve: {', '.join(addresses)}"
+    assert sign_of_life == "WATCHDOG=1"
+    assert of_death == f"STATUS=1 of 2 brokers serve: {addresses[0]}; broker 2 has died"
+    assert last == "STOPPING=1\nSTATUS=stopping"
+    assert not any(b"NOTIFY_SOCKET" in each or b"WATCHDOG_USEC" in each for each in environments)

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from odradek import Broker
-from tests.client.group_commands import streams_transcript
 from tests.client.java_tools import tool
 from tests.client.word_count import APP, INPUT, OUTPUT, check_counts, instance, words
-from tests.command_line import Odradek
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.usefixtures("own_cluster", "java_tool"), pytest.mark.timeout(300)]
@@ -84,15 +82,3 @@ def test_the_streams_groups_tool(broker: Broker, tmp_path: Path) -> None:
     wait_until(lambda: not broker.group(APP).members, "the group still has its member")
     tool(STREAMS_GROUPS, servers, "--delete", "--group", APP)
     assert APP not in tool(STREAMS_GROUPS, servers, "--list")
-
-
-def test_the_groups_command_of_ours(tmp_path: Path) -> None:
-    with Broker() as broker:
-        found = streams_transcript(Odradek(broker.bootstrap_servers), tmp_path)
-    members, listed, planned, reset, after, deleted, gone = found
-    assert '"active": [\n          "0_0",\n          "0_1",\n          "1_0",\n          "1_1"\n        ]' in members
-    assert f"{APP}    streams  Empty  streams\n-> 0" in listed
-    assert planned.splitlines()[1:] == reset.splitlines()[1:], "a dry run shows what would be"
-    assert [line.split()[::3] for line in reset.splitlines()[2:4]] == [[INPUT, "0"], [INPUT, "0"]]
-    assert '"committed": 0' in after
-    assert deleted.endswith(f"group {APP}: deleted\n-> 0") and APP not in gone.partition("\n")[2]

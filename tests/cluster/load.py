@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from protocol.records.batch import LOG_OVERHEAD, read_header
+from protocol.records.batch import LOG_OVERHEAD, BatchHeader, read_header
 from protocol.records.build import iter_records
 from tests.client.kafka_node import command
 from tests.cluster.reader import Reader
@@ -91,14 +91,30 @@ def batches_of(data_dir: Path, topic: str, partition: int) -> bytes:
 def records_of(data: bytes) -> dict[int, bytes]:
     """Offset to value."""
     found: dict[int, bytes] = {}
+    for header, batch in whole_batches(data):
+        found.update((record.offset, record.value or b"") for record in iter_records(batch, header))
+    return found
+
+
+def whole_batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
+    """Every batch with records of clients."""
     at = 0
     while at + LOG_OVERHEAD < len(data):
         header = read_header(data, at)
-        batch = data[at : at + header.size]
         if not header.is_control:
-            found.update((record.offset, record.value or b"") for record in iter_records(batch, header))
+            yield header, data[at : at + header.size]
         at += header.size
-    return found
+
+
+def twice(data: bytes) -> list[str]:
+    """What is there more than once: each value with its offsets, and the producer that each was written by."""
+    found: dict[bytes, list[str]] = {}
+    for header, batch in whole_batches(data):
+        for record in iter_records(batch, header):
+            by = f"producer {header.producer_id} epoch {header.producer_epoch} sequence {header.base_sequence}"
+            place = f"{record.offset} (leader epoch {header.leader_epoch}, {by})"
+            found.setdefault(record.value or b"", []).append(place)
+    return [f"{value!r} at {places}" for value, places in found.items() if len(places) > 1]
 
 
 def check_replicas(folders: Sequence[Path], topic: str, partitions: int, loads: Sequence[Load | Reader]) -> int:
@@ -111,7 +127,7 @@ def check_replicas(folders: Sequence[Path], topic: str, partitions: int, loads: 
         held = records_of(contents[0])
         assert sorted(held) == list(range(len(held)))
         values = set(held.values())
-        assert len(values) == len(held), f"a record of {topic}-{partition} is there twice"
+        assert len(values) == len(held), f"of {topic}-{partition} are there twice: {twice(contents[0])}"
         for load in loads:
             known = load.seen if isinstance(load, Reader) else load.acknowledged
             if isinstance(load, Load):

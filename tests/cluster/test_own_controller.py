@@ -118,10 +118,10 @@ def test_kafkas_tools_reassign_elect_and_describe(mixed: Mixed, tmp_path: Path) 
     elected = tmp_path / "elect.json"
     elected.write_text(json.dumps({"partitions": [{"topic": "assigned", "partition": 0}]}))
     mixed.cluster.move_leader("assigned", 0, 0)
-    assert mixed.leaders("assigned") == {0: 0}
+    until(lambda: mixed.leaders("assigned") == {0: 0}, "each broker knows the leader")  # any of them may be asked
     said = mixed.tool("LeaderElectionCommand", "--election-type", "preferred", "--path-to-json-file", str(elected))
     assert "Successfully completed leader election" in said
-    assert mixed.leaders("assigned") == {0: 6}
+    until(lambda: mixed.leaders("assigned") == {0: 6}, "each broker knows the leader that was elected")
     status = mixed.tool("MetadataQuorumCommand", "describe", "--status")
     assert re.search(rf"LeaderId:\s+{mixed.cluster.controller.index}\b", status)
     assert all(f'"id": {number}' in status for number in (0, *JAVA_IDS))

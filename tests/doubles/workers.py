@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Self, TypeVar
 
+from timing.clock import Clock
+
 T = TypeVar("T")
 
 
@@ -70,6 +72,37 @@ class LoopWorkers:
         return False
 
 
+class SlowWorkers:
+    """In virtual time: work takes some, one piece after the other in each lane. A node that is dead does no more of it.
+
+    `clock` is the node's; `how_long` gives the milliseconds of a piece of work in the lane of that name.
+    """
+
+    def __init__(self, clock: Clock, how_long: Callable[[str], float]) -> None:
+        self._clock = clock
+        self._how_long = how_long
+        self._free_ms: dict[str, float] = {}
+
+    def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
+        self.enqueue("", partial(_run, work, done, failed))
+
+    async def call(self, work: Callable[[], T]) -> T:
+        return await _Lane(self, "").call(work)
+
+    def lane(self, name: str) -> _Lane:
+        return _Lane(self, name)
+
+    @property
+    def is_busy(self) -> bool:
+        return False
+
+    def enqueue(self, name: str, step: Callable[[], None]) -> None:
+        now_ms = self._clock.monotonic_ms()
+        done_ms = max(now_ms, self._free_ms.get(name, now_ms)) + self._how_long(name)
+        self._free_ms[name] = done_ms
+        self._clock.call_later(done_ms - now_ms, step)
+
+
 class LaneWorkers:
     """Without threads: submitted work waits in its lane until the test runs it.
 
@@ -109,7 +142,7 @@ class LaneWorkers:
 
 
 class _Lane:
-    def __init__(self, workers: LaneWorkers, name: str) -> None:
+    def __init__(self, workers: LaneWorkers | SlowWorkers, name: str) -> None:
         self._workers = workers
         self._name = name
 
@@ -117,7 +150,7 @@ class _Lane:
         self._workers.enqueue(self._name, partial(_run, work, done, failed))
 
     async def call(self, work: Callable[[], T]) -> T:
-        if self._workers.at_once:
+        if isinstance(self._workers, LaneWorkers) and self._workers.at_once:
             return work()
         result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 

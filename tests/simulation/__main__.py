@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import sys
 import time
 import traceback
@@ -39,6 +40,12 @@ def main() -> int:
     parser.add_argument("--log", action="store_true", help="print what the nodes log")
     parser.add_argument("--whole", action="store_true", help="whole nodes, with coordinators: 60 steps are many")
     asked = parser.parse_args()
+    if sys.flags.hash_randomization:  # else a seed would have several lives, by the order of sets
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
+            {**os.environ, "PYTHONHASHSEED": "0"},
+        )
     if not asked.log:
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     deadline = time.monotonic() + 60 * asked.minutes

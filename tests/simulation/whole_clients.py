@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnTopic
 from kio.schema.offset_commit.v8.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kio.schema.offset_fetch.v8.request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 
@@ -102,6 +103,9 @@ class TransactionalClient(WholeClient):
     ended: whether each transaction was committed, by its number; None where nobody knows.
     """
 
+    produce_version = 12
+    may_have_to_abort = False
+
     def __init__(self, cluster: ClusterRig, rng: random.Random, name: str, partitions: Sequence[int]) -> None:
         super().__init__(cluster, rng)
         self.name = name
@@ -151,11 +155,14 @@ class TransactionalClient(WholeClient):
             for index in self.partitions:
                 if not await self._send(index, f"{self.name}:{number}:{record}".encode()):
                     wants_commit = False
-        found = await self._until_done(
-            "end_txn", 5, committed=wants_commit, producer_id=self._id, producer_epoch=self._epoch
-        )
+        await self._end(wants_commit)
         self.ended[number] = wants_commit
-        self._take(found)
+
+    async def _end(self, commit: bool) -> None:
+        self._take(await self._until_done("end_txn", 5, committed=commit, **self._producer()))
+
+    def _producer(self) -> dict[str, int]:
+        return {"producer_id": self._id, "producer_epoch": self._epoch}
 
     async def _send(self, index: int, value: bytes) -> bool:
         """Return once it is acknowledged; False if the transaction has to be aborted. Raises LostError."""
@@ -166,17 +173,67 @@ class TransactionalClient(WholeClient):
         fields = {**produce(TOPIC, {index: records}, timeout_ms=PATIENCE_MS), "transactional_id": self.name}
         while True:
             leader = self.leader(index)
-            found = None if leader is None else await self.ask(leader, "produce", 12, **fields)
+            found = None if leader is None else await self.ask(leader, "produce", self.produce_version, **fields)
             code = "network_exception"
             if found is not None:
                 code = found.responses[0].partition_responses[0].error_code.name
             if code in ("none", "duplicate_sequence_number"):
                 self._sequences[index] = sequence + 1
                 return True
+            if code == "transaction_abortable" and self.may_have_to_abort:
+                return False
             assert code != "transaction_abortable", f"{self.name}:{len(self.ended) - 1} was open"
             if code not in AGAIN:
                 raise LostError(f"produce: {code}")
             await self.pause()
+
+
+class OldTransactionalClient(TransactionalClient):
+    """Of transactions V1: it adds partitions itself, and goes on in the same epoch.
+
+    A coordinator that is cut off, and has been replaced, may still have the transaction before, and answer that the
+    partition is in it already, in Kafka too. Then the leader, which asks the new one, refuses the append.
+    """
+
+    produce_version = 11
+    may_have_to_abort = True
+
+    async def _send(self, index: int, value: bytes) -> bool:
+        if index not in self._added:
+            topics = (AddPartitionsToTxnTopic(name=TOPIC, partitions=(index,)),)
+            await self._until_added(topics)
+            self._added.add(index)
+        return await super()._send(index, value)
+
+    async def _until_added(self, topics: Sequence[AddPartitionsToTxnTopic]) -> None:
+        fields = {f"v3_and_below_{name}": value for name, value in self._producer().items()}
+        while True:
+            coordinator = await self.coordinator(TRANSACTION_KEY, self.name)
+            found = await self.ask(
+                coordinator,
+                "add_partitions_to_txn",
+                3,
+                v3_and_below_transactional_id=self.name,
+                v3_and_below_topics=topics,
+                **fields,
+            )
+            code = "network_exception"
+            if found is not None:
+                code = found.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code.name
+            if code == "none":
+                return
+            if code not in AGAIN:
+                raise LostError(f"add_partitions_to_txn: {code}")
+            await self.pause()
+
+    async def _end(self, commit: bool) -> None:
+        if self._added:
+            await self._until_done("end_txn", 4, committed=commit, **self._producer())
+        self._added.clear()
+
+    def _take(self, found: Any) -> None:
+        super()._take(found)
+        self._added: set[int] = set()
 
 
 class CommittingClient(WholeClient):

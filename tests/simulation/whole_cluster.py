@@ -20,9 +20,17 @@ from protocol.errors import KafkaError
 from protocol.records.batch import read_header
 from protocol.records.build import iter_records
 from protocol.records.markers import ControlRecordType, read_control_batch
+from storage.workers import Workers
+from tests.doubles.workers import SlowWorkers
 from tests.simulation.invariants import batches
-from tests.simulation.whole_clients import TOPIC, CommittingClient, TransactionalClient, WholeClient
-from tests.unit.broker.cluster_rig import CLIENT_PORT, CONTROLLER, CONTROLLER_PORT, ClusterRig
+from tests.simulation.whole_clients import (
+    TOPIC,
+    CommittingClient,
+    OldTransactionalClient,
+    TransactionalClient,
+    WholeClient,
+)
+from tests.unit.broker.cluster_rig import CLIENT_PORT, CONTROLLER, CONTROLLER_PORT, ClusterRig, NodeRig
 
 REPLICAS = 3
 PARTITIONS = 3
@@ -48,11 +56,17 @@ class WholeCluster(ClusterRig):
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
+        self._disk = random.Random(seed)
+        self._longest_ms = self._disk.choice([0, 5, 100])
         super().__init__(brokers=self.rng.choice([2, 3]), config=CONFIG)
         self.network.delay_ms = self.rng.choice([0, 0, 2])
         self.history: list[str] = []
         self._away: asyncio.Task[None] | None = None
         self._moves: list[asyncio.Task[None]] = []
+
+    def workers_of(self, node: NodeRig) -> Workers:
+        """Disks take time in some lives: what one of their answers was to tell may not hold any more when it comes."""
+        return SlowWorkers(node.clock, lambda _lane: self._disk.uniform(0, self._longest_ms))
 
     def note(self, what: str) -> None:
         self.history.append(f"{self.clock.monotonic_ms():.0f}: {what}")
@@ -61,8 +75,8 @@ class WholeCluster(ClusterRig):
         """A whole life, within the `async with`."""
         await self._create()
         producers = [
-            TransactionalClient(self, self.rng, f"p{number}", self.rng.sample(range(PARTITIONS), 2))
-            for number in range(3)
+            kind(self, self.rng, f"p{number}", self.rng.sample(range(PARTITIONS), 2))
+            for number, kind in enumerate((TransactionalClient, TransactionalClient, OldTransactionalClient))
         ]
         group = CommittingClient(self, self.rng, "g")
         clients: list[TransactionalClient | CommittingClient] = [*producers, group]

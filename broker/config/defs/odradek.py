@@ -153,7 +153,7 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         ConfigType.INT,
         1000,
         "Connections at one time that have not finished their TLS handshake or not authenticated; with one more, the "
-        "oldest of them is closed.",
+        "oldest of the address that has most is closed.",
         at_least(1),
         "connections",
     ),

@@ -98,6 +98,14 @@ SHARE_DEFS: tuple[ConfigDef, ...] = (
         "bytes",
     ),
     ConfigDef(
+        "share.coordinator.write.timeout.ms",
+        INT,
+        5000,
+        "How long the answer of a share coordinator waits until what it has written is committed.",
+        at_least(1),
+        "ms",
+    ),
+    ConfigDef(
         "share.coordinator.state.topic.prune.interval.ms",
         INT,
         300_000,

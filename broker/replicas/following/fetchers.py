@@ -23,6 +23,7 @@ class Fetchers:
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         self._of: dict[PartitionKey, Fetcher] = {}
         self._ending: set[asyncio.Task[None]] = set()
+        self._stopped = False
 
     def __iter__(self) -> Iterator[Fetcher]:
         return iter(self._fetchers.values())
@@ -36,6 +37,8 @@ class Fetchers:
 
     def follow(self, partition: Partition) -> None:
         """Fetch from the partition's present leader, in its present epoch."""
+        if self._stopped:
+            return
         present = self._of.get(partition.key)
         if present is not None and present.is_following(partition):
             return
@@ -64,6 +67,8 @@ class Fetchers:
                 task.add_done_callback(self._ending.discard)
 
     async def stop(self) -> None:
+        """Fetch nothing any more. The metadata are followed for a while longer, and the logs are about to be closed."""
+        self._stopped = True
         fetchers = list(self._fetchers.values())
         self._fetchers.clear()
         self._of.clear()

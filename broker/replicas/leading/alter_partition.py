@@ -75,10 +75,11 @@ class AlterPartition:
         self._waiting: dict[tuple[UUID, int], _Waiting] = {}
         self._task: asyncio.Task[None] | None = None
         self._complaint = ""
+        self._stopped = False
 
     def submit(self, change: IsrChange, done: Callable[[IsrOutcome], None]) -> bool:
         """Ask for a change; `done` is called once, later. False, and nothing is asked, if one waits already."""
-        if change.key in self._waiting:
+        if self._stopped or change.key in self._waiting:
             return False
         self._waiting[change.key] = _Waiting(change, done)
         if self._task is None:
@@ -87,6 +88,7 @@ class AlterPartition:
 
     async def stop(self) -> None:
         """Ask for nothing more; no outcome comes from now on."""
+        self._stopped = True
         self._waiting.clear()
         if self._task is not None:
             self._task.cancel()

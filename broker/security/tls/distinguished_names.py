@@ -5,15 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.x509 import (
-    Certificate,
-    InvalidVersion,
-    Name,
-    NameAttribute,
-    RelativeDistinguishedName,
-    load_der_x509_certificate,
-)
+from cryptography.x509 import Certificate, Name, NameAttribute, RelativeDistinguishedName
 
 MOST_CHARACTERS = 4096
 """Of a client's name: a rule of `ssl.principal.mapping.rules` may take a time that grows with a power of its length."""
@@ -37,14 +29,6 @@ _ESCAPED = ',=+<>#;"\\'
 def subject_of(certificate: Certificate) -> str:
     """The name of the certificate's subject, the most particular part first."""
     return rfc2253(certificate.subject)
-
-
-def subject_in(certificate: bytes) -> str:
-    """The same of a certificate in DER. Raises ValueError: OpenSSL lets more encodings of a name through."""
-    try:
-        return subject_of(load_der_x509_certificate(certificate))
-    except (TypeError, UnsupportedAlgorithm, InvalidVersion) as error:
-        raise ValueError(str(error)) from error
 
 
 def rfc2253(name: Name) -> str:

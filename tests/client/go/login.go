@@ -57,6 +57,11 @@ func main() {
 	check(err)
 	defer client.Close()
 	if len(os.Args) == 2 {
+		// A producer tries again until its records time out; this tells at once.
+		if err := client.Ping(context.Background()); err != nil {
+			fmt.Println(outcome(err))
+			return
+		}
 		fmt.Println(send(client, "x", patience))
 		return
 	}

@@ -7,6 +7,7 @@ import { createInterface } from "node:readline";
 import { Kafka, logLevel } from "kafkajs";
 
 const login = JSON.parse(process.argv[2]);
+const inSession = process.argv.length > 3;
 
 function ssl() {
   if (!login.protocol.endsWith("SSL")) return undefined;
@@ -26,9 +27,9 @@ const kafka = new Kafka({
   brokers: [login.bootstrap],
   ssl: ssl(),
   sasl: sasl(),
-  reauthenticationThreshold: 500,
+  reauthenticationThreshold: 2000,
   logLevel: logLevel.NOTHING,
-  retry: { retries: 2, initialRetryTime: 100, maxRetryTime: 500 },
+  retry: { retries: inSession ? 20 : 2, initialRetryTime: 100, maxRetryTime: 500 },
 });
 const producer = kafka.producer({ createPartitioner: () => () => 0 });
 
@@ -43,7 +44,7 @@ async function send(value) {
 }
 
 try {
-  if (process.argv.length === 3) console.log(await send("x"));
+  if (!inSession) console.log(await send("x"));
   else for await (const line of createInterface({ input: process.stdin })) console.log(await send(line));
 } finally {
   await producer.disconnect();

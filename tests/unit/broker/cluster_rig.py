@@ -22,6 +22,7 @@ from broker.network.server import Server
 from broker.node_start import start_node
 from broker.node_state import Seams
 from protocol.durations import MILLISECOND
+from storage.workers import Workers
 from tests.doubles.clock import ManualClock, settle
 from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.doubles.network import VirtualNetwork
@@ -89,13 +90,13 @@ class NodeRig(Rig):
     def __init__(self, cluster: ClusterRig, node_id: int, fs: MemoryFileSystem | None = None, seed: int = 1) -> None:
         super().__init__(
             fs=fs or MemoryFileSystem(cluster.clock.wall_ms),
-            workers=LoopWorkers(),
             clock=NodeClock(cluster.clock),
             seed=100 * seed + node_id,
             config=cluster.config,
         )
         self.cluster = cluster
         self.node_id = node_id
+        self.workers = cluster.workers_of(self)
 
     @property
     def host(self) -> str:
@@ -160,6 +161,9 @@ class ClusterRig:
             assert self.clock.monotonic_ms() < end_ms, f"not done within {limit_ms} ms of virtual time"
             await self.clock.run(STEP_MS)
         return task.result()
+
+    def workers_of(self, _node: NodeRig) -> Workers:
+        return LoopWorkers()
 
     async def stop(self, node_id: int) -> None:
         """Stop a node cleanly, if it runs."""

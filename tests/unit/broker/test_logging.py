@@ -122,6 +122,23 @@ def test_an_exception_comes_with_its_traceback(line_format: str) -> None:
         assert [line["event"] for line in lines(file)] == ["failed", "failed there"]
 
 
+def test_a_name_that_a_client_has_chosen_does_not_move_the_terminal() -> None:
+    file = Terminal()
+    configure("info", "console", file)
+    hostile = "\x1b]0;mine\x07\x9b2J\u202e\r\nforged"
+    structlog.get_logger("x").info("not authorized", principal=hostile)
+    structlog.get_logger("x").warning(f"refused {hostile}")
+    logging.getLogger("y").error(hostile)
+    try:
+        raise ValueError(hostile.partition("\r")[0])
+    except ValueError:
+        structlog.get_logger("x").exception("failed")
+    written = re.sub(r"\x1b\[\d*m", "", file.getvalue())  # the colours
+    assert [char for char in written if not char.isprintable() and char != "\n"] == []
+    assert not [line for line in written.splitlines() if line.startswith("forged")]
+    assert written.count("mine") == 4
+
+
 async def test_what_reaches_the_loop_is_logged_and_counted() -> None:
     file = io.StringIO()
     tracebacks = configure("info", "json", file)

@@ -12,9 +12,8 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from structlog.testing import capture_logs
 
-from broker.monitoring.collector import kafka_name
 from broker.monitoring.loop_lag import PERIOD_MS, LoopLag
-from broker.monitoring.metrics import TIME_BOUNDS_MS, Histogram, Metrics
+from broker.monitoring.metrics import TIME_BOUNDS_MS, Histogram, Metrics, kafka_name
 from broker.monitoring.node_metrics import register_gauges
 from broker.monitoring.recent_rates import RecentRates
 from broker.replicas.partition import Role

@@ -8,9 +8,11 @@ import click
 import pytest
 
 from odradek.cli.chart import histogram, percentile, sparkline
+from odradek.cli.errors import KAFKAS_NAMES, name_of
 from odradek.cli.groups_of_commands import wrong_command
 from odradek.cli.positions import POSITION
-from odradek.cli.records import from_json
+from odradek.cli.records import formatter, from_json
+from protocol.errors import type_by_code
 
 
 def position(text: str) -> Any:
@@ -75,3 +77,21 @@ def test_a_wrong_line_is_named(line: str, text: str) -> None:
 def test_a_value_that_is_no_text_is_json() -> None:
     record = from_json('{"key": null, "value": {"id": 7}, "headers": {"kind": "x"}}', 1)
     assert record == {"key": None, "value": b'{"id": 7}', "headers": [("kind", b"x")]}
+
+
+def test_errors_have_kafkas_names() -> None:
+    assert {code.value: name_of(code.value) for code in type_by_code} == {
+        code.value: code.name.upper() for code in type_by_code
+    }
+    assert KAFKAS_NAMES.keys() <= {code.value for code in type_by_code}
+
+
+@pytest.mark.parametrize("form", ["%z", "%k %", "%%%x", "%v%%%é"])
+def test_a_template_with_an_unknown_field_is_refused(form: str) -> None:
+    with pytest.raises(click.BadParameter, match="expected %t %p"):
+        formatter(form)
+
+
+@pytest.mark.parametrize("form", ["%%z", "%v\\n", "%k%%"])
+def test_a_percent_sign_is_written_twice(form: str) -> None:
+    formatter(form)

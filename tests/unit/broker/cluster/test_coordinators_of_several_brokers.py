@@ -2,143 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Any
-
 import pytest
-from kio.schema.offset_fetch.v8.request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 
 from tests.doubles.workers import HeldLane
-from tests.unit.broker.cluster_rig import CONTROLLER, ClusterRig
-from tests.unit.broker.rig import Client
-from tests.unit.broker.wire import answer, batch, produce
-
-MINUTE = timedelta(minutes=1)
-ALL_PARTITIONS = 6
-CONFIG = {"transaction.state.log.num.partitions": "6", "offsets.topic.num.partitions": "6"}
-GROUP, TRANSACTION = 0, 1
-
-
-def internal_topics(replicas: int) -> dict[str, str]:
-    factor = str(replicas)
-    return {
-        "offsets.topic.replication.factor": factor,
-        "transaction.state.log.replication.factor": factor,
-        "transaction.state.log.min.isr": "2" if replicas > 2 else "1",
-    }
-
-
-class Cluster(ClusterRig):
-    """Three nodes with a topic `t`, two partitions of which each node leads."""
-
-    def __init__(self, replicas: int = 1) -> None:
-        super().__init__(brokers=2, config=CONFIG | internal_topics(replicas))
-
-    async def __aenter__(self) -> Cluster:
-        await super().__aenter__()
-        assert await self.create(1, "t", ALL_PARTITIONS) == "none"
-        for key_type in (GROUP, TRANSACTION):
-            await self.coordinator(key_type, "any")
-        return self
-
-    async def coordinator(self, key_type: int, key: str) -> int:
-        """The id of the coordinator."""
-        client = self.nodes[1].connect()
-        while True:
-            answer = await self.ask(client, "find_coordinator", 4, key_type=key_type, coordinator_keys=(key,))
-            found = answer.coordinators[0]
-            if found.error_code.name == "none":
-                return int(found.node_id)
-            assert found.error_code.name == "coordinator_not_available"
-            await self.clock.run(100)
-
-    async def named(self, key_type: int, node_id: int) -> str:
-        """A name whose coordinator is that node."""
-        for number in range(100):
-            if await self.coordinator(key_type, f"name-{number}") == node_id:
-                return f"name-{number}"
-        raise AssertionError(f"node {node_id} coordinates nothing")
-
-    def leader(self, index: int, topic: str = "t") -> int:
-        known = self.nodes[1].node.cluster.cache.image.topics.get(topic)
-        assert known is not None
-        return known.partitions[index].leader
-
-    def client(self, node_id: int) -> Client:
-        return self.nodes[node_id].connect()
-
-
-class Producer:
-    """A transactional producer, which asks its coordinator and the leaders."""
-
-    def __init__(self, cluster: Cluster, name: str, coordinator: int) -> None:
-        self.cluster, self.name = cluster, name
-        self.coordinator = cluster.client(coordinator)
-        self.producer_id = self.epoch = -1
-        self.sequences: dict[int, int] = {}
-
-    async def init(self) -> None:
-        answer = await self._until(
-            "init_producer_id", 4, transactional_id=self.name, transaction_timeout=MINUTE, **self._producer()
-        )
-        self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
-        self.sequences.clear()
-
-    def _producer(self) -> dict[str, int]:
-        return {"producer_id": self.producer_id, "producer_epoch": self.epoch}
-
-    async def _until(self, api: str, version: int, **fields: Any) -> Any:
-        while True:
-            answer = await self.cluster.ask(self.coordinator, api, version, **fields)
-            if answer.error_code.name == "none":
-                return answer
-            assert answer.error_code.name in ("concurrent_transactions", "coordinator_load_in_progress")
-            await self.cluster.clock.run(50)
-
-    def append(self, index: int, value: bytes) -> dict[str, Any]:
-        """The fields of a Produce request."""
-        sequence = self.sequences.setdefault(index, 0)
-        records = batch(
-            value,
-            producer_id=self.producer_id,
-            producer_epoch=self.epoch,
-            base_sequence=sequence,
-            transactional=True,
-        )
-        return {**produce("t", {index: records}), "transactional_id": self.name}
-
-    async def send(self, index: int, value: bytes, version: int = 12) -> str:
-        fields = self.append(index, value)
-        answer = await self.cluster.ask(self.cluster.client(self.cluster.leader(index)), "produce", version, **fields)
-        code: str = answer.responses[0].partition_responses[0].error_code.name
-        if code == "none":
-            self.sequences[index] += 1
-        return code
-
-    async def commit_offset(self, group: str, group_coordinator: int, offset: int) -> str:
-        partition = TxnOffsetCommitRequestPartition(
-            partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
-        )
-        answer = await self.cluster.ask(
-            self.cluster.client(group_coordinator),
-            "txn_offset_commit",
-            5,
-            transactional_id=self.name,
-            group_id=group,
-            generation_id=-1,
-            member_id="",
-            group_instance_id=None,
-            topics=(TxnOffsetCommitRequestTopic(name="t", partitions=(partition,)),),
-            **self._producer(),
-        )
-        name: str = answer.topics[0].partitions[0].error_code.name
-        return name
-
-    async def end(self, commit: bool) -> None:
-        answer = await self._until("end_txn", 5, transactional_id=self.name, committed=commit, **self._producer())
-        self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
-        self.sequences.clear()
+from tests.unit.broker.cluster.three_brokers import (
+    ALL_PARTITIONS,
+    GROUP,
+    MINUTE,
+    TRANSACTION,
+    Cluster,
+    Producer,
+    offset_of,
+)
+from tests.unit.broker.cluster_rig import CONTROLLER
+from tests.unit.broker.wire import answer
 
 
 async def test_a_transaction_over_the_partitions_of_three_brokers() -> None:
@@ -180,14 +57,6 @@ async def test_offsets_of_a_transaction_are_the_groups_after_its_end(commit: boo
         await cluster.clock.run(500)
         committed = await offset_of(cluster, 2, group)
         assert committed == (7 if commit else -1)
-
-
-async def offset_of(cluster: Cluster, node_id: int, group: str) -> int:
-    wanted = OffsetFetchRequestGroup(
-        group_id=group, topics=(OffsetFetchRequestTopics(name="t", partition_indexes=(0,)),)
-    )
-    answer = await cluster.ask(cluster.client(node_id), "offset_fetch", 8, groups=(wanted,), require_stable=True)
-    return int(answer.groups[0].topics[0].partitions[0].committed_offset)
 
 
 async def test_markers_reach_a_leader_that_is_away_when_it_is_back() -> None:
@@ -241,9 +110,7 @@ async def test_a_coordinator_whose_leadership_moves_away_serves_nobody_there_any
         group = await cluster.named(GROUP, 2)
         index = cluster.nodes[2].node.coordinators.groups.partition_for(group)
         assert index in cluster.nodes[2].node.coordinators.groups.runtime
-        service = cluster.nodes[CONTROLLER].node.cluster.controller_service
-        assert service is not None
-        await cluster.during(service.move_leader("__consumer_offsets", index, 3))
+        await cluster.move("__consumer_offsets", index, 3)
         await cluster.clock.run(1_000)
         assert index not in cluster.nodes[2].node.coordinators.groups.runtime
         assert index in cluster.nodes[3].node.coordinators.groups.runtime
@@ -269,9 +136,7 @@ async def test_a_coordinator_epoch_is_the_leader_epoch_of_its_partition() -> Non
             topic = image.get("__transaction_state")
             assert topic is not None
             assert entry.coordinator_epoch == topic.partitions[index].leader_epoch >= number - 1
-            service = cluster.nodes[CONTROLLER].node.cluster.controller_service
-            assert service is not None
-            await cluster.during(service.move_leader("__transaction_state", index, to))
+            await cluster.move("__transaction_state", index, to)
             await cluster.clock.run(1_000)
             producer.coordinator = cluster.client(to)
 

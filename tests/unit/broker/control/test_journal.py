@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 import structlog
+from kio.schema.alter_user_scram_credentials.v0.request import ScramCredentialUpsertion
+from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
 from kio.schema.metadata.v1.request import MetadataRequestTopic
 
 from broker.control.endpoint import ControlError
 from broker.journal import recorder
 from broker.logging import WARNINGS
+from broker.network.principal import Principal
+from metadata.configs import ResourceType
 from tests.doubles.clock import settle
 from tests.unit.broker.control.asking import control, keep_journal
 from tests.unit.broker.members import CONFIG, ClassicMember
@@ -51,6 +56,32 @@ async def test_records_are_counted_and_not_shown() -> None:
         assert written["request"]["topic_data"][0]["partition_data"] == [{"index": 0, "records": f"{size} bytes"}]
         assert written["answer"]["responses"][0]["partition_responses"][0]["error_code"] == "NONE"
         assert read["answer"]["responses"][0]["partitions"][0]["records"] == f"{size} bytes"
+
+
+async def test_of_secrets_is_shown_only_that_there_is_one() -> None:
+    secret = b"what nobody may see"
+    tokens = {"listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT", "delegation.token.secret.key": "k"}
+    async with Rig(config=CONFIG | tokens) as rig:
+        keep_journal(rig)
+        client = rig.connect()
+        client.connection.principal = Principal("User", "alice")
+        user = ScramCredentialUpsertion(name="bob", mechanism=1, iterations=4096, salt=b"salt", salted_password=secret)
+        await client.ask("alter_user_scram_credentials", 0, deletions=(), upsertions=(user,))
+        changes = (
+            AlterableConfig(name="listener.name.plaintext.ssl.key.password", config_operation=0, value=secret.decode()),
+            AlterableConfig(name="log.retention.ms", config_operation=0, value="1234"),
+        )
+        resource = AlterConfigsResource(resource_type=ResourceType.BROKER, resource_name="1", configs=changes)
+        await client.ask("incremental_alter_configs", 1, resources=(resource,), validate_only=True)
+        made = await client.ask("create_delegation_token", 1, renewers=(), max_lifetime=timedelta(milliseconds=-1))
+        client.send("renew_delegation_token", 2, hmac=made.hmac, renew_period=timedelta(milliseconds=-1))
+        await settle()
+        altered, configured, created, renewed = await entries(rig, client_id="test")
+    assert altered["request"]["upsertions"][0]["salted_password"] == "[hidden]"
+    assert [one["value"] for one in configured["request"]["resources"][0]["configs"]] == ["[hidden]", "1234"]
+    assert (created["answer"]["hmac_base64"], created["answer"]["error_code"]) == ("[hidden]", "NONE")
+    assert renewed["request"]["hmac_base64"] == "[hidden]"
+    assert secret.decode() not in str([altered, configured, created, renewed])
 
 
 async def test_a_request_that_waits_is_shown_as_waiting_and_one_that_closes_with_why() -> None:

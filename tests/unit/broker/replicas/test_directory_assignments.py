@@ -33,7 +33,6 @@ IMAGE = image_of(
 class Replicas(list[Any]):
     """Partition 0 of `t` lies in /a, partition 1 in /b."""
 
-    moves = SimpleNamespace(ended=0)
     logs = SimpleNamespace(
         usable_dirs=[
             SimpleNamespace(path=path, directory_id=uuids.to_text(directory))
@@ -46,6 +45,10 @@ class Replicas(list[Any]):
             SimpleNamespace(topic_id=TOPIC_ID, index=index, log=SimpleNamespace(folder=folder, is_offline=False))
             for index, folder in enumerate(("/a/t-0", "/b/t-1"))
         )
+        self.moves = SimpleNamespace(ended=0)
+
+    def get(self, name: str, index: int) -> Any:
+        return self[index] if name == "t" else None
 
 
 class Node:
@@ -56,8 +59,8 @@ class Node:
         self.asked: list[dict[UUID | None, list[int]]] = []
         self.is_reachable = True
         replicas: Any = Replicas()
-        self.cache = cache
-        self.assignments = DirectoryAssignments(1, lambda: 5, cache, replicas, self._assign)
+        self.cache, self.replicas = cache, replicas
+        self.assignments = DirectoryAssignments(1, lambda: 5, cache, self.replicas, self._assign)
 
     async def _assign(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
         self.asked.append(
@@ -92,7 +95,47 @@ async def test_nothing_is_compared_again_before_topics_have_changed() -> None:
     await node.assignments.reconcile()
     assert not node.asked
     delta = MetadataDelta(EMPTY)
+    delta.replay_all(topic("t", 7, [1], [1]))
+    node.assignments.follow(delta, IMAGE)
+    await node.assignments.reconcile()
+    assert node.asked == [{B: [1]}]
+
+
+async def test_only_topics_that_have_changed_are_compared_and_all_after_a_move_of_a_log() -> None:
+    node = Node()
+    node.cache.image = image_of(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=1, directories=(B,)), image=IMAGE)
+    await node.assignments.reconcile()
+    node.replicas[0].log.folder = "/b/t-0"
+    delta = MetadataDelta(EMPTY)
     delta.replay_all(topic("u", 8, [1]))
+    node.assignments.follow(delta, node.cache.image)
+    await node.assignments.reconcile()
+    assert node.asked == [], "another topic has changed"
+    node.replicas.moves.ended += 1
+    await node.assignments.reconcile()
+    assert node.asked == [{B: [0]}]
+
+
+async def test_logs_that_are_made_late_are_compared() -> None:
+    node = Node()
+    node.replicas[1].log.is_offline = True
+    await node.assignments.reconcile()
+    assert node.asked == []
+    node.replicas[1].log.is_offline = False
+    await node.assignments.reconcile()
+    assert node.asked == []
+    node.assignments.logs_made({"t"})
+    await node.assignments.reconcile()
+    assert node.asked == [{B: [1]}]
+
+
+async def test_all_is_compared_once_the_metadata_have_directories() -> None:
+    node = Node()
+    node.cache.image = EMPTY
+    await node.assignments.reconcile()
+    node.cache.image = IMAGE
+    delta = MetadataDelta(EMPTY)
+    delta.replay(FeatureLevelRecord(name=METADATA_VERSION, feature_level=FIRST_METADATA_VERSION))
     node.assignments.follow(delta, IMAGE)
     await node.assignments.reconcile()
     assert node.asked == [{B: [1]}]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.security.authorizer import Authorizer
-from broker.security.permissions import MOST_DECISIONS, Permissions
+from broker.security.permissions import LONGEST_NAME, MOST_DECISIONS, Permissions
 from metadata.acls import AclOperation, PatternType, PermissionType, ResourceType
 from protocol.metadata.credentials import AccessControlEntryRecord
 
@@ -246,3 +246,12 @@ def test_all_operations_of_a_resource_as_bits() -> None:
     permissions = Permissions(authorizer(acl("t", READ)), "User:alice", HOST)
     assert permissions.operations(TOPIC, "t") == 1 << READ | 1 << DESCRIBE
     assert Permissions(authorizer(), "User:admin", HOST).operations(GROUP, "g") == 0b110101001000
+
+
+def test_decisions_about_long_names_are_not_kept() -> None:
+    """A client may ask about names of 32,767 bytes, and about as many as it likes."""
+    permissions = Permissions(authorizer(acl("a", prefixed=True)), "User:alice", HOST)
+    for length in (LONGEST_NAME, LONGEST_NAME + 1, 32_767):
+        assert permissions.allows(READ, TOPIC, "a" * length)
+        assert not permissions.allows(READ, TOPIC, "b" * length)
+    assert {len(name) for _, _, name in permissions._decisions} == {LONGEST_NAME}

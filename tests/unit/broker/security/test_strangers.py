@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from broker.network.client_lines import LINES, PERIOD_MS, ClientLines
+from broker.network.strangers import MOST_BYTES
 from tests.doubles.clock import ManualClock, settle
 from tests.unit.broker.rig import Client, Rig
 
@@ -45,6 +46,14 @@ async def test_the_oldest_stranger_makes_room(rig: Rig) -> None:
     assert not any([await client.closed() for client in plaintext])
 
 
+async def test_an_address_that_opens_many_connections_turns_out_only_its_own(rig: Rig) -> None:
+    slow = rig.connect(host="10.0.0.1", listener="SASL")
+    attackers = [rig.connect(host="10.6.6.6", listener="SASL") for _ in range(20)]
+    assert not await slow.closed()
+    assert [await client.closed() for client in attackers] == [True] * 18 + [False] * 2
+    await log_in(slow)
+
+
 async def test_time_to_authenticate_ends_and_a_known_client_may_idle(rig: Rig) -> None:
     known, stranger = rig.connect(listener="SASL"), rig.connect(listener="SASL")
     await log_in(known)
@@ -68,6 +77,30 @@ async def test_requests_are_small_until_the_client_is_known(rig: Rig) -> None:
     await log_in(known)
     known.transport.feed((1001).to_bytes(4, "big"))
     assert not await known.closed()
+
+
+async def test_large_requests_of_strangers_have_little_memory_together() -> None:
+    """Each takes two fifths of it; one that is content with less, and one that is known, lose nothing."""
+    share = MOST_BYTES * 2 // 5
+    config = CONFIG | {"sasl.server.max.receive.size": str(MOST_BYTES), "odradek.max.unauthenticated.connections": "9"}
+    async with Rig(config=config) as rig:
+        await rig.secure("SASL", "SASL_PLAINTEXT")
+        small, known, *large = (rig.connect(listener="SASL") for _ in range(5))
+        await log_in(known)
+        small.transport.feed((2_000).to_bytes(4, "big") + bytes(1_000))
+        known.transport.feed(share.to_bytes(4, "big") + bytes(share - 1))
+        with capture_logs() as logs:
+            for client in large:
+                client.transport.feed(share.to_bytes(4, "big") + bytes(share - 1))
+                await settle()
+        assert [await client.closed() for client in (small, known, *large)] == [False, False, True, False, False]
+        assert [line["limit"] for line in logs if "before it had" in str(line["event"])] == [
+            f"{MOST_BYTES} bytes of requests before authentication"
+        ]
+        for client in large[1:]:
+            client.transport.reset()
+        await settle()
+        assert rig.node.server.strangers._bytes == 0
 
 
 async def test_clients_that_go_are_forgotten(rig: Rig) -> None:

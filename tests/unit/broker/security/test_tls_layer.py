@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from trustme import CA
 from broker.network.tls import MOST_HANDSHAKE_BYTES, TlsState
 from tests.certificates import pair, pair_of, trusting
 from tests.conformance.authentication.settings import PLAIN_NAME
-from tests.doubles.clock import settle
+from tests.doubles.clock import ManualClock, settle
 from tests.doubles.workers import HeldLane
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.security.tls_client import TlsClient
@@ -155,6 +156,32 @@ async def test_certificates(
         assert client.transport.lost
     else:
         assert str(client.connection.principal) == principal
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_a_session_is_not_resumed_beyond_the_end_of_the_certificate(
+    settings: dict[str, str], version: ssl.TLSVersion
+) -> None:
+    """OpenSSL checks a certificate when a session begins, and never again. Only the broker's time is moved here."""
+    async with Rig(config=settings, clock=ManualClock(int(time.time() * 1000))) as rig:
+        await rig.secure("MUTUAL", "SSL")
+        context = trusting(CA_, pair_of(CA_, PLAIN_NAME))
+        context.minimum_version = context.maximum_version = version
+        client = TlsClient(rig, context, "MUTUAL")
+        assert await client.shake()
+        assert await client.ask("api_versions", 0) is not None
+        for days, principal in ((0, "User:alice"), (2, None)):
+            rig.clock.stall(days * 24 * 3600 * 1000)
+            again = TlsClient(rig, context, "MUTUAL", session=client.tls.session)
+            with capture_logs() as logs:
+                await again.shake()
+            assert again.tls.session_reused
+            assert again.transport.lost == (principal is None)
+            if principal is not None:
+                assert str(again.connection.principal) == principal
+        assert [line["reason"] for line in logs if line["event"] == "TLS handshake failed"] == [
+            "the client's certificate: certificate has expired"
+        ]
 
 
 async def test_an_alert_tells_the_client_why(rig: Rig) -> None:

@@ -15,7 +15,14 @@ from tests.unit.broker.wire import answer, frame
 class TlsClient:
     """`shake` first; then `ask`. `error` is what OpenSSL says of the server, or of what it refused."""
 
-    def __init__(self, rig: Rig, context: ssl.SSLContext, listener: str = "TLS", host: str = "10.0.0.8") -> None:
+    def __init__(
+        self,
+        rig: Rig,
+        context: ssl.SSLContext,
+        listener: str = "TLS",
+        host: str = "10.0.0.8",
+        session: ssl.SSLSession | None = None,
+    ) -> None:
         layer = rig.node.server.new_connection(listener)
         assert isinstance(layer, TlsLayer)
         self.layer = layer
@@ -23,7 +30,7 @@ class TlsClient:
         layer.connection_made(self.transport)
         self.error: ssl.SSLError | None = None
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname="localhost")
+        self.tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname="localhost", session=session)
         self._taken = 0
         self._correlation = 0
 

@@ -16,7 +16,13 @@ from broker.share.share_partition import RETRY_MS, SharePartition
 from coordinator.share.share_coordinator_shard import ShareWrite
 from coordinator.share.state_batches import merge
 from protocol.coordinator_records.share_records import SharePartitionKey, ShareSnapshotValue
-from protocol.errors import CoordinatorLoadInProgress, FencedStateEpoch, InvalidRecordState, KafkaError
+from protocol.errors import (
+    CoordinatorLoadInProgress,
+    FencedStateEpoch,
+    InvalidRecordState,
+    KafkaError,
+    NotLeaderOrFollower,
+)
 from tests.doubles.clock import ManualClock
 
 KEY = SharePartitionKey("g", UUID(int=1), 0)
@@ -49,6 +55,8 @@ class Coordinator:
     def release(self) -> None:
         held, self._held = self._held, []
         for wanted, future in held:
+            if future.cancelled():
+                continue
             if self.error is not None:
                 future.set_exception(self.error)
                 continue
@@ -220,6 +228,29 @@ async def test_letters_whose_writing_was_not_noted_are_noted_later_and_sent_agai
     rig.clock.advance(RETRY_MS)
     await turns()
     assert rig.partition.start_offset == 12
+
+
+async def test_what_is_being_written_fails_too_when_the_partition_is_led_elsewhere() -> None:
+    """The coordinator may take a while, or be gone for good: no member waits for it."""
+    rig = Rig()
+    rig.coordinator.hold = True
+    rig.acquire(10, 19)
+    answers = [rig.partition.acknowledge("m", [(10, 10, ACCEPT)])]
+    await turns()
+    answers.append(rig.partition.acknowledge("m", [(11, 11, ACCEPT)]))
+    rig.partition.close()
+    await turns()
+    assert [type(one.exception()) for one in answers if one.done()] == [NotLeaderOrFollower, NotLeaderOrFollower]
+    rig.coordinator.release()
+    await turns()
+    assert len(rig.coordinator.writes) == 0
+
+
+async def test_nothing_is_acquired_once_the_partition_is_led_elsewhere() -> None:
+    rig = Rig()
+    rig.partition.close()
+    with pytest.raises(NotLeaderOrFollower):
+        rig.acquire(10, 19)
 
 
 async def test_a_limit_lowered_meanwhile_holds_at_once() -> None:
