@@ -49,9 +49,9 @@ def offsets_of_streams_groups(t: Talk, v: int) -> None:
     m = group("m", topology(subtopology("0", topic)))
     m.join("joins")
     for one in (topic, other):
-        partition = {"partition_index": 0, "committed_offset": 5, "committed_leader_epoch": -1, "committed_metadata": ""}
+        partition = {"partition_index": 0, "committed_offset": 5, "committed_leader_epoch": -1}
         body = {"group_id": group.group_id, "generation_id_or_member_epoch": m.epoch, "member_id": "m"}
-        topics = [{"name": one.name, "partitions": [partition]}]
+        topics = [{"name": one.name, "partitions": [partition | {"committed_metadata": ""}]}]
         step = f"commits to {one.name.removeprefix(t.prefix)}"
         t.call(step, "offset_commit", 9, body | {"group_instance_id": None, "topics": topics})
     _delete(t, "of a source, and of a topic that is none", group.group_id, topic, other)
