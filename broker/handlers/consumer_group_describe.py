@@ -2,78 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 
 from kio.schema.consumer_group_describe.v1 import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kio.schema.consumer_group_describe.v1.response import Assignment, DescribedGroup, Member, TopicPartitions
 from kio.schema.errors import ErrorCode
 
 from broker.coordinators.group_coordinator import require_consumer_protocol
-from broker.network.answers import ask_each
+from broker.handlers.group_describe import describe_each, operations_on, require_visible
 from broker.request_context import RequestContext
 from broker.security import authorized_operations
 from coordinator.group.consumer.describe import DescribedConsumerGroup, DescribedMember, TopicAssignment, describe
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from metadata.acls import AclOperation, ResourceType
 from protocol.durations import ZERO
-from protocol.errors import InvalidGroupId, KafkaError, TopicAuthorization
+from protocol.errors import KafkaError
 
 ONLY_READS = True
 
 CLASSIC_MEMBER = 0
 CONSUMER_MEMBER = 1
 
-HIDDEN = "The group uses topics that the client is not authorized to describe."
-
 
 def handle(
     ctx: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse | Awaitable[ConsumerGroupDescribeResponse]:
     require_consumer_protocol(ctx.local.config, ctx.image)
-    coordinator = ctx.coordinators.groups
-    named = [group_id for group_id in request.group_ids if group_id]
 
-    def answer(found: Mapping[str, DescribedConsumerGroup | KafkaError]) -> ConsumerGroupDescribeResponse:
-        described = {group_id: _group(ctx, request, group_id, group) for group_id, group in found.items()}
-        described[""] = _group(ctx, request, "", InvalidGroupId())
-        return ConsumerGroupDescribeResponse(
-            throttle_time=ZERO, groups=tuple([described[group_id] for group_id in request.group_ids])
-        )
-
-    return ask_each(named, lambda group_id: coordinator.read(group_id, _describing(group_id)), answer)
-
-
-def _describing(group_id: str) -> Callable[[GroupCoordinatorShard], DescribedConsumerGroup]:
-    def operation(state: GroupCoordinatorShard) -> DescribedConsumerGroup:
+    def described(state: GroupCoordinatorShard, group_id: str) -> DescribedGroup:
         groups = state.groups.consumer
-        return describe(groups, groups.get(group_id))
+        return _group(ctx, request, group_id, describe(groups, groups.get(group_id)))
 
-    return operation
+    return describe_each(
+        ctx,
+        request,
+        described,
+        _failed,
+        lambda groups: ConsumerGroupDescribeResponse(throttle_time=ZERO, groups=groups),
+    )
 
 
 def _group(
-    ctx: RequestContext,
-    request: ConsumerGroupDescribeRequest,
-    group_id: str,
-    found: DescribedConsumerGroup | KafkaError,
+    ctx: RequestContext, request: ConsumerGroupDescribeRequest, group_id: str, found: DescribedConsumerGroup
 ) -> DescribedGroup:
-    if isinstance(found, DescribedConsumerGroup) and not _may_see(ctx, found):
-        found = TopicAuthorization(HIDDEN)
-    if isinstance(found, KafkaError):
-        return DescribedGroup(
-            error_code=found.code,
-            error_message=found.explicit_message,
-            group_id=group_id,
-            group_state="",
-            group_epoch=0,
-            assignment_epoch=0,
-            assignor_name="",
-            members=(),
-            authorized_operations=authorized_operations.UNKNOWN,
-        )
-    operations = authorized_operations.UNKNOWN
-    if request.include_authorized_operations:
-        operations = ctx.operations(ResourceType.GROUP, group_id)
+    """Raises TopicAuthorization."""
+    if ctx.permissions is not None:  # all topics that the members have, or are about to have
+        topics = {each.topic for member in found.members for each in (*member.assigned, *member.target)}
+        require_visible(ctx, topics)
     return DescribedGroup(
         error_code=ErrorCode.none,
         error_message=None,
@@ -83,16 +57,22 @@ def _group(
         assignment_epoch=found.assignment_epoch,
         assignor_name=found.assignor,
         members=tuple(map(_member, found.members)),
-        authorized_operations=operations,
+        authorized_operations=operations_on(ctx, request, group_id),
     )
 
 
-def _may_see(ctx: RequestContext, group: DescribedConsumerGroup) -> bool:
-    """Whether the client may describe all topics that the group's members have, or are about to have."""
-    if ctx.permissions is None:
-        return True
-    topics = {each.topic for member in group.members for each in (*member.assigned, *member.target)}
-    return all(ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic) for topic in topics)
+def _failed(group_id: str, error: KafkaError) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=error.code,
+        error_message=error.explicit_message,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        assignor_name="",
+        members=(),
+        authorized_operations=authorized_operations.UNKNOWN,
+    )
 
 
 def _member(described: DescribedMember) -> Member:
@@ -125,5 +105,5 @@ def error_response(
     ctx: RequestContext, request: ConsumerGroupDescribeRequest, error: KafkaError
 ) -> ConsumerGroupDescribeResponse:
     return ConsumerGroupDescribeResponse(
-        throttle_time=ZERO, groups=tuple(_group(ctx, request, group_id, error) for group_id in request.group_ids)
+        throttle_time=ZERO, groups=tuple(_failed(group_id, error) for group_id in request.group_ids)
     )

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 
 from kio.schema.errors import ErrorCode
 from kio.schema.share_group_describe.v1 import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from kio.schema.share_group_describe.v1.response import Assignment, DescribedGroup, Member, TopicPartitions
 
+from broker.handlers.group_describe import describe_each, operations_on, require_visible
 from broker.handlers.share_requests import require_share_groups
-from broker.network.answers import ask_each
 from broker.request_context import RequestContext
 from broker.security import authorized_operations
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.share.group import ShareMember
-from metadata.acls import AclOperation, ResourceType
 from metadata.topics import TopicImage
 from protocol.durations import ZERO
-from protocol.errors import InvalidGroupId, KafkaError, TopicAuthorization
+from protocol.errors import KafkaError
 
 ONLY_READS = True
 
@@ -28,18 +27,11 @@ def handle(
     ctx: RequestContext, request: ShareGroupDescribeRequest
 ) -> ShareGroupDescribeResponse | Awaitable[ShareGroupDescribeResponse]:
     require_share_groups(ctx)
-    coordinator = ctx.coordinators.groups
-    named = [group_id for group_id in request.group_ids if group_id]
 
     def describe(state: GroupCoordinatorShard, group_id: str) -> DescribedGroup:
         state.groups.require_share(group_id)
         group = state.groups.share.get(group_id)
-        topics = {topic.name for one in group.members.values() for topic in _topics(ctx, one)}
-        if not all(ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic) for topic in topics):
-            raise TopicAuthorization("The group uses topics that the client is not authorized to describe.")
-        operations = authorized_operations.UNKNOWN
-        if request.include_authorized_operations:
-            operations = ctx.operations(ResourceType.GROUP, group_id)
+        require_visible(ctx, {topic.name for one in group.members.values() for topic in _topics(ctx, one)})
         return DescribedGroup(
             error_code=ErrorCode.none,
             error_message=None,
@@ -49,20 +41,12 @@ def handle(
             assignment_epoch=group.assignment_epoch,
             assignor_name=ASSIGNOR,
             members=tuple(_member(ctx, member) for member in group.members.values()),
-            authorized_operations=operations,
+            authorized_operations=operations_on(ctx, request, group_id),
         )
 
-    def answer(found: Mapping[str, DescribedGroup | KafkaError]) -> ShareGroupDescribeResponse:
-        described = {
-            group_id: _failed(group_id, group) if isinstance(group, KafkaError) else group
-            for group_id, group in found.items()
-        }
-        described[""] = _failed("", InvalidGroupId())
-        return ShareGroupDescribeResponse(
-            throttle_time=ZERO, groups=tuple(described[group_id] for group_id in request.group_ids)
-        )
-
-    return ask_each(named, lambda group_id: coordinator.read(group_id, lambda state: describe(state, group_id)), answer)
+    return describe_each(
+        ctx, request, describe, _failed, lambda groups: ShareGroupDescribeResponse(throttle_time=ZERO, groups=groups)
+    )
 
 
 def _topics(ctx: RequestContext, member: ShareMember) -> list[TopicImage]:

@@ -17,8 +17,8 @@ from kio.schema.streams_group_describe.v0.response import (
     Topology,
 )
 
+from broker.handlers.group_describe import describe_each, operations_on, require_visible
 from broker.handlers.streams_requests import require_streams_groups
-from broker.network.answers import ask_each
 from broker.request_context import RequestContext
 from broker.security import authorized_operations
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
@@ -27,10 +27,9 @@ from coordinator.group.streams.group import StreamsGroup
 from coordinator.group.streams.member import StreamsMember
 from coordinator.group.streams.tasks import Task
 from coordinator.group.streams.topology import required_topics
-from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records import streams_group_values as values
 from protocol.durations import ZERO
-from protocol.errors import InvalidGroupId, KafkaError, TopicAuthorization
+from protocol.errors import KafkaError
 from protocol.newer.streams_group_describe_v1 import (
     DescribedGroup,
     StreamsGroupDescribeRequest,
@@ -48,18 +47,11 @@ def handle(
     ctx: RequestContext, request: StreamsGroupDescribeRequest
 ) -> StreamsGroupDescribeResponse | Awaitable[StreamsGroupDescribeResponse]:
     require_streams_groups(ctx)
-    coordinator = ctx.coordinators.groups
-    named = [group_id for group_id in request.group_ids if group_id]
 
     def describe(state: GroupCoordinatorShard, group_id: str) -> DescribedGroup:
         state.groups.require_streams(group_id)
         group = state.groups.streams.get(group_id)
-        topics = frozenset() if group.topology is None else required_topics(group.topology)
-        if not all(ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic) for topic in topics):
-            raise TopicAuthorization("The group uses topics that the client is not authorized to describe.")
-        operations = authorized_operations.UNKNOWN
-        if request.include_authorized_operations:
-            operations = ctx.operations(ResourceType.GROUP, group_id)
+        require_visible(ctx, () if group.topology is None else required_topics(group.topology))
         return DescribedGroup(
             error_code=ErrorCode.none,
             error_message=None,
@@ -69,22 +61,14 @@ def handle(
             assignment_epoch=group.assignment_epoch,
             topology=None if group.topology is None else _topology(group.topology, group.configured),
             members=tuple(_member(group, member) for member in group.members.values()),
-            authorized_operations=operations,
+            authorized_operations=operations_on(ctx, request, group_id),
             topology_description_status=NOT_KEPT if request.include_topology_description else NOT_ASKED_FOR,
             assignor_name=ASSIGNOR,
         )
 
-    def answer(found: Mapping[str, DescribedGroup | KafkaError]) -> StreamsGroupDescribeResponse:
-        described = {
-            group_id: _failed(group_id, group) if isinstance(group, KafkaError) else group
-            for group_id, group in found.items()
-        }
-        described[""] = _failed("", InvalidGroupId())
-        return StreamsGroupDescribeResponse(
-            throttle_time=ZERO, groups=tuple(described[group_id] for group_id in request.group_ids)
-        )
-
-    return ask_each(named, lambda group_id: coordinator.read(group_id, lambda state: describe(state, group_id)), answer)
+    return describe_each(
+        ctx, request, describe, _failed, lambda groups: StreamsGroupDescribeResponse(throttle_time=ZERO, groups=groups)
+    )
 
 
 def _topology(topology: values.StreamsGroupTopologyValue, configured: ConfiguredTopology | None) -> Topology:
