@@ -20,6 +20,7 @@ M_MMAP_THRESHOLD = -3
 STDIN, STDOUT, STDERR = 0, 1, 2
 REUSED_BUFFER_BYTES = 4 * 1024 * 1024
 KEPT_FREE_BYTES = 16 * 1024 * 1024
+SPARE_DESCRIPTORS = 3
 
 
 def allow_many_descriptors() -> tuple[int, int]:
@@ -52,8 +53,17 @@ def is_open(descriptor: int) -> bool:
 
 
 def require_spare_descriptor() -> None:
-    """Raises OSError if the process can open nothing."""
-    os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    """Raises OSError if the process can open nothing, or next to nothing.
+
+    A single free descriptor comes and goes while the loop turns connections away, which opens and closes one for each.
+    """
+    opened: list[int] = []
+    try:
+        while len(opened) < SPARE_DESCRIPTORS:
+            opened.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
 
 
 def share_the_interpreter() -> None:

@@ -73,6 +73,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._held = bytearray()
         self._handshake_bytes = 0
         self._paused = False
+        self._left_early = False  # the client closed the connection during a step of the handshake
 
     # -- the protocol of the socket's transport
 
@@ -82,6 +83,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self._left_early = self._stepping and self._state is TlsState.SHAKING
         self._state = TlsState.CLOSED
         self._tls = None
         self._protocol.connection_lost(exc)
@@ -157,7 +159,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
 
     def _step_failed(self, error: Exception) -> None:
         self._stepping = False
-        if self._state is not TlsState.SHAKING:
+        if self._state is not TlsState.SHAKING and not self._left_early:
             return
         self._send_encrypted()  # the alert that tells the client
         if isinstance(error, OSError):  # an SSLError is one

@@ -175,16 +175,22 @@ def test_a_broker_whose_authority_is_unknown_is_not_talked_to(
     assert is_one_of(BY_THE_CLIENT, client, outcome), outcome
 
 
+WITHOUT_AN_ALERT = ("aiokafka", "kafkajs")
+"""asyncio closes without the alert that would say why, and Node finishes the handshake before it looks."""
+
+
 def test_a_broker_whose_certificate_has_expired_is_not_talked_to(
     secured: Secured, client: str, send: Send, topic: str
 ) -> None:
+    before = len(secured.broker.log())
     outcome = send(secured.address("STALE"), topic, Login("SSL", ca=secured.ca, patience_s=SHORT_PATIENCE_S))
     assert is_one_of(BY_THE_CLIENT, client, outcome), outcome
     assert "our certificate has expired: clients refuse it" in secured.broker.log()
-    wait_until(
-        lambda: "the client refuses our certificate: certificate" in secured.broker.log(),
-        "the broker does not say why the client left",
-    )
+    if client not in WITHOUT_AN_ALERT:
+        wait_until(
+            lambda: "the client refuses our certificate" in secured.broker.log()[before:],
+            "the broker does not say why the client left",
+        )
 
 
 # -- sessions

@@ -256,3 +256,24 @@ async def test_a_connection_lost_during_a_step_is_forgotten(settings: dict[str, 
         assert client.layer._state is TlsState.CLOSED
         assert not client.transport.sent
         assert not rig.node.server.connections
+
+
+async def test_why_a_client_refuses_us_is_known_though_it_has_gone(settings: dict[str, str]) -> None:
+    """It sends its alert and closes at once: the worker reads the alert when the connection is lost already."""
+    workers = HeldLane("TLS handshakes")
+    async with Rig(config=settings, workers=workers) as rig:
+        await rig.secure("TLS", "SSL")
+        client = TlsClient(rig, trusting(CA()))
+        await client.hello()
+        workers.run_next()
+        await settle()
+        await client.exchange()
+        with pytest.raises(ssl.SSLCertVerificationError):
+            client.tls.do_handshake()
+        await client.exchange()
+        client.transport.reset()
+        await settle()
+        with capture_logs() as logs:
+            workers.run_next()
+            await settle()
+        assert [line["reason"] for line in logs] == ["the client refuses our certificate: unknown ca"]
