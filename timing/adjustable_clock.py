@@ -79,7 +79,7 @@ class AdjustableClock:
         return self.machine.monotonic_ms() + self._shift_ms if held is None else held.monotonic_ms
 
     def wall_ms(self) -> int:
-        return int(self._wall())
+        return round(self._wall())  # a sum of fractions may miss by very little the time that was set
 
     def _wall(self) -> float:
         held = self._held
@@ -146,36 +146,15 @@ class AdjustableClock:
         `settle` returns when what has begun so far is at its end.
         """
         async with self._moving:
-            held = self._hold()
-            wall_ms = held.wall_ms
-            self._move = move = _Move(held.monotonic_ms, held.monotonic_ms + ms)
-
-            def go_to(instant_ms: float) -> None:
-                held.monotonic_ms = max(instant_ms, held.monotonic_ms)
-                held.wall_ms = wall_ms + held.monotonic_ms - move.begin_ms
-
-            try:
-                await settle()
-                while (deadline_ms := self._next_deadline_ms()) is not None and deadline_ms <= move.end_ms:
-                    go_to(deadline_ms)
-                    self._run_due()
-                    await settle()
-                go_to(move.end_ms)
-            finally:
-                self._move = None
-                if self._frozen:
-                    self._arm()
-                else:
-                    self._release()
+            await self._advance(ms, settle)
 
     async def set_wall(self, wall_ms: float, settle: Callable[[], Awaitable[None]]) -> None:
         """Set the wall reading. Forward, time moves as by `advance`; back, only what is written down changes."""
-        ahead_ms = wall_ms - self._wall()
-        if ahead_ms >= 0:
-            await self.advance(ahead_ms, settle)
-            return
         async with self._moving:
-            if self._held is not None:
+            ahead_ms = wall_ms - self._wall()
+            if ahead_ms >= 0:
+                await self._advance(ahead_ms, settle)
+            elif self._held is not None:
                 self._held.wall_ms = wall_ms
             else:
                 self._wall_shift_ms = wall_ms - self.machine.wall_ms()
@@ -186,6 +165,29 @@ class AdjustableClock:
             self._frozen = False
             self._release()
             self._wall_shift_ms = 0.0
+
+    async def _advance(self, ms: float, settle: Callable[[], Awaitable[None]]) -> None:
+        held = self._hold()
+        wall_ms = held.wall_ms
+        self._move = move = _Move(held.monotonic_ms, held.monotonic_ms + ms)
+
+        def go_to(instant_ms: float) -> None:
+            held.monotonic_ms = max(instant_ms, held.monotonic_ms)
+            held.wall_ms = wall_ms + held.monotonic_ms - move.begin_ms
+
+        try:
+            await settle()
+            while (deadline_ms := self._next_deadline_ms()) is not None and deadline_ms <= move.end_ms:
+                go_to(deadline_ms)
+                self._run_due()
+                await settle()
+            go_to(move.end_ms)
+        finally:
+            self._move = None
+            if self._frozen:
+                self._arm()
+            else:
+                self._release()
 
     def _hold(self) -> _Held:
         if self._held is None:

@@ -141,6 +141,17 @@ async def test_set_forward_moves_time_and_back_changes_only_what_is_written_down
     assert rig.wall == -DAY + HOUR
 
 
+async def test_a_frozen_clock_that_is_set_reads_exactly_that_time_whatever_fractions_lie_behind_it() -> None:
+    rig = Rig()
+    for step in range(200):
+        await rig.advance(1000 * (1 + step / 7))
+        await rig.clock.freeze()
+        new_year = rig.began_wall_ms + (step + 1) * YEAR
+        await rig.clock.set_wall(new_year, settle)
+        assert rig.clock.wall_ms() == new_year
+        await rig.clock.resume()
+
+
 async def test_reset_runs_again_with_the_machines_time_of_day_and_keeps_deadlines() -> None:
     rig = Rig()
     await rig.advance(DAY)
