@@ -20,7 +20,7 @@ GROUPS = ("q1", "q2")
 """Of the first one the share partitions are initialised before the conversation begins."""
 MEMBERS = ("s1", "s1", "s1", "s2", "s2", "s3", "s3")
 FETCHED = {"s1": "b", "s2": "b", "s3": "a"}
-"""The topic whose first partition a member's session has. Of several partitions an answer of Kafka may leave some out."""
+"""The topic whose first partition each session has; of several partitions Kafka may leave some out of an answer."""
 SAYS = {"beat": 6, "subscribe": 3, "before": 1, "leave": 1, "join": 1}
 RELEASE = 2
 TYPES = {1: 6, RELEASE: 4, 3: 3, 4: 1, 0: 1}
