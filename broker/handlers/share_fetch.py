@@ -64,11 +64,14 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
         results = await acknowledge(ctx, group_id, member_id, batches, renews=renews)
         shares.end_session(session)
         return _response(ctx, group_id, results, {}, set())
-    session = shares.sessions.open(key, ctx.connection) if epoch == FULL_EPOCH else shares.sessions.use(key, epoch)
-    forgotten = [
-        (topic.topic_id or NO_TOPIC, index) for topic in request.forgotten_topics_data for index in topic.partitions
-    ]
-    session.change(wanted, forgotten)
+    if epoch == FULL_EPOCH:
+        session = shares.sessions.open(key, ctx.connection)
+        session.change(wanted, forgotten=())
+    else:
+        session = shares.sessions.use(key, epoch)
+        session.change(wanted, _forgotten(request))
+    if request.share_acquire_mode not in (BATCHES, RECORD_LIMIT):
+        raise UnknownServerError
     results = await acknowledge(ctx, group_id, member_id, batches, renews=renews)
     fetching = ShareFetching(ctx, session, _limits(ctx, request))
     told, session.new = session.new & set(session), set()
@@ -80,12 +83,16 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
     return _response(ctx, group_id, results, taken, told)
 
 
+def _forgotten(request: ShareFetchRequest) -> list[Place]:
+    return [
+        (topic.topic_id or NO_TOPIC, index) for topic in request.forgotten_topics_data for index in topic.partitions
+    ]
+
+
 def _check(request: ShareFetchRequest, batches: Mapping[Place, Sequence[AcknowledgementBatch]], renews: bool) -> None:
-    """Raises InvalidRequest, UnknownServerError."""
+    """Raises InvalidRequest."""
     if request.share_session_epoch == FULL_EPOCH and batches:
         raise InvalidRequest  # the first request of a session acknowledges nothing
-    if request.share_acquire_mode not in (BATCHES, RECORD_LIMIT):
-        raise UnknownServerError
     fetches = request.max_wait or request.min_bytes or request.max_bytes or request.max_records
     if renews and fetches:
         raise InvalidRequest  # a request that renews acquisitions fetches nothing, and must say so

@@ -70,6 +70,11 @@ def _protocol_twice(body: Body) -> bool:
     return len(set(names)) < len(names)
 
 
+def _partition_twice(body: Body) -> bool:
+    lists = [topic["partitions"] for group in body["groups"] for topic in group["topics"] or ()]
+    return any(len(set(indexes)) < len(indexes) for indexes in lists)
+
+
 CASES: tuple[Case, ...] = (
     ("join_group", _protocol_twice, answered),
     ("produce", lambda body: None in named(body, "records"), anything),
@@ -87,6 +92,8 @@ CASES: tuple[Case, ...] = (
         lambda body: any(i in (None, schema.NO_ID) for i in named(body, "topic_id")),
         answers_where_kafka_is_silent,
     ),
+    ("describe_share_group_offsets", lambda _: True, answers_where_kafka_is_silent),
+    ("describe_share_group_offsets", _partition_twice, anything),
     ("consumer_group_heartbeat", lambda body: body["member_epoch"] == 0, begins_anew),
     ("consumer_group_heartbeat", lambda _: True, shares_by_ids),
 )
