@@ -101,11 +101,14 @@ def records_of(data: bytes) -> dict[int, bytes]:
 
 def whole_batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
     """Every batch with records of clients."""
+    return ((header, batch) for header, batch in all_batches(data) if not header.is_control)
+
+
+def all_batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
     at = 0
     while at + LOG_OVERHEAD < len(data):
         header = read_header(data, at)
-        if not header.is_control:
-            yield header, data[at : at + header.size]
+        yield header, data[at : at + header.size]
         at += header.size
 
 
