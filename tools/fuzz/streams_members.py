@@ -37,6 +37,8 @@ SAYS = {
     "end": 1,
     "lag": 2,
 }
+SOFT = {"shutdown_application": False, "task_offsets": None, "task_end_offsets": None}
+"""Of what is in no log: nothing."""
 INTERNAL = ("store-changelog", "keyed-repartition")
 """Topics that the broker makes for topologies."""
 CONFIGS = {
@@ -78,11 +80,12 @@ def heartbeat(draw: Wild, group: str, held: Mapping[tuple[str, str], Any], drawn
     owned = {kind: Held(kind, slot, []) for kind in TASKS}
     match says:
         case "join":
-            told |= {"member_epoch": 0, **_whole(draw, member), **{kind: [] for kind in TASKS}}
+            told |= {"member_epoch": 0, **_whole(draw, group, member), **{kind: [] for kind in TASKS}} | SOFT
+            drawn = drawn | SOFT  # Kafka forgets what comes with the heartbeat that makes the group
         case "own":
             told |= owned
         case "full":
-            told |= {**_whole(draw, member), **owned}
+            told |= {**_whole(draw, group, member), **owned}
         case "topology":
             told |= {"topology": topology(draw), **owned}
         case "before":
@@ -98,15 +101,19 @@ def heartbeat(draw: Wild, group: str, held: Mapping[tuple[str, str], Any], drawn
     return draw.mixed(told, drawn)
 
 
-def _whole(draw: Wild, member: str) -> dict[str, Any]:
-    """What a member says of itself when it joins."""
+def _whole(draw: Wild, group: str, member: str) -> dict[str, Any]:
+    """What a member says of itself when it joins.
+
+    Members of the first group have no endpoints: with one, Kafka fails while the topology is not ready.
+    """
+    endpoints = [None, {"host": "host-" + PROCESSES[member], "port": 9000}] if group != GROUPS[0] else [None]
     return {
         "topology": topology(draw),
         "rebalance_timeout": 60_000,
         "process_id": PROCESSES[member],
         "rack_id": draw.one(None, None, "rack"),
         "client_tags": draw.one([], [], [{"key": "zone", "value": draw.one("x", "y")}]),
-        "user_endpoint": draw.one(None, {"host": "host-" + PROCESSES[member], "port": 9000}),
+        "user_endpoint": draw.one(*endpoints),
     }
 
 

@@ -6,7 +6,7 @@ rises if it must, a new target is made if it is time for one, and the member goe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import structlog
 
@@ -29,7 +29,7 @@ from coordinator.group.streams.messages import (
 from coordinator.group.streams.reconciliation import Owners, reconcile
 from coordinator.group.streams.states import MemberState
 from coordinator.group.streams.target import new_target, target_records
-from coordinator.group.streams.tasks import NO_TASKS
+from coordinator.group.streams.tasks import NO_TASKS, Task
 from coordinator.group.streams.topology import required_topics
 from coordinator.runtime.outcome import Outcome
 from protocol.coordinator_records.streams_group_values import (
@@ -131,6 +131,7 @@ class _Heartbeat:
             self._configured = configure(topology, self._groups.partition_count)
         if self._configured.is_ready:
             _check_tasks(self._configured, self._request.owned or NO_TASKS)
+        self._offsets, self._end_offsets = _by_task(self._request.offsets), _by_task(self._request.end_offsets)
         if self._member.topology_epoch < topology.epoch:
             text = (
                 f"The member's topology epoch {self._member.topology_epoch} is behind the group's topology epoch "
@@ -255,6 +256,7 @@ class _Heartbeat:
         """Soft state, once the records are written."""
         groups, request, group_id = self._groups, self._request, self._group.group_id
         configured, endpoint_epoch = self._configured, self._endpoint_epoch
+        offsets, end_offsets = self._offsets, self._end_offsets
 
         def note() -> None:
             group = groups.find(group_id)
@@ -262,10 +264,10 @@ class _Heartbeat:
             if group is None:
                 return
             group.configured, group.is_fresh, group.endpoint_epoch = configured, True, endpoint_epoch
-            if request.offsets is not None:
-                group.offsets[after.member_id] = request.offsets
-            if request.end_offsets is not None:
-                group.end_offsets[after.member_id] = request.end_offsets
+            if offsets is not None:
+                group.offsets[after.member_id] = offsets
+            if end_offsets is not None:
+                group.end_offsets[after.member_id] = end_offsets
             if request.shuts_down:
                 shut_down(groups, group_id, after.member_id)
 
@@ -292,6 +294,16 @@ def _updated(member: StreamsMember, request: StreamsHeartbeat) -> StreamsMember:
 def _assigned_by(member: StreamsMember) -> tuple[object, ...]:
     """What the assignment depends on."""
     return member.topology_epoch, member.rack_id, member.client_tags, member.process_id
+
+
+def _by_task(offsets: Sequence[tuple[Task, int]] | None) -> dict[Task, int] | None:
+    """Raises InvalidRequest if a task is there twice."""
+    if offsets is None:
+        return None
+    by_task = dict(offsets)
+    if len(by_task) < len(offsets):
+        raise InvalidRequest("TaskOffsets and TaskEndOffsets may name each task only once.")
+    return by_task
 
 
 def _check_tasks(configured: ConfiguredTopology, owned: Tasks) -> None:

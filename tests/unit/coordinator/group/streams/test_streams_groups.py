@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.group.streams.configured import Status
 from coordinator.group.streams.tasks import NO_TASKS
-from protocol.coordinator_records.streams_group_values import Endpoint
+from protocol.coordinator_records.streams_group_values import Endpoint, StreamsGroupTopologyValue, Subtopology
 from protocol.errors import (
     FencedInstanceId,
     FencedMemberEpoch,
@@ -49,7 +49,7 @@ async def test_the_first_member_gets_all_tasks_at_epoch_2() -> None:
         ({"owned": active(0)}, InvalidRequest),
         ({"instance_id": " "}, InvalidRequest),
         ({"rack_id": ""}, InvalidRequest),
-        ({"wanted": topology("a b")}, StreamsInvalidTopology),
+        ({"wanted": StreamsGroupTopologyValue(0, (Subtopology("0", ()),))}, StreamsInvalidTopology),
     ],
 )
 async def test_a_wrong_join_is_refused(fields: dict[str, Any], error: type[KafkaError]) -> None:
