@@ -51,7 +51,7 @@ THEMES = (
      "describe_share_group_offsets", "alter_share_group_offsets", "delete_share_group_offsets", "share_group_describe",
      "delete_groups", "delete_topics", "create_topics", "offset_commit", "offset_fetch", "consumer_group_heartbeat"),
     ("initialize_share_group_state", "read_share_group_state", "write_share_group_state", "write_share_group_state",
-     "delete_share_group_state", "read_share_group_state_summary", "describe_share_group_offsets"),
+     "delete_share_group_state", "read_share_group_state_summary"),
     (*8 * (streams_members.HEARTBEAT,), *2 * (streams_members.DESCRIBE,), streams_members.DESCRIPTION, "list_groups",
      "offset_commit", "offset_fetch", "incremental_alter_configs", "delete_groups", "create_topics", "delete_topics"),
 )  # fmt: skip

@@ -10,7 +10,9 @@ from typing import Any
 
 from tests.conformance import schema
 from tests.conformance.deviations import answered
+from tools.fuzz import share_consumers
 from tools.fuzz.damage import Damage
+from tools.fuzz.symbols import Named
 
 Body = dict[str, Any]
 Case = tuple[str, Callable[[Body], bool], Callable[[Any, Any], bool]]
@@ -111,9 +113,21 @@ def _protocol_twice(body: Body) -> bool:
     return len(set(names)) < len(names)
 
 
-def _partition_twice(body: Body) -> bool:
-    lists = [topic["partitions"] for group in body["groups"] for topic in group["topics"] or ()]
-    return any(len(set(indexes)) < len(indexes) for indexes in lists)
+def _subtopology_twice(body: Body) -> bool:
+    ids = [each["subtopology_id"] for each in (body["topology"] or {}).get("subtopologies") or ()]
+    return len(set(ids)) < len(ids)
+
+
+def _offsets_twice(body: Body) -> bool:
+    topics = [group["topics"] or () for group in body["groups"]]
+    names = [[str(topic["topic_name"]) for topic in each] for each in topics]
+    indexes = [topic["partitions"] for each in topics for topic in each]
+    return any(len(set(each)) < len(each) for each in (*names, *indexes))
+
+
+def _group_without_members(body: Body) -> bool:
+    """Only requests that are sent by brokers give it states."""
+    return any(group["group_id"] == Named(share_consumers.GROUPS[1]) for group in body["groups"])
 
 
 CASES: tuple[Case, ...] = (
@@ -134,7 +148,9 @@ CASES: tuple[Case, ...] = (
         answers_where_kafka_is_silent,
     ),
     ("describe_share_group_offsets", lambda _: True, answers_where_kafka_is_silent),
-    ("describe_share_group_offsets", _partition_twice, anything),
+    ("describe_share_group_offsets", _offsets_twice, anything),
+    ("describe_share_group_offsets", _group_without_members, anything),
+    ("streams_group_heartbeat", _subtopology_twice, answered),
     ("streams_group_heartbeat", lambda _: True, has_endpoints_and_no_topics),
     ("streams_group_heartbeat", lambda _: True, assigns_by_hashes),
     ("streams_group_heartbeat", lambda body: body["member_epoch"] == 0, counts_endpoints_anew),

@@ -252,7 +252,10 @@ class Side:
     # ---- waiting for what a broker does in its own time
 
     def _settle(self, api: str, body: dict[str, Any], answer: Any) -> None:
-        if api == "metadata" and body.get("allow_auto_topic_creation", True) and "UNKNOWN_TOPIC" in str(answer):
+        makes_topic = (
+            api == "metadata" and body.get("allow_auto_topic_creation", True) and "UNKNOWN_TOPIC" in str(answer)
+        )
+        if makes_topic or streams_members.waits(answer):
             time.sleep(0.6)
         elif api in PROPAGATED or body.get("subscribed_topic_regex") or body.get("topology"):
             time.sleep(0.15)

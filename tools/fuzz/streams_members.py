@@ -41,6 +41,7 @@ SOFT = {"shutdown_application": False, "task_offsets": None, "task_end_offsets":
 """Of what is in no log: nothing."""
 INTERNAL = ("store-changelog", "keyed-repartition")
 """Topics that the broker makes for topologies."""
+MISSING_INTERNAL_TOPICS = 3
 CONFIGS = {
     "streams.num.standby.replicas": ("0", "1", "2", "3"),
     "streams.session.timeout.ms": ("50000", "1"),
@@ -170,6 +171,12 @@ def learn(held: dict[tuple[str, str], Any], slot: str, answer: Mapping[str, Any]
         held.update({(kind, slot): answer[kind] for kind in TASKS if answer[kind] is not None})
     elif error in ("0", "25", "110", "69"):
         held.pop(("streams epoch", slot), None)
+
+
+def waits(answer: Any) -> bool:
+    """Whether the broker has begun to make topics that the member needs."""
+    statuses = answer.get("status", ()) if isinstance(answer, dict) else ()
+    return any(status["status_code"] == MISSING_INTERNAL_TOPICS for status in statuses)
 
 
 def whole_state() -> list[tuple[str, int, dict[str, Any]]]:

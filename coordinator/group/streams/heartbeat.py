@@ -211,9 +211,9 @@ class _Heartbeat:
 
     def _answer(self, after: StreamsMember) -> StreamsHeartbeatAnswer:
         config, group, request = self._groups.config, self._group, self._request
-        tells = self._joins or after.assigned != self._before.assigned
+        has_other_tasks = after.assigned != self._before.assigned
         has_moved = after.user_endpoint != self._before.user_endpoint
-        endpoint_epoch = group.endpoint_epoch + (has_moved or (tells and after.user_endpoint is not None))
+        endpoint_epoch = group.endpoint_epoch + (has_moved or (has_other_tasks and after.user_endpoint is not None))
         endpoints = None
         if endpoint_epoch != request.endpoint_epoch:
             endpoints = self._endpoints(after)
@@ -227,7 +227,7 @@ class _Heartbeat:
             config.task_offset_interval_of(group.group_id),
             config.acceptable_recovery_lag_of(group.group_id),
             tuple(self._statuses),
-            after.assigned if tells else None,
+            after.assigned if self._joins or has_other_tasks else None,
             self._endpoint_epoch,
             endpoints,
             self._configured.to_create,

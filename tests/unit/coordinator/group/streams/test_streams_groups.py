@@ -304,8 +304,10 @@ async def test_endpoints_are_told_when_the_epoch_differs() -> None:
     assert rig.send("m", 2, endpoint_epoch=first.endpoint_epoch).endpoints is None
     assert rig.send("m", 2, endpoint_epoch=77).endpoints is not None
     epoch = rig.streams.epoch
-    rig.send("m", 2, user_endpoint=Endpoint("h", 2))
+    moved = rig.send("m", 2, user_endpoint=Endpoint("h", 2))
     assert rig.streams.epoch == epoch + 1
+    again = rig.join("m", user_endpoint=Endpoint("h", 2))
+    assert (again.endpoint_epoch, again.assigned) == (moved.endpoint_epoch, active(0, 1))  # nothing new for others
 
 
 async def test_static_members() -> None:
