@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -103,8 +104,10 @@ async def _partition(
         state = await ctx.local.share.states.summary(key)
     except KafkaError as error:
         return _unknown(key.partition, error)
-    if state is None or state.start_offset == NO_START_OFFSET:
+    if state is None:
         return _unknown(key.partition)
+    if state.start_offset == NO_START_OFFSET:
+        return replace(_unknown(key.partition), leader_epoch=state.leader_epoch)
     partition = ctx.replicas.get(topic, key.partition)
     is_lag_known = partition is not None and state.complete_count >= 0
     lag = (
