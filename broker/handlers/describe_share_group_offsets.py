@@ -54,7 +54,8 @@ async def _group(ctx: RequestContext, wanted: Any) -> DescribeShareGroupOffsetsR
         known = await ctx.coordinators.groups.read(group_id, lambda state: _initialized(state, group_id))
         if wanted.topics is None:
             names = [(topic.name, sorted(topic.partitions)) for topic in known.values()]
-            asked = [one for one in names if ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, one[0])]
+            there = [one for one in names if ctx.image.topics.get(one[0]) is not None]
+            asked = [one for one in there if ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, one[0])]
         else:
             asked = [(topic.topic_name, topic.partitions) for topic in wanted.topics]
         _check(group_id, [indexes for name, indexes in asked if ctx.image.topics.get(name) is not None])

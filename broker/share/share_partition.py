@@ -28,8 +28,10 @@ from protocol.errors import (
     FencedLeaderEpoch,
     FencedStateEpoch,
     GroupIdNotFound,
+    InvalidRequest,
     KafkaError,
     NotLeaderOrFollower,
+    UnknownServerError,
     UnknownTopicOrPartition,
 )
 from timing.clock import Clock, Timer
@@ -217,7 +219,8 @@ class SharePartition:
             self._fail(taken, NotLeaderOrFollower())
             raise
         except KafkaError as error:
-            self._fail(taken, error)
+            is_ours = isinstance(error, InvalidRequest)  # not about what the members have sent
+            self._fail(taken, UnknownServerError(error.message) if is_ours else error)
             logger.warning("state of a share partition not written", **self._named(), error=str(error))
             self.fenced |= isinstance(error, _OVER)
             self._not_before_ms = self._clock.monotonic_ms() + RETRY_MS

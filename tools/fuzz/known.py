@@ -103,6 +103,17 @@ def knows_no_id(expected: Any, got: Any) -> bool:
     return bool(expected == json.loads(json.dumps(got).replace("100 UNKNOWN_TOPIC_ID", "3 UNKNOWN_TOPIC_OR_PARTITION")))
 
 
+def tells_an_assignment(expected: Any, got: Any) -> bool:
+    """Whether a member's partitions are others now, goes by the order of Kafka's hash maps."""
+    both = isinstance(expected, dict) and isinstance(got, dict)
+    return both and without(expected, "assignment") == without(got, "assignment")
+
+
+def ended_another_session(_: Any, got: Any) -> bool:
+    """With a connection Kafka ends the session that it began last, ours every one."""
+    return isinstance(got, dict) and str(got.get("error_code")).startswith("122 ")
+
+
 def named(body: Any, key: str) -> Iterator[Any]:
     """Every value of that name in the body."""
     if isinstance(body, dict):
@@ -151,6 +162,19 @@ def _batch_backwards(body: Body) -> bool:
     return any(batch["first_offset"] > batch["last_offset"] for each in named(body, "state_batches") for batch in each)
 
 
+def _alters_what_is_not_there(body: Body) -> bool:
+    """Kafka makes a group though nothing is altered, and fails at a negative partition."""
+    return any(
+        not topic["partitions"] or any(each["partition_index"] < 0 for each in topic["partitions"])
+        for topic in body["topics"] or ()
+    )
+
+
+def _is_too_early(body: Body) -> bool:
+    """A fetch that waits for nothing meets a share partition that is not yet loaded."""
+    return bool(body["min_bytes"] == 0 and body["group_id"] != Named(share_consumers.GROUPS[0]))
+
+
 def _group_without_members(body: Body) -> bool:
     """Only requests that are sent by brokers give it states."""
     return any(group["group_id"] == Named(share_consumers.GROUPS[1]) for group in body["groups"])
@@ -166,6 +190,12 @@ CASES: tuple[Case, ...] = (
     ("add_partitions_to_txn", _topic_twice, answered),
     ("write_share_group_state", _batch_backwards, answered),
     ("share_fetch", lambda _: True, knows_no_id),
+    ("share_fetch", lambda body: body["max_bytes"] < 0 or body.get("share_acquire_mode") not in (None, 0, 1), answered),
+    ("share_fetch", _is_too_early, answered),
+    ("share_group_heartbeat", lambda _: True, tells_an_assignment),
+    ("share_fetch", lambda _: True, ended_another_session),
+    ("share_acknowledge", lambda _: True, ended_another_session),
+    ("alter_share_group_offsets", _alters_what_is_not_there, answered),
     ("consumer_group_describe", lambda _: True, assigns_by_ids),
     (
         "describe_topic_partitions",

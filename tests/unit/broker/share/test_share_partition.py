@@ -144,6 +144,14 @@ async def test_a_failed_write_leaves_the_records_acquired() -> None:
     assert rig.partition.start_offset == 20
 
 
+async def test_a_request_that_the_share_coordinator_finds_wrong_is_not_the_members_fault() -> None:
+    rig = Rig()
+    rig.acquire(10, 19)
+    rig.coordinator.error = InvalidRequest("The share partition is not initialized.")
+    with pytest.raises(UnknownServerError, match="not initialized"):
+        await rig.partition.acknowledge("m", [(10, 19, ACCEPT)])
+
+
 async def test_a_lock_that_ends_makes_records_available_for_another_member() -> None:
     rig = Rig()
     rig.acquire(10, 19)
