@@ -238,3 +238,4 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
                     context.state.groups.streams.topic_changed(name)
             if deleted:
                 context.tell_once_loaded(lambda state: state.offsets.topics_deleted(deleted))
+                context.tell_once_loaded(lambda state: state.groups.share.topics_deleted(topics.deleted))

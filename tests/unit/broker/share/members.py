@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -26,12 +27,13 @@ ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 
 
 class Member:
-    """A share consumer of one topic with one partition, which knows what it must send next."""
+    """A share consumer of one topic, which knows what it must send next. It acknowledges records of partition 0."""
 
-    def __init__(self, rig: Rig, topic: UUID, name: str = "m") -> None:
+    def __init__(self, rig: Rig, topic: UUID, name: str = "m", *, partitions: int = 1) -> None:
         self._client: Client = rig.connect()
         self._topic = topic
         self._name = name
+        self._partitions = partitions
         self._heartbeat_epoch = 0
         self.epoch = 0
 
@@ -56,7 +58,10 @@ class Member:
             AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=(kind,))
             for first, last, kind in acknowledged
         )
-        partition = FetchPartition(partition_index=0, acknowledgement_batches=given)
+        partitions = tuple(
+            FetchPartition(partition_index=index, acknowledgement_batches=() if index else given)
+            for index in range(self._partitions)
+        )
         self._client.send(
             "share_fetch",
             2,
@@ -70,7 +75,7 @@ class Member:
             batch_size=records,
             share_acquire_mode=0,
             is_renew_ack=False,
-            topics=(FetchTopic(topic_id=self._topic, partitions=(partition,)),),
+            topics=(FetchTopic(topic_id=self._topic, partitions=partitions),),
             forgotten_topics_data=(),
         )
         self.epoch += 1
@@ -123,15 +128,22 @@ class Shared:
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
 
-    async def started(self, **configs: str) -> Shared:
-        await self.rig.create("t")
+    async def started(self, partitions: int = 1, **configs: str) -> Shared:
+        await self.rig.create("t", partitions)
         await self.rig.node.coordinators.groups.ensure_topic()
         await self.configure(**{"share.auto.offset.reset": "earliest", **configs})
         return self
 
     async def configure(self, **configs: str) -> None:
+        await self._alter(32, GROUP, configs)
+
+    async def allow_dead_letters(self, topic: str) -> None:
+        """Let share groups use the topic as their queue."""
+        await self._alter(2, topic, {"errors.deadletterqueue.group.enable": "true"})
+
+    async def _alter(self, resource_type: int, name: str, configs: Mapping[str, str]) -> None:
         changes = tuple(AlterableConfig(name=name, value=value) for name, value in configs.items())
-        resource = AlterConfigsResource(resource_type=32, resource_name=GROUP, configs=changes)
+        resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=changes)
         done = await self.rig.connect().ask("alter_configs", 2, resources=(resource,), validate_only=False)
         assert [one.error_code.name for one in done.responses] == ["none"]
 
@@ -141,8 +153,8 @@ class Shared:
         assert topic is not None
         return topic.id
 
-    async def member(self, name: str = "m") -> Member:
-        member = Member(self.rig, self.topic_id, name)
+    async def member(self, name: str = "m", *, partitions: int = 1) -> Member:
+        member = Member(self.rig, self.topic_id, name, partitions=partitions)
         await member.join()
         return member
 

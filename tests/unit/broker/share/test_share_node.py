@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from kio.schema.alter_configs.v2.request import AlterableConfig, AlterConfigsResource
 from kio.schema.errors import ErrorCode
 
 from protocol.records.batch import read_header
@@ -23,14 +22,6 @@ async def letters(rig: Rig) -> list[Record]:
     log = rig.node.replicas.find("dlq.t", 0).log
     data = bytes(await log.plan_read(0, 1 << 20, log.end, True).read())
     return list(iter_records(data, read_header(data)))
-
-
-async def allow_dead_letters(rig: Rig, topic: str) -> None:
-    """Let share groups use the topic as their queue."""
-    change = AlterableConfig(name="errors.deadletterqueue.group.enable", value="true")
-    resource = AlterConfigsResource(resource_type=2, resource_name=topic, configs=(change,))
-    done = await rig.connect().ask("alter_configs", 2, resources=(resource,), validate_only=False)
-    assert [one.error_code.name for one in done.responses] == ["none"]
 
 
 @pytest.fixture
@@ -147,7 +138,7 @@ async def test_rejected_records_go_to_the_dead_letter_queue(shared: Shared) -> N
             "errors.deadletterqueue.copy.record.enable": "true",
         }
     )
-    await allow_dead_letters(shared.rig, "dlq.t")
+    await shared.allow_dead_letters("dlq.t")
     await shared.produce(b"a", b"b")
     member = await shared.member()
     await member.fetch()
@@ -161,7 +152,7 @@ async def test_rejected_records_go_to_the_dead_letter_queue(shared: Shared) -> N
 
 async def test_a_dead_letter_queue_is_created_where_the_broker_is_told_to() -> None:
     async with Rig(config={**CONFIG, "errors.deadletterqueue.auto.create.topics.enable": "true"}) as rig:
-        shared = await Shared(rig).started(**{"errors.deadletterqueue.topic.name": "dlq.t"})
+        shared = await Shared(rig).started({"errors.deadletterqueue.topic.name": "dlq.t"})
         await shared.produce(b"a", b"b")
         member = await shared.member()
         await member.fetch()
