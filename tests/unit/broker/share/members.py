@@ -128,10 +128,10 @@ class Shared:
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
 
-    async def started(self, partitions: int = 1, **configs: str) -> Shared:
+    async def started(self, configs: Mapping[str, str] | None = None, *, partitions: int = 1) -> Shared:
         await self.rig.create("t", partitions)
         await self.rig.node.coordinators.groups.ensure_topic()
-        await self.configure(**{"share.auto.offset.reset": "earliest", **configs})
+        await self.configure(**{"share.auto.offset.reset": "earliest", **(configs or {})})
         return self
 
     async def configure(self, **configs: str) -> None:

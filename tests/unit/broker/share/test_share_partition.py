@@ -198,7 +198,7 @@ async def test_a_newer_owner_ends_it() -> None:
     rig = Rig()
     rig.acquire(10, 19)
     rig.coordinator.error = FencedStateEpoch()
-    with pytest.raises(FencedStateEpoch):
+    with pytest.raises(NotLeaderOrFollower):
         await rig.partition.acknowledge("m", [(10, 19, ACCEPT)])
     assert rig.partition.fenced
     assert not rig.partition.can_acquire

@@ -164,7 +164,7 @@ async def test_topics_that_are_deleted_have_no_state_any_more() -> None:
     rig = await ShareRig.having({"a": 1, "b": 1})
     rig.joined("m", "a", "b")
     kept = rig.of(b=(0,))
-    deleted = [rig.of(a=(0,)).popitem()[0]]
+    deleted = [*rig.of(a=(0,))]
     ask(rig.runtime, lambda state: state.groups.share.topics_deleted(deleted)).result()
     assert rig.sharers.initialized().keys() == kept.keys()
     await rig.restart()
