@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from kio.schema.alter_configs.v2.request import AlterableConfig, AlterConfigsResource
 from kio.schema.errors import ErrorCode
+from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
 from kio.schema.share_acknowledge.v2.request import AcknowledgementBatch as Acknowledged
 from kio.schema.share_acknowledge.v2.request import AcknowledgePartition, AcknowledgeTopic
 from kio.schema.share_fetch.v2.request import AcknowledgementBatch, FetchPartition, FetchTopic
@@ -24,6 +24,7 @@ CONFIG = {
     "offsets.topic.num.partitions": "1",
 }
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
+SET = 0
 
 
 class Member:
@@ -137,15 +138,18 @@ class Shared:
     async def configure(self, **configs: str) -> None:
         await self._alter(32, GROUP, configs)
 
+    async def configure_cluster(self, **configs: str) -> None:
+        await self._alter(4, "", configs)
+
     async def allow_dead_letters(self, topic: str) -> None:
         """Let share groups use the topic as their queue."""
         await self._alter(2, topic, {"errors.deadletterqueue.group.enable": "true"})
 
     async def _alter(self, resource_type: int, name: str, configs: Mapping[str, str]) -> None:
-        changes = tuple(AlterableConfig(name=name, value=value) for name, value in configs.items())
+        changes = tuple(AlterableConfig(name=key, config_operation=SET, value=value) for key, value in configs.items())
         resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=changes)
-        done = await self.rig.connect().ask("alter_configs", 2, resources=(resource,), validate_only=False)
-        assert [one.error_code.name for one in done.responses] == ["none"]
+        done = await self.rig.connect().ask("incremental_alter_configs", 1, resources=(resource,), validate_only=False)
+        assert [one.error_code.name for one in done.responses] == ["none"], done.responses
 
     @property
     def topic_id(self) -> UUID:

@@ -12,7 +12,7 @@ from protocol.records.build import Record, iter_records
 from tests.doubles.clock import settle
 from tests.doubles.files import Unsynced
 from tests.unit.broker.rig import Rig
-from tests.unit.broker.share.members import ACCEPT, CONFIG, REJECT, RELEASE, RENEW, Shared, acquired
+from tests.unit.broker.share.members import ACCEPT, CONFIG, GROUP, REJECT, RELEASE, RENEW, Shared, acquired
 
 pytestmark = pytest.mark.asyncio
 
@@ -242,3 +242,12 @@ async def test_of_a_long_log_as_much_is_read_as_is_acquired(shared: Shared) -> N
     rest = await member.fetch()
     assert acquired(rest) == [(2, 29, 1)]
     assert len(rest.records) > 28 * size
+
+
+async def test_group_share_assignment_interval_ms_changes_at_run_time(shared: Shared) -> None:
+    await shared.member("m")
+    await shared.configure_cluster(**{"group.share.assignment.interval.ms": "60000"})
+    await shared.member("n")
+    groups = shared.rig.node.coordinators.groups
+    group = await groups.read(GROUP, lambda state: state.groups.share.get(GROUP))
+    assert group.epoch > group.assignment_epoch
