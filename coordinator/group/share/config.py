@@ -20,6 +20,7 @@ class ShareGroupConfig:
     heartbeat_interval_ms: int = 5_000
     assignment_interval: Callable[[], int] = lambda: 1_000
     max_size: int = 200
+    assignor: str = "simple"
     overrides: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def session_timeout_of(self, group_id: str) -> int:

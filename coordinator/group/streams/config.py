@@ -23,6 +23,7 @@ class StreamsGroupConfig:
     acceptable_recovery_lag: int = 10_000
     standby_replicas: int = 0
     max_size: int = 2**31 - 1
+    assignor: str = "sticky"
     default_tags: tuple[str, ...] = ()
     assignment_interval: Callable[[], int] = lambda: 1_000
     overrides: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
