@@ -40,17 +40,24 @@ class Member:
 
     async def join(self) -> None:
         for topics in (("t",), None, None):
-            answer = await self._client.ask(
-                "share_group_heartbeat",
-                1,
-                group_id=GROUP,
-                member_id=self._name,
-                member_epoch=self._heartbeat_epoch,
-                rack_id=None,
-                subscribed_topic_names=topics,
-            )
-            assert answer.error_code is ErrorCode.none
-            self._heartbeat_epoch = answer.member_epoch
+            await self._beat(topics)
+
+    async def leave(self) -> None:
+        self._heartbeat_epoch = -1
+        await self._beat(None)
+
+    async def _beat(self, topics: tuple[str, ...] | None) -> None:
+        answer = await self._client.ask(
+            "share_group_heartbeat",
+            1,
+            group_id=GROUP,
+            member_id=self._name,
+            member_epoch=self._heartbeat_epoch,
+            rack_id=None,
+            subscribed_topic_names=topics,
+        )
+        assert answer.error_code is ErrorCode.none
+        self._heartbeat_epoch = answer.member_epoch
 
     def send_fetch(
         self, *acknowledged: tuple[int, int, int], wait_ms: int = 0, epoch: int | None = None, records: int = 500
@@ -161,6 +168,10 @@ class Shared:
         member = Member(self.rig, self.topic_id, name, partitions=partitions)
         await member.join()
         return member
+
+    async def delete_group(self) -> ErrorCode:
+        answer = await self.rig.connect().ask("delete_groups", 2, groups_names=(GROUP,))
+        return ErrorCode(answer.results[0].error_code)
 
     async def produce(self, *values: bytes) -> None:
         done = await self.rig.connect().ask("produce", 9, **produce("t", {0: batch(*values)}))

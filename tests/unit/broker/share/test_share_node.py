@@ -7,6 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 from kio.schema.errors import ErrorCode
 
+from coordinator.runtime.outcome import Outcome
+from coordinator.share.share_coordinator_shard import ShareCoordinatorShard
+from protocol.errors import CoordinatorNotAvailable
 from protocol.records.batch import read_header
 from protocol.records.build import Record, iter_records
 from tests.doubles.clock import settle
@@ -251,3 +254,37 @@ async def test_group_share_assignment_interval_ms_changes_at_run_time(shared: Sh
     groups = shared.rig.node.coordinators.groups
     group = await groups.read(GROUP, lambda state: state.groups.share.get(GROUP))
     assert group.epoch > group.assignment_epoch
+
+
+async def test_a_share_group_is_deleted_once_the_share_coordinator_has_forgotten_it(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await shared.produce(b"a")
+    member = await shared.member()
+    await member.fetch()
+    assert await member.acknowledge(0, 0, ACCEPT, final=True) is ErrorCode.none
+    await member.leave()
+    with monkeypatch.context() as patch:
+        patch.setattr(ShareCoordinatorShard, "delete", refuse)
+        assert await shared.delete_group() is ErrorCode.coordinator_not_available
+    assert await shared.delete_group() is ErrorCode.none
+    assert await shared.delete_group() is ErrorCode.group_id_not_found
+    again = await shared.member("n")
+    assert acquired(await again.fetch()) == [(0, 0, 1)], "a group that begins anew"
+
+
+async def test_a_share_group_that_could_not_be_deleted_begins_anew_with_its_next_member(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await shared.produce(b"a")
+    member = await shared.member()
+    await member.leave()
+    with monkeypatch.context() as patch:
+        patch.setattr(ShareCoordinatorShard, "delete", refuse)
+        assert await shared.delete_group() is ErrorCode.coordinator_not_available
+    again = await shared.member("n")
+    assert acquired(await again.fetch()) == [(0, 0, 1)]
+
+
+def refuse(*_: object) -> Outcome[None]:
+    raise CoordinatorNotAvailable
