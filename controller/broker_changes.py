@@ -6,6 +6,7 @@ Source: Kafka's `ReplicationControlManager`, `handleBroker...` (KIP-631, KIP-841
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +22,10 @@ from protocol.metadata.brokers import BrokerRegistrationChangeRecord, Unregister
 UNFENCED, FENCED = -1, 1
 IN_CONTROLLED_SHUTDOWN = 1
 
+MOST_IN_A_STEP = 500
+"""The most partitions that one decision about a broker changes. If there are more, each step is a decision of its own,
+so that nothing else has to wait until thousands of partitions are decided on, written and published."""
+
 Place = tuple[TopicImage, int]
 """A topic and the index of a partition."""
 
@@ -31,19 +36,37 @@ def fence(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> list[An
     return [*leave(image, schema, broker_id), _change(broker, fenced=FENCED)]
 
 
-def unfence(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> list[Any]:
+def fence_in_steps(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> tuple[list[Any], bool]:
+    """The next step of what `fence` does, and whether it is the last one, which alone fences the broker.
+
+    So no broker is fenced that still leads something, even if the controller ends between two steps.
+    """
+    left = list(islice(leave(image, schema, broker_id), MOST_IN_A_STEP))
+    if len(left) == MOST_IN_A_STEP:
+        return left, False
+    return [*left, _change(image.cluster.brokers[broker_id], fenced=FENCED)], True
+
+
+def unfence(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Iterator[Any]:
     """The broker is unfenced, and leads what has no leader and what it may lead."""
-    broker = image.cluster.brokers[broker_id]
+    yield _change(image.cluster.brokers[broker_id], fenced=UNFENCED)
+    yield from take_over(image, schema, broker_id)
+
+
+def take_over(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Iterator[Any]:
+    """The broker leads what has no leader and what it may lead."""
     rules = ReplicaRules(image, schema, coming=[broker_id])
-    leaderless = _places(image, lambda partition: not partition.has_leader and broker_id in partition.replicas)
-    return [_change(broker, fenced=UNFENCED), *updates(rules, leaderless)]
+    return updates(
+        rules, _places(image, lambda partition: not partition.has_leader and broker_id in partition.replicas)
+    )
 
 
-def begin_controlled_shutdown(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> list[Any]:
+def begin_controlled_shutdown(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Iterator[Any]:
     """The broker leads nothing and is in no ISR, but serves those that do not know it yet."""
     broker = image.cluster.brokers[broker_id]
-    begun = [] if broker.in_controlled_shutdown else [_change(broker, in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN)]
-    return [*begun, *leave(image, schema, broker_id)]
+    if not broker.in_controlled_shutdown:
+        yield _change(broker, in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN)
+    yield from leave(image, schema, broker_id)
 
 
 def leave(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Iterator[Any]:
@@ -97,6 +120,11 @@ def directories_failed(
     left = tuple(directory for directory in broker.directories if directory not in failed)
     records = list(updates(rules, _places(image, is_affected), removed=[broker_id]))
     return [*records, _change(broker, log_dirs=left)]
+
+
+def needs_steps(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> bool:
+    """Whether `leave` changes more partitions than one decision may."""
+    return next(islice(leave(image, schema, broker_id), MOST_IN_A_STEP, None), None) is not None
 
 
 def leads_something(image: MetadataImage, broker_id: int) -> bool:

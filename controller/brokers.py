@@ -120,7 +120,7 @@ def shut_down(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Dec
     broker = image.cluster.brokers.get(broker_id)
     if broker is None or broker.fenced:
         return Decision([], None)
-    begun = broker_changes.begin_controlled_shutdown(image, schema, broker_id)
+    begun = list(broker_changes.begin_controlled_shutdown(image, schema, broker_id))
     fenced = broker_changes.fence(image_after(image, begun), schema, broker_id)
     return Decision([*begun, *fenced], None)
 

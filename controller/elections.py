@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import starmap
 from typing import Any
 
@@ -9,6 +12,7 @@ from kio.schema.elect_leaders.v2 import ElectLeadersRequest, ElectLeadersRespons
 from kio.schema.elect_leaders.v2.response import PartitionResult, ReplicaElectionResult
 from kio.schema.errors import ErrorCode
 
+from controller.broker_changes import MOST_IN_A_STEP
 from controller.decision import Decision, Surroundings, require_few_records, require_time_left
 from controller.partition_change import Election, PartitionChange
 from controller.replica_rules import ReplicaRules
@@ -36,71 +40,104 @@ NONE_TO_ELECT: dict[int, type[KafkaError]] = {
 Outcome = tuple[int, KafkaError | None]
 
 
-def decide(image: MetadataImage, request: ElectLeadersRequest, around: Surroundings) -> Decision[ElectLeadersResponse]:
-    """Elect the preferred leader, or any that is up.
+class Elections:
+    """The elections of one request, in steps: the preferred leader leads, or any replica that is up.
 
-    Raises Timeout, InvalidRequest for an unknown type of election, and PolicyViolation for too many changes.
+    Raises Timeout, and InvalidRequest for an unknown type of election.
     """
-    if request.topic_partitions == ():  # nothing to elect
-        return Decision([], _response([]))
-    require_time_left(request.timeout)
-    if request.election_type not in ELECTIONS:
-        raise InvalidRequest(f"Unknown election type {request.election_type}")
-    elections = _Elections(image, request.election_type, around)
-    if request.topic_partitions is None:  # every partition; those that need no election are left out
-        results = [_results(topic.name, elections.of_all(topic)) for topic in image.topics.sorted()]
-    else:
-        results = [
-            _results(wanted.topic, [(index, elections.elect(wanted.topic, index)) for index in wanted.partitions])
-            for wanted in request.topic_partitions
-        ]
-    require_few_records(len(elections.records))
-    return Decision(elections.records, _response(results))
 
-
-class _Elections:
-    """The elections of one request; `records` are those that were made."""
-
-    def __init__(self, image: MetadataImage, kind: int, around: Surroundings) -> None:
-        self.records: list[Any] = []
-        self._image = image
-        self._kind = kind
+    def __init__(self, request: ElectLeadersRequest, around: Surroundings) -> None:
+        self._request = request
         self._around = around
-        self._rules = ReplicaRules(image, around.schema)
+        self._outcomes: list[tuple[str, list[Outcome]]] = []
+        self._left: deque[_Wanted] | None = None
+        if request.topic_partitions == ():  # nothing to elect
+            return
+        require_time_left(request.timeout)
+        if request.election_type not in ELECTIONS:
+            raise InvalidRequest(f"Unknown election type {request.election_type}")
 
-    def of_all(self, topic: TopicImage) -> list[Outcome]:
-        outcomes = [(index, self.elect(topic.name, index)) for index in range(topic.partition_count)]
-        return [(index, error) for index, error in outcomes if not isinstance(error, ElectionNotNeeded)]
+    def step(self, image: MetadataImage) -> Decision[bool]:
+        """Decide on some of the partitions; the response is whether others are left.
 
-    def elect(self, name: str, index: int) -> KafkaError | None:
-        """Elect a partition's leader; the error if none is elected."""
-        topic = self._image.topics.get(name)
+        Raises PolicyViolation for too many changes, before anything is changed.
+        """
+        if self._left is None:
+            self._left = deque(self._wanted(image))
+            require_few_records(sum(self._refusal(image, wanted.topic, wanted.index) is None for wanted in self._left))
+        rules = ReplicaRules(image, self._around.schema)
+        records: list[Any] = []
+        while self._left and len(records) < MOST_IN_A_STEP:
+            wanted = self._left.popleft()
+            error = self._refusal(image, wanted.topic, wanted.index)
+            if error is None:
+                change = PartitionChange(rules, image.topics.by_name[wanted.topic], wanted.index)
+                change.election = ELECTIONS[self._request.election_type]
+                record = change.record()
+                if record is None:
+                    error = self._none_to_elect()
+                else:
+                    records.append(record)
+            wanted.outcomes.append((wanted.index, error))
+        return Decision(records, bool(self._left))
+
+    @property
+    def response(self) -> ElectLeadersResponse:
+        """The answer, once nothing is left."""
+        return ElectLeadersResponse(
+            throttle_time=ZERO,
+            error_code=ErrorCode.none,
+            replica_election_results=tuple(
+                ReplicaElectionResult(topic=topic, partition_result=tuple(starmap(result, outcomes)))
+                for topic, outcomes in self._outcomes
+            ),
+        )
+
+    def _wanted(self, image: MetadataImage) -> Iterator[_Wanted]:
+        """The partitions that the request names; of all partitions, if it names none, those that need an election."""
+        named = self._request.topic_partitions
+        topics: Iterable[tuple[str, Iterable[int]]]
+        if named is None:
+            topics = ((topic.name, self._in_need(image, topic)) for topic in image.topics.sorted())
+        else:
+            topics = ((each.topic, each.partitions) for each in named)
+        for topic, indexes in topics:
+            outcomes: list[Outcome] = []
+            self._outcomes.append((topic, outcomes))
+            for index in indexes:
+                yield _Wanted(topic, index, outcomes)
+
+    def _in_need(self, image: MetadataImage, topic: TopicImage) -> Iterator[int]:
+        for index in range(topic.partition_count):
+            if not isinstance(self._refusal(image, topic.name, index), ElectionNotNeeded):
+                yield index
+
+    def _refusal(self, image: MetadataImage, name: str, index: int) -> KafkaError | None:
+        """Why there is nothing to elect in a partition, if there is not."""
+        topic = image.topics.get(name)
         if topic is None:
             return UnknownTopicOrPartition(f"No such topic as {name}")
         partition = topic.partitions.get(index)
         if partition is None:
             return UnknownTopicOrPartition(f"No such partition as {name}-{index}")
-        error = NONE_TO_ELECT[self._kind]
         if partition.replicas == (self._around.node_id,) and self._around.is_offline(name, index):
-            return error(error.default_message)
-        is_fine = partition.leader == partition.replicas[0] if self._kind == PREFERRED else partition.has_leader
-        if is_fine:
-            return ElectionNotNeeded("Leader election not needed for topic partition.")
-        change = PartitionChange(self._rules, topic, index)
-        change.election = ELECTIONS[self._kind]
-        record = change.record()
-        if record is None:
-            return error(error.default_message)
-        self.records.append(record)
-        return None
+            return self._none_to_elect()
+        is_preferred = self._request.election_type == PREFERRED
+        is_fine = partition.leader == partition.replicas[0] if is_preferred else partition.has_leader
+        return ElectionNotNeeded("Leader election not needed for topic partition.") if is_fine else None
+
+    def _none_to_elect(self) -> KafkaError:
+        error = NONE_TO_ELECT[self._request.election_type]
+        return error(error.default_message)
 
 
-def _results(topic: str, outcomes: list[Outcome]) -> ReplicaElectionResult:
-    return ReplicaElectionResult(topic=topic, partition_result=tuple(starmap(result, outcomes)))
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A partition, and the outcomes of its topic, to which its own is to be added."""
 
-
-def _response(results: list[ReplicaElectionResult]) -> ElectLeadersResponse:
-    return ElectLeadersResponse(throttle_time=ZERO, error_code=ErrorCode.none, replica_election_results=tuple(results))
+    topic: str
+    index: int
+    outcomes: list[Outcome]
 
 
 def result(index: int, error: KafkaError | None) -> PartitionResult:

@@ -16,6 +16,10 @@ for the time of a session is fenced. One that wants to shut down gives its leade
 Who was heard of when, and what it knows, is in no log: a controller that starts gives every broker that is not fenced
 a new session.
 
+Where thousands of partitions change, that takes several decisions, each of which changes some of them
+(`broker_changes.MOST_IN_A_STEP`). A broker gives its leaderships away before it is fenced, and takes them over after it
+was unfenced, so whatever happens between two steps, the next heartbeat goes on.
+
 Deviation: a broker that may shut down has no session any more, and neither has one that was fenced before the
 controller was started. In Kafka they have, so that a new run of them has to wait until that is over. There is nothing
 to wait for: they lead nothing.
@@ -27,11 +31,13 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import islice
 from typing import Any
 
 from kio.schema.broker_heartbeat.v2 import BrokerHeartbeatRequest
 
 from controller import broker_changes
+from controller.broker_changes import MOST_IN_A_STEP
 from controller.decision import ConfigSchema, Decision
 from controller.registration import require_epoch
 from metadata.brokers import BrokerRegistration
@@ -50,23 +56,36 @@ class State(Enum):
     MAY_SHUT_DOWN = auto()
 
 
+class Fencing(Enum):
+    """How far the fencing of a silent broker has come; it is NOT_NEEDED if the broker was heard of, or is fenced."""
+
+    NOT_NEEDED = auto()
+    UNDER_WAY = auto()
+    DONE = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a broker is told."""
+    """What a broker is told; before that, if the change is `unfinished`, its next step is to be decided."""
 
     is_caught_up: bool
     is_fenced: bool
     should_shut_down: bool
+    unfinished: bool
 
 
 @dataclass(slots=True)
 class _Session:
-    """What is known of one incarnation: when it was heard of, how far it is, and where its shutdown began."""
+    """What is known of one incarnation: when it was heard of, how far it is, and where its shutdown began.
+
+    `may_take_over`: there may be partitions without a leader that it is to lead.
+    """
 
     epoch: int
     contact_ms: float
     metadata_offset: int = NEVER
     shutdown_offset: int = NEVER
+    may_take_over: bool = True
 
 
 class BrokerSessions:
@@ -101,6 +120,17 @@ class BrokerSessions:
         """The broker is not registered any more."""
         self._sessions.pop(broker_id, None)
 
+    def forget_silent(self, broker_id: int) -> None:
+        """The broker was fenced as it was silent; its session goes, unless it was heard of meanwhile."""
+        if not self.is_alive(broker_id):
+            self.forget(broker_id)
+
+    def refused(self, broker_id: int) -> None:
+        """The records of the broker's heartbeat were refused: all is as before."""
+        session = self._sessions.get(broker_id)
+        if session is not None:
+            session.shutdown_offset, session.may_take_over = NEVER, True
+
     def end(self, broker_id: int) -> bool:
         """Let the session be over now; whether there is one."""
         session = self._sessions.get(broker_id)
@@ -120,13 +150,19 @@ class BrokerSessions:
     def _is_over(self, session: _Session) -> bool:
         return session.contact_ms + self._timeout_ms < self._now_ms()
 
+    def may_take_over(self, broker_id: int) -> bool:
+        """Whether there may be partitions without a leader that the broker is to lead."""
+        return self._sessions[broker_id].may_take_over
+
+    def took_over(self, broker_id: int, *, all_of_them: bool) -> None:
+        """The broker was elected in some of the partitions that it is to lead, or in all of them."""
+        self._sessions[broker_id].may_take_over = not all_of_them
+
     # -- controlled shutdown
 
-    def shutdown_began(self, broker_id: int, offset: int) -> None:
-        """What moved the broker's leaderships away ends at `offset`. Of several only the first counts."""
-        session = self._sessions[broker_id]
-        if session.shutdown_offset == NEVER:
-            session.shutdown_offset = offset
+    def shutdown_moved(self, broker_id: int, offset: int) -> None:
+        """The last record that took something from a broker which shuts down is at `offset`."""
+        self._sessions[broker_id].shutdown_offset = offset
 
     def shutdown_ended(self, broker_id: int) -> None:
         """The broker is fenced, which ends a controlled shutdown."""
@@ -164,22 +200,25 @@ def decide(
     """
     broker = require_epoch(image, request.broker_id, request.broker_epoch)
     current = _state(broker, sessions)
-    state = _next_state(image, broker, request, current, sessions)
-    records = [] if state is current else _records(image, schema, broker.id, state)
+    state = _next_state(image, schema, broker, request, current, sessions)
     sessions.touch(broker.id, broker.epoch, request.current_metadata_offset)
+    records, unfinished = _step(image, schema, broker.id, current, state, sessions)
+    if state is State.UNFENCED:
+        sessions.took_over(broker.id, all_of_them=not unfinished)
+    elif state is not State.CONTROLLED_SHUTDOWN:
+        sessions.shutdown_ended(broker.id)
+    elif records or current is not state:
+        sessions.shutdown_moved(broker.id, next_offset + len(records) - 1)
     image = broker_changes.image_after(image, records)
     records += broker_changes.directories_failed(image, schema, broker.id, request.offline_log_dirs)
     records += _cordoned(broker, request)
-    if state is State.CONTROLLED_SHUTDOWN:
-        sessions.shutdown_began(broker.id, next_offset + len(records) - 1)
-    elif state is not State.UNFENCED:
-        sessions.shutdown_ended(broker.id)
     if state is State.MAY_SHUT_DOWN:
         sessions.end(broker.id)
     reply = Reply(
         is_caught_up=request.current_metadata_offset >= broker.epoch,
         is_fenced=state in (State.FENCED, State.MAY_SHUT_DOWN),
         should_shut_down=state is State.MAY_SHUT_DOWN,
+        unfinished=unfinished,
     )
     return Decision(records, reply)
 
@@ -192,6 +231,7 @@ def _state(broker: BrokerRegistration, sessions: BrokerSessions) -> State:
 
 def _next_state(
     image: MetadataImage,
+    schema: ConfigSchema,
     broker: BrokerRegistration,
     request: BrokerHeartbeatRequest,
     current: State,
@@ -208,7 +248,8 @@ def _next_state(
             return State.MAY_SHUT_DOWN if request.want_shut_down else State.FENCED
         case State.UNFENCED if request.want_shut_down:
             leads = broker_changes.leads_something(image, broker.id)
-            return State.CONTROLLED_SHUTDOWN if leads else State.MAY_SHUT_DOWN
+            may_go = not leads and not broker_changes.needs_steps(image, schema, broker.id)
+            return State.MAY_SHUT_DOWN if may_go else State.CONTROLLED_SHUTDOWN
         case State.CONTROLLED_SHUTDOWN:
             leads = broker_changes.leads_something(image, broker.id)
             may_go = not leads and sessions.may_shut_down(broker.id, image)
@@ -216,13 +257,21 @@ def _next_state(
     return State.UNFENCED
 
 
-def _records(image: MetadataImage, schema: ConfigSchema, broker_id: int, state: State) -> list[Any]:
+def _step(
+    image: MetadataImage, schema: ConfigSchema, broker_id: int, current: State, state: State, sessions: BrokerSessions
+) -> tuple[list[Any], bool]:
+    """The records of the next step towards a state, and whether more may follow."""
     match state:
-        case State.UNFENCED:
-            return broker_changes.unfence(image, schema, broker_id)
+        case State.UNFENCED if current is State.FENCED:
+            changes = broker_changes.unfence(image, schema, broker_id)
+        case State.UNFENCED if sessions.may_take_over(broker_id):
+            changes = broker_changes.take_over(image, schema, broker_id)
         case State.CONTROLLED_SHUTDOWN:
-            return broker_changes.begin_controlled_shutdown(image, schema, broker_id)
-    return broker_changes.fence(image, schema, broker_id)
+            changes = broker_changes.begin_controlled_shutdown(image, schema, broker_id)
+        case _:  # few partitions are left for one that shuts down, and no broker asks to be fenced otherwise
+            return [] if state is current else broker_changes.fence(image, schema, broker_id), False
+    records = list(islice(changes, MOST_IN_A_STEP))
+    return records, len(records) == MOST_IN_A_STEP
 
 
 def _cordoned(broker: BrokerRegistration, request: BrokerHeartbeatRequest) -> list[Any]:
@@ -239,11 +288,10 @@ def _cordoned(broker: BrokerRegistration, request: BrokerHeartbeatRequest) -> li
 
 def fence_silent(
     image: MetadataImage, schema: ConfigSchema, sessions: BrokerSessions, broker_id: int, epoch: int
-) -> Decision[bool]:
-    """Fence a broker whose session is over; whether it was up. Its session is gone either way."""
+) -> Decision[Fencing]:
+    """The next step of fencing a broker whose session is over."""
     broker = image.cluster.brokers.get(broker_id)
-    if not sessions.is_alive(broker_id):
-        sessions.forget(broker_id)
     if broker is None or broker.epoch != epoch or broker.fenced or sessions.is_alive(broker_id):
-        return Decision([], False)
-    return Decision(broker_changes.fence(image, schema, broker_id), True)
+        return Decision([], Fencing.NOT_NEEDED)
+    records, is_last = broker_changes.fence_in_steps(image, schema, broker_id)
+    return Decision(records, Fencing.DONE if is_last else Fencing.UNDER_WAY)

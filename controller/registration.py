@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
 from kio.schema.broker_registration.v4 import BrokerRegistrationRequest
 
 from controller import broker_changes
+from controller.broker_changes import MOST_IN_A_STEP
 from controller.decision import ConfigSchema, Decision
 from controller.replica_rules import RESERVED
 from metadata.brokers import FEATURE_RANGE, BrokerRegistration
@@ -37,11 +39,12 @@ def decide(
     cluster_id: str,
     is_alive: bool,
     next_offset: int,
-) -> Decision[int]:
+) -> Decision[int | None]:
     """Register a broker, fenced; the response is its epoch, which is the offset of the registration.
 
-    A new incarnation of a known broker must wait until the session of the one before it is over (`is_alive`). The same
-    incarnation may register again, with the same epoch. `next_offset` is that of the first of these records.
+    While the incarnation before this one still has many partitions, the response is None: the next step is to be
+    decided. A new incarnation of a known broker must wait until the session of the one before it is over (`is_alive`).
+    The same incarnation may register again, with the same epoch. `next_offset` is that of the first of these records.
 
     Raises InconsistentClusterId, DuplicateBrokerRegistration, InvalidRegistration, UnsupportedVersion.
     """
@@ -54,7 +57,11 @@ def decide(
     _check_directories(image, request)
     _check_listeners(request)
     features = _checked_features(image.features, request)
-    records: list[Any] = [] if is_same else _end_former(image, schema, request, former)
+    records: list[Any] = []
+    if not is_same:
+        records += islice(_end_former(image, schema, request, former), MOST_IN_A_STEP)
+        if len(records) == MOST_IN_A_STEP:
+            return Decision(records, None)
     epoch = former.epoch if is_same and former is not None else next_offset + len(records)
     records.append(
         RegisterBrokerRecord(
@@ -77,15 +84,15 @@ def _end_former(
     schema: ConfigSchema,
     request: BrokerRegistrationRequest,
     former: BrokerRegistration | None,
-) -> list[Any]:
+) -> Iterator[Any]:
     """The end of the incarnation before this one, if nobody has seen it yet.
 
     After a clean shutdown, which the epoch proves, the broker has all that it had. After any other it may have lost
     records, and is eligible nowhere.
     """
     if former is not None and request.previous_broker_epoch == former.epoch:
-        return list(broker_changes.leave(image, schema, request.broker_id))
-    return list(broker_changes.crashed(image, schema, request.broker_id))
+        return broker_changes.leave(image, schema, request.broker_id)
+    return broker_changes.crashed(image, schema, request.broker_id)
 
 
 def _check_directories(image: MetadataImage, request: BrokerRegistrationRequest) -> None:

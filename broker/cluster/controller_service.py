@@ -17,8 +17,9 @@ from kio.schema.broker_registration.v4 import BrokerRegistrationRequest
 
 from broker.config.broker_config import BrokerConfig
 from controller import broker_changes, heartbeats, move_leader, registration
+from controller.broker_changes import MOST_IN_A_STEP
 from controller.decision import Decision
-from controller.heartbeats import BrokerSessions, Reply
+from controller.heartbeats import BrokerSessions, Fencing, Reply
 from controller.local import LocalController
 from controller.quorum.errors import MetadataLogError
 from controller.quorum.metadata_log import MetadataLog
@@ -29,9 +30,6 @@ from protocol.metadata.brokers import Endpoint
 from timing.clock import Clock
 
 logger = structlog.get_logger(__name__)
-
-MOST_ELECTIONS = 1000
-"""The most elections of one periodic look at all partitions (`QuorumController.MAX_ELECTIONS_PER_IMBALANCE`)."""
 
 LEAST_CHECK_MS = 50
 UNCLEAN_ELECTION_MS = 5 * 60 * 1000
@@ -89,7 +87,7 @@ class ControllerService:
     async def register(self, request: BrokerRegistrationRequest) -> int:
         """Register a broker; return its epoch. Raises KafkaError."""
 
-        def decide(image: MetadataImage) -> Decision[int]:
+        def decide(image: MetadataImage) -> Decision[int | None]:
             decision = registration.decide(
                 image,
                 request,
@@ -98,10 +96,13 @@ class ControllerService:
                 is_alive=self.sessions.is_alive(request.broker_id),
                 next_offset=self._controller.next_offset,
             )
-            self.sessions.begin(request.broker_id, decision.response)
+            if decision.response is not None:
+                self.sessions.begin(request.broker_id, decision.response)
             return decision
 
-        epoch = await self._controller.submit(decide)
+        epoch = None
+        while epoch is None:
+            epoch = await self._controller.submit(decide)
         logger.info("broker registered", broker=request.broker_id, epoch=epoch)
         return epoch
 
@@ -112,10 +113,13 @@ class ControllerService:
             return heartbeats.decide(image, request, self._schema, self.sessions, self._controller.next_offset)
 
         try:
-            return await self._controller.submit(decide)
+            reply = await self._controller.submit(decide)
+            while reply.unfinished:
+                reply = await self._controller.submit(decide)
         except MetadataLogError:
-            self.sessions.shutdown_ended(request.broker_id)  # its records were refused: it is as before
+            self.sessions.refused(request.broker_id)
             raise
+        return reply
 
     async def unregister(self, broker_id: int) -> None:
         """Raises KafkaError."""
@@ -139,8 +143,14 @@ class ControllerService:
 
     async def _fence_silent(self) -> None:
         for broker_id, epoch in self.sessions.over():
-            fence = partial(heartbeats.fence_silent, schema=self._schema, sessions=self.sessions)
-            if await self._controller.submit(partial(fence, broker_id=broker_id, epoch=epoch)):
+            fence = partial(
+                heartbeats.fence_silent, schema=self._schema, sessions=self.sessions, broker_id=broker_id, epoch=epoch
+            )
+            fencing = Fencing.UNDER_WAY
+            while fencing is Fencing.UNDER_WAY:
+                fencing = await self._controller.submit(fence)
+            self.sessions.forget_silent(broker_id)
+            if fencing is Fencing.DONE:
                 logger.warning("broker fenced: it was not heard of", broker=broker_id, for_ms=self._session_timeout_ms)
 
     async def _elect_uncleanly(self) -> None:
@@ -151,9 +161,9 @@ class ControllerService:
 
     async def _elect(self, elect: Callable[..., list[Any]], event: str) -> None:
         """Change leaders until there is nothing left to change."""
-        changed = MOST_ELECTIONS
-        while changed >= MOST_ELECTIONS:
-            changed = await self._controller.submit(lambda image: _counted(elect(image, self._schema, MOST_ELECTIONS)))
+        changed = MOST_IN_A_STEP
+        while changed >= MOST_IN_A_STEP:
+            changed = await self._controller.submit(lambda image: _counted(elect(image, self._schema, MOST_IN_A_STEP)))
             if changed:
                 logger.info(event, partitions=changed)
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
-from kio.schema.write_txn_markers.v1 import WriteTxnMarkersRequest
-from kio.schema.write_txn_markers.v1.request import WritableTxnMarker, WritableTxnMarkerTopic
+from kio.schema.write_txn_markers.v2 import WriteTxnMarkersRequest
+from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WritableTxnMarkerTopic
 
 from broker.cluster.metadata_cache import MetadataCache
 from broker.coordinators.transaction_markers import TransactionMarkers
@@ -24,6 +24,9 @@ from broker.peers.queues import BrokerQueues, Reach, Sent
 from coordinator.transaction.marker_port import EndMarker, WriteMarker
 from protocol.errors import LeaderNotAvailable, NotLeaderOrFollower, UnknownTopicOrPartition, type_by_code
 from protocol.topic_partition import PartitionKey, by_topic
+
+WITHOUT_TRANSACTION_VERSION = 1
+"""The version of WriteTxnMarkers that goes to brokers before Kafka 4.4; they check the epoch less strictly."""
 
 
 class _Marker(NamedTuple):
@@ -71,7 +74,7 @@ async def _exchange(client: PeerClient, sent: Sequence[_Sent]) -> None:
         marker, partition = one.what
         waiting.setdefault((marker.producer_id, partition), []).append(one)
         partitions.setdefault(marker, []).append(partition)
-    answer = await client.send(entity_call(_request(partitions)))
+    answer = await client.send(entity_call(_request(partitions), lowest=WITHOUT_TRANSACTION_VERSION))
     for of_producer in answer.markers:
         for topic in of_producer.topics:
             for result in topic.partitions:
@@ -91,6 +94,7 @@ def _request(partitions: Mapping[EndMarker, Sequence[PartitionKey]]) -> WriteTxn
                     for topic, indexes in by_topic(dict.fromkeys(keys)).items()
                 ),
                 coordinator_epoch=marker.coordinator_epoch,
+                transaction_version=marker.transaction_version,
             )
             for marker, keys in partitions.items()
         )

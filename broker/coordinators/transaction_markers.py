@@ -13,6 +13,7 @@ from coordinator.runtime.batches import encode_end_marker
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.transaction.marker_port import EndMarker, WriteMarker
+from coordinator.transaction.transaction_metadata import TV_2
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from protocol.errors import InvalidProducerEpoch
 from storage.append_types import AppendOrigin
@@ -45,8 +46,7 @@ class TransactionMarkers:
 
     def _write(self, marker: EndMarker, batch: bytearray, now_ms: int, topic: str, index: int) -> Future[None] | None:
         partition = self._partitions.find(topic, index)
-        if marker.records_epoch is not None and _is_another(partition, marker):
-            raise InvalidProducerEpoch
+        _check_transaction(partition, marker)
         if topic == GROUP_METADATA_TOPIC_NAME:
             return self._groups.end_transaction(
                 index,
@@ -59,7 +59,14 @@ class TransactionMarkers:
         return until_committed(partition, end, self._wheel)
 
 
-def _is_another(partition: Partition, marker: EndMarker) -> bool:
-    """Whether the producer's open transaction, if any, is not the one that the marker ends."""
+def _check_transaction(partition: Partition, marker: EndMarker) -> None:
+    """Raises InvalidProducerEpoch if the producer's open transaction, if any, is not the one that the marker ends."""
     entry = partition.log.producers.producers.get(marker.producer_id)
-    return entry is not None and entry.txn_first_offset != NO_OFFSET and entry.producer_epoch != marker.records_epoch
+    if entry is None or entry.txn_first_offset == NO_OFFSET:
+        return
+    if marker.records_epoch is not None and entry.producer_epoch != marker.records_epoch:
+        raise InvalidProducerEpoch
+    if marker.transaction_version >= TV_2 and entry.producer_epoch == marker.producer_epoch:
+        raise InvalidProducerEpoch(
+            f"The marker of producer {marker.producer_id} has epoch {marker.producer_epoch}, that of its transaction."
+        )

@@ -5,15 +5,21 @@ from __future__ import annotations
 from kio.schema.elect_leaders.v2 import ElectLeadersRequest, ElectLeadersResponse
 from kio.schema.elect_leaders.v2.response import ReplicaElectionResult
 
+from broker.cluster.controller_port import decided_elsewhere
 from broker.request_context import RequestContext
-from controller.elections import decide, result
+from controller.elections import Elections, result
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
 
 
 async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
     controller = ctx.controller
-    return await controller.submit(lambda image: decide(image, request, controller.around), ctx)
+    if controller.is_elsewhere:
+        return await controller.submit(decided_elsewhere, ctx)
+    elections = Elections(request, controller.around)
+    while await controller.submit(elections.step):
+        pass
+    return elections.response
 
 
 def error_response(_ctx: RequestContext, request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse:

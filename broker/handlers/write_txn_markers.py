@@ -7,7 +7,7 @@ that its coordinator does not know (KIP-664).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.schema.write_txn_markers.v2 import WriteTxnMarkersRequest, WriteTxnMarkersResponse
@@ -24,7 +24,6 @@ from coordinator.transaction.marker_port import EndMarker
 from protocol.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
-    InvalidProducerEpoch,
     KafkaError,
     NotCoordinator,
     UnknownServerError,
@@ -32,16 +31,11 @@ from protocol.errors import (
 )
 from protocol.records.batch import NO_PRODUCER_ID
 from protocol.topic_partition import PartitionKey, by_topic
-from storage.producers.producer_entry import NO_OFFSET
-
-if TYPE_CHECKING:
-    from broker.replicas.partition import Partition
 
 NOT_READY = (CoordinatorNotAvailable, CoordinatorLoadInProgress, NotCoordinator)
 """Errors of the group coordinator that are sent as NOT_LEADER_OR_FOLLOWER, so that the client retries."""
 
 NO_PRODUCER_EPOCH = -1
-TRANSACTIONS_V2 = 2
 
 Codes = dict[int, dict[PartitionKey, ErrorCode]]
 
@@ -54,16 +48,23 @@ def handle(
     futures = []
     for one in request.markers:
         write = ctx.coordinators.transactions.markers.marker_writer(
-            EndMarker(one.producer_id, one.producer_epoch, one.coordinator_epoch, one.transaction_result)
+            EndMarker(
+                one.producer_id,
+                one.producer_epoch,
+                one.coordinator_epoch,
+                one.transaction_result,
+                transaction_version=one.transaction_version,
+            )
         )
         for partition in _partitions(one):
             online = ctx.replicas.online(*partition) is not None
-            if _is_nobodys(one) and online:
+            if _names_no_producer(one) and online:
                 raise UnknownServerError  # this fails the whole request in Kafka
             try:
                 if not online:
                     raise UnknownTopicOrPartition
-                _check_epoch(ctx.replicas.online(*partition), one)
+                if one.transaction_version < 0:
+                    raise UnknownServerError  # as in Kafka
                 written = write(*partition)
             except KafkaError as error:
                 _note(codes, one.producer_id, partition, error)
@@ -81,24 +82,8 @@ def handle(
     return when_all_settled(futures, answer)
 
 
-def _is_nobodys(marker: WritableTxnMarker) -> bool:
+def _names_no_producer(marker: WritableTxnMarker) -> bool:
     return bool(marker.producer_id == NO_PRODUCER_ID or marker.producer_epoch == NO_PRODUCER_EPOCH)
-
-
-def _check_epoch(partition: Partition | None, marker: WritableTxnMarker) -> None:
-    """From transaction version 2 on each transaction has an epoch of its own, which its marker raises.
-
-    Raises InvalidProducerEpoch for one that does not; the same marker again is fine.
-    """
-    if marker.transaction_version < 0:
-        raise UnknownServerError  # as in Kafka
-    entry = None if partition is None else partition.log.producers.producers.get(marker.producer_id)
-    if entry is None or marker.transaction_version < TRANSACTIONS_V2:
-        return
-    if marker.producer_epoch == entry.producer_epoch and entry.txn_first_offset != NO_OFFSET:
-        raise InvalidProducerEpoch(
-            f"The marker of producer {marker.producer_id} has epoch {marker.producer_epoch}, that of its transaction."
-        )
 
 
 def _partitions(marker: WritableTxnMarker) -> list[PartitionKey]:

@@ -10,6 +10,9 @@ from typing import NamedTuple, Protocol
 class EndMarker(NamedTuple):
     """A marker that ends a producer's transaction in a partition (KIP-98).
 
+    `transaction_version` is that of the transaction: from 2 on, the marker has a later epoch than the records that it
+    ends (KIP-1228).
+
     `records_epoch` of a commit: the epoch of the transaction's records. If the partition's open transaction has
     another, a power failure took something from one of the logs, and the decision is not about that one. None if an
     admin sends the marker, and for an abort, which suits any transaction whose end is unknown.
@@ -20,6 +23,7 @@ class EndMarker(NamedTuple):
     coordinator_epoch: int
     committed: bool
     records_epoch: int | None = None
+    transaction_version: int = 0
 
 
 WriteMarker = Callable[[str, int], Future[None] | None]

@@ -129,6 +129,7 @@ class MarkerSender:
                 self._coordinator_epoch,
                 prepared.committed,
                 prepared.records_epoch if prepared.committed else None,
+                prepared.client_version,
             )
         )
         for partition in sorted(sending.left - sending.in_flight):

@@ -35,7 +35,7 @@ def cluster() -> Iterator[Cluster]:
 def load(cluster: Cluster, topic: str) -> Iterator[Load]:
     """An idempotent producer, all of whose acknowledged records are there in the end, each once."""
     written = cluster.topic(topic, partitions=PARTITIONS)
-    with Load(cluster.bootstrap_servers, topic, PARTITIONS, topic) as running:
+    with Load(cluster.bootstrap_servers, topic, PARTITIONS, topic, in_flight=1) as running:
         written.wait(count=30, timeout=SECONDS)
         yield running
     cluster.wait_in_sync(timeout=SECONDS)

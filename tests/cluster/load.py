@@ -28,9 +28,11 @@ class Load(Worker):
         unplaced: partition and value of those acknowledged without an offset: librdkafka learns from a later record's
             acknowledgement that they have arrived, too.
         failed: why records were not taken.
+
+    With more than one request in flight, librdkafka may write a record twice when leaders move (`twice`).
     """
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, name: str) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int, name: str, in_flight: int = 5) -> None:
         super().__init__()
         self.acknowledged: dict[tuple[int, int], bytes] = {}
         self.unplaced: set[tuple[int, bytes]] = set()
@@ -42,6 +44,7 @@ class Load(Worker):
             {
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
+                "max.in.flight": in_flight,
                 "linger.ms": 1,
                 "delivery.timeout.ms": DELIVERY_SECONDS * 1000,
                 "log_level": 0,
@@ -98,27 +101,36 @@ def records_of(data: bytes) -> dict[int, bytes]:
 
 def whole_batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
     """Every batch with records of clients."""
+    return ((header, batch) for header, batch in all_batches(data) if not header.is_control)
+
+
+def all_batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
     at = 0
     while at + LOG_OVERHEAD < len(data):
         header = read_header(data, at)
-        if not header.is_control:
-            yield header, data[at : at + header.size]
+        yield header, data[at : at + header.size]
         at += header.size
 
 
 def twice(data: bytes) -> list[str]:
-    """What is there more than once: each value with its offsets, and the producer that each was written by."""
-    found: dict[bytes, list[str]] = {}
+    """What a broker took twice: each value that is there more than once in one epoch of its producer, with the places.
+
+    A copy in a later epoch is the client's own. librdkafka raises its epoch when a batch overtakes another one in the
+    move to a new leader (OUT_OF_ORDER_SEQUENCE_NUMBER), and sends anew all that is unanswered, though some of it may
+    have arrived: confluentinc/librdkafka issue 4953.
+    """
+    found: dict[tuple[bytes, int, int], list[str]] = {}
     for header, batch in whole_batches(data):
         for record in iter_records(batch, header):
             by = f"producer {header.producer_id} epoch {header.producer_epoch} sequence {header.base_sequence}"
             place = f"{record.offset} (leader epoch {header.leader_epoch}, {by})"
-            found.setdefault(record.value or b"", []).append(place)
-    return [f"{value!r} at {places}" for value, places in found.items() if len(places) > 1]
+            found.setdefault((record.value or b"", header.producer_id, header.producer_epoch), []).append(place)
+    return [f"{value!r} at {places}" for (value, _, _), places in found.items() if len(places) > 1]
 
 
 def check_replicas(folders: Sequence[Path], topic: str, partitions: int, loads: Sequence[Load | Reader]) -> int:
-    """Check that all replicas are equal, and have everything acknowledged or read, once; return how many records."""
+    """Check that all replicas are equal, have everything acknowledged or read, and nothing that a broker took twice;
+    return how many records."""
     total = 0
     for partition in range(partitions):
         contents = [batches_of(folder, topic, partition) for folder in folders]
@@ -127,7 +139,7 @@ def check_replicas(folders: Sequence[Path], topic: str, partitions: int, loads: 
         held = records_of(contents[0])
         assert sorted(held) == list(range(len(held)))
         values = set(held.values())
-        assert len(values) == len(held), f"of {topic}-{partition} are there twice: {twice(contents[0])}"
+        assert twice(contents[0]) == [], f"{topic}-{partition}"
         for load in loads:
             known = load.seen if isinstance(load, Reader) else load.acknowledged
             if isinstance(load, Load):

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.client import workshop
 from tests.client.workshop import Workshop, work_through_harm
 from tests.cluster.client import until
 from tests.cluster.kafka_controllers import KafkaControllers, tool
-from tests.cluster.load import complaints
+from tests.cluster.load import all_batches, complaints
 from tests.cluster.mixed_cluster import AnyBroker, bootstrap, mixed
 
 SESSION = ("broker.session.timeout.ms=6000", "broker.heartbeat.interval.ms=1000")
@@ -125,3 +125,45 @@ def coordinators(admin: AdminClient, groups: list[str]) -> dict[str, int]:
         name: one.exception(30) or one.result() for name, one in admin.describe_consumer_groups(groups).items()
     }
     return {name: one.coordinator.id for name, one in described.items() if not isinstance(one, Exception)}
+
+
+@pytest.mark.timeout(600)
+def test_markers_of_transactions_v2_between_brokers_of_both_kinds(
+    quick_controllers: KafkaControllers, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Kafka's own producer, whose transactions are V2: each marker has a later epoch than the records that it ends."""
+    if not request.config.getoption("--torture"):
+        pytest.skip("played by make torture")
+    alone = {name: 1 for name in SETTINGS if name.endswith((".factor", ".isr", ".replicas"))}
+    with mixed(quick_controllers, tmp_path, 1, 1, SETTINGS | alone) as brokers:
+        servers = bootstrap(brokers)
+        admin = AdminClient({"bootstrap.servers": servers})
+        admin.create_topics([NewTopic("v2", 6, 1)])["v2"].result(30)
+        for number in range(4):
+            tool(
+                PERFORMANCE, *f"--bootstrap-server {servers} --topic v2 --transactional-id tx-{number}".split(), *LITTLE
+            )
+        until(lambda: not open_transactions(servers), "no transaction is open", seconds=60)
+        for broker in brokers.values():
+            broker.end()
+        logs = [path for broker in brokers.values() for path in sorted(broker.folder.glob("v2-*/*.log"))]
+        assert len(logs) == 6
+        assert sum(map(markers_of, logs)) > 6
+
+
+PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
+LITTLE = ["--num-records", "300", "--record-size", "50", "--throughput", "600", "--transaction-duration-ms", "100"]
+
+
+def markers_of(log: Path) -> int:
+    """How many markers end transactions in a partition; each has to have a later epoch than their records."""
+    open_epochs: dict[int, int] = {}
+    ended = 0
+    for header, _ in all_batches(log.read_bytes()):
+        if not header.is_control:
+            open_epochs[header.producer_id] = header.producer_epoch
+        else:
+            ended += 1
+            assert header.producer_epoch > open_epochs.pop(header.producer_id)
+    assert not open_epochs
+    return ended

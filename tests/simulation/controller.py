@@ -112,6 +112,7 @@ class Controller:
             is_alive=self.is_alive(node),
             next_offset=self.image.offset + 1,
         )
+        assert decision.response is not None
         self._decide(decision.records)
         return decision.response
 

@@ -14,7 +14,7 @@ STEPS = 40
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_each_transaction_is_whole_once_or_not_at_all(seed: int) -> None:
+async def test_transactions_are_whole_or_nothing_and_groups_lose_no_offset(seed: int) -> None:
     cluster = WholeCluster(seed)
     try:
         async with cluster:

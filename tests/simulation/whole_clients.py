@@ -271,9 +271,9 @@ class CommittingClient(WholeClient):
                     self.acknowledged = self.sent
             await self.pause()
 
-    async def committed(self) -> int:
-        """What the group's coordinator says now."""
-        topics = (OffsetFetchRequestTopics(name=TOPIC, partition_indexes=(0,)),)
+    async def committed(self, index: int = 0) -> int:
+        """What the group's coordinator says now of a partition."""
+        topics = (OffsetFetchRequestTopics(name=TOPIC, partition_indexes=(index,)),)
         wanted = (OffsetFetchRequestGroup(group_id=self.group, topics=topics),)
         while True:
             coordinator = await self.coordinator(GROUP_KEY, self.group)

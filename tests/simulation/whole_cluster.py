@@ -1,7 +1,8 @@
 """Whole nodes, with their coordinators and a controller, in one process and in virtual time, as a seed has it.
 
 Nodes are killed and come back, connections break, nodes are cut off, the controller's node too. `check` has what must
-hold in the end: each transaction is whole, once, or not at all, as its producer was told; replicas are equal.
+hold in the end: each transaction is whole, once, or not at all, as its producer was told; replicas are equal. What must
+hold of groups meanwhile is in `group_members`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from protocol.records.build import iter_records
 from protocol.records.markers import ControlRecordType, read_control_batch
 from storage.workers import Workers
 from tests.doubles.workers import SlowWorkers
+from tests.simulation import group_members
+from tests.simulation.group_members import ClassicMember, ConsumerMember, GroupFacts, GroupMember
 from tests.simulation.invariants import batches
 from tests.simulation.whole_clients import (
     TOPIC,
@@ -45,6 +48,7 @@ CONFIG = {
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "3000",
     "replica.fetch.backoff.ms": "200",
+    **group_members.CONFIG,
 }
 EVENTS = {"nothing": 6.0, "move": 3.0, "kill": 1.0, "break": 1.0, "cut": 1.0, "stop": 0.5}
 END_MS = 120_000
@@ -79,7 +83,8 @@ class WholeCluster(ClusterRig):
             for number, kind in enumerate((TransactionalClient, TransactionalClient, OldTransactionalClient))
         ]
         group = CommittingClient(self, self.rng, "g")
-        clients: list[TransactionalClient | CommittingClient] = [*producers, group]
+        members = self._members()
+        clients: list[TransactionalClient | CommittingClient | GroupMember] = [*producers, group, *members]
         tasks = [asyncio.ensure_future(client.run()) for client in clients]
         for _ in range(steps):
             getattr(self, f"_{self.rng.choices(list(EVENTS), list(EVENTS.values()))[0]}")()
@@ -91,7 +96,25 @@ class WholeCluster(ClusterRig):
         await self.clock.run(5_000)
         committed = await self.during(group.committed())
         assert group.acknowledged <= committed <= group.sent
+        for facts in {member.facts for member in members}:
+            await self.during(self._check_offsets(facts))
         self._check(producers)
+
+    def _members(self) -> list[GroupMember]:
+        """The members of a group of each protocol, which have all partitions of the topic."""
+        topic = self.nodes[CONTROLLER].node.cluster.cache.image.topics.get(TOPIC)
+        assert topic is not None
+        found: list[GroupMember] = []
+        for kind in (ConsumerMember, ClassicMember):
+            facts = GroupFacts(kind.__name__, topic.id, range(PARTITIONS))
+            found += [kind(self, self.rng, f"m{number}", facts) for number in range(self.rng.choice([1, 2, 3]))]
+        return found
+
+    async def _check_offsets(self, facts: GroupFacts) -> None:
+        """What was acknowledged is still committed."""
+        reader = CommittingClient(self, self.rng, facts.group)
+        for index in range(PARTITIONS):
+            facts.check_committed(index, await reader.committed(index), facts.acknowledged.get(index, -1))
 
     async def _create(self) -> None:
         wanted = CreatableTopic(

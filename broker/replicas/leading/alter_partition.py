@@ -1,9 +1,9 @@
 """Asks the controller to change in-sync replicas (Kafka's `DefaultAlterPartitionManager`).
 
 Theory of operation. One AlterPartition request is in flight at a time; what is submitted meanwhile goes into the next,
-so that the changes of many partitions share a request. Of a partition one change is waiting or in flight. Each change
-gets one outcome. A request that fails as a whole (no controller is to be found, or our broker epoch is old, since the
-node is registering anew) is sent again after a pause, with what was submitted meanwhile.
+so that the changes of many partitions share a request (up to `MOST_AT_ONCE`). Of a partition one change is waiting or
+in flight. Each change gets one outcome. A request that fails as a whole (no controller is to be found, or our broker
+epoch is old, since the node is registering anew) is sent again after a pause, with what was submitted meanwhile.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
@@ -28,6 +28,9 @@ logger = structlog.get_logger(__name__)
 
 RETRY_MS = 50
 """Pause before a request is sent again."""
+
+MOST_AT_ONCE = 500
+"""Changes in one request: the controller decides on all of them before it does anything else."""
 
 AskController = Callable[[Any], Awaitable[Any]]
 """Sends an AlterPartitionRequest to the active controller; gives the AlterPartitionResponse.
@@ -97,7 +100,7 @@ class AlterPartition:
     async def _run(self) -> None:
         try:
             while self._waiting:
-                if not await self._ask_for(list(self._waiting.values())):
+                if not await self._ask_for(list(islice(self._waiting.values(), MOST_AT_ONCE))):
                     await self._clock.sleep(RETRY_MS)
         finally:
             self._task = None

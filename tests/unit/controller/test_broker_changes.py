@@ -122,7 +122,7 @@ def test_without_the_feature_the_last_of_the_isr_stays_in_it() -> None:
 
 def test_who_is_no_replica_is_never_elected() -> None:
     image = image_of(broker(2, fenced=True), partition(1, 0, [1], isr=(2,), leader=NO_LEADER), image=ALONE)
-    assert broker_changes.unfence(image, SCHEMA, 2) == [
+    assert list(broker_changes.unfence(image, SCHEMA, 2)) == [
         BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=5, fenced=-1)
     ]
 
@@ -132,7 +132,7 @@ def test_a_controlled_shutdown_moves_the_leaderships_and_leaves_the_broker_unfen
     image = image_of(*records, image=THREE)
     assert state(image) == (2, (2, 3), (), ())
     assert (image.cluster.brokers[1].fenced, image.cluster.brokers[1].in_controlled_shutdown) == (False, True)
-    assert not broker_changes.begin_controlled_shutdown(image, SCHEMA, 1)
+    assert not list(broker_changes.begin_controlled_shutdown(image, SCHEMA, 1))
     assert not broker_changes.leads_something(image, 1)
     assert broker_changes.leads_something(image, 2)
 

@@ -11,6 +11,7 @@ from kio.schema.elect_leaders.v2 import ElectLeadersRequest
 from kio.schema.elect_leaders.v2.request import TopicPartitions
 
 from controller import elections
+from controller.decision import Decision
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, Timeout
 from tests.unit.controller.images import around, broker, image_of, topic
@@ -27,11 +28,11 @@ def decided(
         wanted = tuple(TopicPartitions(topic=name, partitions=indexes) for name, indexes in topics)
     asked: dict[str, Any] = {"timeout": timedelta(seconds=1)} | fields
     request = ElectLeadersRequest(election_type=kind, topic_partitions=wanted, **asked)
-    decision = elections.decide(ALONE, request, around(offline=offline))
-    assert not decision.records
+    run = elections.Elections(request, around(offline=offline))
+    assert run.step(ALONE) == Decision([], False)
     return [
         (each.topic, [(partition.partition_id, partition.error_code.name) for partition in each.partition_result])
-        for each in decision.response.replica_election_results
+        for each in run.response.replica_election_results
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnTopic
 from kio.schema.create_topics.v7.request import CreatableTopic
 from kio.schema.offset_fetch.v8.request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from kio.schema.txn_offset_commit.v5.request import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
@@ -160,6 +161,18 @@ class Producer:
         answer = await self._until("end_txn", 5, transactional_id=self.name, committed=commit, **self._producer())
         self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
         self.sequences.clear()
+
+    async def add(self, *partitions: int) -> None:
+        """Add partitions to the transaction, as clients of transactions V1 do; they end it with `end_old`."""
+        topics = (AddPartitionsToTxnTopic(name="t", partitions=partitions),)
+        fields = {f"v3_and_below_{name}": value for name, value in self._producer().items()}
+        named = {"v3_and_below_transactional_id": self.name, "v3_and_below_topics": topics}
+        answer = await self.cluster.ask(self.coordinator, "add_partitions_to_txn", 3, **named, **fields)
+        results = answer.results_by_topic_v3_and_below[0].results_by_partition
+        assert {each.partition_error_code.name for each in results} == {"none"}
+
+    async def end_old(self, commit: bool) -> None:
+        await self._until("end_txn", 4, transactional_id=self.name, committed=commit, **self._producer())
 
 
 async def offset_of(cluster: Cluster, node_id: int, group: str) -> int:
