@@ -13,14 +13,14 @@ from confluent_kafka.admin import OffsetSpec
 
 from odradek.cli.chart import histogram, percentile, sparkline
 from odradek.cli.connection import Cluster, connected
-from odradek.cli.groups_of_commands import Commands
+from odradek.cli.groups_of_commands import ClusterCommands
 from odradek.cli.output import Output
 from odradek.cli.positions import partitions_of, resolve
 
 SECONDS = click.FloatRange(min=0.1)
 
 
-@click.group("bench", cls=Commands)
+@click.group("bench", cls=ClusterCommands)
 def main() -> None:
     """Measure how fast a cluster writes and reads. The topic must exist, and the records stay in it."""
 

@@ -56,6 +56,8 @@ def refused(error: BaseException, bootstrap: str) -> click.ClickException:
             f"no broker answers at {bootstrap}: {error.args[0].str()} (-b HOST:PORT names another; "
             "-X security.protocol=... and a context say how to log in; odradek doctor -b looks closer)"
         )
+    if isinstance(error, KafkaException) and error.args[0].name() == "_INVALID_ARG":
+        return click.UsageError(f"{error.args[0].str()} (the settings of -X and of a context are librdkafka's)")
     text = sentence(error)
     if "mechanism GSSAPI" in text:  # the default of librdkafka
         text += " (-X sasl.mechanism=PLAIN or SCRAM-SHA-512 chooses another)"

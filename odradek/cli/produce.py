@@ -55,7 +55,9 @@ def main(
     """
     admin = cluster.admin()
     if not create:
-        partitions_of(admin, [topic])
+        known = {one.partition for one in partitions_of(admin, [topic])}
+        if partition is not None and partition not in known:
+            raise click.BadParameter(f"topic {topic} has no partition {partition}", param_hint="--partition")
     encoding = "text" if form == "json" else form
     common: dict[str, Any] = {"key": decoded(key, encoding, "--key") if key is not None else None}
     common["headers"] = [(name, value.encode()) for name, value in pairs(headers, "--header")]

@@ -12,14 +12,14 @@ from kafka import errors as kafka_errors
 from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
 from odradek.cli.connection import Cluster, connected
-from odradek.cli.groups_of_commands import Commands
+from odradek.cli.groups_of_commands import ClusterCommands
 from odradek.cli.output import Output
 
 DEFAULT = "<default>"
 OPTIONS = {"user": "user", "client_id": "client-id", "ip": "ip"}
 
 
-@click.group("quotas", cls=Commands)
+@click.group("quotas", cls=ClusterCommands)
 def main() -> None:
     """List, set and remove quotas of users, client ids and addresses."""
 

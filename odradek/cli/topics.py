@@ -21,14 +21,14 @@ from confluent_kafka.admin import (
 from odradek.cli.arguments import confirm, pairs
 from odradek.cli.connection import Cluster, connected, settle
 from odradek.cli.errors import error_name, sentence
-from odradek.cli.groups_of_commands import Commands
+from odradek.cli.groups_of_commands import ClusterCommands
 from odradek.cli.output import Output
 from odradek.cli.positions import FORMS, POSITION, partitions_of, resolve
 
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
 
 
-@click.group("topics", cls=Commands)
+@click.group("topics", cls=ClusterCommands)
 def main() -> None:
     """List, create, describe, alter, delete and trim topics."""
 

@@ -8,30 +8,36 @@ python -m tools.recorders.assignor_answers --jars DIR --share                   
 from __future__ import annotations
 
 import argparse
-import json
 import random
-import subprocess
 import sys
-import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Self
 from uuid import UUID
 
 from protocol.uuids import to_text
 from tests.client import java_tools
 from tests.unit.coordinator.group.consumer.assignor_documents import Document, differs
 from tests.unit.coordinator.group.share import assignor_documents as shared
+from tools.recorders.kafkas_assignors import compare, kafkas_assignor, kept
 
-SCRIPT = Path(java_tools.__file__).parent / "java" / "Assignors.java"
+Counts = dict[tuple[object, ...], int]
+"""By assignor, whether the group is homogeneous, and whether Kafka's assignor fails."""
+
 ANSWERS = java_tools.ROOT / "tests" / "unit" / "coordinator" / "group" / "consumer" / "assignor_answers.jsonl"
-KEPT = {("uniform", False): 20, ("uniform", True): 20, ("range", False): 8, ("range", True): 8}
-"""How many documents the unit tests have, by assignor and whether the group is homogeneous; one more each fails."""
 SHARE_ANSWERS = ANSWERS.parents[1] / "share" / "assignor_answers.jsonl"
-KEPT_OF_SHARE = {("simple", False): 15, ("simple", True): 25}
-KEPT_SIZE = 4_000
-ROUNDS = 4
+BOTH = (False, True)
+KEPT: Counts = {
+    **{("uniform", alike, False): 20 for alike in BOTH},
+    **{("range", alike, False): 8 for alike in BOTH},
+    **{(assignor, alike, True): 1 for assignor in ("uniform", "range") for alike in BOTH},
+}
+"""How many documents the unit tests have."""
+KEPT_OF_SHARE: Counts = {
+    ("simple", False, False): 15,
+    ("simple", True, False): 25,
+    **{("simple", alike, True): 1 for alike in BOTH},
+}
+OTHER_NAMES = 100
 UNKNOWN = ["gone-1", "gone-2", "gone-3"]
 
 
@@ -53,7 +59,7 @@ class Groups:
         alike = rng.random() < 0.5
         document["members"] = [self._member(document, one if alike else None) for _ in range(rng.randint(1, 20))]
         self._own_at_random(document)
-        return self._finished(document)
+        return {**self._finished(document), "assignor": rng.choice(self._assignors)}
 
     def next(self, document: Document, answer: Document) -> Document:
         """The group with Java's answer as its target, and a few changes."""
@@ -74,8 +80,14 @@ class Groups:
             following["departed"] = members[0]["assigned"]
         return self._finished(following)
 
-    def assignor(self) -> str:
-        return self._random.choice(self._assignors)
+    def other_names(self, document: Document) -> Iterator[Mapping[str, str]]:
+        """Of members and topics; the range assignor goes by the order of names."""
+        for _ in range(0 if document["assignor"] == "range" else OTHER_NAMES):
+            members = {member["id"]: f"m{self._random.randrange(10**9)}" for member in document["members"]}
+            yield {**members, **{topic: self._id() for topic, _ in document["topics"].values()}}
+
+    def kind(self, document: Document) -> tuple[object, ...]:
+        return document["assignor"], document["homogeneous"]
 
     def _finished(self, document: Document) -> Document:
         subscriptions = {frozenset(member["topics"]) for member in document["members"]}
@@ -117,72 +129,6 @@ class Groups:
             member["assigned"] = [[topic, sorted({*found})] for topic, found in owned[member["id"]].items()]
 
 
-class Java:
-    """A process that answers documents."""
-
-    def __init__(self, jars: Path, classes: str) -> None:
-        subprocess.run(["javac", "-cp", f"{jars}/*", "-d", classes, str(SCRIPT)], check=True, timeout=60)
-        command = ["java", *java_tools.JVM_OPTIONS, "-cp", f"{classes}:{jars}/*", SCRIPT.stem]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def answer(self, document: Document) -> Document:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(document).encode() + b"\n")
-        self._process.stdin.flush()
-        answer: Document = json.loads(self._process.stdout.readline())
-        return answer
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(10)
-
-
-def documents(java: Java, groups: Groups, count: int) -> Iterator[Document]:
-    """Groups with Java's answers: each group some times in a row, mostly by one assignor."""
-    for _ in range(count // ROUNDS):
-        document = {**groups.first(), "assignor": groups.assignor()}
-        for round_ in range(ROUNDS):
-            answer = java.answer(document)
-            yield {**document, "answer": answer}
-            if "error" in answer:
-                document = {**groups.first(), "assignor": groups.assignor()}
-            elif round_ < ROUNDS - 1:
-                document = groups.next(document, answer)
-
-
-def compare(found: Iterator[Document], differs: Callable[[Document], str | None]) -> int:
-    """Tell on how many documents our answer is not as good, and show the first of them."""
-    count, wrong, kinds = 0, [], Counter[tuple[str, bool, bool]]()
-    for document in found:
-        count += 1
-        kinds[document["assignor"], document["homogeneous"], "error" in document["answer"]] += 1
-        if differs(document):
-            wrong.append(document)
-    for document in wrong[:1]:
-        sys.stdout.write(f"{json.dumps(document)}\n{differs(document)}\n")
-    sys.stdout.write(f"{count} groups, {len(wrong)} differences; (assignor, homogeneous, failed): {dict(kinds)}\n")
-    return 1 if wrong else 0
-
-
-def kept(found: Iterator[Document], counts: Mapping[tuple[str, bool], int]) -> list[str]:
-    """Some of each kind, as lines, and none that are long."""
-    wanted = {**{(*kind, False): count for kind, count in counts.items()}, **{(*kind, True): 1 for kind in counts}}
-    lines: list[str] = []
-    while any(wanted.values()):
-        document = next(found)
-        kind = document["assignor"], document["homogeneous"], "error" in document["answer"]
-        line = json.dumps(document, separators=(",", ":")) + "\n"
-        if wanted[kind] and len(line) < KEPT_SIZE:
-            wanted[kind] -= 1
-            lines.append(line)
-    return lines
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jars", type=Path, default=java_tools.JARS)
@@ -190,12 +136,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--share", action="store_true", help="share groups")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as classes, Java(arguments.jars, classes) as java:
-        groups = Groups(arguments.seed, ["simple"] if arguments.share else ["uniform", "uniform", "range"])
+    groups = Groups(arguments.seed, ["simple"] if arguments.share else ["uniform", "uniform", "range"])
+    path, counts, judge = ANSWERS, KEPT, differs
+    if arguments.share:
+        path, counts, judge = SHARE_ANSWERS, KEPT_OF_SHARE, shared.differs
+    with kafkas_assignor(arguments.jars, "Assignors") as kafka:
         if arguments.compare:
-            return compare(documents(java, groups, arguments.compare), shared.differs if arguments.share else differs)
-        lines = kept(documents(java, groups, 100_000), KEPT_OF_SHARE if arguments.share else KEPT)
-    (SHARE_ANSWERS if arguments.share else ANSWERS).write_text("".join(lines))
+            return compare(kafka, groups, arguments.compare, judge)
+        path.write_text("".join(kept(kafka, groups, counts, judge)))
     return 0
 
 

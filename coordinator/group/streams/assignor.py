@@ -4,16 +4,16 @@ Every task is active on one member. A stateful task has standbys on other proces
 possible. Members keep what they had as long as that is not more than their share; what is left goes first to who has
 the state already, then to the process with the least tasks for each of its members.
 
-As in Kafka 4.4.0, tags of racks do not count, and no task is warmed up.
+As in Kafka 4.4.0, tags of racks do not count, no task is warmed up, and warm-ups of a later release count for nothing.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from coordinator.group.streams.configured import ConfiguredSubtopology
+from coordinator.group.streams.priority_queue import PriorityQueue
 from coordinator.group.streams.tasks import NO_TASK_IDS, Task, each_task, task_ids
 from protocol.coordinator_records.streams_group_values import Tasks
 
@@ -57,17 +57,31 @@ class _Share:
 class _Process:
     """The members of one process, and how many tasks they have."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def __init__(self) -> None:
         self.counts: dict[str, int] = {}
         self.tasks: set[Task] = set()
+        self._by_count: PriorityQueue[str] | None = None
 
     @property
     def load(self) -> float:
         return sum(self.counts.values()) / len(self.counts)
 
-    def least_loaded(self) -> str:
-        return min(self.counts, key=lambda member_id: self.counts[member_id])
+    def add(self, task: Task, member_id: str) -> None:
+        self._by_count = None
+        self._put(task, member_id)
+
+    def add_to_least_loaded(self, task: Task) -> str:
+        """Returns who has the task now."""
+        if self._by_count is None:
+            self._by_count = PriorityQueue((count, member_id) for member_id, count in self.counts.items())
+        member_id = self._by_count.poll()
+        self._put(task, member_id)
+        self._by_count.add(self.counts[member_id], member_id)
+        return member_id
+
+    def _put(self, task: Task, member_id: str) -> None:
+        self.counts[member_id] += 1
+        self.tasks.add(task)
 
 
 class _Assignment:
@@ -78,7 +92,7 @@ class _Assignment:
         self._process_of: dict[str, _Process] = {}
         by_id: dict[str, _Process] = {}
         for member in members:
-            process = by_id.setdefault(member.process_id, _Process(len(by_id)))
+            process = by_id.setdefault(member.process_id, _Process())
             process.counts[member.member_id] = 0
             self._process_of[member.member_id] = process
         self._processes = list(by_id.values())
@@ -106,12 +120,14 @@ class _Assignment:
         """Partition by partition what may stay; subtopology by subtopology what must be given to somebody."""
         left = [task for task in sorted(tasks, key=_by_partition) if not self._keeps(task, self._had_active.get(task))]
         left = [task for task in left if not self._keeps(task, self._least_loaded(self._had_state.get(task, ())))]
-        heap = [(process.load, process.number, process) for process in self._processes]
-        heapq.heapify(heap)
+        queue = self._by_load()
         for task in sorted(left):
-            process = heap[0][2]
-            self._add(task, process.least_loaded(), self._active)
-            heapq.heapreplace(heap, (process.load, process.number, process))
+            process = queue.poll()
+            self._note(task, process.add_to_least_loaded(task), self._active)
+            queue.add(process.load, process)
+
+    def _by_load(self) -> PriorityQueue[_Process]:
+        return PriorityQueue((process.load, process) for process in self._processes)
 
     def _keeps(self, task: Task, member_id: str | None) -> bool:
         """Give the task to a member that has its state, if that has not got its share of active tasks yet."""
@@ -121,13 +137,15 @@ class _Assignment:
         return True
 
     def _add(self, task: Task, member_id: str, role: dict[str, list[Task]]) -> None:
-        process = self._process_of[member_id]
-        process.counts[member_id] += 1
-        process.tasks.add(task)
+        self._process_of[member_id].add(task, member_id)
+        self._note(task, member_id, role)
+
+    def _note(self, task: Task, member_id: str, role: dict[str, list[Task]]) -> None:
+        """The member's process has been given the task."""
         role[member_id].append(task)
         if role is self._active:
-            self._active_share.note(process.counts[member_id])
-        self._whole_share.note(process.counts[member_id])
+            self._active_share.note(self._count(member_id))
+        self._whole_share.note(self._count(member_id))
 
     def _count(self, member_id: str) -> int:
         return self._process_of[member_id].counts[member_id]
@@ -157,10 +175,21 @@ class _Assignment:
                 missing -= 1
             if missing:
                 left.append((task, missing))
+        queue = self._by_load()
         for task, missing in sorted(left, reverse=True):
-            free = [process for process in self._processes if task not in process.tasks]
-            for process in heapq.nsmallest(missing, free, key=lambda process: process.load):
-                self._add(task, process.least_loaded(), self._standby)
+            for _ in range(missing):
+                self._give_standby(task, queue)
+
+    def _give_standby(self, task: Task, queue: PriorityQueue[_Process]) -> None:
+        """Give a standby to the process with the least load of those without the task, if there is one."""
+        polled: list[_Process] = []
+        while queue:
+            polled.append(queue.poll())
+            if task not in polled[-1].tasks:
+                self._note(task, polled[-1].add_to_least_loaded(task), self._standby)
+                break
+        for process in reversed(polled):
+            queue.add(process.load, process)
 
     def _keeps_standby(self, task: Task) -> bool:
         """Give a standby to a member that had the task, active or not, if it has not got its share yet."""
@@ -179,10 +208,10 @@ def _by_partition(task: Task) -> tuple[int, str]:
 
 
 def _holders(members: Iterable[AssignorMember]) -> dict[Task, list[str]]:
-    """Who has the state of a task without being active: standbys and warm-ups before mere files, the newest first."""
+    """Who has the state of a task without being active: standbys before mere files, the newest first."""
     found: dict[Task, list[tuple[bool, int, str]]] = {}
     for member in members:
-        held = {*each_task(member.tasks.standby), *each_task(member.tasks.warmup)}
+        held = {*each_task(member.tasks.standby)}
         for task in (*sorted(held), *(task for task in member.offsets if task not in held)):
             found.setdefault(task, []).append((task not in held, -member.offsets.get(task, 0), member.member_id))
     return {task: [each[2] for each in sorted(holders, key=lambda each: each[:2])] for task, holders in found.items()}

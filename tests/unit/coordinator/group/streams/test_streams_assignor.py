@@ -1,10 +1,16 @@
-"""The assignor `sticky`: every task once, standbys elsewhere, balanced, and nothing moves without a reason."""
+"""The assignor `sticky`: every task once, standbys elsewhere, balanced, nothing moves without a reason, as in Kafka.
+
+`python -m tools.recorders.streams_assignor_answers` asks Kafka's class anew (assignor_answers.jsonl).
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +18,9 @@ from coordinator.group.streams.assignor import AssignorMember, assign
 from coordinator.group.streams.configured import ConfiguredSubtopology
 from coordinator.group.streams.tasks import NO_TASKS, Task, each_task, task_ids
 from protocol.coordinator_records.streams_group_values import Tasks
+from tests.unit.coordinator.group.streams.assignor_documents import Document, differs
 
+DOCUMENTS = [json.loads(line) for line in (Path(__file__).parent / "assignor_answers.jsonl").read_text().splitlines()]
 Assigned = Mapping[str, Tasks]
 
 
@@ -93,8 +101,8 @@ def test_tasks_move_only_to_a_newcomer_and_only_those_of_a_leaver_move(
 
 
 def test_processes_get_tasks_by_how_many_members_they_have() -> None:
-    found = assign(members([2, 1]), {"0": sub(4)}, 0)
-    assert sum(len(found[member].active["0"]) for member in ("p0m0", "p0m1")) == 3
+    found = assign(members([2, 1]), {"0": sub(6)}, 0)
+    assert sum(len(found[member].active["0"]) for member in ("p0m0", "p0m1")) == 4
 
 
 def test_a_standby_becomes_active_when_the_owner_is_gone() -> None:
@@ -111,3 +119,14 @@ def test_who_has_more_of_the_state_on_its_disk_gets_the_task() -> None:
     assert owners(assign(known, {"0": sub(1, stateful=True)}, 0)) == {("0", 0): "m1"}
     standby = known[2]._replace(tasks=NO_TASKS._replace(standby=task_ids([("0", 0)])))
     assert owners(assign([*known[:2], standby], {"0": sub(1, stateful=True)}, 0)) == {("0", 0): "m2"}
+
+
+def test_warm_ups_of_an_earlier_target_do_not_count() -> None:
+    warm = NO_TASKS._replace(warmup=task_ids([("0", 0)]))
+    known = [AssignorMember("m0", "p0", NO_TASKS), AssignorMember("m1", "p1", warm)]
+    assert owners(assign(known, {"0": sub(1, stateful=True)}, 0)) == {("0", 0): "m0"}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda each: f"{len(each['members'])}-members")
+def test_the_answer_is_as_good_as_kafkas(document: Document) -> None:
+    assert differs(document) is None
