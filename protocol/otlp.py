@@ -91,7 +91,7 @@ class _Decoder:
             if field == 1:
                 key = _text(value)
             elif field == 2:
-                text = next((_any(kind, one) for kind, one in self._fields(_bytes(value))), "")
+                text = next((_any(kind, part) for kind, part in self._fields(_bytes(value))), "")
         return key, text
 
     def _messages(self, data: memoryview, number: int) -> Iterator[memoryview]:

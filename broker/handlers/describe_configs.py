@@ -53,7 +53,9 @@ def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConf
     # A resource named twice is answered twice, but looked up once: a small request may name thousands.
     describer = TopicDescriber(ctx.local.config)
     results = {resource: _result(ctx, request, resource, describer) for resource in dict.fromkeys(request.resources)}
-    return DescribeConfigsResponse(throttle_time=ZERO, results=tuple(results[one] for one in request.resources))
+    return DescribeConfigsResponse(
+        throttle_time=ZERO, results=tuple(results[resource] for resource in request.resources)
+    )
 
 
 def _result(

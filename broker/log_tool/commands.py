@@ -84,9 +84,9 @@ def verify(folder: str) -> None:
     """
     with _locked(folder):
         found = _verify(folder)
-    for one in found:
-        click.echo(f"{'DAMAGE' if one.serious else 'note'}: {one.path}: {one.text}")
-    damage = sum(one.serious for one in found)
+    for finding in found:
+        click.echo(f"{'DAMAGE' if finding.serious else 'note'}: {finding.path}: {finding.text}")
+    damage = sum(finding.serious for finding in found)
     click.echo(f"{damage} damaged, {len(found) - damage} notes")
     sys.exit(damage > 0)
 
@@ -102,9 +102,9 @@ def repair(folder: str, yes: bool) -> None:
     """
     folder = folder.rstrip("/")
     with _locked(folder):
-        found = [one for one in _verify(folder) if one.serious]
-        for one in found:
-            click.echo(f"DAMAGE: {one.path}: {one.text}")
+        found = [finding for finding in _verify(folder) if finding.serious]
+        for finding in found:
+            click.echo(f"DAMAGE: {finding.path}: {finding.text}")
         if not found:
             click.echo("nothing to repair")
             return
@@ -112,11 +112,11 @@ def repair(folder: str, yes: bool) -> None:
             click.echo("nothing was changed; add --yes to repair")
             sys.exit(1)
         kept = _repair(folder, found)
-        left = [one for one in _verify(folder) if one.serious]
+        left = [finding for finding in _verify(folder) if finding.serious]
     for path in kept:
         click.echo(f"kept: {path}")
-    for one in left:
-        click.echo(f"LEFT: {one.path}: {one.text}")
+    for finding in left:
+        click.echo(f"LEFT: {finding.path}: {finding.text}")
     click.echo(f"{len(left)} damaged files are left")
     sys.exit(len(left) > 0)
 
@@ -126,7 +126,7 @@ def _repair(folder: str, found: list[Finding]) -> list[str]:
     fs = KeepingFileSystem(FS, folder, aside)
     if not is_partition(FS, folder):
         repair_data_folder(fs, folder)
-    damaged = [one for one in _partitions(folder) if any(finding.path.startswith(f"{one}/") for finding in found)]
+    damaged = [path for path in _partitions(folder) if any(finding.path.startswith(f"{path}/") for finding in found)]
     with click.progressbar(damaged, label="repairing", file=sys.stderr) as progress:
         for partition in progress:
             repair_partition(fs, partition, time.time_ns() // 1_000_000)

@@ -85,6 +85,9 @@ class Secures(Protocol):
     def principal_of(self, certificate: bytes | None) -> Principal:
         """Who the client with this certificate (DER) is. Any thread. Raises UnknownClientError."""
 
+    def check_certificate(self, certificate: bytes | None) -> None:
+        """Refuse a certificate (DER) that is no longer valid. Any thread. Raises UnknownClientError."""
+
     def gate(self, dispatcher: Any) -> Dispatches | None:
         """What handles the requests of a new connection before its client is known; None if there is no SASL."""
 

@@ -46,12 +46,12 @@ class FetchSession:
         if self.epoch == FIRST_EPOCH:
             changed, forgotten = dict(wanted), []
         else:
-            changed = {key: one for key, one in wanted.items() if self._sent.get(key) != one}
+            changed = {key: partition for key, partition in wanted.items() if self._sent.get(key) != partition}
             forgotten = [key for key in self._sent if key not in wanted]
         self._sent = dict(wanted)
         topics: dict[TopicKey, list[FetchPartition]] = {}
-        for (topic_id, _), one in changed.items():
-            topics.setdefault(topic_id, []).append(one)
+        for (topic_id, _), partition in changed.items():
+            topics.setdefault(topic_id, []).append(partition)
         gone: dict[TopicKey, list[int]] = {}
         for topic_id, index in forgotten:
             gone.setdefault(topic_id, []).append(index)
