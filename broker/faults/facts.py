@@ -18,7 +18,7 @@ TopicPartition = tuple[str | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Of one request. `partitions` is None if it means all topics there are."""
+    """The facts of one request. `partitions` is None if it means all topics there are."""
 
     partitions: list[TopicPartition] | None = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
