@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 from confluent_kafka import KafkaException
 from kafka import errors as kafka_errors
@@ -37,6 +39,12 @@ def error_name(error: BaseException) -> str:
 def name_of(code: int) -> str:
     """Kafka's name of an error code."""
     return KAFKAS_NAMES.get(code) or str(getattr(kafka_errors.for_code(code), "message", None) or f"error {code}")
+
+
+def require_no_error(answer: Any) -> None:
+    """Raises KafkaError if an answer, or a part of one, has an error."""
+    if answer.error_code:
+        raise kafka_errors.for_code(answer.error_code)(answer.error_message or "")
 
 
 def sentence(error: BaseException) -> str:

@@ -261,7 +261,14 @@ def test_the_general_option_that_is_nearest_to_the_command_counts(odradek: Odrad
 def test_a_partition_that_the_topic_has_not_is_no_place_for_a_record(odradek: Odradek) -> None:
     odradek.told("topics", "create", "single", "-p", "1")
     status, _, error = odradek.run("produce", "single", "x", "-p", "9")
-    assert (status, "topic single has no partition 9" in error) == (2, True)
+    assert (status, "there is no partition 9 of single" in error) == (2, True)
+
+
+def test_what_was_written_before_a_wrong_line_is_said(odradek: Odradek) -> None:
+    odradek.told("topics", "create", "half", "-p", "1")
+    status, out, error = odradek.run("produce", "half", "-K", ":", stdin="k:a\nk:b\nwrong\nk:c\n")
+    assert (status, out) == (1, "topic half: 2 written\n")
+    assert "line 3 has no ':'" in error
 
 
 @pytest.mark.parametrize(
