@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """With what a node joins its cluster.
+    """All that a node joins its cluster with.
 
     Attributes:
         previous_epoch: the broker epoch in which it was last shut down cleanly; -1 if it was not.

@@ -65,7 +65,7 @@ REQUEST_TOPICS: dict[str, Fields] = {
     "write_txn_markers": Fields("topics", partitions="partition_indexes", number=None),
     "alter_replica_log_dirs": Fields("topics", number=None),
 }
-"""Of the request's newest version. In the last four the topics lie within something else: `INSIDE`."""
+"""The fields of requests, in their newest versions. In the last four, topics lie within something else: `INSIDE`."""
 
 INSIDE: dict[str, str] = {
     "add_partitions_to_txn": "transactions",

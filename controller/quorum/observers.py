@@ -22,7 +22,7 @@ LEAST_BYTES, MOST_BYTES = 1, 8 << 20
 SESSION_MS = 5 * 60 * 1000
 """An observer that has not fetched for so long is forgotten (Kafka's `LeaderState.OBSERVER_SESSION_TIMEOUT_MS`)."""
 MOST_KNOWN = 10_000
-"""Of more observers those are forgotten that fetched longest ago: any id may fetch, registered or not."""
+"""The most observers that are remembered, the last to fetch: any id may fetch, registered or not."""
 
 
 @dataclass(frozen=True, slots=True)
