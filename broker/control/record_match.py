@@ -129,7 +129,7 @@ def _leaves(expected: Any) -> int:
 
 def distance(differences: Iterable[Difference]) -> int:
     """How far a record is from the expected one."""
-    return sum(one.fields for one in differences)
+    return sum(difference.fields for difference in differences)
 
 
 def shown(content: bytes | None) -> str:
