@@ -39,10 +39,10 @@ def decide(
                         topic_id=topic.topic_id,
                         partitions=tuple(
                             PartitionData(
-                                partition_index=one.partition_index,
-                                error_code=assigning.assign(topic.topic_id, one.partition_index, each.id_),
+                                partition_index=result.partition_index,
+                                error_code=assigning.assign(topic.topic_id, result.partition_index, each.id_),
                             )
-                            for one in topic.partitions
+                            for result in topic.partitions
                         ),
                     )
                     for topic in each.topics

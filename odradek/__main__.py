@@ -13,13 +13,13 @@ usage: odradek serve [--profile dev|test|kafka] [--config FILE] [--set KEY=VALUE
        odradek format --cluster-id ID ...                   format the folders of log.dirs, as kafka-storage does
        odradek user add|list|delete ...                     the users of a broker, running or stopped
        odradek metadata dump PATH...                        print the records of a metadata log or snapshot
-       odradek explain group|topic|transaction NAME [--control URL]   why a consumer gets nothing, of a running broker
+       odradek explain group|topic|transaction NAME         why a consumer gets nothing, of a running broker
        odradek explain error|setting NAME                   what an error or a setting means
        odradek doctor [--config FILE] [--set KEY=VALUE]...  what would keep a broker from running well here
        odradek doctor -b HOST:PORT                          what keeps clients here from a cluster (odradek[cli])
-       odradek backup create|restore PATH --control URL     a consistent copy of a running broker
+       odradek backup create|restore PATH                   a consistent copy of a running broker
        odradek backup verify PATH                           whether a copy is whole
-       odradek snapshot save|load PATH --control URL        keep the state of a running broker, or go back to it
+       odradek snapshot save|load PATH                      keep the state of a running broker, or go back to it
        odradek topics|groups|acls|users|quotas|transactions|reassign|contexts ...
        odradek produce|consume|bench|cluster|completion ... work with a cluster, this or any other (odradek[cli])
        odradek COMMAND --help                               what a command takes
@@ -28,7 +28,8 @@ usage: odradek serve [--profile dev|test|kafka] [--config FILE] [--set KEY=VALUE
 
 COMPLETION = "_ODRADEK_COMPLETE"
 """The environment variable by which a shell asks for completions."""
-OWN = ("serve", "log", "format", "user", "metadata", "explain", "doctor", "backup", "snapshot", "--version", "--help")
+OWN = ("serve", "log", "format", "user", "metadata", "explain", "doctor", "backup", "snapshot")
+"""The commands that are no clients of a cluster, and take none of their options."""
 CLUSTER_OPTIONS = ("-b", "--bootstrap", "--context")
 """With one of these, `doctor` looks at a cluster, as its clients do, and not at this machine."""
 ALIASES = {"start": "serve", "run": "serve", "server": "serve", "broker": "serve", "logs": "log", "configs": "topics"}
@@ -62,7 +63,7 @@ def main() -> int:
         case ["backup", *arguments]:
             from odradek import snapshot_command
 
-            return snapshot_command.main(arguments, "odradek backup", "create", "restore")
+            return snapshot_command.backup(arguments)
         case ["snapshot", *arguments]:
             from odradek import snapshot_command
 
@@ -91,12 +92,12 @@ def _of_a_client(arguments: list[str]) -> int:
     from odradek.cli import main as client
     from odradek.cli.groups_of_commands import wrong_command
 
-    name = next((one for one in arguments if not one.startswith("-")), None)
-    if arguments and name == arguments[0] and name not in (*client.COMMANDS, *client.ALIASES):
+    name = arguments[0] if arguments else "-"
+    if not name.startswith("-") and name not in (*client.COMMANDS, *client.ALIASES):
         known = (*OWN, *client.COMMANDS)
-        sys.stderr.write(f"Error: {wrong_command(name, known, ALIASES)}\n{USAGE}")
+        sys.stderr.write(f"Error: {wrong_command(name, known, ALIASES)}\nodradek --help says what they do.\n")
         return 2
-    return client.main(arguments)
+    return client.main(arguments, OWN)
 
 
 if __name__ == "__main__":

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 
+from odradek import control_option
 from odradek.control import ControlError
 from odradek.controls import RemoteBroker
 
-CONTROL, TOKEN = "ODRADEK_CONTROL", "ODRADEK_CONTROL_TOKEN"
-"""The environment variables of the broker's settings `odradek.control` and `odradek.control.token`."""
-DEFAULT_CONTROL = "127.0.0.1:9405"
+KINDS = {"group": "group", "topic": "topic", "transaction": "transactional_id"}
+"""What a broker explains, and the name of its parameter."""
+WITHOUT_BROKER = ("error", "setting")
+"""What is explained by the broker's program (`odradek/__main__.py`)."""
 
 
-KINDS = {"group": "--group", "topic": "--topic", "transaction": "--transactional-id"}
-
-
-def _as_options(arguments: Sequence[str]) -> list[str]:
-    """The arguments; `group NAME` at their start means `--group NAME`."""
-    return [KINDS.get(one, one) if number == 0 else one for number, one in enumerate(arguments)]
+def _arguments(given: Sequence[str]) -> list[str]:
+    """`--group NAME` means `group NAME`, as it did before."""
+    options = {f"--{parameter.replace('_', '-')}": kind for kind, parameter in KINDS.items()}
+    return [options.get(one, one) for one in given]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -30,24 +29,17 @@ def main(arguments: Sequence[str]) -> int:
         description="Why a consumer gets nothing, and what to do. `explain error NAME` and `explain setting NAME` say "
         "what these mean.",
     )
-    subject = parser.add_mutually_exclusive_group(required=True)
-    subject.add_argument("--group", help="a consumer group")
-    subject.add_argument("--topic", help="a topic")
-    subject.add_argument("--transactional-id", help="a transactional id")
-    parser.add_argument(
-        "--control",
-        metavar="URL",
-        default=os.environ.get(CONTROL, DEFAULT_CONTROL),
-        help=f"the broker's control interface (odradek serve --control); default ${CONTROL}, {DEFAULT_CONTROL}",
-    )
-    parser.add_argument("--token", default=os.environ.get(TOKEN), help=f"its odradek.control.token (default ${TOKEN})")
-    given = parser.parse_args(_as_options(arguments))
+    parser.add_argument("kind", choices=[*KINDS, *WITHOUT_BROKER], help="what is asked about")
+    parser.add_argument("name", help="its name; of a transaction, the transactional id")
+    control_option.add_to(parser)
+    options = parser.parse_args(_arguments(arguments))
+    if options.kind in WITHOUT_BROKER:
+        parser.error(f"`odradek explain {options.kind} NAME` asks no broker, and has no options")
     try:
-        url = given.control if "://" in given.control else f"http://{given.control}"
-        broker = RemoteBroker("", url, token=given.token)
-        found = broker.explain(group=given.group, topic=given.topic, transactional_id=given.transactional_id)
+        broker = RemoteBroker("", options.control, token=options.token)
+        found = broker.explain(**{KINDS[options.kind]: options.name})
     except (ControlError, ValueError) as error:
-        sys.stderr.write(f"Error: {error}\n")
+        sys.stderr.write(f"Error: {control_option.sentence(error)}\n")
         return 2
     sys.stdout.write(f"{found}\n")
     return 1 if found.problems else 0

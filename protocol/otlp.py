@@ -21,7 +21,7 @@ MOST_FIELDS = 200_000
 SIGN_BIT = 1 << 63
 
 Value = int | memoryview
-"""Of a field: a number as its 64 bits say, or bytes."""
+"""The value of a field: a number as its 64 bits say, or bytes."""
 
 
 class MalformedMetricsError(ValueError):
@@ -91,7 +91,7 @@ class _Decoder:
             if field == 1:
                 key = _text(value)
             elif field == 2:
-                text = next((_any(kind, one) for kind, one in self._fields(_bytes(value))), "")
+                text = next((_any(kind, part) for kind, part in self._fields(_bytes(value))), "")
         return key, text
 
     def _messages(self, data: memoryview, number: int) -> Iterator[memoryview]:

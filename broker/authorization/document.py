@@ -92,7 +92,7 @@ def _rows(name: str, checks: tuple[Check, ...]) -> Iterator[str]:
 
 def _operations(check: Check) -> str:
     operations = (check.operation,) if isinstance(check, Each) else check.operations
-    return ", ".join(one.name for one in operations)
+    return ", ".join(operation.name for operation in operations)
 
 
 def _unless(check: Check) -> str:
@@ -105,7 +105,7 @@ def _error(check: Check) -> str:
     if isinstance(check, Own) and check.shows_less:
         return ""
     types = check.resource_types if isinstance(check, Each) else (check.resource_type,)
-    return ", ".join(str(int(ERRORS[one].code)) for one in types)
+    return ", ".join(str(int(ERRORS[error].code)) for error in types)
 
 
 if __name__ == "__main__":

@@ -41,11 +41,11 @@ def verify_(path: str) -> None:
     found: list[Finding] = []
     for folder in partitions:
         try:
-            found += [one for one in verify_partition(FS, folder, lambda done: None) if one.serious]
+            found += [finding for finding in verify_partition(FS, folder, lambda done: None) if finding.serious]
         except OSError as error:
             raise click.ClickException(f"{folder}: {error}") from error
-    for one in found:
-        click.echo(f"DAMAGE: {one.path}: {one.text}")
+    for finding in found:
+        click.echo(f"DAMAGE: {finding.path}: {finding.text}")
     click.echo(f"{path}: cluster {manifest.cluster_id}, {len(partitions)} partitions, {manifest.size} bytes")
     click.echo(f"{len(found)} damaged")
     sys.exit(bool(found))

@@ -124,8 +124,8 @@ def describe_broker(config: BrokerConfig, keys: Keys = None) -> list[ConfigEntry
     public = (
         name
         for table in (BROKER_CONFIGS, NOT_NEEDED)
-        for name, one in table.items()
-        if not one.internal | one.of_plugin
+        for name, definition in table.items()
+        if not definition.internal | definition.of_plugin
     )
     return [
         _broker_entry(config, name, _synonyms(config, name)) for name in _chosen(dict.fromkeys((*public, *given)), keys)

@@ -61,7 +61,11 @@ def described_names(name: str) -> tuple[str, ...]:
 def alterable() -> Mapping[str, ConfigDef]:
     """The definitions by which AlterConfigs checks a broker's values."""
     every = {**BROKER_CONFIGS, **NOT_NEEDED}
-    alterable = {name: one for name, one in every.items() if one.mode is not UpdateMode.READ_ONLY and not one.of_plugin}
+    alterable = {
+        name: definition
+        for name, definition in every.items()
+        if definition.mode is not UpdateMode.READ_ONLY and not definition.of_plugin
+    }
     return MappingProxyType({**ALTERED_ONLY, **alterable})
 
 

@@ -58,12 +58,12 @@ class Listeners:
     @property
     def hosts(self) -> list[str]:
         """Where others reach this node."""
-        return [one.host for one in (*self.advertised, *self.controllers, *self.advertised_controllers)]
+        return [listener.host for listener in (*self.advertised, *self.controllers, *self.advertised_controllers)]
 
     def with_ports(self, ports: Mapping[str, int]) -> str:
         """The value of `listeners` for the `ports`, by name, that were really opened."""
         every = (*self.bound, *self.controllers, *self.left_out)
-        return ",".join(str(replace(one, port=ports.get(one.name, one.port))) for one in every)
+        return ",".join(str(replace(listener, port=ports.get(listener.name, listener.port))) for listener in every)
 
     def resolve(self, ports: Mapping[str, int], host_name: str) -> dict[str, Listener]:
         """The address to advertise for each listener by name, once it is bound.

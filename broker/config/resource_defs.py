@@ -207,8 +207,8 @@ def brokers_name(name: str) -> str | None:
 def group_configs(broker_config: BrokerConfig) -> dict[str, ConfigDef]:
     """`GROUP_CONFIGS` with the broker's values as defaults (`GroupConfigManager`), where it offers the groups."""
     return {
-        name: replace(one, default=broker_config.values.get(f"group.{name}", one.default))
-        for name, one in GROUP_CONFIGS.items()
+        name: replace(definition, default=broker_config.values.get(f"group.{name}", definition.default))
+        for name, definition in GROUP_CONFIGS.items()
     }
 
 

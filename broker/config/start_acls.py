@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from metadata.acls import CLUSTER_NAME, WILDCARD, AclOperation, PatternType, PermissionType, ResourceType
 from protocol.metadata.credentials import AccessControlEntryRecord
 
-_PERMISSIONS = {one.name: one for one in (PermissionType.ALLOW, PermissionType.DENY)}
-_OPERATIONS = {one.name: one for one in AclOperation if one not in (AclOperation.UNKNOWN, AclOperation.ANY)}
-_TYPES = {one.name: one for one in ResourceType if one not in (ResourceType.UNKNOWN, ResourceType.ANY)}
+_PERMISSIONS = {permission.name: permission for permission in (PermissionType.ALLOW, PermissionType.DENY)}
+_OPERATIONS = {
+    operation.name: operation for operation in AclOperation if operation not in (AclOperation.UNKNOWN, AclOperation.ANY)
+}
+_TYPES = {kind.name: kind for kind in ResourceType if kind not in (ResourceType.UNKNOWN, ResourceType.ANY)}
 _FORM = "PRINCIPAL [ALLOW or DENY] OPERATION,.. TYPE NAME [from HOST], such as 'User:app READ,WRITE TOPIC orders-*'"
 
 

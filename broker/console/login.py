@@ -1,7 +1,8 @@
 """Who uses the console: where clients have to say who they are, its users log in with the same names and passwords.
 
 A password is compared with what the listeners with SASL know: the users of PLAIN, and the SCRAM credentials of file and
-metadata. Where clients authenticate by certificates or tokens alone, or there is only an authorizer, nobody can log in.
+metadata. Whose password has been changed or taken away has to log in again. Where clients authenticate by certificates
+or tokens alone, or there is only an authorizer, nobody can log in.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from broker.security.listener_security import Prepared
 from broker.security.outgoing.logins import Account, Login, LoginError
 from broker.security.permissions import Permissions
 from broker.security.sasl.conversation import AuthenticationError, Begin, Challenge, Conversation, Success
-from controller.scram import SCRAM_MECHANISMS
+from controller.scram import SCRAM_MECHANISMS, ScramMechanism
 
 SESSION_MS = 12 * 3600 * 1000.0
 MOST_SESSIONS = 1000
@@ -33,8 +34,11 @@ MOST_AT_ONCE = 10
 
 
 class Session(NamedTuple):
+    """`credential` is the one that the user logged in with; the session is over when it is another or gone."""
+
     principal: Principal
     ends_ms: float
+    credential: object
 
 
 class Logins:
@@ -63,6 +67,9 @@ class Logins:
         session = self._sessions.get(token or "")
         if session is None or session.ends_ms < self._node.clock.machine.monotonic_ms():
             return None
+        if self._credential(session.principal.name) != session.credential:
+            self.end(token)
+            return None
         authorizer, principal = self._node.base.authorizer, session.principal
         permissions = None if authorizer is None else Permissions(authorizer, principal, host)
         return Rights(str(principal), permissions)
@@ -73,6 +80,7 @@ class Logins:
             raise ControlError("too many people log in at once: try again", status=429)
         self._running += 1
         try:
+            credential = self._credential(user)
             principal = await self._authenticated(user, password)
             if principal is None:
                 await self._node.clock.machine.sleep(REFUSAL_MS)
@@ -80,13 +88,19 @@ class Logins:
         finally:
             self._running -= 1
         token = secrets.token_urlsafe(32)
-        self._sessions[token] = Session(principal, self._node.clock.machine.monotonic_ms() + SESSION_MS)
+        ends_ms = self._node.clock.machine.monotonic_ms() + SESSION_MS
+        self._sessions[token] = Session(principal, ends_ms, credential)
         if len(self._sessions) > MOST_SESSIONS:
             self._sessions.popitem(last=False)
         return token
 
     def end(self, token: str | None) -> None:
         self._sessions.pop(token or "", None)
+
+    def _credential(self, user: str) -> object:
+        """What stands for the user's password in the metadata, and the mechanisms, which know the users of files."""
+        scram = self._node.cluster.cache.image.scram
+        return [scram.get((user, mechanism)) for mechanism in ScramMechanism], self._mechanisms()
 
     def _mechanisms(self) -> dict[tuple[str, str], Begin]:
         """Those with passwords, by listener and name."""

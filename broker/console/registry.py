@@ -1,13 +1,12 @@
 """Values that a schema registry knows: Avro, and JSON with a schema, as Confluent's serializers write them.
 
 Such a value begins with a zero byte and the id of its schema, four bytes. A schema never changes, so it is asked for
-once. Schemas that refer to others are not followed: their values are shown as bytes.
+once. Schemas that refer to others are not followed: their values are shown as bytes, as are those that could do harm.
 """
 
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
@@ -16,6 +15,7 @@ from typing import Any
 
 import aiohttp
 
+from broker.console import avro
 from broker.console.decoding import Shown
 
 MAGIC = 0
@@ -42,12 +42,9 @@ class Schema:
         """The value as JSON; None if the bytes are not of this schema. Any thread."""
         if self.avro is None:
             return _as_json(content[ID_BYTES:], self.schema_id, indented=indented)
-        import fastavro
-
-        rest = io.BytesIO(content[ID_BYTES:])
         try:
-            value = fastavro.schemaless_reader(rest, self.avro, None)
-        except Exception:  # noqa: BLE001  whatever a library says of bytes that are not of the schema
+            value = avro.value_of(self.avro, content[ID_BYTES:])
+        except ValueError:
             return None
         text = json.dumps(value, ensure_ascii=False, default=str, indent=2 if indented else None)
         return Shown(text, f"Avro, schema {self.schema_id}")
@@ -93,6 +90,8 @@ class Registry:
             async with aiohttp.ClientSession(timeout=TIMEOUT) as session:
                 for schema_id in ids:
                     self._known[schema_id] = await self._schema(session, schema_id)
+        except ImportError as error:
+            raise RegistryError("Avro is shown as bytes: pip install 'odradek[avro]'") from error
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise RegistryError(f"the schema registry cannot be asked: {type(error).__name__}") from error
         while len(self._known) > MOST_SCHEMAS:
@@ -105,48 +104,12 @@ class Registry:
                 return None
             answer.raise_for_status()
             found = await answer.json(content_type=None)
+        if not isinstance(found, dict):
+            raise ValueError("expected an object")
         match found.get("schemaType", "AVRO"):
             case "AVRO":
-                parsed = await asyncio.to_thread(_parsed, found.get("schema", ""))
+                parsed = await asyncio.to_thread(avro.parsed, str(found.get("schema", "")))
                 return None if parsed is None else Schema(schema_id, parsed)
             case "JSON":
                 return Schema(schema_id, None)
         return None
-
-
-def _parsed(text: str) -> Any | None:
-    """The schema; None for one that refers to others, or has a list that a few bytes could make endless."""
-    try:
-        import fastavro
-        from fastavro.schema import SchemaParseException, UnknownType
-    except ImportError as error:
-        raise RegistryError("Avro is shown as bytes: pip install 'odradek[avro]'") from error
-    schema = json.loads(text)
-    try:
-        parsed = fastavro.parse_schema(schema)
-    except (SchemaParseException, UnknownType):
-        return None
-    return None if _has_empty_items(schema) else parsed
-
-
-def _has_empty_items(schema: Any) -> bool:
-    """Whether a list in it may have items that take no bytes: `null`, or records without fields that take some."""
-    if isinstance(schema, list):
-        return any(map(_has_empty_items, schema))
-    if not isinstance(schema, dict):
-        return False
-    if schema.get("type") == "array" and _is_empty(schema.get("items")):
-        return True
-    inner = (schema.get("items"), schema.get("values"), schema.get("type"))
-    return any(map(_has_empty_items, inner)) or any(
-        _has_empty_items(one.get("type")) for one in schema.get("fields", ())
-    )
-
-
-def _is_empty(schema: Any) -> bool:
-    if isinstance(schema, dict):
-        kind = schema.get("type")
-        if kind in ("record", "error"):
-            return all(_is_empty(one.get("type")) for one in schema.get("fields", ()))
-        return schema.get("size") == 0 if kind == "fixed" else _is_empty(kind)
-    return bool(schema == "null")

@@ -87,8 +87,12 @@ class HangingTransactions:
                 return  # a shard that is missing may know them; the next start looks again
             by_producer = _by_producer(self._coordinator)
             # All begun at once: while this waits, a producer may open a transaction where its old one hangs.
-            endings = [self._begin(one, by_producer.get(one.producer_id)) for one in found]
-            found = [one for one, ending in zip(found, endings, strict=True) if ending and not await ending.is_over()]
+            endings = [self._begin(transaction, by_producer.get(transaction.producer_id)) for transaction in found]
+            found = [
+                transaction
+                for transaction, ending in zip(found, endings, strict=True)
+                if ending and not await ending.is_over()
+            ]
             if not found:
                 return
             await self._clock.sleep(RETRY_MS)
@@ -141,7 +145,7 @@ class _Ending:
 def _is_complete(coordinator: TransactionCoordinator) -> bool:
     """Whether every transactional id is known, as all of `__transaction_state` has been loaded."""
     contexts = [coordinator.runtime.context(index) for index in range(coordinator.partition_count)]
-    return all(one is not None and one.status is CoordinatorState.ACTIVE for one in contexts)
+    return all(context is not None and context.status is CoordinatorState.ACTIVE for context in contexts)
 
 
 def _by_producer(coordinator: TransactionCoordinator) -> dict[int, TransactionMetadata]:

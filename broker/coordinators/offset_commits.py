@@ -67,16 +67,16 @@ def split(
         if known is None:
             refused.setdefault((topic.name, topic_id), [])  # answered even without partitions
         count = 0 if known is None else known.partition_count
-        for one in topic.partitions:
-            index = one.partition_index
+        for partition in topic.partitions:
+            index = partition.partition_index
             if known is not None and 0 <= index < count:
                 offsets.append(
                     OffsetToCommit(
                         known.name,
                         index,
-                        one.committed_offset,
-                        one.committed_leader_epoch,
-                        one.committed_metadata,
+                        partition.committed_offset,
+                        partition.committed_leader_epoch,
+                        partition.committed_metadata,
                         known.id,
                     )
                 )
@@ -95,7 +95,7 @@ def failed(
     """
     if isinstance(error, GroupAuthorization | TransactionalIdAuthorization | TopicAuthorization):
         return [
-            ((topic.name, topic.topic_id), [(one.partition_index, error.code) for one in topic.partitions])
+            ((topic.name, topic.topic_id), [(partition.partition_index, error.code) for partition in topic.partitions])
             for topic in requested
         ]
     offsets, refused = split(topics, requested, by_id=by_id)
@@ -112,7 +112,10 @@ def answered(
     if not refused:
         by_index = iter(codes)
         return [
-            ((topic.name, topic.topic_id), [(one.partition_index, next(by_index)[1]) for one in topic.partitions])
+            (
+                (topic.name, topic.topic_id),
+                [(partition.partition_index, next(by_index)[1]) for partition in topic.partitions],
+            )
             for topic in requested
             if topic.partitions
         ]

@@ -70,16 +70,16 @@ class RoutedMarkers:
 async def _exchange(client: PeerClient, sent: Sequence[_Sent]) -> None:
     waiting: dict[tuple[int, PartitionKey], list[_Sent]] = {}
     partitions: dict[EndMarker, list[PartitionKey]] = {}
-    for one in sent:
-        marker, partition = one.what
-        waiting.setdefault((marker.producer_id, partition), []).append(one)
+    for each in sent:
+        marker, partition = each.what
+        waiting.setdefault((marker.producer_id, partition), []).append(each)
         partitions.setdefault(marker, []).append(partition)
     answer = await client.send(entity_call(_request(partitions), lowest=WITHOUT_TRANSACTION_VERSION))
     for of_producer in answer.markers:
         for topic in of_producer.topics:
             for result in topic.partitions:
-                for one in waiting.get((of_producer.producer_id, (topic.name, result.partition_index)), ()):
-                    _settle(one, result.error_code)
+                for each in waiting.get((of_producer.producer_id, (topic.name, result.partition_index)), ()):
+                    _settle(each, result.error_code)
 
 
 def _request(partitions: Mapping[EndMarker, Sequence[PartitionKey]]) -> WriteTxnMarkersRequest:
@@ -101,12 +101,12 @@ def _request(partitions: Mapping[EndMarker, Sequence[PartitionKey]]) -> WriteTxn
     )
 
 
-def _settle(one: _Sent, code: ErrorCode) -> None:
-    if one.answer.done():
+def _settle(asked: _Sent, code: ErrorCode) -> None:
+    if asked.answer.done():
         return
     if code is ErrorCode.none:
-        one.answer.set_result(None)
+        asked.answer.set_result(None)
         return
     # The partition is in this node's image, so it is there, or will be known to be gone.
     is_unknown = code is ErrorCode.unknown_topic_or_partition
-    one.answer.set_exception(NotLeaderOrFollower() if is_unknown else type_by_code[code]())
+    asked.answer.set_exception(NotLeaderOrFollower() if is_unknown else type_by_code[code]())

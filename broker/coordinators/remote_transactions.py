@@ -48,12 +48,12 @@ class RemoteTransactions:
 
 
 async def _exchange(client: PeerClient, sent: Sequence[_Sent]) -> None:
-    questions = dict.fromkeys(one.what for one in sent)
+    questions = dict.fromkeys(each.what for each in sent)
     answer = await client.send(entity_call(_request(questions), lowest=FIRST_VERSION_BETWEEN_BROKERS))
     found = {result.transactional_id: _codes(result.topic_results) for result in answer.results_by_transaction}
-    for one in sent:
-        codes = found.get(one.what.transactional_id, {})
-        _settle(one, {partition: codes.get(partition, answer.error_code) for partition in one.what.partitions})
+    for each in sent:
+        codes = found.get(each.what.transactional_id, {})
+        _settle(each, {partition: codes.get(partition, answer.error_code) for partition in each.what.partitions})
 
 
 def _request(questions: Collection[Question]) -> AddPartitionsToTxnRequest:
@@ -82,14 +82,14 @@ def _codes(topics: Sequence[Any]) -> dict[PartitionKey, ErrorCode]:
     }
 
 
-def _settle(one: _Sent, codes: dict[PartitionKey, ErrorCode]) -> None:
+def _settle(asked: _Sent, codes: dict[PartitionKey, ErrorCode]) -> None:
     """A partition that is not in the transaction has a code of its own; other errors are those of the transaction."""
-    if one.answer.done():
+    if asked.answer.done():
         return
     added = frozenset(partition for partition, code in codes.items() if code is ErrorCode.none)
-    missing = ErrorCode.none if one.what.adds else ErrorCode.transaction_abortable
+    missing = ErrorCode.none if asked.what.adds else ErrorCode.transaction_abortable
     errors = [code for code in codes.values() if code not in (ErrorCode.none, missing)]
     if errors:
-        one.answer.set_exception(type_by_code[errors[0]]())
+        asked.answer.set_exception(type_by_code[errors[0]]())
     else:
-        one.answer.set_result(added)
+        asked.answer.set_result(added)

@@ -135,7 +135,7 @@ def admit(
         return NO_REFUSALS
     if not abilities.adds_partitions and not local.config.boolean("transaction.partition.verification.enable"):
         return NO_REFUSALS
-    refused: Refusals = {one.partition.key: error for one in unknown if (error := one.refusal) is not None}
+    refused: Refusals = {append.partition.key: error for append in unknown if (error := append.refusal) is not None}
     if refused:
         unknown = [append for append in unknown if append.partition.key not in refused]
         if not unknown:

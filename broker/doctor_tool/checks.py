@@ -103,7 +103,7 @@ def ports(listeners: Listeners) -> Iterator[Finding]:
 
 def advertised(listeners: Listeners) -> Iterator[Finding]:
     """Whether clients can find the addresses that they are told."""
-    everywhere = any(one.host in ("", "0.0.0.0", "::") for one in listeners.bound)
+    everywhere = any(listener.host in ("", "0.0.0.0", "::") for listener in listeners.bound)
     for listener in listeners.advertised:
         if listener.host.startswith(LOOPBACK) and everywhere:
             text = "clients on other machines are told this address, which is their own machine"
@@ -117,7 +117,7 @@ def _found(listener: Listener) -> Finding:
     subject = f"advertised {listener}"
     host = listener.host or socket.gethostname()
     try:
-        addresses = sorted({str(one[4][0]) for one in socket.getaddrinfo(host, listener.port)})
+        addresses = sorted({str(address[4][0]) for address in socket.getaddrinfo(host, listener.port)})
     except OSError as error:
         advice = "name a host in advertised.listeners that clients can look up"
         return Finding(Level.PROBLEM, subject, f"{host} is not found: {error.strerror}", advice)

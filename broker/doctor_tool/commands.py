@@ -26,13 +26,12 @@ def main(config_files: Sequence[str], settings: Sequence[str], as_json: bool) ->
     """
     found = _examine(config_files, settings)
     if as_json:
-        click.echo(json.dumps([one._asdict() | {"level": one.level.value} for one in found], indent=2))
+        click.echo(json.dumps([finding._asdict() | {"level": finding.level.value} for finding in found], indent=2))
     else:
-        for one in found:
-            click.echo(
-                f"{SIGNS[one.level]} {one.subject}: {one.text}{f'{chr(10)}   -> {one.advice}' if one.advice else ''}"
-            )
-    sys.exit(any(one.level is Level.PROBLEM for one in found))
+        for finding in found:
+            advice = f"\n   -> {finding.advice}" if finding.advice else ""
+            click.echo(f"{SIGNS[finding.level]} {finding.subject}: {finding.text}{advice}")
+    sys.exit(any(finding.level is Level.PROBLEM for finding in found))
 
 
 def _examine(config_files: Sequence[str], settings: Sequence[str]) -> list[Finding]:

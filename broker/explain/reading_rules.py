@@ -18,7 +18,7 @@ SILENT_MS = 5_000
 
 
 def partition_is_offline(it: GroupSituation) -> Findings:
-    offline = [one.name for one in it.partitions.values() if not one.has_leader]
+    offline = [partition.name for partition in it.partitions.values() if not partition.has_leader]
     if offline:
         yield Finding(
             Severity.PROBLEM,
@@ -112,16 +112,28 @@ def reads_elsewhere(it: GroupSituation) -> Findings:
 
 def waits_for_new_records(it: GroupSituation) -> Findings:
     """A consumer is at the end."""
-    at_end = [
-        (partition, fetch)
-        for key, _, partition, fetch in _fetched(it)
-        if fetch.offsets[key] == (partition.stable if fetch.read_committed else partition.end) and not partition.is_held
-    ]
+    at_end = _fetched_to_the_end(it)
     if at_end:
         yield Finding(
             Severity.INFO,
             "waits_for_new_records",
-            f"{listed(partition.name for partition, _ in at_end)}: the consumer is at the end, and waits for records",
+            f"{listed(partition.name for partition in at_end.values())}: the consumer is at the end, and waits for "
+            "records",
+        )
+
+
+def fetched_and_not_committed(it: GroupSituation) -> Findings:
+    """A consumer is at the end, and the group's committed offsets are behind it."""
+    at_end = _fetched_to_the_end(it)
+    behind = [lag for lag in it.lags if (lag.topic, lag.partition) in at_end and lag.committed is not None and lag.lag]
+    if behind:
+        yield Finding(
+            Severity.INFO,
+            "fetched_and_not_committed",
+            f"{counted(sum(lag.lag for lag in behind), 'record')} of {listed(map(_name, behind))} were fetched and are "
+            "not committed: the application works on them, or does not commit",
+            "Between two commits this is normal. If the lag grows, see how long the application takes for a record, "
+            "and whether it commits (enable.auto.commit).",
         )
 
 
@@ -167,6 +179,15 @@ def _fetched(it: GroupSituation) -> Iterator[tuple[PartitionKey, MemberView, Par
             yield key, member, partition, fetch
 
 
+def _fetched_to_the_end(it: GroupSituation) -> dict[PartitionKey, PartitionView]:
+    """The partitions of which a consumer has fetched all that it may read."""
+    return {
+        key: partition
+        for key, _, partition, fetch in _fetched(it)
+        if fetch.offsets[key] == (partition.stable if fetch.read_committed else partition.end) and not partition.is_held
+    }
+
+
 def _fetch(it: GroupSituation, key: PartitionKey) -> FetchView | None:
     owner = it.group.owners().get(key)
     return None if owner is None else it.fetch_of(owner, key)
@@ -186,5 +207,6 @@ RULES = (
     has_never_committed,
     nothing_new,
     waits_for_new_records,
+    fetched_and_not_committed,
     reads_committed,
 )

@@ -78,9 +78,9 @@ def handle(ctx: RequestContext, request: Any) -> Answer | Awaitable[Answer]:
     wanted = _wanted(ctx, request)
     if not wanted:
         raise InvalidRequest
-    codes = [_refused(ctx, one) for one in wanted]
-    asked = [one for one, refused in zip(wanted, codes, strict=True) if not refused]
-    futures = [_ask(ctx, one) for one in asked]
+    codes = [_refused(ctx, transaction) for transaction in wanted]
+    asked = [transaction for transaction, refused in zip(wanted, codes, strict=True) if not refused]
+    futures = [_ask(ctx, transaction) for transaction in asked]
 
     def answer(results: Sequence[Any]) -> Answer:
         settled = iter([_codes(ctx, one, result) for one, result in zip(asked, results, strict=True)])
@@ -93,13 +93,13 @@ def _wanted(ctx: RequestContext, request: Any) -> list[Wanted]:
     if ctx.version >= FIRST_VERSION_BETWEEN_BROKERS:
         return [
             Wanted(
-                one.transactional_id,
-                ProducerEpoch(one.producer_id, one.producer_epoch),
-                one.topics,
-                _partitions(one.topics),
-                one.verify_only,
+                transaction.transactional_id,
+                ProducerEpoch(transaction.producer_id, transaction.producer_epoch),
+                transaction.topics,
+                _partitions(transaction.topics),
+                transaction.verify_only,
             )
-            for one in request.transactions
+            for transaction in request.transactions
         ]
     producer = ProducerEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
     topics = request.v3_and_below_topics
@@ -149,7 +149,9 @@ def _codes(ctx: RequestContext, wanted: Wanted, result: Any) -> Codes:
         return wanted.all(fencing_known_from(ctx.version, FIRST_VERSION_WITH_PRODUCER_FENCED, result).code)
     codes = wanted.all(ErrorCode.none)
     if wanted.verify_only:
-        codes |= {one: ErrorCode.transaction_abortable for one in wanted.partitions if one not in result}
+        codes |= {
+            partition: ErrorCode.transaction_abortable for partition in wanted.partitions if partition not in result
+        }
     return codes
 
 

@@ -65,11 +65,11 @@ async def delete_records(
         results[name, index] = _deleted(partition)
     if moved:
         await _make_durable(replicas, moved, results)
-    made_durable = [one for one in deletions if results[one.partition.key].error_code is ErrorCode.none]
-    waiting = [one for one in made_durable if not one.is_done]
+    made_durable = [deletion for deletion in deletions if results[deletion.partition.key].error_code is ErrorCode.none]
+    waiting = [deletion for deletion in made_durable if not deletion.is_done]
     if waiting:
         await _wait_for_followers(replicas, waiting, timeout_ms)
-        results |= {one.partition.key: _after_wait(one) for one in waiting}
+        results |= {deletion.partition.key: _after_wait(deletion) for deletion in waiting}
     return results
 
 
@@ -82,7 +82,7 @@ def _deleted(partition: Partition) -> DeleteRecordsPartitionResult:
 async def _wait_for_followers(replicas: ReplicaManager, deletions: list[Deletion], timeout_ms: int) -> None:
     ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     operation = DelayedDelete(deletions, ready)
-    keys = [one.partition.key for one in deletions]
+    keys = [deletion.partition.key for deletion in deletions]
     replicas.delete_purgatory.try_complete_else_watch(operation, keys, max(timeout_ms, 0))
     try:
         await ready

@@ -53,7 +53,9 @@ def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConf
     # A resource named twice is answered twice, but looked up once: a small request may name thousands.
     describer = TopicDescriber(ctx.local.config)
     results = {resource: _result(ctx, request, resource, describer) for resource in dict.fromkeys(request.resources)}
-    return DescribeConfigsResponse(throttle_time=ZERO, results=tuple(results[one] for one in request.resources))
+    return DescribeConfigsResponse(
+        throttle_time=ZERO, results=tuple(results[resource] for resource in request.resources)
+    )
 
 
 def _result(
@@ -175,7 +177,7 @@ def _of_resource(
 def _with_brokers(
     ctx: RequestContext, request: DescribeConfigsRequest, config: DescribeConfigsResourceResult
 ) -> DescribeConfigsResourceResult:
-    """A group's configuration, with the broker's that gives the default, where there is one, in place of that."""
+    """A group's configuration; if a broker's configuration gives its default, that is named as the source."""
     name = brokers_name(config.name)
     if name is None:
         return config

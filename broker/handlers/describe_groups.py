@@ -33,7 +33,9 @@ def handle(
 
     def answer(found: Mapping[str, GroupDescription | KafkaError]) -> DescribeGroupsResponse:
         described = {group_id: _group(ctx, request, group_id, group) for group_id, group in found.items()}
-        return DescribeGroupsResponse(throttle_time=ZERO, groups=tuple([described[one] for one in request.groups]))
+        return DescribeGroupsResponse(
+            throttle_time=ZERO, groups=tuple([described[group_id] for group_id in request.groups])
+        )
 
     return ask_each(request.groups, lambda group_id: coordinator.read(group_id, _describing(group_id)), answer)
 

@@ -3,7 +3,7 @@
 With `kraft.version` 0 voters have no directory ids. Brokers that read the metadata of this node are its observers, as
 long as they have fetched within five minutes.
 
-Deviation: the directory ids of observers are not told.
+Deviation: the directory ids of observers are left out.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def handle(
     if log is None:
         return ctx.controller.submit(decided_elsewhere, ctx)
     leader = ctx.local.node_id
-    listeners = tuple(Listener(name=one.name, host=one.host, port=one.port) for one in _endpoints(ctx))
+    listeners = tuple(
+        Listener(name=endpoint.name, host=endpoint.host, port=endpoint.port) for endpoint in _endpoints(ctx)
+    )
     return _response(
         (TopicData(topic_name=CLUSTER_METADATA_TOPIC_NAME, partitions=(_metadata_partition(ctx, log),)),),
         (Node(node_id=leader, listeners=listeners),),
@@ -70,7 +72,7 @@ def _observers(ctx: RequestContext) -> Iterator[ReplicaState]:
 
 
 def _is_metadata_alone(topics: Sequence[asked.TopicData]) -> bool:
-    named = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in topics]
+    named = [(topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in topics]
     return named == [(CLUSTER_METADATA_TOPIC_NAME, [METADATA_PARTITION])]
 
 

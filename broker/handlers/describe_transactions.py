@@ -30,13 +30,13 @@ def handle(
 
     def answer(found: Mapping[str, TransactionState | KafkaError]) -> DescribeTransactionsResponse:
         described = {
-            one: _failed(one, state) if isinstance(state, KafkaError) else state for one, state in found.items()
+            name: _failed(name, state) if isinstance(state, KafkaError) else state for name, state in found.items()
         }
-        return _response([described[one] for one in request.transactional_ids])
+        return _response([described[name] for name in request.transactional_ids])
 
     return ask_each(
         request.transactional_ids,
-        lambda one: coordinator.read(one, partial(_describe, ctx=ctx, transactional_id=one)),
+        lambda name: coordinator.read(name, partial(_describe, ctx=ctx, transactional_id=name)),
         answer,
     )
 
@@ -84,4 +84,4 @@ def _response(states: list[TransactionState]) -> DescribeTransactionsResponse:
 def error_response(
     _ctx: RequestContext, request: DescribeTransactionsRequest, error: KafkaError
 ) -> DescribeTransactionsResponse:
-    return _response([_failed(one, error) for one in request.transactional_ids])
+    return _response([_failed(transactional_id, error) for transactional_id in request.transactional_ids])

@@ -86,7 +86,13 @@ def error_response(ctx: RequestContext, request: FetchRequest, error: KafkaError
     named: list[tuple[TopicKey, list[FetchPartitionResponse]]] = []
     if ctx.version < FIRST_VERSION_WITH_TOPIC_IDS:
         named = [
-            (key, [FetchPartitionResponse(one.partition, code, aborted_transactions=()) for one in partitions])
+            (
+                key,
+                [
+                    FetchPartitionResponse(partition.partition, code, aborted_transactions=())
+                    for partition in partitions
+                ],
+            )
             for key, partitions in request.topics
         ]
     return FetchResponse(named, error_code=code, session_id=request.session_id)
@@ -125,8 +131,8 @@ def _reader(ctx: RequestContext, request: FetchRequest) -> Reader:
     return Reader(only_leader=False, place=ConsumerPlace(request.rack_id, ctx.connection.listener_name))
 
 
-def _tells_divergence(one: tuple[Target, FetchPartitionResponse]) -> bool:
-    return one[1].diverging_epoch is not NO_EPOCH
+def _tells_divergence(found: tuple[Target, FetchPartitionResponse]) -> bool:
+    return found[1].diverging_epoch is not NO_EPOCH
 
 
 class Fetch(RecordsRead):
@@ -234,7 +240,7 @@ class Fetch(RecordsRead):
     # -- the answer
 
     def _results(self) -> Results:
-        return [(one.target, one.result) for one in self.partitions] + self._unknown
+        return [(fetch.target, fetch.result) for fetch in self.partitions] + self._unknown
 
     def response(self) -> FetchResponse:
         """The answer with what was read; over a quota it has no records, but the time to wait (KIP-219)."""
@@ -261,7 +267,7 @@ class Fetch(RecordsRead):
                 metrics.fetched(target.topic, len(result.records or b""))
         response = FetchResponse(topics, error_code=int(error_code), session_id=session_id)
         if is_consumer and (self.failed or self._unknown):
-            leaders = [one.current_leader for _, one in results]
+            leaders = [result.current_leader for _, result in results]
             response.node_endpoints = endpoints_of(self._ctx.image, leaders, self._ctx.connection.listener_name)
         return response
 

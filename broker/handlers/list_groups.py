@@ -49,5 +49,7 @@ def _list(groups: Groups, states: set[str], types: set[str]) -> list[ListedGroup
 def _response(ctx: RequestContext, groups: Iterable[list[ListedGroup]]) -> ListGroupsResponse:
     listed = sorted(chain.from_iterable(groups), key=attrgetter("group_id"))
     if not ctx.allows(DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, log_denied=False):
-        listed = [one for one in listed if ctx.allows(DESCRIBE, ResourceType.GROUP, one.group_id, log_denied=False)]
+        listed = [
+            group for group in listed if ctx.allows(DESCRIBE, ResourceType.GROUP, group.group_id, log_denied=False)
+        ]
     return ListGroupsResponse(throttle_time=ZERO, error_code=ErrorCode.none, groups=tuple(listed))

@@ -197,7 +197,9 @@ def _without_offline_leaders(
     offline = hosted.offline_of(topic)
     if not offline:
         return partitions
-    return tuple(_leaderless(one) if one.partition_index in offline else one for one in partitions)
+    return tuple(
+        _leaderless(partition) if partition.partition_index in offline else partition for partition in partitions
+    )
 
 
 def _leaderless(partition: MetadataResponsePartition) -> MetadataResponsePartition:

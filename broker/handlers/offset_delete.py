@@ -56,7 +56,10 @@ def _response(
             _topic(
                 topic.name,
                 (),
-                [(one.partition_index, codes[topic.name, one.partition_index]) for one in topic.partitions],
+                [
+                    (partition.partition_index, codes[topic.name, partition.partition_index])
+                    for partition in topic.partitions
+                ],
             )
             for topic in request.topics
             if topic.partitions
@@ -83,7 +86,7 @@ def error_response(_ctx: RequestContext, request: OffsetDeleteRequest, error: Ka
     if not isinstance(error, TopicAuthorization):
         return OffsetDeleteResponse(error_code=error.code, throttle_time=ZERO, topics=())
     topics = tuple(
-        _topic(topic.name, (), [(one.partition_index, error.code) for one in topic.partitions])
+        _topic(topic.name, (), [(partition.partition_index, error.code) for partition in topic.partitions])
         for topic in request.topics
     )
     return OffsetDeleteResponse(error_code=ErrorCode.none, throttle_time=ZERO, topics=topics)

@@ -77,7 +77,7 @@ def _for_each(asked: str, answered: str, name_of: Callable[[Any], dict[str, Any]
         response = _response_class(ctx)
         item = _item_class(response, answered)
         fields = {"error_code": error.code, "error_message": error.explicit_message}
-        items = tuple(default_entity(item, **fields, **name_of(one)) for one in getattr(request, asked))
+        items = tuple(default_entity(item, **fields, **name_of(each)) for each in getattr(request, asked))
         return default_entity(response, **{answered: items})
 
     return shape

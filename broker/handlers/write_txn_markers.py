@@ -46,32 +46,32 @@ def handle(
     codes: Codes = {}
     waiting: list[tuple[int, PartitionKey]] = []
     futures = []
-    for one in request.markers:
+    for marker in request.markers:
         write = ctx.coordinators.transactions.markers.marker_writer(
             EndMarker(
-                one.producer_id,
-                one.producer_epoch,
-                one.coordinator_epoch,
-                one.transaction_result,
-                transaction_version=one.transaction_version,
+                marker.producer_id,
+                marker.producer_epoch,
+                marker.coordinator_epoch,
+                marker.transaction_result,
+                transaction_version=marker.transaction_version,
             )
         )
-        for partition in _partitions(one):
+        for partition in _partitions(marker):
             online = ctx.replicas.online(*partition) is not None
-            if _names_no_producer(one) and online:
+            if _names_no_producer(marker) and online:
                 raise UnknownServerError  # this fails the whole request in Kafka
             try:
                 if not online:
                     raise UnknownTopicOrPartition
-                if one.transaction_version < 0:
+                if marker.transaction_version < 0:
                     raise UnknownServerError  # as in Kafka
                 written = write(*partition)
             except KafkaError as error:
-                _note(codes, one.producer_id, partition, error)
+                _note(codes, marker.producer_id, partition, error)
                 continue
-            _note(codes, one.producer_id, partition, None)
+            _note(codes, marker.producer_id, partition, None)
             if written is not None:
-                waiting.append((one.producer_id, partition))
+                waiting.append((marker.producer_id, partition))
                 futures.append(written)
 
     def answer(results: Sequence[Any]) -> WriteTxnMarkersResponse:
@@ -122,8 +122,8 @@ def _topics(codes: dict[PartitionKey, ErrorCode]) -> tuple[WritableTxnMarkerTopi
 
 def error_response(_ctx: RequestContext, request: WriteTxnMarkersRequest, error: KafkaError) -> WriteTxnMarkersResponse:
     codes: Codes = {}
-    for one in request.markers:
-        codes[one.producer_id] = {}  # only the last of a producer's markers is answered
-        for partition in _partitions(one):
-            _note(codes, one.producer_id, partition, error)
+    for marker in request.markers:
+        codes[marker.producer_id] = {}  # only the last of a producer's markers is answered
+        for partition in _partitions(marker):
+            _note(codes, marker.producer_id, partition, error)
     return _response(codes)

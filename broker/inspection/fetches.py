@@ -69,7 +69,10 @@ def _offsets(node: Node, request: FetchRequest) -> dict[PartitionKey, int]:
         }
     named = ((_name(topics, key), partitions) for key, partitions in request.topics)
     return {
-        (name, one.partition): one.fetch_offset for name, partitions in named if name is not None for one in partitions
+        (name, partition.partition): partition.fetch_offset
+        for name, partitions in named
+        if name is not None
+        for partition in partitions
     }
 
 

@@ -47,4 +47,4 @@ def partition_lags(group: GroupView, topics: TopicsImage, replicas: ReplicaManag
 
 def total_lag(group: GroupView, lags: Sequence[PartitionLag]) -> int | None:
     """The sum; None while it says nothing: without partitions, and while members wait for theirs."""
-    return sum(one.lag for one in lags) if lags and group.state in SETTLED else None
+    return sum(lag.lag for lag in lags) if lags and group.state in SETTLED else None

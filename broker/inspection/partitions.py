@@ -57,4 +57,4 @@ def read_topic(node: Node, topic: str) -> list[PartitionView]:
     """The topic's partitions; none if it does not exist."""
     image = node.cluster.cache.topic(topic)
     found = [read_partition(node, topic, index) for index in range(0 if image is None else image.partition_count)]
-    return [one for one in found if one is not None]
+    return [partition for partition in found if partition is not None]

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import chain
+from typing import Any
 
 import click
 import structlog
 
 from broker.log_tool.dump import TEXT_FILES, dump
 from storage.files import OsFileSystem
+from storage.folders import meta_properties
 from storage.folders.log_dirs import LOCK_FILE
 from storage.segments.index import CorruptIndexError
 from storage.tools.keeping_files import KeepingFileSystem
@@ -25,7 +27,24 @@ from storage.tools.verification import Finding, is_partition, partitions_in, ver
 
 FS = OsFileSystem()
 DUMPED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", *TEXT_FILES)
-FOLDER = click.Path(exists=True, file_okay=False)
+
+
+class LogFolder(click.Path):
+    """A folder of log.dirs, or one partition's. In another folder a repair would find what is none of ours."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, file_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        folder = str(super().convert(value, param, ctx))
+        found = is_partition(FS, folder) or any(is_partition(FS, path) for path in partitions_in(FS, folder))
+        if not found and not FS.exists(f"{folder}/{meta_properties.FILE_NAME}"):
+            self.fail(
+                f"{folder!r} is no folder of log.dirs: it has neither {meta_properties.FILE_NAME} nor partitions",
+                param,
+                ctx,
+            )
+        return folder
 
 
 @click.group()
@@ -76,7 +95,7 @@ def _files(path: str) -> Iterator[str]:
 
 
 @main.command()
-@click.argument("folder", metavar="DIR", type=FOLDER)
+@click.argument("folder", metavar="DIR", type=LogFolder())
 def verify(folder: str) -> None:
     """Check everything in DIR and change nothing.
 
@@ -84,15 +103,15 @@ def verify(folder: str) -> None:
     """
     with _locked(folder):
         found = _verify(folder)
-    for one in found:
-        click.echo(f"{'DAMAGE' if one.serious else 'note'}: {one.path}: {one.text}")
-    damage = sum(one.serious for one in found)
+    for finding in found:
+        click.echo(f"{'DAMAGE' if finding.serious else 'note'}: {finding.path}: {finding.text}")
+    damage = sum(finding.serious for finding in found)
     click.echo(f"{damage} damaged, {len(found) - damage} notes")
     sys.exit(damage > 0)
 
 
 @main.command()
-@click.argument("folder", metavar="DIR", type=FOLDER)
+@click.argument("folder", metavar="DIR", type=LogFolder())
 @click.option("--yes", is_flag=True, help="Do it; without this option damage is only reported.")
 def repair(folder: str, yes: bool) -> None:
     """Cut damaged logs at their first bad batch.
@@ -102,9 +121,9 @@ def repair(folder: str, yes: bool) -> None:
     """
     folder = folder.rstrip("/")
     with _locked(folder):
-        found = [one for one in _verify(folder) if one.serious]
-        for one in found:
-            click.echo(f"DAMAGE: {one.path}: {one.text}")
+        found = [finding for finding in _verify(folder) if finding.serious]
+        for finding in found:
+            click.echo(f"DAMAGE: {finding.path}: {finding.text}")
         if not found:
             click.echo("nothing to repair")
             return
@@ -112,11 +131,11 @@ def repair(folder: str, yes: bool) -> None:
             click.echo("nothing was changed; add --yes to repair")
             sys.exit(1)
         kept = _repair(folder, found)
-        left = [one for one in _verify(folder) if one.serious]
+        left = [finding for finding in _verify(folder) if finding.serious]
     for path in kept:
         click.echo(f"kept: {path}")
-    for one in left:
-        click.echo(f"LEFT: {one.path}: {one.text}")
+    for finding in left:
+        click.echo(f"LEFT: {finding.path}: {finding.text}")
     click.echo(f"{len(left)} damaged files are left")
     sys.exit(len(left) > 0)
 
@@ -126,7 +145,7 @@ def _repair(folder: str, found: list[Finding]) -> list[str]:
     fs = KeepingFileSystem(FS, folder, aside)
     if not is_partition(FS, folder):
         repair_data_folder(fs, folder)
-    damaged = [one for one in _partitions(folder) if any(finding.path.startswith(f"{one}/") for finding in found)]
+    damaged = [path for path in _partitions(folder) if any(finding.path.startswith(f"{path}/") for finding in found)]
     with click.progressbar(damaged, label="repairing", file=sys.stderr) as progress:
         for partition in progress:
             repair_partition(fs, partition, time.time_ns() // 1_000_000)

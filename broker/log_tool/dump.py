@@ -105,7 +105,7 @@ def _record(record: Record, schemas: tuple[RecordSchema[Any, Any], ...]) -> Row:
     row: Row = {"offset": record.offset, "timestamp": record.timestamp}
     schema = None
     if record.key is not None and len(record.key) > 1:
-        schema = next((one for one in schemas if record_id(record.key) in one.ids), None)
+        schema = next((known for known in schemas if record_id(record.key) in known.ids), None)
     if schema is not None and record.key is not None:
         value = None if record.value is None else plain(schema.decode_value(record.value))
         return row | {"type": schema.name, "key": plain(schema.decode_key(record.key)), "value": value}
@@ -124,11 +124,11 @@ def plain(value: object) -> object:
             return f"hex:{value.hex()}"
         return text if text.isprintable() else f"hex:{value.hex()}"
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {key: plain(one) for key, one in value._asdict().items()}
+        return {key: plain(part) for key, part in value._asdict().items()}
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, frozenset):
         return sorted(value)
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [plain(part) for part in value]
     return value if isinstance(value, int | str | bool | None) else str(value)

@@ -26,7 +26,7 @@ def register_connections(metrics: Metrics, server: Server, rates: RecentRates) -
         return [((name,), found[name]) for name in server.bound]
 
     def software() -> Labelled:
-        found = Counter((*one.client_software, one.listener_name) for one in server.connections)
+        found = Counter((*connection.client_software, connection.listener_name) for connection in server.connections)
         return bounded(found.items(), metrics.most.clients, slice(0, 2))
 
     metrics.gauge(f"{GROUP}connection_count", "Open connections.", ("listener",), counts)

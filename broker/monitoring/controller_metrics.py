@@ -100,11 +100,11 @@ def _of_the_cluster(cache: MetadataCache, log: MetadataLog) -> Gauges:
         f"{CONTROLLER}globalpartitioncount": ("Partitions of the cluster.", lambda: sum(1 for _ in partitions())),
         f"{CONTROLLER}offlinepartitionscount": (
             "Partitions without a leader.",
-            lambda: sum(not one.has_leader for one in partitions()),
+            lambda: sum(not partition.has_leader for partition in partitions()),
         ),
         f"{CONTROLLER}preferredreplicaimbalancecount": (
             "Partitions that another replica than the first leads.",
-            lambda: sum(one.leader != one.replicas[0] for one in partitions()),
+            lambda: sum(partition.leader != partition.replicas[0] for partition in partitions()),
         ),
         f"{CONTROLLER}lastcommittedrecordoffset": (
             "The offset of the last record of the metadata log that is durable.",

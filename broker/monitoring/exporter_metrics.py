@@ -1,7 +1,7 @@
 """Topics and brokers under the names of kafka_exporter, which asks a cluster over Kafka's protocol.
 
-That runs once for a cluster, and each broker has this: so only the leader has a partition, and only the leader of its
-first partition has the size of a topic, and sums over all brokers are right.
+kafka_exporter runs once for a cluster, while each broker has these metrics. So a partition is reported by its leader
+alone, and the size of a topic by the leader of its first partition: sums over all brokers are right then.
 """
 
 from __future__ import annotations
@@ -77,16 +77,16 @@ class _Led:
 
     def walk(self) -> Iterator[None]:
         rows: list[Led] = []
-        for number, one in enumerate(list(self._replicas)):
-            topic = self._cache.topic(one.topic)
-            if one.role is Role.LEADER and topic is not None and one.index in topic.partitions:
-                known = topic.partitions[one.index]
+        for number, partition in enumerate(list(self._replicas)):
+            topic = self._cache.topic(partition.topic)
+            if partition.role is Role.LEADER and topic is not None and partition.index in topic.partitions:
+                known = topic.partitions[partition.index]
                 rows.append(
                     Led(
-                        one.topic,
-                        one.index,
-                        one.high_watermark,
-                        one.log_start_offset,
+                        partition.topic,
+                        partition.index,
+                        partition.high_watermark,
+                        partition.log_start_offset,
                         len(known.replicas),
                         len(known.isr),
                         int(known.replicas[0] == self._node_id),
@@ -102,8 +102,8 @@ class _Led:
         return partial(_rows, self._rows, read, most)
 
     def topics(self, most: int) -> Labelled:
-        return bounded([((one.topic,), one.partitions) for one in self._rows if one.index == 0], most)
+        return bounded([((row.topic,), row.partitions) for row in self._rows if row.index == 0], most)
 
 
 def _rows(rows: list[Led], read: Callable[[Led], int], most: int) -> Labelled:
-    return bounded((((one.topic, str(one.index)), read(one)) for one in rows), most)
+    return bounded((((row.topic, str(row.index)), read(row)) for row in rows), most)

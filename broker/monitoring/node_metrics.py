@@ -48,7 +48,7 @@ def register_gauges(
         "odradek_out_of_resources",
         "What fails now for lack of room or file descriptors: a folder of log.dirs, or the process, and the cause.",
         ("place", "cause"),
-        lambda: [((one.place, one.cause), 1) for one in shortages.all()],
+        lambda: [((shortage.place, shortage.cause), 1) for shortage in shortages.all()],
     )
 
 
@@ -72,18 +72,18 @@ def _partitions(metrics: Metrics, partitions: ReplicaManager) -> None:
         "kafka_server_replicamanager_leadercount",
         "Partitions that this node leads.",
         (),
-        lambda: sum(one.role is Role.LEADER for one in partitions),
+        lambda: sum(partition.role is Role.LEADER for partition in partitions),
     )
     gauge(
         "kafka_server_replicamanager_offlinereplicacount",
         "Partitions whose log is offline after a disk error.",
         (),
-        lambda: sum(one.role is Role.OFFLINE for one in partitions),
+        lambda: sum(partition.role is Role.OFFLINE for partition in partitions),
     )
 
 
 def _of_each_log(metrics: Metrics, partitions: ReplicaManager, read: Callable[[UnifiedLog], int]) -> Values:
-    rows = [((one.topic, str(one.index)), read(one.log)) for one in partitions]
+    rows = [((partition.topic, str(partition.index)), read(partition.log)) for partition in partitions]
     return lambda: bounded(rows, metrics.most.topics)
 
 
@@ -109,13 +109,13 @@ def _waiting(metrics: Metrics, wheel: TimingWheel, purgatories: Collection[Purga
         "kafka_server_delayedoperationpurgatory_purgatorysize",
         "Entries in the watch lists of waiting operations.",
         ("delayedOperation",),
-        lambda: [((one.name,), one.watched) for one in purgatories],
+        lambda: [((purgatory.name,), purgatory.watched) for purgatory in purgatories],
     )
     gauge(
         "kafka_server_delayedoperationpurgatory_numdelayedoperations",
         "Operations that wait for their timeout.",
         ("delayedOperation",),
-        lambda: [((one.name,), one.delayed) for one in purgatories],
+        lambda: [((purgatory.name,), purgatory.delayed) for purgatory in purgatories],
     )
 
 

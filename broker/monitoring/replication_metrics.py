@@ -38,7 +38,7 @@ ALONE = _Alone()
 
 
 def _led(replicas: ReplicaManager) -> Iterator[tuple[Partition, LeaderState | _Alone]]:
-    return ((one, one.replicas or ALONE) for one in replicas if one.role is Role.LEADER)
+    return ((partition, partition.replicas or ALONE) for partition in replicas if partition.role is Role.LEADER)
 
 
 def _leaders(metrics: Metrics, replicas: ReplicaManager) -> None:
@@ -47,7 +47,7 @@ def _leaders(metrics: Metrics, replicas: ReplicaManager) -> None:
 
     def each(name: str, documentation: str, read: Callable[[LeaderState | _Alone], int]) -> None:
         def values() -> Values:
-            rows = [((one.topic, str(one.index)), read(state)) for one, state in _led(replicas)]
+            rows = [((partition.topic, str(partition.index)), read(state)) for partition, state in _led(replicas)]
             return lambda: bounded(rows, metrics.most.topics)
 
         metrics.gauge(f"{PARTITION}_{name}", documentation, ("topic", "partition"), values)
@@ -91,13 +91,13 @@ def _followers(metrics: Metrics, replicas: ReplicaManager) -> None:
             (
                 (
                     f"ReplicaFetcherThread-{fetcher.number}-{fetcher.leader}",
-                    one.partition.topic,
-                    str(one.partition.index),
+                    followed.partition.topic,
+                    str(followed.partition.index),
                 ),
                 lag,
             )
-            for fetcher, one in fetchers.followed
-            if (lag := one.lag) is not None
+            for fetcher, followed in fetchers.followed
+            if (lag := followed.lag) is not None
         ]
 
     metrics.gauge(
@@ -110,11 +110,11 @@ def _followers(metrics: Metrics, replicas: ReplicaManager) -> None:
         "kafka_server_replicafetchermanager_maxlag",
         "The largest number of records that a partition lacks of its leader's.",
         ("clientId", "clientid"),  # rule files differ in the label's name
-        lambda: [(("Replica", "Replica"), max((one.lag or 0 for _, one in fetchers.followed), default=0))],
+        lambda: [(("Replica", "Replica"), max((followed.lag or 0 for _, followed in fetchers.followed), default=0))],
     )
     metrics.gauge(
         "kafka_server_replicafetchermanager_failedpartitionscount",
         "Partitions that are not fetched for a while after an error.",
         (),
-        lambda: sum(one.is_left_alone for _, one in fetchers.followed),
+        lambda: sum(followed.is_left_alone for _, followed in fetchers.followed),
     )

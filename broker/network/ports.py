@@ -27,7 +27,7 @@ class RequestCounters(Protocol):
         """A request was answered `total_ms` after it was read."""
 
     def waited(self, total_ms: float, remote_ms: float) -> None:
-        """Of the time of a request that is `done`, it waited so much for something else."""
+        """A request that is `done` has spent so much of its time in waiting for something else."""
 
 
 class RequestMetrics(Protocol):
@@ -84,6 +84,9 @@ class Secures(Protocol):
 
     def principal_of(self, certificate: bytes | None) -> Principal:
         """Who the client with this certificate (DER) is. Any thread. Raises UnknownClientError."""
+
+    def check_certificate(self, certificate: bytes | None) -> None:
+        """Refuse a certificate (DER) that is no longer valid. Any thread. Raises UnknownClientError."""
 
     def gate(self, dispatcher: Any) -> Dispatches | None:
         """What handles the requests of a new connection before its client is known; None if there is no SASL."""

@@ -142,7 +142,11 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
                 tls.do_handshake()
             except ssl.SSLWantReadError:
                 return False, None
-            return True, self._secures.principal_of(tls.getpeercert(binary_form=True)) if self._identifies else None
+            certificate = tls.getpeercert(binary_form=True)
+            if self._identifies:
+                return True, self._secures.principal_of(certificate)
+            self._secures.check_certificate(certificate)
+            return True, None
 
         self._handshakes.submit(work, self._stepped, self._step_failed)
 

@@ -115,13 +115,13 @@ def _next(queue: deque[Sent[W, R]]) -> list[Sent[W, R]]:
     taken: list[Sent[W, R]] = []
     left: list[Sent[W, R]] = []
     while queue and len(taken) < MOST_A_REQUEST:
-        one = queue.popleft()
-        (taken if alike.setdefault(one.key, one.alike) == one.alike else left).append(one)
+        asked = queue.popleft()
+        (taken if alike.setdefault(asked.key, asked.alike) == asked.alike else left).append(asked)
     queue.extendleft(reversed(left))
     return taken
 
 
 def _fail(sent: Iterable[Sent[W, R]]) -> None:
-    for one in sent:
-        if not one.answer.done():
-            one.answer.set_exception(Network())
+    for asked in sent:
+        if not asked.answer.done():
+            asked.answer.set_exception(Network())

@@ -65,22 +65,22 @@ class DelayedFetch(DelayedOperation):
         """
         available = 0
         try:
-            for one in self._partitions:
-                partition = one.partition
+            for fetch in self._partitions:
+                partition = fetch.partition
                 bounds = partition.bounds
-                if partition.leader_epoch != one.leader_epoch or bounds is UNREADABLE:
+                if partition.leader_epoch != fetch.leader_epoch or bounds is UNREADABLE:
                     return self.force_complete()
-                if bounds == one.idle_at or one.is_held_back:
+                if bounds == fetch.idle_at or fetch.is_held_back:
                     continue
                 end_offset = bounds[self._isolation]
-                if not bounds[0] <= one.offset <= end_offset:
+                if not bounds[0] <= fetch.offset <= end_offset:
                     return self.force_complete()
-                if end_offset == one.offset:
+                if end_offset == fetch.offset:
                     continue
                 end = partition.place(end_offset)
-                if end.segment_base != one.start.segment_base:  # also if that is nowhere
+                if end.segment_base != fetch.start.segment_base:  # also if that is nowhere
                     return self.force_complete()
-                available += min(end.position - one.start.position, one.target.max_bytes)
+                available += min(end.position - fetch.start.position, fetch.target.max_bytes)
                 if available >= self._min_bytes:
                     return self.force_complete()
         except KafkaError:

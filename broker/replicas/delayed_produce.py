@@ -65,14 +65,14 @@ class DelayedProduce(DelayedOperation):
         self._future = future
 
     def try_complete(self) -> bool:
-        return all(one.is_settled for one in self._waiting) and self.force_complete()
+        return all(append.is_settled for append in self._waiting) and self.force_complete()
 
     def on_complete(self) -> None:
-        for one in self._waiting:
-            error = _error(one)
+        for append in self._waiting:
+            error = _error(append)
             if error is None:
                 continue
-            answer = one.answer
+            answer = append.answer
             answer.error_code = error
             answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
         if not self._future.done():
@@ -82,14 +82,14 @@ class DelayedProduce(DelayedOperation):
         """Do nothing more."""
 
 
-def _error(one: Unacknowledged) -> int | None:
+def _error(append: Unacknowledged) -> int | None:
     """The error of an append; None if it is acknowledged. The ISR may have shrunk since the append."""
-    partition = one.partition
-    if one.is_reached:
-        replicas = partition.replicas if one.all_replicas else None
+    partition = append.partition
+    if append.is_reached:
+        replicas = partition.replicas if append.all_replicas else None
         return None if replicas is None or replicas.has_enough_replicas else NOT_ENOUGH_REPLICAS_AFTER_APPEND
     if partition.is_deleted:
         return UNKNOWN_TOPIC_OR_PARTITION
-    if partition.led_since != one.led_since:
+    if partition.led_since != append.led_since:
         return NOT_LEADER_OR_FOLLOWER
     return _REASONS[partition.role]

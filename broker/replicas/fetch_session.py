@@ -81,7 +81,7 @@ class FetchSession:
     epoch: int = INITIAL_EPOCH + 1
 
     def update(self, wanted: Iterable[Target], forgotten: Iterable[Key]) -> None:
-        """Take up some partitions, then drop others. Raises UnknownServerError at the zero id, as far as it has got."""
+        """Add some partitions, then drop others. Raises UnknownServerError at the zero id, after what is before it."""
         for target in wanted:
             _require_name(target)
             known = self.targets.get(target.key)
@@ -193,8 +193,8 @@ class Incremental:
         return ErrorCode.none, self.session.id, changed
 
 
-def _is_unknown(one: tuple[Target, FetchPartitionResponse]) -> bool:
-    target, result = one
+def _is_unknown(found: tuple[Target, FetchPartitionResponse]) -> bool:
+    target, result = found
     return target.topic is None or result.error_code == ErrorCode.unknown_topic_or_partition
 
 
@@ -235,7 +235,7 @@ class FetchSessionCache:
         return sum(len(session.targets) for session in self._sessions.values())
 
     def get(self, session_id: int) -> FetchSession | None:
-        """The session, for who only looks."""
+        """The session, which does not count as a use of it."""
         return self._sessions.get(session_id)
 
     def context(
@@ -289,10 +289,10 @@ class FetchSessionCache:
             return False
         victim = next(iter(self._sessions.values()))
         if now - victim.used_ms <= EVICTION_MS:
-            old = [one for one in self._sessions.values() if now - one.created_ms > EVICTION_MS]
+            old = [session for session in self._sessions.values() if now - session.created_ms > EVICTION_MS]
             if not old:
                 return False
-            victim = min(old, key=lambda one: (len(one.targets), one.id))
+            victim = min(old, key=lambda session: (len(session.targets), session.id))
             if size < len(victim.targets):
                 return False
         del self._sessions[victim.id]

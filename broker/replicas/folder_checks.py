@@ -40,7 +40,7 @@ class FolderChecks:
     async def check(self) -> None:
         """Check every folder whose last check is over; take offline what is gone."""
         self._check_descriptors()
-        await asyncio.gather(*map(self._check, [one for one in self._watches if one not in self._busy]))
+        await asyncio.gather(*map(self._check, [watch for watch in self._watches if watch not in self._busy]))
 
     async def _check(self, watch: FolderWatch) -> None:
         if watch.log_dir.failed:

@@ -62,7 +62,7 @@ class DelayedDelete(DelayedOperation):
         self._ready = ready
 
     def try_complete(self) -> bool:
-        return all(one.is_settled for one in self._deletions) and self.force_complete()
+        return all(deletion.is_settled for deletion in self._deletions) and self.force_complete()
 
     def on_complete(self) -> None:
         if not self._ready.done():

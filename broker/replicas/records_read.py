@@ -149,7 +149,7 @@ class RecordsRead(ABC):
             return
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         operation = DelayedFetch(self.partitions, self._isolation, self._min_bytes, ready)
-        keys = [one.partition.key for one in self.partitions]
+        keys = [fetch.partition.key for fetch in self.partitions]
         self._replicas.fetch_purgatory.watch(operation, keys, self._max_wait_ms)
         try:
             await ready
@@ -162,28 +162,28 @@ class RecordsRead(ABC):
         Those that had nothing to read, and still have not, keep their results.
         """
         self._left, self._read_bytes, self.failed = self._max_bytes, 0, False
-        for one in self.partitions:
+        for fetch in self.partitions:
             try:
-                if one.idle_at is not None and one.idle_at == one.partition.bounds:
+                if fetch.idle_at is not None and fetch.idle_at == fetch.partition.bounds:
                     continue
-                if one.partition.is_deleted:
-                    one.partition = self.find(one.target)
-                plan = self._plan(one)
+                if fetch.partition.is_deleted:
+                    fetch.partition = self.find(fetch.target)
+                plan = self._plan(fetch)
                 if plan is not None:
-                    self._take(one, plan, (yield plan))
+                    self._take(fetch, plan, (yield plan))
             except KafkaError as error:
                 self.failed = True
-                self.refuse(one, error)
+                self.refuse(fetch, error)
             self._left = max(0, self._left)  # a negative limit is that of the first partition alone, as in Kafka
 
-    def _plan(self, one: PartitionFetch) -> ReadPlan | None:
-        """Begin the partition's result; return its read, or None if there is nothing new, as in most of many."""
-        target, partition, result = one.target, one.partition, one.result
-        result.records, result.aborted_transactions, one.idle_at = b"", None, None
+    def _plan(self, fetch: PartitionFetch) -> ReadPlan | None:
+        """Begin the partition's result; return the read to do, or None if there is nothing new, as most often."""
+        target, partition, result = fetch.target, fetch.partition, fetch.result
+        result.records, result.aborted_transactions, fetch.idle_at = b"", None, None
         key = target.key[0]
         if key is not partition.topic_id and not isinstance(key, str) and key != partition.topic_id:
             raise InconsistentTopicId
-        one.leader_epoch = partition.leader_epoch
+        fetch.leader_epoch = partition.leader_epoch
         partition.check_leader_epoch(target.current_leader_epoch, self._only_leader)
         is_follower = self._is_follower
         if is_follower:
@@ -194,16 +194,16 @@ class RecordsRead(ABC):
         bounds = partition.bounds
         start, result.last_stable_offset, result.high_watermark, _ = bounds
         result.log_start_offset = start
-        if diverges or (self._place is not None and self._is_elsewhere(one, self._place)):
+        if diverges or (self._place is not None and self._is_elsewhere(fetch, self._place)):
             return None
-        if is_follower and self._is_held_back(one):
+        if is_follower and self._is_held_back(fetch):
             return None
         if self._committed:
             result.aborted_transactions = ()
         end_offset = bounds[self._isolation]
         if start <= target.fetch_offset == end_offset:
-            one.offset, one.idle_at = end_offset, bounds
-            one.start = NOWHERE if self._min_bytes <= 1 <= target.max_bytes else partition.place(end_offset)
+            fetch.offset, fetch.idle_at = end_offset, bounds
+            fetch.start = NOWHERE if self._min_bytes <= 1 <= target.max_bytes else partition.place(end_offset)
             return None
         max_bytes = min(target.max_bytes, self._left)
         at_once = READ_AT_ONCE - self._read_bytes
@@ -212,25 +212,25 @@ class RecordsRead(ABC):
             raise UnknownServerError  # as Kafka's segments do, where there is something to read
         return plan
 
-    def _is_elsewhere(self, one: PartitionFetch, place: ConsumerPlace) -> bool:
+    def _is_elsewhere(self, fetch: PartitionFetch, place: ConsumerPlace) -> bool:
         """Whether the consumer is to read from another replica, which its answer names then."""
-        replicas = one.partition.replicas
-        one.result.preferred_read_replica = -1
+        replicas = fetch.partition.replicas
+        fetch.result.preferred_read_replica = -1
         if replicas is None:
             return False
-        preferred = self._replicas.preferred_replica(replicas, one.target.fetch_offset, place)
+        preferred = self._replicas.preferred_replica(replicas, fetch.target.fetch_offset, place)
         if preferred is None:
             return False
-        one.result.preferred_read_replica = preferred
+        fetch.result.preferred_read_replica = preferred
         self.failed = True
         return True
 
-    def _is_held_back(self, one: PartitionFetch) -> bool:
+    def _is_held_back(self, fetch: PartitionFetch) -> bool:
         """Whether the follower is to get nothing of the partition now, since its replication is throttled."""
-        replicas, (topic, index) = one.partition.replicas, one.partition.key
+        replicas, (topic, index) = fetch.partition.replicas, fetch.partition.key
         in_sync = replicas is not None and self._reader.replica_id in replicas.in_sync.committed
-        one.is_held_back = self._replicas.leader_quota.holds_back(topic, index, in_sync=in_sync)
-        return one.is_held_back
+        fetch.is_held_back = self._replicas.leader_quota.holds_back(topic, index, in_sync=in_sync)
+        return fetch.is_held_back
 
     def _note_follower(self, target: Target, partition: Partition) -> None:
         """Let the partition know how far the follower is."""

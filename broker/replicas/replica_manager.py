@@ -216,7 +216,11 @@ class ReplicaManager:
             for deleted in delta.topics.deleted.values():
                 if deleted.name in recreated:  # its folders' names are needed
                     self._delete(deleted)
-            new = [one for one in self._changed(delta) if self._is_here(one) and one.key not in self._by_key]
+            new = [
+                replica
+                for replica in self._changed(delta)
+                if self._is_here(replica) and replica.key not in self._by_key
+            ]
             self._prepared = await self._make(new, image)
 
     def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -267,7 +271,7 @@ class ReplicaManager:
         """The response, once every append of its request is committed, or the time is up."""
         future: Future[ProduceResponse] = asyncio.get_running_loop().create_future()
         operation = DelayedProduce(waiting, response, future)
-        keys = [one.partition.key for one in waiting]
+        keys = [append.partition.key for append in waiting]
         self.produce_purgatory.try_complete_else_watch(operation, keys, max(timeout_ms, 0))
         return future
 

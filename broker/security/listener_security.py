@@ -65,14 +65,30 @@ class ListenerSecurity:
         sasl = self.prepared.sasl
         return None if sasl is None else sasl.largest_request
 
+    def check_certificate(self, certificate: bytes | None) -> None:
+        if certificate is not None:
+            self._subject_of(certificate)
+
     def principal_of(self, certificate: bytes | None) -> Principal:
         if certificate is None:
             return ANONYMOUS
+        from broker.security.tls.distinguished_names import MOST_CHARACTERS
+        from broker.security.tls.principal_mapping import principal_name
+
+        subject = self._subject_of(certificate)
+        if len(subject) > MOST_CHARACTERS:
+            raise UnknownClientError(f"the name in the client's certificate has more than {MOST_CHARACTERS} characters")
+        name = principal_name(self.prepared.rules, subject)
+        if name is None:
+            raise UnknownClientError("no rule of ssl.principal.mapping.rules fits the name in the client's certificate")
+        return Principal(USER, name)
+
+    def _subject_of(self, certificate: bytes) -> str:
+        """The subject's distinguished name. Raises UnknownClientError, also for a certificate that has expired."""
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.x509 import InvalidVersion, load_der_x509_certificate
 
-        from broker.security.tls.distinguished_names import MOST_CHARACTERS, subject_of
-        from broker.security.tls.principal_mapping import principal_name
+        from broker.security.tls.distinguished_names import subject_of
 
         try:
             found = load_der_x509_certificate(certificate)
@@ -81,12 +97,7 @@ class ListenerSecurity:
             raise UnknownClientError(f"the name in the client's certificate cannot be read: {error}") from error
         if end.timestamp() * 1000 < self._clock.machine.wall_ms():  # OpenSSL does not look when a session is resumed
             raise UnknownClientError("the client's certificate: certificate has expired")
-        if len(subject) > MOST_CHARACTERS:
-            raise UnknownClientError(f"the name in the client's certificate has more than {MOST_CHARACTERS} characters")
-        name = principal_name(self.prepared.rules, subject)
-        if name is None:
-            raise UnknownClientError("no rule of ssl.principal.mapping.rules fits the name in the client's certificate")
-        return Principal(USER, name)
+        return subject
 
     def gate(self, dispatcher: Dispatcher) -> SaslAuthenticator | None:
         sasl = self.prepared.sasl
@@ -98,7 +109,10 @@ class ListenerSecurity:
 
 
 def prepare(config: BrokerConfig, listener: Listener, sources: Sources, counted: Counted) -> Prepared:
-    """What the settings and files of a listener amount to. Blocking, any thread. Raises SecurityError."""
+    """All that new connections of a listener use, by its settings and files.
+
+    Blocking, any thread. Raises SecurityError.
+    """
     settings = ListenerSettings(config, listener.name)
     stamps = stamps_of(_files(settings, listener))
     tls: ssl.SSLContext | None = None
@@ -140,7 +154,7 @@ def _files(settings: ListenerSettings, listener: Listener) -> list[str]:
 
 
 def stamps_of(names: Iterable[str]) -> dict[str, Stamp]:
-    """Blocking, any thread."""
+    """When these files were last changed. Blocking, any thread."""
     return {name: _stamp(name) for name in names}
 
 

@@ -145,7 +145,9 @@ def _require_distinct_ports(listeners: Sequence[Listener], count: int) -> None:
 
 
 def _shifted(listeners: Iterable[Listener], step: int) -> str:
-    return ",".join(str(replace(one, port=one.port and _port(one.port + step))) for one in listeners)
+    return ",".join(
+        str(replace(listener, port=listener.port and _port(listener.port + step))) for listener in listeners
+    )
 
 
 def _port(port: int) -> int:

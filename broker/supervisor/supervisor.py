@@ -157,7 +157,7 @@ class Supervisor:
             logger.error("a node could not start", node=node.node_id, log=str(node.log_path), said=_end_of(node))
             return False
         node.ready = json.loads(line.result())
-        self._systemd.note(f"{sum(bool(one.ready) for one in self.nodes)} of {len(self._settings)} nodes serve")
+        self._systemd.note(f"{sum(bool(node.ready) for node in self.nodes)} of {len(self._settings)} nodes serve")
         logger.info("node serves", node=node.node_id, address=node.address, role=node.role, log=str(node.log_path))
         return True
 

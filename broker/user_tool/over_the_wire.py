@@ -75,20 +75,20 @@ def alter(connection: Connection, alterations: Sequence[Alteration]) -> None:
     """Raises UserToolError for the first that is refused; the others are done."""
     request = AlterUserScramCredentialsRequest(
         deletions=tuple(
-            ScramCredentialDeletion(name=one.user, mechanism=one.mechanism)
-            for one in alterations
-            if isinstance(one, Deletion)
+            ScramCredentialDeletion(name=alteration.user, mechanism=alteration.mechanism)
+            for alteration in alterations
+            if isinstance(alteration, Deletion)
         ),
         upsertions=tuple(
             ScramCredentialUpsertion(
-                name=one.user,
-                mechanism=one.mechanism,
-                iterations=one.iterations,
-                salt=one.salt,
-                salted_password=one.salted_password,
+                name=alteration.user,
+                mechanism=alteration.mechanism,
+                iterations=alteration.iterations,
+                salt=alteration.salt,
+                salted_password=alteration.salted_password,
             )
-            for one in alterations
-            if isinstance(one, Upsertion)
+            for alteration in alterations
+            if isinstance(alteration, Upsertion)
         ),
     )
     for result in connection.ask(request).results:

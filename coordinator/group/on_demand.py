@@ -64,11 +64,11 @@ def expire(groups: GroupDirectory, group_id: str, member: str | None) -> Outcome
     group = _group(groups, group_id)
     found = members_named(group, member)
     if not found:
-        there = ", ".join(f"{key} (client {one.client_id})" for key, one in group.members.items()) or "none"
+        there = ", ".join(f"{key} (client {known.client_id})" for key, known in group.members.items()) or "none"
         what = "no members" if member is None else f"no member {member}; its members: {there}"
         raise UnknownMemberId(f"group {group_id} has {what}")
     if isinstance(group, ClassicGroup):
-        waiting = [one for one in found if group.members[one].is_waiting]
+        waiting = [member_id for member_id in found if group.members[member_id].is_waiting]
         if waiting:
             raise RebalanceInProgress(
                 f"{', '.join(waiting)}: waits for the answer to a JoinGroup or SyncGroup, and counts as alive meanwhile"
@@ -92,7 +92,7 @@ def members_named(group: AnyGroup, member: str | None) -> list[str]:
     by_instance = None if isinstance(group, ShareGroup) else group.static_ids.get(member)
     if by_instance is not None:
         return [by_instance]
-    return [key for key, one in group.members.items() if one.client_id == member]
+    return [key for key, known in group.members.items() if known.client_id == member]
 
 
 def _end_session(groups: GroupDirectory, group: AnyGroup, member_id: str) -> None:

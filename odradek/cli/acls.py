@@ -20,7 +20,7 @@ from kafka.admin import (
 from odradek.cli.arguments import confirm
 from odradek.cli.connection import Cluster, connected
 from odradek.cli.errors import error_name, sentence
-from odradek.cli.groups_of_commands import Commands
+from odradek.cli.groups_of_commands import ClusterCommands
 from odradek.cli.output import Output
 
 CLUSTER_NAME = "kafka-cluster"
@@ -28,7 +28,7 @@ COLUMNS = ("principal", "host", "permission", "operation", "resource", "name", "
 OPERATIONS = [one.name.lower().replace("_", "-") for one in ACLOperation if one.name not in ("UNKNOWN", "ANY")]
 
 
-@click.group("acls", cls=Commands)
+@click.group("acls", cls=ClusterCommands)
 def main() -> None:
     """List, add and remove access rules."""
 

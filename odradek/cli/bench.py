@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -13,14 +12,15 @@ from confluent_kafka.admin import OffsetSpec
 
 from odradek.cli.chart import histogram, percentile, sparkline
 from odradek.cli.connection import Cluster, connected
-from odradek.cli.groups_of_commands import Commands
+from odradek.cli.groups_of_commands import ClusterCommands
 from odradek.cli.output import Output
 from odradek.cli.positions import partitions_of, resolve
+from odradek.cli.produce import when_there_is_room
 
 SECONDS = click.FloatRange(min=0.1)
 
 
-@click.group("bench", cls=Commands)
+@click.group("bench", cls=ClusterCommands)
 def main() -> None:
     """Measure how fast a cluster writes and reads. The topic must exist, and the records stay in it."""
 
@@ -87,20 +87,9 @@ def produce(cluster: Cluster, out: Output, topic: str, seconds: float, size: int
         rates.add(size)
 
     while rates.passed < seconds:
-        _when_there_is_room(producer, lambda: producer.produce(topic, value, on_delivery=delivered))
-        producer.poll(0)
+        when_there_is_room(producer, lambda: producer.produce(topic, value, on_delivery=delivered))
     producer.flush()
     rates.tell(out, "produce", rates.passed)
-
-
-def _when_there_is_room(producer: Producer, produce: Callable[[], object]) -> None:
-    while True:
-        try:
-            produce()
-        except BufferError:
-            producer.poll(0.01)
-        else:
-            return
 
 
 @main.command()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from odradek.cli.connection import Cluster, connected
-from odradek.cli.groups_of_commands import Commands
+from odradek.cli.groups_of_commands import ClusterCommands
 from odradek.cli.output import Output
 
 
-@click.group("cluster", cls=Commands)
+@click.group("cluster", cls=ClusterCommands)
 def main() -> None:
     """The state of the cluster."""
 

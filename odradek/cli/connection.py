@@ -18,6 +18,7 @@ from kafka.errors import KafkaError
 from odradek.cli import contexts
 from odradek.cli.arguments import pairs
 from odradek.cli.errors import error_name, refused, sentence
+from odradek.cli.general_options import General, general_options, given
 from odradek.cli.output import Output
 
 BOOTSTRAP = "ODRADEK_BOOTSTRAP"
@@ -101,47 +102,29 @@ def _of_kafka_python(settings: Mapping[str, str]) -> dict[str, Any]:
 def connected(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the options that say which cluster; it gets a Cluster and an Output."""
 
-    @click.option("-b", "--bootstrap", "--bootstrap-server", metavar="HOST:PORT,...", help="Brokers of the cluster.")
-    @click.option("--context", metavar="NAME", help="A context (`odradek contexts`) in place of the current one.")
-    @click.option(
-        "-X", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of librdkafka; may be repeated."
-    )
-    @click.option("--timeout", type=click.FloatRange(min=0.1), default=30.0, metavar="SECONDS", help="Default: 30.")
-    @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     @wraps(command)
-    def wrapped(
-        bootstrap: str | None,
-        context: str | None,
-        settings: tuple[str, ...],
-        timeout: float,
-        as_json: bool,
-        **more: Any,
-    ) -> None:
-        outer = click.get_current_context().find_root().params
-        chosen = _settings(
-            bootstrap or outer.get("bootstrap"),
-            context or outer.get("context"),
-            (*outer.get("settings", ()), *settings),
-        )
-        out = Output(as_json or bool(outer.get("as_json")))
-        cluster = Cluster(chosen, timeout)
+    def wrapped(**more: Any) -> None:
+        general = given(click.get_current_context())
+        out = Output(general.as_json)
+        cluster = Cluster(_settings(general), general.timeout)
         try:
             command(cluster, out, **more)
         except (KafkaException, KafkaError) as error:
             raise refused(error, cluster.bootstrap) from error
         out.end()
 
-    return wrapped
+    decorated: Callable[..., None] = general_options(wrapped)
+    return decorated
 
 
-def _settings(bootstrap: str | None, context: str | None, given: tuple[str, ...]) -> dict[str, str]:
+def _settings(general: General) -> dict[str, str]:
     """Those of the context, then -X, then -b. Another cluster than the current context's has none of its settings."""
-    name = context or os.environ.get(CONTEXT)
-    found = contexts.find(name) if name or not bootstrap else {}
+    name = general.context or os.environ.get(CONTEXT)
+    found = contexts.find(name) if name or not general.bootstrap else {}
     settings = {"bootstrap.servers": os.environ.get(BOOTSTRAP, DEFAULT_BOOTSTRAP), **found}
-    settings |= dict(pairs(given, "-X"))
-    if bootstrap:
-        settings["bootstrap.servers"] = bootstrap
+    settings |= dict(pairs(general.settings, "-X"))
+    if general.bootstrap:
+        settings["bootstrap.servers"] = general.bootstrap
     return settings
 
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from odradek.cli.connection import Cluster, connected
 from odradek.cli.output import Output
-from odradek.cli.positions import FORMS, POSITION, partitions_of, resolve, within
+from odradek.cli.positions import FORMS, POSITION, partitions_of, resolve, with_numbers, within
 from odradek.cli.progress import Progress
 from odradek.cli.records import formatter
 
@@ -67,10 +67,7 @@ def main(
     if group is not None:
         consumer.subscribe(list(topics))
     else:
-        unknown = set(partitions) - {one.partition for one in every}
-        if unknown:
-            raise click.BadParameter(f"there is no partition {min(unknown)}", param_hint="--partition")
-        chosen = [one for one in every if not partitions or one.partition in partitions]
+        chosen = with_numbers(every, partitions)
         offsets = within(admin, resolve(admin, chosen, OffsetSpec.earliest() if position is None else position))
         consumer.assign([TopicPartition(name, number, offset) for (name, number), offset in offsets.items()])
     try:

@@ -65,12 +65,12 @@ def write(contexts: Contexts) -> None:
 
 
 def find(name: str | None) -> dict[str, str]:
-    """The settings of the context with this name, or of the current one. Raises ClickException if there is none."""
+    """The settings of the context with this name, or of the current one. Raises UsageError if there is none."""
     contexts = read()
     chosen = name or contexts.current
     if chosen is None:
         return {}
     if chosen not in contexts.settings:
         known = ", ".join(sorted(contexts.settings)) or "none"
-        raise click.ClickException(f"there is no context {chosen!r}; known: {known} ({path()})")
+        raise click.UsageError(f"there is no context {chosen!r}; known: {known} ({path()})")
     return contexts.settings[chosen]

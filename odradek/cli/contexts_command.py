@@ -6,6 +6,7 @@ import click
 
 from odradek.cli import contexts as store
 from odradek.cli.arguments import pairs
+from odradek.cli.general_options import given
 from odradek.cli.groups_of_commands import Commands
 from odradek.cli.output import Output
 
@@ -27,7 +28,9 @@ def list_(as_json: bool) -> None:
         more = {key: value for key, value in settings.items() if key != "bootstrap.servers"}
         shown = [f"{key}={'***' if any(word in key for word in SECRET) else value}" for key, value in more.items()]
         rows.append(["*" if name == found.current else "", name, settings.get("bootstrap.servers"), shown])
-    Output(as_json).table(("current", "name", "bootstrap", "settings"), rows)
+    Output(as_json or given(click.get_current_context()).as_json).table(
+        ("current", "name", "bootstrap", "settings"), rows
+    )
 
 
 @main.command()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 from confluent_kafka import KafkaException
 from kafka import errors as kafka_errors
@@ -39,6 +41,12 @@ def name_of(code: int) -> str:
     return KAFKAS_NAMES.get(code) or str(getattr(kafka_errors.for_code(code), "message", None) or f"error {code}")
 
 
+def require_no_error(answer: Any) -> None:
+    """Raises KafkaError if an answer, or a part of one, has an error."""
+    if answer.error_code:
+        raise kafka_errors.for_code(answer.error_code)(answer.error_message or "")
+
+
 def sentence(error: BaseException) -> str:
     """The name, and what the cluster says about it."""
     name = error_name(error)
@@ -56,6 +64,8 @@ def refused(error: BaseException, bootstrap: str) -> click.ClickException:
             f"no broker answers at {bootstrap}: {error.args[0].str()} (-b HOST:PORT names another; "
             "-X security.protocol=... and a context say how to log in; odradek doctor -b looks closer)"
         )
+    if isinstance(error, KafkaException) and error.args[0].name() == "_INVALID_ARG":
+        return click.UsageError(f"{error.args[0].str()} (the settings of -X and of a context are librdkafka's)")
     text = sentence(error)
     if "mechanism GSSAPI" in text:  # the default of librdkafka
         text += " (-X sasl.mechanism=PLAIN or SCRAM-SHA-512 chooses another)"

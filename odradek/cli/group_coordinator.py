@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka import errors as kafka_errors
-
 from odradek.cli.connection import Cluster
 
 
@@ -14,9 +12,3 @@ def ask_coordinator(cluster: Cluster, group: str, request: Any) -> Any:
     with cluster.python_admin() as admin:
         coordinator = admin._manager.run(admin._find_coordinator_id, group)
         return admin._manager.run(admin._manager.send, request, coordinator)
-
-
-def require_no_error(answer: Any) -> None:
-    """Raises KafkaError if an answer, or a part of one, has an error."""
-    if answer.error_code:
-        raise kafka_errors.for_code(answer.error_code)(answer.error_message or "")

@@ -15,7 +15,7 @@ from odradek.cli import consumer_groups, share_groups, streams_groups
 from odradek.cli.arguments import confirm
 from odradek.cli.connection import Cluster, connected, settle
 from odradek.cli.errors import name_of, sentence
-from odradek.cli.groups_of_commands import Commands
+from odradek.cli.groups_of_commands import ClusterCommands
 from odradek.cli.output import Output
 from odradek.cli.positions import FORMS, POSITION, Offsets, partitions_of, resolve, within
 
@@ -43,7 +43,7 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-@click.group("groups", cls=Commands)
+@click.group("groups", cls=ClusterCommands)
 def main() -> None:
     """List, describe and delete groups, and reset their offsets."""
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import click
+
+from odradek.cli.general_options import general_options
 
 SYNONYMS = {"ls": "list", "show": "describe", "get": "describe", "new": "create", "rm": "delete", "remove": "delete"}
 SYNONYMS |= {"add": "create", "set": "alter", "edit": "alter", "purge": "trim"}
@@ -29,8 +32,17 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def wrong_command(name: str, known: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str:
+class ClusterCommands(Commands):
+    """A group of commands for a cluster: the general options may also stand between its name and the command's."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        general_options(self, hidden=True)
+
+
+def wrong_command(name: str, known: Collection[str], synonyms: Mapping[str, str] | None = None) -> str:
     """What is said about a command that does not exist."""
     words = {**{one: one for one in known}, **(synonyms or {})}
     near = difflib.get_close_matches(name, words, n=1, cutoff=0.5)
-    return f"there is no command {name!r}{f'; did you mean {words[near[0]]}?' if near else ''}"
+    hint = f"did you mean {words[near[0]]}?" if near else f"there are {', '.join(known)}"
+    return f"there is no command {name!r}; {hint}"

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import click
 
+from odradek import __version__
+from odradek.cli.general_options import general_options
 from odradek.cli.groups_of_commands import Commands
 
 LIBRARIES = ("confluent_kafka", "kafka")
@@ -43,6 +45,13 @@ ALIASES = {alias: name for name, entry in COMMANDS.items() for alias in entry.al
 class CommandLine(Commands):
     """All commands; a module is imported when its command is used."""
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and args[0] in (ctx.obj or ()):
+            ctx.fail(f"`odradek {args[0]}` is no client of a cluster: it takes none of the options before it")
+        return super().resolve_command(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -67,19 +76,20 @@ class CommandLine(Commands):
 
 
 @click.group("odradek", cls=CommandLine)
-@click.option("-b", "--bootstrap", "--bootstrap-server", metavar="HOST:PORT,...", help="Brokers of the cluster.")
-@click.option("--context", metavar="NAME", help="A context (`odradek contexts`) in place of the current one.")
-@click.option("-X", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of librdkafka; may be repeated.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def odradek(bootstrap: str | None, context: str | None, settings: Sequence[str], as_json: bool) -> None:
+@general_options
+@click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
+def odradek() -> None:
     """Work with a Kafka cluster, Odradek's or any other.
 
     The cluster is that of -b, of --context, of $ODRADEK_CONTEXT, of the current context, of $ODRADEK_BOOTSTRAP, or else
-    127.0.0.1:9092. The options may also stand behind the command.
+    127.0.0.1:9092. The options may stand anywhere.
     """
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run a command, and return its exit status: 1 if the cluster refuses something, 2 for wrong arguments."""
-    found: object = odradek.main(list(arguments), prog_name="odradek", standalone_mode=True)
+def main(arguments: Sequence[str], others: Sequence[str] = ()) -> int:
+    """Run a command, and return its exit status: 1 if the cluster refuses something, 2 for wrong arguments.
+
+    `others` are the commands that are no clients of a cluster.
+    """
+    found: object = odradek.main(list(arguments), prog_name="odradek", standalone_mode=True, obj=others)
     return found if isinstance(found, int) else 0

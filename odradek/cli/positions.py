@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -59,6 +59,15 @@ def partitions_of(admin: AdminClient, topics: Iterable[str]) -> list[TopicPartit
         except KafkaException as error:
             raise click.ClickException(f"topic {topic}: {sentence(error)}") from error
     return found
+
+
+def with_numbers(partitions: list[TopicPartition], numbers: Collection[int]) -> list[TopicPartition]:
+    """Those with one of these numbers; without a number, all. Raises BadParameter for a number that none has."""
+    unknown = set(numbers) - {one.partition for one in partitions}
+    if unknown:
+        topics = ", ".join(sorted({one.topic for one in partitions}))
+        raise click.BadParameter(f"there is no partition {min(unknown)} of {topics}", param_hint="--partition")
+    return [one for one in partitions if not numbers or one.partition in numbers]
 
 
 def within(admin: AdminClient, offsets: Offsets) -> Offsets:

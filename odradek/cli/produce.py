@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TextIO
 
 import click
@@ -14,7 +15,7 @@ from odradek.cli.arguments import pairs
 from odradek.cli.connection import Cluster, connected
 from odradek.cli.errors import error_name, sentence
 from odradek.cli.output import Output
-from odradek.cli.positions import partitions_of
+from odradek.cli.positions import partitions_of, with_numbers
 from odradek.cli.progress import Progress
 from odradek.cli.records import ENCODINGS, decoded, from_json
 
@@ -55,7 +56,7 @@ def main(
     """
     admin = cluster.admin()
     if not create:
-        partitions_of(admin, [topic])
+        with_numbers(partitions_of(admin, [topic]), () if partition is None else (partition,))
     encoding = "text" if form == "json" else form
     common: dict[str, Any] = {"key": decoded(key, encoding, "--key") if key is not None else None}
     common["headers"] = [(name, value.encode()) for name, value in pairs(headers, "--header")]
@@ -73,6 +74,18 @@ def main(
         topic,
         (common | {k: v for k, v in one.items() if v} | {"value": one["value"]} | place for one in records),
     )
+
+
+def when_there_is_room(producer: Producer, produce: Callable[[], object]) -> None:
+    """Have a record sent, and serve the deliveries of others; while the producer's queue is full, wait."""
+    while True:
+        try:
+            produce()
+        except BufferError:
+            producer.poll(0.01)
+        else:
+            producer.poll(0)
+            return
 
 
 def _input() -> TextIO:
@@ -106,17 +119,11 @@ def _send(producer: Producer, out: Output, topic: str, records: Iterator[dict[st
 
     try:
         for record in records:
-            while True:
-                try:
-                    producer.produce(topic, on_delivery=delivered, **record)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-            producer.poll(0)
+            when_there_is_room(producer, partial(producer.produce, topic, on_delivery=delivered, **record))
     finally:
         producer.flush()
         progress.end()
-    if progress.records or not failures:
-        out.result({"topic": topic, "records": progress.records}, f"{progress.records} written")
-    for name, (count, text) in failures.items():
-        out.failure({"topic": topic, "records": count}, name, f"{count} not written: {text}")
+        if progress.records or not failures:  # said also if the next line is wrong
+            out.result({"topic": topic, "records": progress.records}, f"{progress.records} written")
+        for name, (count, text) in failures.items():
+            out.failure({"topic": topic, "records": count}, name, f"{count} not written: {text}")

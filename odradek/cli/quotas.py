@@ -8,18 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from kafka import errors as kafka_errors
 from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
 from odradek.cli.connection import Cluster, connected
-from odradek.cli.groups_of_commands import Commands
+from odradek.cli.errors import require_no_error
+from odradek.cli.groups_of_commands import ClusterCommands
 from odradek.cli.output import Output
 
 DEFAULT = "<default>"
 OPTIONS = {"user": "user", "client_id": "client-id", "ip": "ip"}
 
 
-@click.group("quotas", cls=Commands)
+@click.group("quotas", cls=ClusterCommands)
 def main() -> None:
     """List, set and remove quotas of users, client ids and addresses."""
 
@@ -44,8 +44,7 @@ def list_(cluster: Cluster, out: Output) -> None:
     """List all quotas."""
     with cluster.python_admin() as admin:
         answer = admin._manager.run(admin._manager.send, DescribeClientQuotasRequest(components=[], strict=False))
-    if answer.error_code:
-        raise kafka_errors.for_code(answer.error_code)(answer.error_message)
+    require_no_error(answer)
     rows = []
     for entry in answer.entries or ():
         named = {one.entity_type: DEFAULT if one.entity_name is None else one.entity_name for one in entry.entity}
@@ -95,7 +94,6 @@ def _alter(
         answer = admin._manager.run(admin._send_request_to_controller, request)
     shown = " ".join(f"{kind} {DEFAULT if name is None else name}" for kind, name in entity)
     for one in answer.entries:
-        if one.error_code:
-            raise kafka_errors.for_code(one.error_code)(one.error_message)
+        require_no_error(one)
         for key, value, gone in operations:
             out.result({"quota": key, "of": shown}, f"removed from {shown}" if gone else f"{value:g} for {shown}")

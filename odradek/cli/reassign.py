@@ -10,12 +10,12 @@ from kafka import TopicPartition
 
 from odradek.cli.connection import Cluster, connected
 from odradek.cli.errors import error_name, sentence
-from odradek.cli.groups_of_commands import Commands
+from odradek.cli.groups_of_commands import ClusterCommands
 from odradek.cli.output import Output
 from odradek.cli.positions import partitions_of
 
 
-@click.group("reassign", cls=Commands)
+@click.group("reassign", cls=ClusterCommands)
 def main() -> None:
     """Move partitions to other brokers."""
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from odradek.cli.connection import Cluster
-from odradek.cli.group_coordinator import ask_coordinator, require_no_error
+from odradek.cli.errors import require_no_error
+from odradek.cli.group_coordinator import ask_coordinator
 from odradek.cli.messages import StreamsGroupDescribeRequest
 
 

@@ -21,14 +21,14 @@ from confluent_kafka.admin import (
 from odradek.cli.arguments import confirm, pairs
 from odradek.cli.connection import Cluster, connected, settle
 from odradek.cli.errors import error_name, sentence
-from odradek.cli.groups_of_commands import Commands
+from odradek.cli.groups_of_commands import ClusterCommands
 from odradek.cli.output import Output
-from odradek.cli.positions import FORMS, POSITION, partitions_of, resolve
+from odradek.cli.positions import FORMS, POSITION, partitions_of, resolve, with_numbers
 
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
 
 
-@click.group("topics", cls=Commands)
+@click.group("topics", cls=ClusterCommands)
 def main() -> None:
     """List, create, describe, alter, delete and trim topics."""
 
@@ -177,12 +177,7 @@ def delete(cluster: Cluster, out: Output, names: tuple[str, ...], yes: bool) -> 
 def trim(cluster: Cluster, out: Output, name: str, position: Any, partitions: tuple[int, ...], yes: bool) -> None:
     """Delete the first records of a topic's partitions."""
     admin = cluster.admin()
-    every = partitions_of(admin, [name])
-    unknown = set(partitions) - {one.partition for one in every}
-    if unknown:
-        raise click.BadParameter(f"{name} has the partitions 0 to {len(every) - 1}", param_hint="--partition")
-    chosen = [one for one in every if not partitions or one.partition in partitions]
-    offsets = resolve(admin, chosen, position)
+    offsets = resolve(admin, with_numbers(partitions_of(admin, [name]), partitions), position)
     confirm(f"Delete the first records of {name}?", yes)
     wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
     futures = admin.delete_records(wanted)

@@ -11,11 +11,11 @@ from kafka.admin import AbortTransactionSpec
 
 from odradek.cli.arguments import confirm
 from odradek.cli.connection import Cluster, connected
-from odradek.cli.groups_of_commands import Commands
+from odradek.cli.groups_of_commands import ClusterCommands
 from odradek.cli.output import Output
 
 
-@click.group("transactions", cls=Commands)
+@click.group("transactions", cls=ClusterCommands)
 def main() -> None:
     """List, describe and abort transactions."""
 

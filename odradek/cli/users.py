@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 )
 
 from odradek.cli.connection import Cluster, connected, settle
-from odradek.cli.groups_of_commands import Commands
+from odradek.cli.groups_of_commands import ClusterCommands
 from odradek.cli.output import Output
 
 MECHANISMS = {each.name.replace("_", "-"): each for each in ScramMechanism if each is not ScramMechanism.UNKNOWN}
@@ -24,7 +24,7 @@ ITERATIONS = 4096
 SALT_BYTES = 32
 
 
-@click.group("users", cls=Commands)
+@click.group("users", cls=ClusterCommands)
 def main() -> None:
     """List, add and delete users of SCRAM. `odradek user` does it for a broker that is stopped."""
 

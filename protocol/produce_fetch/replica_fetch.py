@@ -46,8 +46,8 @@ def encode_request(out: bytearray, request: FetchRequest) -> None:
     for key, partitions in request.topics:
         append_topic_key(out, key, flexible=True)
         append_uvarint(out, len(partitions) + 1)
-        for one in partitions:
-            _append_partition(out, one)
+        for partition in partitions:
+            _append_partition(out, partition)
         out.append(0)
     append_uvarint(out, len(request.forgotten_topics) + 1)
     for key, indexes in request.forgotten_topics:
@@ -60,14 +60,14 @@ def encode_request(out: bytearray, request: FetchRequest) -> None:
     out += _REPLICA_STATE.pack(1, 1, _REPLICA_STATE_SIZE, request.replica_id, request.replica_epoch, 0)
 
 
-def _append_partition(out: bytearray, one: FetchPartition) -> None:
+def _append_partition(out: bytearray, asked: FetchPartition) -> None:
     out += _ASKED.pack(
-        one.partition,
-        one.current_leader_epoch,
-        one.fetch_offset,
-        one.last_fetched_epoch,
-        one.log_start_offset,
-        one.partition_max_bytes,
+        asked.partition,
+        asked.current_leader_epoch,
+        asked.fetch_offset,
+        asked.last_fetched_epoch,
+        asked.log_start_offset,
+        asked.partition_max_bytes,
         0,
     )
 
@@ -92,15 +92,15 @@ def _response(buf: bytes, pos: int) -> FetchResponse:
         of_topic, pos = read_compact_count(buf, pos + 16, "partitions")
         partitions = []
         for _ in range(of_topic):
-            one, pos = _partition(view, pos)
-            partitions.append(one)
+            partition, pos = _partition(view, pos)
+            partitions.append(partition)
         pos = skip_tags(buf, pos)
         topics.append((topic_id, partitions))
     return FetchResponse(topics, error_code, session_id, throttle_ms)
 
 
 def _partition(buf: memoryview, pos: int) -> tuple[FetchPartitionResponse, int]:
-    one = FetchPartitionResponse(*_ANSWER.unpack_from(buf, pos))
+    partition = FetchPartitionResponse(*_ANSWER.unpack_from(buf, pos))
     aborted, pos = read_uvarint(buf, pos + _ANSWER.size)
     for _ in range(aborted - 1):
         pos = skip_tags(buf, pos + _ABORTED_SIZE)
@@ -110,19 +110,19 @@ def _partition(buf: memoryview, pos: int) -> tuple[FetchPartitionResponse, int]:
         end = pos + size - 1
         if end > len(buf):
             raise DecodeError(f"a fetch response lacks {end - len(buf)} bytes of records")
-        one.records = buf[pos:end]
+        partition.records = buf[pos:end]
         pos = end
-    return one, _read_tags(one, buf, pos)
+    return partition, _read_tags(partition, buf, pos)
 
 
-def _read_tags(one: FetchPartitionResponse, buf: Buffer, pos: int) -> int:
+def _read_tags(partition: FetchPartitionResponse, buf: Buffer, pos: int) -> int:
     count, pos = read_tag_count(buf, pos)
     for _ in range(count):
         tag, pos = read_uvarint(buf, pos)
         size, pos = read_uvarint(buf, pos)
         if tag == 0:
-            one.diverging_epoch = EpochEndOffset(*_EPOCH_END.unpack_from(buf, pos))
+            partition.diverging_epoch = EpochEndOffset(*_EPOCH_END.unpack_from(buf, pos))
         elif tag == 1:
-            one.current_leader = LeaderIdAndEpoch(*_LEADER.unpack_from(buf, pos))
+            partition.current_leader = LeaderIdAndEpoch(*_LEADER.unpack_from(buf, pos))
         pos = skip_tagged_field(buf, pos, tag, size)
     return pos

@@ -79,9 +79,9 @@ def capture(manager: LogManager, metadata_log: UnifiedLog, broker_epoch: int, un
     name = log_names.delete_name(UNFINISHED, unique)
     taken = {log_dir.path: FolderCapture(log_dir.path, f"{log_dir.path}/{name}") for log_dir in manager.usable_dirs}
     try:
-        for one in taken.values():
-            fs.mkdir(one.staging)
-            _Taking(fs, one).folder_itself(broker_epoch)
+        for folder in taken.values():
+            fs.mkdir(folder.staging)
+            _Taking(fs, folder).folder_itself(broker_epoch)
         by_root: dict[str, dict[TopicPartition, UnifiedLog]] = {path: {} for path in taken}
         for key, log in manager.logs.items():
             by_root[manager.placement.folders[key]][key] = log
@@ -171,20 +171,20 @@ class _Taking:
 
 def finish(fs: FileSystem, captures: list[FolderCapture]) -> None:
     """Make the copies, and write what only memory had; blocking. Raises OSError."""
-    for one in captures:
-        for name, size in one.grown.items():
-            path = f"{one.staging}/{name}"
+    for folder in captures:
+        for name, size in folder.grown.items():
+            path = f"{folder.staging}/{name}"
             fs.copy_file(path, f"{path}.copy", size)
             fs.rename(f"{path}.copy", path)
-        for name, content in one.written.items():
-            write_new(fs, f"{one.staging}/{name}", content)
+        for name, content in folder.written.items():
+            write_new(fs, f"{folder.staging}/{name}", content)
 
 
 def discard(fs: FileSystem, captures: list[FolderCapture]) -> None:
     """Remove what was taken; blocking. Raises OSError."""
-    for one in captures:
-        if fs.exists(one.staging):
-            remove_folder(fs, one.staging)
+    for folder in captures:
+        if fs.exists(folder.staging):
+            remove_folder(fs, folder.staging)
 
 
 def write_new(fs: FileSystem, path: str, content: bytes) -> None:

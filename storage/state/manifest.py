@@ -58,7 +58,7 @@ class Manifest:
             "node_id": self.node_id,
             "cluster_id": self.cluster_id,
             "taken_ms": self.taken_ms,
-            "folders": [{name: [one.size, one.crc] for name, one in files.items()} for files in self.folders],
+            "folders": [{name: [file.size, file.crc] for name, file in files.items()} for files in self.folders],
         }
         write_new(fs, f"{path}/{FILE_NAME}.tmp", json.dumps(content).encode())
         fs.rename(f"{path}/{FILE_NAME}.tmp", f"{path}/{FILE_NAME}")

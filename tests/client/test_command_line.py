@@ -245,6 +245,32 @@ def test_contexts_are_kept_in_a_file_of_its_owner(tmp_path: Path, odradek: Odrad
     assert "there is no context 'here'" in odradek.run("contexts", "use", "here", environment=environment, at="")[2]
 
 
+@pytest.mark.parametrize("place", range(3), ids=["before", "between", "behind"])
+def test_the_general_options_stand_anywhere(odradek: Odradek, place: int) -> None:
+    where = ("-b", odradek.bootstrap)
+    words: list[tuple[str, ...]] = [("topics",), ("list",)]
+    words.insert(place, (*where, "--json", "--timeout", "20"))
+    assert isinstance(json.loads(odradek.told(*(one for word in words for one in word), at="")), list)
+
+
+def test_the_general_option_that_is_nearest_to_the_command_counts(odradek: Odradek) -> None:
+    nowhere = ("-b", "127.0.0.1:1", "-X", "client.id=first")
+    odradek.told(*nowhere, "topics", "-X", "client.id=second", "list", "--timeout", "20")
+
+
+def test_a_partition_that_the_topic_has_not_is_no_place_for_a_record(odradek: Odradek) -> None:
+    odradek.told("topics", "create", "single", "-p", "1")
+    status, _, error = odradek.run("produce", "single", "x", "-p", "9")
+    assert (status, "there is no partition 9 of single" in error) == (2, True)
+
+
+def test_what_was_written_before_a_wrong_line_is_said(odradek: Odradek) -> None:
+    odradek.told("topics", "create", "half", "-p", "1")
+    status, out, error = odradek.run("produce", "half", "-K", ":", stdin="k:a\nk:b\nwrong\nk:c\n")
+    assert (status, out) == (1, "topic half: 2 written\n")
+    assert "line 3 has no ':'" in error
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -256,6 +282,11 @@ def test_contexts_are_kept_in_a_file_of_its_owner(tmp_path: Path, odradek: Odrad
         (("acls", "remove"), "expected which rules"),
         (("quotas", "set", "a=1"), "expected --user, --client-id or --ip"),
         (("topics", "list", "-X", "nonsense"), "expected KEY=VALUE"),
+        (("topics", "-X", "nonsense=1", "list"), 'No such configuration property: "nonsense"'),
+        (("-b", "", "topics", "list"), "it is empty"),
+        (("--json", "explain", "group", "g"), "is no client of a cluster: it takes none of the options before it"),
+        (("reassign", "x"), "there are cancel, list, start"),
+        (("--context", "nowhere", "topics", "list"), "there is no context 'nowhere'; known: none"),
     ],
 )
 def test_a_wrong_command_says_what_is_right(odradek: Odradek, arguments: tuple[str, ...], text: str) -> None:

@@ -13,11 +13,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from odradek import Broker
+from tests.pages import blocks
 
 pytestmark = pytest.mark.usefixtures("own_cluster")
 
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "testing-with-odradek.md"
+PAGE = "docs/testing-with-odradek.md"
 IMPORTS = """\
 import threading
 
@@ -29,25 +29,19 @@ from odradek import Broker, ControlError
 """What the page leaves to the reader."""
 
 
-def examples(language: str) -> list[str]:
-    """The page's examples in a language; those in none are what is typed into a shell, or what is printed."""
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    return [code for named, code in blocks if named == language]
-
-
 def programs() -> list[str]:
     """The examples in Python that are no tests, and no fixtures."""
-    return [code for code in examples("python") if "\nwith " in code and "def test_" not in code]
+    return [code for code in blocks(PAGE, "python") if "\nwith " in code and "def test_" not in code]
 
 
 def shell_examples() -> list[str]:
-    return [code for code in examples("") if "curl " in code]
+    return [code for code in blocks(PAGE) if "curl " in code]
 
 
 def test_the_pages_tests_pass_with_the_pages_configuration(tmp_path: Path) -> None:
-    (settings,) = examples("toml")
+    (settings,) = blocks(PAGE, "toml")
     (tmp_path / "pyproject.toml").write_text(settings)
-    code = examples("python")
+    code = blocks(PAGE, "python")
     tests = [example for example in code if "def test_" in example]
     (fixtures,) = [example for example in code if "factories" in example]
     assert len(tests) + len(programs()) + 1 == len(code)

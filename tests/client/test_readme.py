@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,14 +11,10 @@ import pytest
 
 from tests.client import stock
 from tests.client.java_tools import JARS, JVM_OPTIONS
+from tests.pages import ROOT, block, blocks
 
-README = Path(__file__).parents[2] / "README.md"
+README = "README.md"
 PRINTED_ADDRESS = "127.0.0.1:9092"
-
-
-def examples(language: str) -> list[str]:
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE)
-    return [code for named, code in blocks if named == language]
 
 
 def run(command: list[str], folder: Path) -> str:
@@ -27,14 +23,13 @@ def run(command: list[str], folder: Path) -> str:
     return done.stdout
 
 
-PYTHON_EXAMPLES = [code for code in examples("python") if PRINTED_ADDRESS in code]
+PYTHON_EXAMPLES = [code for code in blocks(README, "python") if PRINTED_ADDRESS in code]
 
 
 def test_there_is_an_example_for_each_client() -> None:
-    readme = README.read_text()
     assert len(PYTHON_EXAMPLES) == 3
-    assert len(examples("java")) == 1
-    assert "kcat -b" in readme
+    assert len(blocks(README, "java")) == 1
+    assert block(README, "kcat -b")
 
 
 @pytest.mark.parametrize("code", PYTHON_EXAMPLES, ids=["aiokafka", "confluent-kafka", "kafka-python"])
@@ -46,7 +41,7 @@ def test_python_example(code: str, bootstrap: str, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("own_cluster")
 def test_the_first_test_passes(tmp_path: Path) -> None:
-    (code,) = [code for code in examples("python") if "def test_" in code]
+    code = block(README, "def test_", "python")
     (tmp_path / "test_first.py").write_text("from confluent_kafka import Producer\n\n" + code)
     command = [sys.executable, "-I", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     assert "1 passed" in run(command, tmp_path)
@@ -55,17 +50,28 @@ def test_the_first_test_passes(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("java_tool")
 def test_java_example(bootstrap: str, tmp_path: Path) -> None:
     program = tmp_path / "Hello.java"
-    program.write_text(examples("java")[0].replace(PRINTED_ADDRESS, bootstrap))
+    program.write_text(block(README, "class Hello", "java").replace(PRINTED_ADDRESS, bootstrap))
     assert "hello" in run(["java", *JVM_OPTIONS, "-cp", f"{JARS}/*", str(program)], tmp_path)
+
+
+def test_command_line_example(bootstrap: str, tmp_path: Path) -> None:
+    commands = block(README, "odradek topics").replace(".venv/bin/odradek", f"{Path(sys.executable).parent}/odradek")
+    environment = {**os.environ, "ODRADEK_BOOTSTRAP": bootstrap}
+    done = subprocess.run(
+        ["sh", "-ec", commands], capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "hello"
 
 
 def test_kcat_example(bootstrap: str, tmp_path: Path) -> None:
     if reason := stock.missing("kcat"):
         pytest.skip(reason)
-    (tmp_path / "README.md").write_bytes(README.read_bytes())
-    (commands,) = (code for code in examples("") if code.startswith("kcat"))
+    text = (ROOT / README).read_text()
+    (tmp_path / "README.md").write_text(text)
+    commands = block(README, "kcat")
     printed = [
         run(["sh", "-c", command.replace(PRINTED_ADDRESS, bootstrap)], tmp_path) for command in commands.splitlines()
     ]
-    lines = [line for line in README.read_text().split("\n") if line]
+    lines = [line for line in text.split("\n") if line]
     assert printed[-1].split("\n")[-1 - len(lines) : -1] == lines

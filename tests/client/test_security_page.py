@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,10 @@ from trustme import CA
 from odradek import Broker, location
 from tests.brokers import sound_broker
 from tests.certificates import pair, pair_of
+from tests.pages import ROOT, blocks
 
-PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
-EXAMPLES = re.findall(r"^```properties\n(listeners=.*?)^```\n```properties\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+PAGE = "docs/security.md"
+EXAMPLES = [pair for pair in pairwise(blocks(PAGE, "properties")) if pair[0].startswith("listeners=")]
 CLIENT = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "app")])
 
 
@@ -43,7 +45,7 @@ def add_user(folder: Path) -> None:
     """As the page says, while the broker is stopped."""
     with Broker(data_dir=folder / "data"):
         pass
-    (command,) = re.findall(r"^odradek (user add .*)$", PAGE, re.MULTILINE)
+    (command,) = re.findall(r"^odradek (user add .*)$", (ROOT / PAGE).read_text(), re.MULTILINE)
     run = subprocess.run(
         location.command(command.replace("=data", f"={folder / 'data'}").split()),
         input="app-secret\n",
@@ -72,8 +74,7 @@ def test_there_is_an_example_of_each() -> None:
 
 
 def test_the_two_lines_at_the_top(tmp_path: Path) -> None:
-    block = re.findall(r"^```sh\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)[0]
-    users, run = block.splitlines()
+    users, run = blocks(PAGE, "sh")[0].splitlines()
     subprocess.run(["sh", "-c", users], cwd=tmp_path, check=True, timeout=10)
     settings = dict(setting.split("=", 1) for setting in re.findall(r"--set (\S+=[^\s\"]+)", run))
     assert settings.pop("listeners") == "SASL_SSL://127.0.0.1:9092"

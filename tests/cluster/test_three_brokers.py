@@ -6,14 +6,17 @@ import asyncio
 import re
 import socket
 import time
+from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka.admin import AdminClient
 
 from odradek import Broker
+from tests.client.kafka_node import free_ports
 from tests.cluster.client import create, leaders, produce, read_all, read_in_group, until
-from tests.cluster.kafka_controllers import KafkaControllers, tool
+from tests.cluster.kafka_controllers import CLUSTER_ID, KafkaControllers, tool
+from tests.pages import Shell, block
 
 RECORDS = 600
 
@@ -152,3 +155,24 @@ def test_a_clean_stop_keeps_the_copy_and_a_start_goes_on_from_it(
     brokers[1].start()  # from nothing
     until(lambda: leaders(admin, "copied") == found, "it leads again")
     assert produce(bootstrap_of(brokers), "copied", ["one", "two", "three"], 3) == 3
+
+
+def test_a_broker_with_the_settings_of_the_page_joins(
+    controllers: KafkaControllers, brokers: dict[int, Broker], tmp_path: Path
+) -> None:
+    """docs/cluster.md, in the place of a reader who has the controllers."""
+    (port,) = free_ports(1)
+    instead = {
+        "c1:9093,c2:9093,c3:9093": controllers.bootstrap,
+        "//:9092": f"//127.0.0.1:{port}",
+        "broker4:9092": f"127.0.0.1:{port}",
+        "/var/lib/odradek": tmp_path / "data",
+        "$ID": CLUSTER_ID,
+    }
+    shell = Shell(tmp_path, instead)
+    shell.write("server.properties", block("docs/cluster.md", "node.id=4"))
+    format_, serve = block("docs/cluster.md", "odradek format").splitlines()
+    shell.run(format_)
+    with shell.serving(f"ODRADEK_HTTP_PORT=-1 {serve}"):
+        known = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"}).list_topics(timeout=60).brokers
+        assert sorted(known) == [*brokers, 4]

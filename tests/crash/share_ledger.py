@@ -89,7 +89,8 @@ class Ledger:
         accepted = self.accepted()
         settled = self._settled_below(ends, letters)
         for place, answers in accepted.items():
-            assert place not in letters, f"{place} was accepted, and is in the dead letter queue"
+            if place in letters:
+                self._check_given_up(place, answers)
             self._check_accepted(place, answers, settled[place])
         for partition, end in ends.items():
             for offset in range(end):
@@ -123,6 +124,13 @@ class Ledger:
         first = min(one.noted for one in answers)
         for delivery in self.deliveries[place]:
             assert delivery.sent < first, f"{place} was accepted {answers}, and came again: {delivery}"
+
+    def _check_given_up(self, place: Place, answers: Sequence[Answer]) -> None:
+        """All came too late, when somebody else may have rejected the record already: see `_check_accepted`."""
+        rejected = min((one.sent for one in self.answers[place] if one.kind == REJECT), default=0.0)
+        for one in answers:
+            is_late = one.noted > max(one.held_since + self.lock_seconds, rejected)
+            assert is_late, f"{place} was accepted {one}, and is in the dead letter queue"
 
     def _settled_below(self, ends: Mapping[int, int], letters: set[Place]) -> dict[Place, float]:
         """By record, the earliest moment at which all records before it can have been done."""

@@ -15,22 +15,12 @@ import errno
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Self
 
 from protocol.primitives import Buffer
+from tests.doubles.device import Folder, Inode, Unsynced
 
-_BLOCK = 64
-"""Bytes of a page: what the kernel writes, drops, or tears as one."""
-
-
-class Unsynced(Enum):
-    """What becomes of bytes and names that were not synced when the machine fails."""
-
-    LOST = auto()
-    KEPT = auto()
-    TORN = auto()
-    ANY = auto()  # one of the others for each file
+__all__ = ["Fault", "MemoryFile", "MemoryFileSystem", "Unsynced"]
 
 
 @dataclass(slots=True)
@@ -47,49 +37,10 @@ class Fault:
     path_part: str = ""
 
 
-class _Inode:
-    __slots__ = ("data", "dropped", "durable", "modified_ms")
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-        self.durable = b""
-        self.dropped: set[int] = set()  # blocks that no sync brings to the device
-        self.modified_ms = 0
-
-    def synced(self) -> bytes:
-        """What is on the device once all that is dirty is written."""
-        if not self.dropped:
-            return bytes(self.data)
-        return b"".join(
-            _block(self.durable, at).ljust(len(now), b"\0")[: len(now)] if at in self.dropped else now
-            for at, now in enumerate(_blocks(self.data))
-        )
-
-    def drop_dirty(self) -> None:
-        """A sync failed."""
-        self.dropped |= {at for at, now in enumerate(_blocks(self.data)) if now != _block(self.durable, at)}
-
-    def note_dirty(self, start: int, end: int) -> None:
-        if self.dropped:
-            self.dropped -= set(range(start // _BLOCK, -(-end // _BLOCK)))
-
-
-class _Folder:
-    __slots__ = ("durable", "history", "names")
-
-    def __init__(self) -> None:
-        self.names: dict[str, _Inode | _Folder] = {}
-        self.durable: dict[str, _Inode | _Folder] = {}
-        self.history: list[dict[str, _Inode | _Folder]] = []  # the names after each change since the last sync
-
-    def changed(self) -> None:
-        self.history.append(dict(self.names))
-
-
 class MemoryFile:
     """An open file; it goes on working after its name is gone."""
 
-    def __init__(self, fs: MemoryFileSystem, path: str, inode: _Inode) -> None:
+    def __init__(self, fs: MemoryFileSystem, path: str, inode: Inode) -> None:
         self._fs = fs
         self._path = path
         self._inode = inode
@@ -166,7 +117,7 @@ class MemoryFileSystem:
     """
 
     def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
-        self._root = _Folder()
+        self._root = Folder()
         self._faults: list[Fault] = []
         self._locked: set[str] = set()
         self.now_ms = now_ms
@@ -191,24 +142,7 @@ class MemoryFileSystem:
         """Power failure: keep what was synced, and of the rest what `unsynced` says. Forget open files after it."""
         self._locked.clear()
         self._faults.clear()
-        self._crash_folder(self._root, unsynced, random.Random(seed))
-
-    def _crash_folder(self, folder: _Folder, unsynced: Unsynced, rng: random.Random) -> None:
-        match unsynced:
-            case Unsynced.LOST:
-                kept = 0
-            case Unsynced.KEPT:
-                kept = len(folder.history)
-            case _:
-                kept = rng.randint(0, len(folder.history))
-        folder.names = dict(folder.history[kept - 1] if kept else folder.durable)
-        folder.durable = dict(folder.names)
-        folder.history = []
-        for node in folder.names.values():
-            if isinstance(node, _Folder):
-                self._crash_folder(node, unsynced, rng)
-            else:
-                _crash_file(node, unsynced, rng)
+        self._root.crash(unsynced, random.Random(seed))
 
     def unlock_all(self) -> None:
         """The process that held the locks is gone."""
@@ -219,7 +153,7 @@ class MemoryFileSystem:
         folders = [self._root]
         while folders:
             for node in folders.pop().names.values():
-                if isinstance(node, _Folder):
+                if isinstance(node, Folder):
                     folders.append(node)
                 else:
                     node.dropped.clear()
@@ -248,10 +182,10 @@ class MemoryFileSystem:
         if node is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
-            node = folder.names[name] = _Inode()
+            node = folder.names[name] = Inode()
             node.modified_ms = self.now_ms()
             folder.changed()
-        if isinstance(node, _Folder):
+        if isinstance(node, Folder):
             raise IsADirectoryError(errno.EISDIR, "is a folder", path)
         return MemoryFile(self, path, node)
 
@@ -265,7 +199,7 @@ class MemoryFileSystem:
         if source_name not in source.names:
             raise FileNotFoundError(errno.ENOENT, "no such file", old)
         replaced = target.names.get(target_name)
-        if isinstance(replaced, _Folder) and replaced.names:
+        if isinstance(replaced, Folder) and replaced.names:
             raise OSError(errno.ENOTEMPTY, "folder not empty", new)
         target.names[target_name] = source.names.pop(source_name)
         target.changed()
@@ -306,9 +240,9 @@ class MemoryFileSystem:
         for part in _parts(path):
             node = folder.names.get(part)
             if node is None:
-                node = folder.names[part] = _Folder()
+                node = folder.names[part] = Folder()
                 folder.changed()
-            if not isinstance(node, _Folder):
+            if not isinstance(node, Folder):
                 raise NotADirectoryError(errno.ENOTDIR, "not a folder", path)
             folder = node
 
@@ -324,7 +258,7 @@ class MemoryFileSystem:
         return self._node(path) is not None
 
     def is_dir(self, path: str) -> bool:
-        return isinstance(self._node(path), _Folder)
+        return isinstance(self._node(path), Folder)
 
     def identity(self, path: str) -> tuple[int, int]:
         self.count("identity", path)
@@ -362,55 +296,28 @@ class MemoryFileSystem:
         self._locked.add(path)
         return lambda: self._locked.discard(path)
 
-    def _node(self, path: str) -> _Inode | _Folder | None:
-        node: _Inode | _Folder | None = self._root
+    def _node(self, path: str) -> Inode | Folder | None:
+        node: Inode | Folder | None = self._root
         for part in _parts(path):
-            node = node.names.get(part) if isinstance(node, _Folder) else None
+            node = node.names.get(part) if isinstance(node, Folder) else None
         return node
 
-    def _folder(self, path: str) -> _Folder:
+    def _folder(self, path: str) -> Folder:
         node = self._node(path)
-        if not isinstance(node, _Folder):
+        if not isinstance(node, Folder):
             raise FileNotFoundError(errno.ENOENT, "no such folder", path)
         return node
 
-    def _inode(self, path: str) -> _Inode:
+    def _inode(self, path: str) -> Inode:
         node = self._node(path)
-        if not isinstance(node, _Inode):
+        if not isinstance(node, Inode):
             raise FileNotFoundError(errno.ENOENT, "no such file", path)
         return node
 
-    def _parent(self, path: str) -> tuple[_Folder, str]:
+    def _parent(self, path: str) -> tuple[Folder, str]:
         folder, _, name = path.rpartition("/")
         return self._folder(folder), name
 
 
 def _parts(path: str) -> list[str]:
     return [part for part in path.split("/") if part]
-
-
-def _block(data: bytes | bytearray, at: int) -> bytes:
-    return bytes(data[at * _BLOCK : (at + 1) * _BLOCK])
-
-
-def _blocks(data: bytes | bytearray) -> list[bytes]:
-    return [_block(data, at) for at in range(-(-len(data) // _BLOCK))]
-
-
-def _crash_file(inode: _Inode, unsynced: Unsynced, rng: random.Random) -> None:
-    if unsynced is Unsynced.ANY:
-        unsynced = rng.choice((Unsynced.LOST, Unsynced.KEPT, Unsynced.TORN))
-    now, synced = inode.synced(), inode.durable
-    inode.dropped.clear()
-    if unsynced is Unsynced.KEPT:
-        inode.data = bytearray(now)
-    elif unsynced is Unsynced.LOST:
-        inode.data = bytearray(synced)
-    elif unsynced is Unsynced.TORN and now != synced:
-        size = rng.randint(min(len(now), len(synced)), max(len(now), len(synced)))
-        torn = bytearray()
-        for at in range(0, size, _BLOCK):
-            block = (now if rng.random() < 0.7 else synced)[at : min(at + _BLOCK, size)]
-            torn += block + bytes(min(_BLOCK, size - at) - len(block))
-        inode.data = torn
-    inode.durable = bytes(inode.data)

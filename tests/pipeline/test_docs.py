@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,22 +10,17 @@ from pathlib import Path
 import pytest
 
 from odradek import Broker
+from tests.pages import blocks
 from tests.pipeline.lakes import create_topic, produce
 
 pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
-
-PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"
-
-
-def examples(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
 
 def test_the_data_source_example_runs_as_a_program_of_its_own(broker: Broker, tmp_path: Path) -> None:
     for topic in ("orders", "clicks", "shop.carts"):
         create_topic(broker.bootstrap_servers, topic)
         produce(broker.bootstrap_servers, topic, [b"hello"])
-    (code,) = examples("python")
+    (code,) = blocks("docs/pipeline.md", "python")
     folder = str(broker.data_dir)
     code = code.replace("/var/lib/odradek", folder).replace("/disk1,/disk2", folder)
     program = tmp_path / "ds.py"

@@ -52,6 +52,8 @@ CONFIG = {
 }
 EVENTS = {"nothing": 6.0, "move": 3.0, "kill": 1.0, "break": 1.0, "cut": 1.0, "stop": 0.5}
 END_MS = 120_000
+QUIET_MS = 10_000
+"""Until the sessions of all members are over, whose ends are written, and every replica knows the high watermark."""
 STEP_MS = 50
 
 
@@ -93,10 +95,10 @@ class WholeCluster(ClusterRig):
         for client in clients:
             client.stopping = True
         await self.during(self._until_well(tasks), END_MS)
-        await self.clock.run(5_000)
+        await self.clock.run(QUIET_MS)
         committed = await self.during(group.committed())
         assert group.acknowledged <= committed <= group.sent
-        for facts in {member.facts for member in members}:
+        for facts in dict.fromkeys(member.facts for member in members):
             await self.during(self._check_offsets(facts))
         self._check(producers)
 

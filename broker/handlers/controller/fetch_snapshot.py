@@ -30,7 +30,7 @@ async def handle(ctx: RequestContext, request: FetchSnapshotRequest) -> FetchSna
     """Raises InconsistentClusterId, and InvalidRequest for other partitions."""
     if request.cluster_id not in (None, ctx.cluster.id):
         raise InconsistentClusterId
-    named = [(topic.name, [one.partition for one in topic.partitions]) for topic in request.topics]
+    named = [(topic.name, [partition.partition for partition in topic.partitions]) for topic in request.topics]
     if named != [(CLUSTER_METADATA_TOPIC_NAME, [0])]:
         raise InvalidRequest("A controller has no partition but that of __cluster_metadata.")
     (wanted,) = request.topics[0].partitions

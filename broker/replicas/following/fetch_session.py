@@ -42,23 +42,23 @@ class FetchSession:
     def next_request(
         self, wanted: Mapping[Key, FetchPartition]
     ) -> tuple[list[tuple[TopicKey, list[FetchPartition]]], list[ForgottenTopic]]:
-        """What to send of the partitions to fetch: those that the leader does not know so, and those to forget."""
+        """The partitions to name in the next request: new and changed ones to fetch, and others to forget."""
         if self.epoch == FIRST_EPOCH:
             changed, forgotten = dict(wanted), []
         else:
-            changed = {key: one for key, one in wanted.items() if self._sent.get(key) != one}
+            changed = {key: partition for key, partition in wanted.items() if self._sent.get(key) != partition}
             forgotten = [key for key in self._sent if key not in wanted]
         self._sent = dict(wanted)
         topics: dict[TopicKey, list[FetchPartition]] = {}
-        for (topic_id, _), one in changed.items():
-            topics.setdefault(topic_id, []).append(one)
+        for (topic_id, _), partition in changed.items():
+            topics.setdefault(topic_id, []).append(partition)
         gone: dict[TopicKey, list[int]] = {}
         for topic_id, index in forgotten:
             gone.setdefault(topic_id, []).append(index)
         return list(topics.items()), [(topic_id, tuple(indexes)) for topic_id, indexes in gone.items()]
 
     def answered(self, session_id: int) -> None:
-        """Note an answer without an error at its top."""
+        """Note an answer that has no error for the request as a whole."""
         if self.epoch == FIRST_EPOCH:
             self.id = session_id
         elif session_id == NO_SESSION:

@@ -65,7 +65,6 @@ class TruncationGuard(Protocol):
 
     async def stop_moving(self, log: UnifiedLog) -> str | None:
         """End the log's move to another folder, and return that folder; None if it is not being moved."""
-        ...
 
     def move_again(self, log: UnifiedLog, folder: str) -> None: ...
 
@@ -179,31 +178,34 @@ class Fetcher:
         return self._context.cluster.settings()
 
     def _wanted(self) -> dict[Key, Followed]:
-        """The partitions to fetch now; none as long as one that is flushed by message has not flushed what it got.
+        """The partitions to fetch now.
 
-        To fetch is to say that everything before is safe. The others wait too, as no fetch may then hold it up.
+        A fetch tells the leader that all records before its offset are safe here, so a partition that flushes by
+        message must have flushed first. Until then there are none, as a fetch of the others could hold it up.
         """
         now_ms = self._clock.monotonic_ms()
         current = {
-            key: one
-            for key, one in self.followed.items()
-            if one.is_current and one.not_before_ms <= now_ms and not self._is_held_back(one)
+            key: followed
+            for key, followed in self.followed.items()
+            if followed.is_current and followed.not_before_ms <= now_ms and not self._is_held_back(followed)
         }
-        if any(one.partition.durable_end < one.partition.log_end_offset for one in current.values()):
+        if any(followed.partition.durable_end < followed.partition.log_end_offset for followed in current.values()):
             return {}
         return current
 
-    def _is_held_back(self, one: Followed) -> bool:
+    def _is_held_back(self, followed: Followed) -> bool:
         """Whether a throttle does not allow to fetch the partition; then it is left alone for a while."""
-        is_held_back = self._context.quota.holds_back(*one.partition.key, in_sync=one.lag == 0)
+        is_held_back = self._context.quota.holds_back(*followed.partition.key, in_sync=followed.lag == 0)
         if is_held_back:
-            one.not_before_ms = self._clock.monotonic_ms() + self._settings.fetch_backoff_ms
+            followed.not_before_ms = self._clock.monotonic_ms() + self._settings.fetch_backoff_ms
         return is_held_back
 
     async def _until_there_is_something(self) -> None:
         self._changed.clear()
         now_ms = self._clock.monotonic_ms()
-        pauses = [one.not_before_ms - now_ms for one in self.followed.values() if one.not_before_ms > now_ms]
+        pauses = [
+            followed.not_before_ms - now_ms for followed in self.followed.values() if followed.not_before_ms > now_ms
+        ]
         timer = self._clock.call_later(min(pauses), self._changed.set) if pauses else None
         try:
             await self._changed.wait()
@@ -217,7 +219,7 @@ class Fetcher:
             if self._peer is None:
                 await self._clock.sleep(self._settings.fetch_backoff_ms)
                 return
-        asked = {key: self._asked(one) for key, one in wanted.items()}
+        asked = {key: self._asked(followed) for key, followed in wanted.items()}
         response = await self._peer.send(self._call(asked), self._settings.socket_timeout_ms)
         self._says = True
         if response.error_code:
@@ -238,20 +240,20 @@ class Fetcher:
                     until_ms = self._clock.monotonic_ms() + TURN_MS
 
     async def _cut_off_unknown(self, wanted: Iterable[Followed]) -> None:
-        """Where no leader epoch is known, the leader cannot say where logs differ: keep only what is committed."""
-        for one in wanted:
-            partition = one.partition
+        """Keep only committed records where no leader epoch is known: the leader cannot say where the logs differ."""
+        for followed in wanted:
+            partition = followed.partition
             if partition.log.leader_epochs.latest < 0 and partition.log_end_offset > partition.high_watermark:
-                await self._truncate(one, Truncation(partition.log, partition.high_watermark))
+                await self._truncate(followed, Truncation(partition.log, partition.high_watermark))
 
-    def _asked(self, one: Followed) -> FetchPartition:
-        log = one.partition.log
+    def _asked(self, followed: Followed) -> FetchPartition:
+        log = followed.partition.log
         return FetchPartition(
-            one.partition.index,
+            followed.partition.index,
             log.log_end_offset,
             self._settings.fetch_max_bytes,
             log.log_start_offset,
-            one.leader_epoch,
+            followed.leader_epoch,
             log.leader_epochs.latest,
         )
 
@@ -280,43 +282,44 @@ class Fetcher:
 
     # -- a partition's answer
 
-    async def _take(self, one: Followed, offset: int, result: FetchPartitionResponse) -> None:
-        """Do what the table above says."""
-        if not one.is_current or one.partition.log_end_offset != offset:
+    async def _take(self, followed: Followed, offset: int, result: FetchPartitionResponse) -> None:
+        """Handle a partition's answer as the table above says."""
+        if not followed.is_current or followed.partition.log_end_offset != offset:
             self._session.lost()  # within one, the leader would not repeat what is ignored here
             return
         try:
             if result.error_code == OUT_OF_RANGE:
-                await self._find_offsets(one)
+                await self._find_offsets(followed)
             elif result.error_code:
-                self._leave_alone(one, ErrorCode(result.error_code).name)
+                self._leave_alone(followed, ErrorCode(result.error_code).name)
             elif result.diverging_epoch is not NO_EPOCH:
-                to = offset_to_truncate_to(one.partition.log, result.diverging_epoch)
-                await self._truncate(one, Truncation(one.partition.log, to))
+                to = offset_to_truncate_to(followed.partition.log, result.diverging_epoch)
+                await self._truncate(followed, Truncation(followed.partition.log, to))
             else:
-                await self._append(one, result)
+                await self._append(followed, result)
         except KafkaStorage as error:  # the log has said why, and is offline unless it only lacks room
-            self._fail(one, error)
+            self._fail(followed, error)
         except KafkaError as error:
-            logger.warning("records of the leader not appended", partition=one.partition.log.name, error=str(error))
-            self._fail(one, error)
+            name = followed.partition.log.name
+            logger.warning("records of the leader not appended", partition=name, error=str(error))
+            self._fail(followed, error)
 
-    def _fail(self, one: Followed, error: KafkaError) -> None:
+    def _fail(self, followed: Followed, error: KafkaError) -> None:
         self._session.lost()
-        self._leave_alone(one, str(error))
+        self._leave_alone(followed, str(error))
 
-    def _leave_alone(self, one: Followed, reason: str) -> None:
-        logger.debug("partition not fetched for a while", partition=one.partition.log.name, reason=reason)
-        one.not_before_ms = self._clock.monotonic_ms() + self._settings.fetch_backoff_ms
-        one.is_left_alone = True
+    def _leave_alone(self, followed: Followed, reason: str) -> None:
+        logger.debug("partition not fetched for a while", partition=followed.partition.log.name, reason=reason)
+        followed.not_before_ms = self._clock.monotonic_ms() + self._settings.fetch_backoff_ms
+        followed.is_left_alone = True
 
-    async def _append(self, one: Followed, result: FetchPartitionResponse) -> None:
-        partition, records = one.partition, memoryview(result.records or b"")  # type: ignore[arg-type]  # it is read
+    async def _append(self, followed: Followed, result: FetchPartitionResponse) -> None:
+        partition, records = followed.partition, memoryview(result.records or b"")  # type: ignore[arg-type]  # it is read
         now_ms = self._clock.wall_ms()
         self._context.quota.record(*partition.key, len(records))
         if (base_offset := begins_anew(partition.log, records, result.log_start_offset)) is not None:
             truncation = Truncation(partition.log, base_offset, partition.log_end_offset)
-            if not await self._truncate(one, truncation) or not one.is_current:
+            if not await self._truncate(followed, truncation) or not followed.is_current:
                 return
         while True:
             appended = follower_log.append(partition, records, now_ms, BATCHES_AT_A_TIME) if records else 0
@@ -325,35 +328,35 @@ class Fetcher:
             if not appended or not records:
                 break
             await self._clock.sleep(0)
-            if not one.is_current:
+            if not followed.is_current:
                 self._session.lost()
                 return
-        one.is_left_alone = False
-        one.lag = max(0, result.high_watermark - partition.log_end_offset)
+        followed.is_left_alone = False
+        followed.lag = max(0, result.high_watermark - partition.log_end_offset)
 
-    async def _find_offsets(self, one: Followed) -> None:
-        """The leader does not have the offset that this log ends at (Kafka's `fetchOffsetAndTruncate`)."""
-        partition = one.partition
-        end = await self._leaders_offset(one, LATEST)
-        if end is None or not one.is_current:
+    async def _find_offsets(self, followed: Followed) -> None:
+        """Find an offset to go on from: the leader does not have this log's end (`fetchOffsetAndTruncate`)."""
+        partition = followed.partition
+        end = await self._leaders_offset(followed, LATEST)
+        if end is None or not followed.is_current:
             return
         if end < partition.log_end_offset:
-            await self._truncate(one, Truncation(partition.log, end))
+            await self._truncate(followed, Truncation(partition.log, end))
             return
-        start = await self._leaders_offset(one, EARLIEST)
-        if start is None or not one.is_current:
+        start = await self._leaders_offset(followed, EARLIEST)
+        if start is None or not followed.is_current:
             return
         if start > partition.log_end_offset:
-            await self._truncate(one, Truncation(partition.log, start, start))
+            await self._truncate(followed, Truncation(partition.log, start, start))
 
-    async def _leaders_offset(self, one: Followed, timestamp: int) -> int | None:
+    async def _leaders_offset(self, followed: Followed, timestamp: int) -> int | None:
         """The leader's last or first offset; None, and the partition is left alone, if it does not say."""
         from kio.schema.list_offsets.v9.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
         assert self._peer is not None
-        partition = one.partition
+        partition = followed.partition
         asked = ListOffsetsPartition(
-            partition_index=partition.index, current_leader_epoch=one.leader_epoch, timestamp=timestamp
+            partition_index=partition.index, current_leader_epoch=followed.leader_epoch, timestamp=timestamp
         )
         request = ListOffsetsRequest(
             replica_id=self._context.node_id,
@@ -364,34 +367,34 @@ class Fetcher:
         (answer,) = response.topics[0].partitions
         if answer.error_code is ErrorCode.none:
             return int(answer.offset)
-        self._leave_alone(one, answer.error_code.name)
+        self._leave_alone(followed, answer.error_code.name)
         return None
 
-    async def _truncate(self, one: Followed, truncation: Truncation) -> bool:
-        """Truncate the log, to its end once begun; nothing else changes its files meanwhile. Whether it was done."""
-        truncating = asyncio.ensure_future(self._truncate_alone(one, truncation))
+    async def _truncate(self, followed: Followed, truncation: Truncation) -> bool:
+        """Truncate the log; whether that was done. Once begun it is finished, and nothing else changes the files."""
+        truncating = asyncio.ensure_future(self._truncate_alone(followed, truncation))
         try:
             return await asyncio.shield(truncating)
         except asyncio.CancelledError:
             await asyncio.wait([truncating])
             raise
 
-    async def _truncate_alone(self, one: Followed, truncation: Truncation) -> bool:
-        partition, guard = one.partition, self._context.guard
+    async def _truncate_alone(self, followed: Followed, truncation: Truncation) -> bool:
+        partition, guard = followed.partition, self._context.guard
         log = partition.log
 
         def may_cut() -> bool:
-            return one.is_current and not guard.is_cleaning(log)
+            return followed.is_current and not guard.is_cleaning(log)
 
         folder = await guard.stop_moving(log)
         try:
             if not may_cut() or not await follower_log.truncate(partition, truncation, may_cut):
-                self._leave_alone(one, "the log is being compacted, or another broker leads")
+                self._leave_alone(followed, "the log is being compacted, or another broker leads")
                 return False
         finally:
             if folder is not None:
                 guard.move_again(log, folder)
-        one.lag = None
+        followed.lag = None
         self._session.lost()  # a new one tells the high watermark, which was not taken over with the diverging epoch
         logger.info("truncated to what the leader has", partition=log.name, offset=truncation.offset)
         return True

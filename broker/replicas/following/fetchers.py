@@ -32,8 +32,8 @@ class Fetchers:
     def followed(self) -> Iterator[tuple[Fetcher, Followed]]:
         """Every partition that is fetched, with its fetcher."""
         for fetcher in self:
-            for one in fetcher.followed.values():
-                yield fetcher, one
+            for followed in fetcher.followed.values():
+                yield fetcher, followed
 
     def follow(self, partition: Partition) -> None:
         """Fetch from the partition's present leader, in its present epoch."""

@@ -106,9 +106,9 @@ class AlterPartition:
             self._task = None
 
     async def _ask_for(self, asked: list[_Waiting]) -> bool:
-        """Whether all was done; else the next request has to wait."""
+        """Send one request; whether every change in it was made. If not, the next request has to wait."""
         try:
-            response = await self._ask(_request(self._node_id, self.broker_epoch(), [one.change for one in asked]))
+            response = await self._ask(_request(self._node_id, self.broker_epoch(), [each.change for each in asked]))
         except (PeerError, KafkaError) as error:
             self._complain(str(error))
             return False
@@ -117,17 +117,17 @@ class AlterPartition:
             return False
         self._complaint = ""
         answers = {
-            (topic.topic_id, one.partition_index): IsrOutcome(
-                one.error_code, one.leader_epoch, one.partition_epoch, tuple(one.isr)
+            (topic.topic_id, partition.partition_index): IsrOutcome(
+                partition.error_code, partition.leader_epoch, partition.partition_epoch, tuple(partition.isr)
             )
             for topic in response.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         }
         for waiting in asked:
             answer = answers.get(waiting.change.key)
             if answer is not None and self._waiting.pop(waiting.change.key, None) is not None:
                 waiting.done(answer)
-        return len(answers) == len(asked) and all(one.error is ErrorCode.none for one in answers.values())
+        return len(answers) == len(asked) and all(outcome.error is ErrorCode.none for outcome in answers.values())
 
     def _complain(self, error: str) -> None:
         """Log why a request has failed, once until that changes: it is sent again soon."""
@@ -139,7 +139,7 @@ class AlterPartition:
 def _request(node_id: int, broker_epoch: int, changes: Iterable[IsrChange]) -> Any:
     from kio.schema.alter_partition.v3.request import AlterPartitionRequest, BrokerState, PartitionData, TopicData
 
-    ordered = sorted(changes, key=lambda one: one.key)
+    ordered = sorted(changes, key=lambda change: change.key)
     return AlterPartitionRequest(
         broker_id=node_id,
         broker_epoch=broker_epoch,
@@ -148,16 +148,16 @@ def _request(node_id: int, broker_epoch: int, changes: Iterable[IsrChange]) -> A
                 topic_id=topic_id,
                 partitions=tuple(
                     PartitionData(
-                        partition_index=one.index,
-                        leader_epoch=one.leader_epoch,
+                        partition_index=change.index,
+                        leader_epoch=change.leader_epoch,
                         new_isr_with_epochs=tuple(
-                            BrokerState(broker_id=broker_id, broker_epoch=epoch) for broker_id, epoch in one.isr
+                            BrokerState(broker_id=broker_id, broker_epoch=epoch) for broker_id, epoch in change.isr
                         ),
-                        partition_epoch=one.partition_epoch,
+                        partition_epoch=change.partition_epoch,
                     )
-                    for one in of_topic
+                    for change in of_topic
                 ),
             )
-            for topic_id, of_topic in groupby(ordered, key=lambda one: one.topic_id)
+            for topic_id, of_topic in groupby(ordered, key=lambda change: change.topic_id)
         ),
     )

@@ -56,7 +56,7 @@ def _scram(digest: str, name: str, password: str, random: Random) -> Login:
     message = f"{bare},{challenge},{final}".encode()
     client_key = hmac.digest(salted, b"Client Key", digest)
     signature = hmac.digest(hashlib.new(digest, client_key).digest(), message, digest)
-    proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
+    proof = bytes(byte ^ other for byte, other in zip(client_key, signature, strict=True))
     last = (yield f"{final},p={b64encode(proof).decode()}".encode()).decode()
     expected = hmac.digest(hmac.digest(salted, b"Server Key", digest), message, digest)
     if not hmac.compare_digest(last.encode(), b"v=" + b64encode(expected)):

@@ -159,4 +159,4 @@ def _decoded(text: str) -> bytes:
 def _xor(left: bytes, right: bytes) -> bytes | None:
     if len(left) != len(right):
         return None
-    return bytes(one ^ other for one, other in zip(left, right, strict=True))
+    return bytes(byte ^ other for byte, other in zip(left, right, strict=True))

@@ -73,4 +73,4 @@ def _time(claims: Mapping[str, Any], name: str) -> float | None:
 def _scope(value: object) -> set[str]:
     if isinstance(value, str):
         return set(value.split())
-    return {one for one in value if isinstance(one, str)} if isinstance(value, list) else set()
+    return {scope for scope in value if isinstance(scope, str)} if isinstance(value, list) else set()

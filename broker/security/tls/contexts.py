@@ -76,10 +76,12 @@ def _set_versions_and_suites(context: ssl.SSLContext, settings: ListenerSettings
 
 
 def _trust(context: ssl.SSLContext, certificates: tuple[x509.Certificate, ...]) -> None:
-    """Any of them ends a chain, also one that another has signed, as in Java."""
+    """Trust these certificates; each of them ends a chain, even if another one has signed it, as in Java."""
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if certificates:
-        context.load_verify_locations(cadata=b"".join(one.public_bytes(Encoding.DER) for one in certificates))
+        context.load_verify_locations(
+            cadata=b"".join(certificate.public_bytes(Encoding.DER) for certificate in certificates)
+        )
 
 
 def _use_key(context: ssl.SSLContext, where: str, material: KeyMaterial) -> None:

@@ -30,7 +30,7 @@ class OffsetToCommit(NamedTuple):
     leader_epoch: int
     metadata: str | None
     topic_id: UUID | None = None
-    """None where it does not matter, or is not known."""
+    """The topic's id; None where it does not matter, or is not known."""
 
 
 class Commit(NamedTuple):
@@ -111,7 +111,9 @@ class Offsets:
                 commit.generation,
                 transactional=commit.transaction is not None,
                 knows_member_epochs=commit.knows_member_epochs,
-                partitions=(OwnedPartition(one.topic, one.topic_id, one.partition) for one in commit.offsets),
+                partitions=(
+                    OwnedPartition(offset.topic, offset.topic_id, offset.partition) for offset in commit.offsets
+                ),
             )
         except StaleMemberEpoch:
             if commit.transaction is None or commit.knows_member_epochs:

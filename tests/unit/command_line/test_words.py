@@ -56,7 +56,7 @@ def test_charts() -> None:
 
 def test_a_wrong_name_is_answered_with_the_nearest() -> None:
     assert wrong_command("lsit", ["list", "create"]).endswith("did you mean list?")
-    assert wrong_command("xyzzy", ["list"]) == "there is no command 'xyzzy'"
+    assert wrong_command("xyzzy", ["list", "create"]) == "there is no command 'xyzzy'; there are list, create"
     assert wrong_command("start", ["serve"], {"start": "serve"}).endswith("did you mean serve?")
 
 

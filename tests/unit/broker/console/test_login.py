@@ -7,7 +7,7 @@ import ssl
 from random import Random
 
 import pytest
-from kio.schema.alter_user_scram_credentials.v0.request import ScramCredentialUpsertion
+from kio.schema.alter_user_scram_credentials.v0.request import ScramCredentialDeletion, ScramCredentialUpsertion
 
 from broker.config.listeners import Listener
 from broker.console.login import REFUSAL_MS, SESSION_MS
@@ -94,6 +94,33 @@ async def test_users_of_scram_log_in_with_their_passwords() -> None:
             assert "Wrong name or password" in await refused(rig, browser, "nobody", "a=,secret")
             await log_in(browser, "anna", "a=,secret")
             await browser.get("/topics")
+
+
+async def test_a_session_ends_with_the_password_of_its_user() -> None:
+    mechanisms = {"sasl.enabled.mechanisms": "SCRAM-SHA-256"}
+    async with Rig(config={"listeners": "SASL_PLAINTEXT://:9093", **mechanisms}) as rig:
+        await add_user(rig, "anna", "a=,secret")
+        await add_user(rig, "otto", "o")
+        await rig.secure("SASL", "SASL_PLAINTEXT")
+        async with browsing(rig) as browser:
+            await log_in(browser, "anna", "a=,secret")
+            await add_user(rig, "otto", "new")
+            await browser.get("/topics")
+            await add_user(rig, "anna", "new")
+            await browser.get("/topics", 303)
+            await log_in(browser, "anna", "new")
+            deletion = ScramCredentialDeletion(name="anna", mechanism=1)
+            await rig.connect().ask("alter_user_scram_credentials", 0, deletions=(deletion,), upsertions=())
+            await browser.get("/topics", 303)
+
+
+async def test_a_session_ends_when_the_listeners_users_are_others() -> None:
+    async with Rig(config=SASL) as rig:
+        await rig.secure("SASL", "SASL_PLAINTEXT")
+        async with browsing(rig) as browser:
+            await log_in(browser, "anna", "a=,secret")
+            await rig.secure("SASL", "SASL_PLAINTEXT")
+            await browser.get("/topics", 303)
 
 
 async def test_users_see_and_change_what_their_acls_allow() -> None:

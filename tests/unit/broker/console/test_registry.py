@@ -13,6 +13,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from broker.console import avro
 from broker.console.registry import Registry, RegistryError
 from tests.unit.broker.console.browsing import browsing
 from tests.unit.broker.console.test_messages import append
@@ -30,7 +31,7 @@ def framed(schema_id: int, content: bytes) -> bytes:
     return b"\0" + schema_id.to_bytes(4, "big") + content
 
 
-def avro(schema: Any, value: Any) -> bytes:
+def written(schema: Any, value: Any) -> bytes:
     out = io.BytesIO()
     fastavro.schemaless_writer(out, schema, value)
     return out.getvalue()
@@ -69,7 +70,7 @@ async def test_avro_and_json_are_shown_by_their_schemas_and_each_is_asked_for_on
     async with registry(served) as url, Rig(config={"odradek.console.schema.registry": url}) as rig:
         await rig.create("t")
         append(
-            rig, "t", (b"k", framed(1, avro(ORDER, {"id": 7, "who": "<b>anna</b>"}))), (None, framed(2, b'{"a": 1}'))
+            rig, "t", (b"k", framed(1, written(ORDER, {"id": 7, "who": "<b>anna</b>"}))), (None, framed(2, b'{"a": 1}'))
         )
         async with browsing(rig) as browser:
             for _ in range(2):
@@ -92,6 +93,82 @@ async def test_what_cannot_be_decoded_is_shown_as_bytes() -> None:
             page = await browser.get("/messages?topic=t")
     for content in contents:
         assert f"00000000 {content.hex(' ')}" in page.text
+
+
+NODE = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+ITSELF = {"type": "record", "name": "Itself", "fields": [{"name": "again", "type": "Itself"}]}
+EMPTY = {"type": "record", "name": "Empty", "fields": []}
+
+
+def nested(levels: int) -> Any:
+    """Records in records, each with two of the next; the innermost has none."""
+    found: Any = {"type": "record", "name": "R0", "fields": []}
+    for number in range(levels):
+        twice = [{"name": "a", "type": found}, {"name": "b", "type": f"R{number}"}]
+        found = {"type": "record", "name": f"R{number + 1}", "fields": twice}
+    return found
+
+
+def chained(count: int) -> Any:
+    """A union of records, each with the one before it: deep, though the text is not."""
+    links = [{"type": "record", "name": "L0", "fields": [{"name": "a", "type": "int"}]}]
+    links += [
+        {"type": "record", "name": f"L{number}", "fields": [{"name": "a", "type": f"L{number - 1}"}]}
+        for number in range(1, count)
+    ]
+    return links
+
+
+HARMFUL = {
+    "may nest without end": NODE,
+    "nests without end": ITSELF,
+    "twice the values at each level, of no bytes": nested(40),
+    "too many levels": chained(100),
+    "far too many levels": chained(3000),
+    "a list of null": ENDLESS,
+    "a list of a type that has no bytes": [EMPTY, {"type": "array", "items": "Empty"}],
+    "a list of fixed that have no bytes": {"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}},
+    "a size that is none": {"type": "fixed", "name": "F", "size": "x"},
+    "fields that are none": {"type": "record", "name": "R", "fields": 5},
+    "a type that is none": {"type": {}},
+    "no type": {},
+    "null": None,
+    "a number": 5,
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [*map(json.dumps, HARMFUL.values()), '{"type": "array", "items": ' * 900 + '"int"' + "}" * 900, "["],
+    ids=[*HARMFUL, "deep JSON", "no JSON"],
+)
+def test_a_schema_that_could_do_harm_or_is_none_is_refused(text: str) -> None:
+    """Accidents: a value of a type within itself took the whole process with it, others never came to an end."""
+    assert avro.parsed(text) is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ([EMPTY, {"type": "map", "values": "Empty"}], {"a": {}}),
+        (chained(60), None),
+        ({"type": "array", "items": ["null", ORDER]}, [None, {"id": 1, "who": "anna"}]),
+        ({**ORDER, "namespace": "shop", "name": "Order"}, {"id": 1, "who": "anna"}),
+    ],
+    ids=["nothing in a union", "levels", "null in a union", "namespace"],
+)
+def test_others_are_read(schema: Any, value: Any) -> None:
+    found = avro.parsed(json.dumps(schema))
+    assert found is not None
+    if value is not None:
+        assert avro.value_of(found, written(schema, value)) == value
+
+
+def test_a_value_that_is_too_long_or_of_another_schema_is_no_value() -> None:
+    schema = avro.parsed('"bytes"')
+    for content in (b"\0" * (avro.LONGEST_VALUE + 1), b"", b"\xff"):
+        with pytest.raises(ValueError):
+            avro.value_of(schema, content)
 
 
 async def test_a_registry_that_does_not_answer_is_said_once_on_the_page() -> None:

@@ -261,6 +261,11 @@ async def test_a_consumer_at_the_end_waits_and_one_that_committed_it_has_nothing
         assert "group g has committed the end of t-0" in rules["nothing_new"]["text"]
         await fill(rig, "t", 1)
         assert not {"nothing_new", "waits_for_new_records"} & (await found(rig, group="g")).keys()
+        await fill(rig, "t", 3)
+        await rig.clock.run(1)
+        await reading(rig, member, ("t", 0, 6))
+        text = (await found(rig, group="g"))["fetched_and_not_committed"]["text"]
+        assert text.startswith("4 records of t-0 were fetched and are not committed")
 
 
 async def test_a_partition_whose_log_is_offline_is_named() -> None:

@@ -22,6 +22,7 @@ from tests.unit.broker.wire import frame
 
 CA_ = CA()
 TRUSTING = trusting(CA_)
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_anna="secret";'
 METADATA: dict[str, Any] = {
     "topics": (),
     "allow_auto_topic_creation": False,
@@ -41,6 +42,9 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(folder / "ca.pem"),
         "listener.name.mutual.ssl.client.auth": "required",
+        "listener.name.both.ssl.client.auth": "required",
+        "listener.name.both.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.both.plain.sasl.jaas.config": JAAS,
         "listener.name.mutual.ssl.principal.mapping.rules": "RULE:^CN=(.*?),O=Odradek$/$1/",
     }
 
@@ -159,20 +163,24 @@ async def test_certificates(
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize(
+    ("listener", "protocol", "known_as"),
+    [("MUTUAL", "SSL", "User:alice"), ("BOTH", "SASL_SSL", "User:ANONYMOUS")],  # whom SASL has yet to tell
+)
 async def test_a_session_is_not_resumed_beyond_the_end_of_the_certificate(
-    settings: dict[str, str], version: ssl.TLSVersion
+    settings: dict[str, str], version: ssl.TLSVersion, listener: str, protocol: str, known_as: str
 ) -> None:
     """OpenSSL checks a certificate when a session begins, and never again. Only the broker's time is moved here."""
     async with Rig(config=settings, clock=ManualClock(int(time.time() * 1000))) as rig:
-        await rig.secure("MUTUAL", "SSL")
+        await rig.secure(listener, protocol)
         context = trusting(CA_, pair_of(CA_, PLAIN_NAME))
         context.minimum_version = context.maximum_version = version
-        client = TlsClient(rig, context, "MUTUAL")
+        client = TlsClient(rig, context, listener)
         assert await client.shake()
         assert await client.ask("api_versions", 0) is not None
-        for days, principal in ((0, "User:alice"), (2, None)):
+        for days, principal in ((0, known_as), (2, None)):
             rig.clock.stall(days * 24 * 3600 * 1000)
-            again = TlsClient(rig, context, "MUTUAL", session=client.tls.session)
+            again = TlsClient(rig, context, listener, session=client.tls.session)
             with capture_logs() as logs:
                 await again.shake()
             assert again.tls.session_reused
