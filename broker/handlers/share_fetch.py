@@ -19,7 +19,7 @@ from kio.schema.share_fetch.v2.response import (
     ShareFetchableTopicResponse,
 )
 
-from broker.handlers.leader_hints import endpoints_of, leader_of
+from broker.handlers.leader_hints import endpoints_of, leader_to_ask
 from broker.handlers.share_acknowledging import FIRST_VERSION_WITH_RENEWAL, acknowledge
 from broker.handlers.share_fetching import Limits, ShareFetching, Taken
 from broker.handlers.share_requests import group_and_member, require_share_groups
@@ -27,13 +27,7 @@ from broker.request_context import RequestContext
 from broker.share.runs import Wish
 from broker.share.sessions import FINAL_EPOCH, FULL_EPOCH
 from protocol.durations import MILLISECOND, ZERO
-from protocol.errors import (
-    FencedLeaderEpoch,
-    InvalidRequest,
-    KafkaError,
-    NotLeaderOrFollower,
-    UnknownServerError,
-)
+from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
 from protocol.produce_fetch.parts import LeaderIdAndEpoch as LeaderOf
 from protocol.uuids import ZERO as NO_TOPIC
 
@@ -117,10 +111,12 @@ def _response(
     told: set[Place],
 ) -> ShareFetchResponse:
     topics: dict[UUID, list[PartitionData]] = {}
+    leaders: list[LeaderOf] = []
     for place in dict.fromkeys([*results, *taken, *sorted(told, key=str)]):
-        topics.setdefault(place[0], []).append(_partition(ctx, place, results.get(place), taken.get(place, Taken())))
-    leaders = [data.current_leader for partitions in topics.values() for data in partitions]
-    known = [leader for leader in leaders if leader.leader_id >= 0]
+        found = taken.get(place, Taken())
+        leader = leader_to_ask(ctx.image, place, found.error)
+        leaders += [] if leader is None else [leader]
+        topics.setdefault(place[0], []).append(_partition(place[1], results.get(place), found, leader))
     return ShareFetchResponse(
         throttle_time=ZERO,
         error_code=ErrorCode.none,
@@ -130,24 +126,21 @@ def _response(
             ShareFetchableTopicResponse(topic_id=topic_id, partitions=tuple(partitions))
             for topic_id, partitions in topics.items()
         ),
-        node_endpoints=_endpoints(ctx, known) if known else (),
+        node_endpoints=_endpoints(ctx, leaders),
     )
 
 
-def _partition(ctx: RequestContext, place: Place, acknowledged: KafkaError | None, taken: Taken) -> PartitionData:
+def _partition(index: int, acknowledged: KafkaError | None, taken: Taken, leader: LeaderOf | None) -> PartitionData:
     error = taken.error
-    leader = NO_LEADER
-    if isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch):
-        topic = ctx.image.topics.by_id(place[0])
-        leads = leader_of(ctx.image, None if topic is None else topic.name, place[1])
-        leader = LeaderIdAndEpoch(leader_id=leads.leader_id, leader_epoch=leads.leader_epoch)
     return PartitionData(
-        partition_index=place[1],
+        partition_index=index,
         error_code=ErrorCode.none if error is None else error.code,
         error_message=None if error is None else error.explicit_message,
         acknowledge_error_code=0 if acknowledged is None else int(acknowledged.code),
         acknowledge_error_message=None if acknowledged is None else acknowledged.explicit_message,
-        current_leader=leader,
+        current_leader=NO_LEADER
+        if leader is None
+        else LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch),
         records=bytes(taken.records),
         acquired_records=tuple(
             AcquiredRecords(first_offset=one.first, last_offset=one.last, delivery_count=one.delivery_count)
@@ -156,9 +149,8 @@ def _partition(ctx: RequestContext, place: Place, acknowledged: KafkaError | Non
     )
 
 
-def _endpoints(ctx: RequestContext, leaders: Sequence[LeaderIdAndEpoch]) -> tuple[NodeEndpoint, ...]:
-    named = [LeaderOf(leader.leader_id, leader.leader_epoch) for leader in leaders]
-    found = endpoints_of(ctx.image, named, ctx.connection.listener_name)
+def _endpoints(ctx: RequestContext, leaders: Sequence[LeaderOf]) -> tuple[NodeEndpoint, ...]:
+    found = endpoints_of(ctx.image, leaders, ctx.connection.listener_name)
     return tuple(NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack) for one in found)
 
 

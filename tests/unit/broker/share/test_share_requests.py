@@ -14,13 +14,15 @@ from kio.schema.describe_share_group_offsets.v0.request import (
     DescribeShareGroupOffsetsRequestTopic,
 )
 from kio.schema.errors import ErrorCode
+from kio.schema.initialize_share_group_state.v0.request import InitializeStateData
+from kio.schema.initialize_share_group_state.v0.request import PartitionData as PartitionDataToInitialize
 from kio.schema.offset_fetch.v9.request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from kio.schema.read_share_group_state.v0.request import PartitionData, ReadStateData
 from kio.schema.share_acknowledge.v2.request import AcknowledgementBatch, AcknowledgePartition, AcknowledgeTopic
 from kio.schema.share_fetch.v2.request import FetchPartition, FetchTopic, ForgottenTopic
 
 from tests.unit.broker.rig import Client, Rig
-from tests.unit.broker.share.members import CONFIG, GROUP, Shared
+from tests.unit.broker.share.members import ACCEPT, CONFIG, GROUP, Shared
 
 pytestmark = pytest.mark.asyncio
 NO_SUCH_TYPE = 9
@@ -152,3 +154,29 @@ async def test_what_is_not_there_is_no_error_of_the_description(shared: Shared) 
         wanted = DescribeShareGroupOffsetsRequestGroup(group_id=GROUP, topics=(topic,))
         answer = await shared.rig.connect().ask("describe_share_group_offsets", 1, groups=(wanted,))
         assert answer.groups[0].error_code is code
+
+
+async def test_who_acknowledges_to_a_former_leader_is_told_the_leader(shared: Shared) -> None:
+    """A newer state of the share partition means that another node leads it, as far as this one knows."""
+    member = await shared.member()
+    await shared.produce(b"a")
+    await member.fetch()
+    state = PartitionDataToInitialize(partition=0, state_epoch=9, start_offset=0)
+    topic = InitializeStateData(topic_id=shared.topic_id, partitions=(state,))
+    client = shared.rig.connect()
+    done = await client.ask("initialize_share_group_state", 0, group_id=GROUP, topics=(topic,))
+    assert done.results[0].partitions[0].error_code is ErrorCode.none
+    batch = AcknowledgementBatch(first_offset=0, last_offset=0, acknowledge_types=(ACCEPT,))
+    partition = AcknowledgePartition(partition_index=0, acknowledgement_batches=(batch,))
+    answer = await client.ask(
+        "share_acknowledge",
+        2,
+        group_id=GROUP,
+        member_id="m",
+        share_session_epoch=1,
+        is_renew_ack=False,
+        topics=(AcknowledgeTopic(topic_id=shared.topic_id, partitions=(partition,)),),
+    )
+    (found,) = answer.responses[0].partitions
+    assert (found.error_code, found.current_leader.leader_id) == (ErrorCode.not_leader_or_follower, 1)
+    assert [endpoint.node_id for endpoint in answer.node_endpoints] == [1]
