@@ -102,7 +102,8 @@ release: $(VENV)/.dev sbom ## VERSION=0.2.0: versions, changelog, commit, wheels
 
 lock: ## compile the pinned requirements again (needs uv on the PATH)
 	uv pip compile pyproject.toml --group build --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements.txt
-	uv pip compile pyproject.toml --group build --group dev -c requirements.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-dev.txt
+	uv pip compile pyproject.toml --group build --extra cli -c requirements.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-cli.txt
+	uv pip compile pyproject.toml --group build --group dev -c requirements-cli.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-dev.txt
 	uv pip compile --group audit -c requirements-dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-audit.txt
 	uv pip compile pyproject.toml --group build --group pipeline -c requirements-dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-pipeline.txt
 	uv pip compile --group fuzz --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-fuzz.txt
@@ -113,10 +114,11 @@ clean: ## remove what was built; the data folder stays
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache artifacts spark-warehouse
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/.runtime: requirements.txt pyproject.toml
+# The broker, and the command line that is a client of any cluster.
+$(VENV)/.runtime: requirements-cli.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Odradek needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install -q --require-hashes -r requirements.txt
+	$(PIP) install -q --require-hashes -r requirements-cli.txt
 	$(PIP) install -q --no-deps --no-build-isolation --editable .
 	@touch $@
 

@@ -156,7 +156,7 @@ def cordoned(config: BrokerConfig, dirs: LogDirs) -> list[UUID]:
 
 
 def joining(base: Base, dirs: LogDirs, advertised: Mapping[str, Listener], controllers: Sequence[Listener]) -> Joining:
-    """With what this run of the node joins its cluster, or begins one."""
+    """All that this run of the node joins its cluster with, or begins a cluster with."""
     config = base.current.config
     registration = Registration(
         base.node_id,

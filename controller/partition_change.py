@@ -98,7 +98,7 @@ class PartitionChange:
             self.isr, self.replicas, self.removing, self.adding = isr, replicas, (), ()
 
     def _find_eligible(self) -> None:
-        """Those that leave an ISR that is too small for writes have all committed records: they stay eligible.
+        """Keep replicas eligible that leave an ISR which is too small for writes: they have all committed records.
 
         Deviation: not if they are no replicas any more. In Kafka 4.4 they are still eligible then, and may lead with an
         empty log if a later reassignment brings them back.

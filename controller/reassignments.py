@@ -102,7 +102,7 @@ def _begin(change: PartitionChange, target: Sequence[int]) -> None:
 
 
 def _cancel(rules: ReplicaRules, topic: TopicImage, change: PartitionChange) -> None:
-    """Return to the replicas from before. Raises NoReassignmentInProgress, InvalidReplicaAssignment."""
+    """Return to the replicas from before it began. Raises NoReassignmentInProgress, InvalidReplicaAssignment."""
     partition = change.partition
     if not is_in_progress(partition):
         raise NoReassignmentInProgress

@@ -1,4 +1,4 @@
-"""What must not go back when a cluster's metadata does: a snapshot was restored, and clients live on."""
+"""What must not go back when a snapshot of the metadata is restored: clients still know later epochs and ids."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class TransactionalAppends:
         return offset
 
     def refused(self) -> None:
-        """Everything that is not durable is gone from the log."""
+        """Note that everything that is not durable is gone from the log."""
         if self._begun < self._log.durable_end <= self._ended:
             self._must_abort = True
             self._begun = self._ended = -1

@@ -88,7 +88,7 @@ class AclFilter:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether a number means nothing; then nothing matches."""
+        """Whether a number has no meaning; then the filter finds nothing."""
         return (
             self.resource_type not in _RESOURCE_TYPES
             or self.pattern_type not in _PATTERN_TYPES
@@ -97,7 +97,7 @@ class AclFilter:
         )
 
     def matches(self, acl: AccessControlEntryRecord) -> bool:
-        """Whether this ACL is looked for."""
+        """Whether the filter finds this ACL."""
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)
             and self.principal in (None, acl.principal)
@@ -130,5 +130,5 @@ def pattern_of(acl: AccessControlEntryRecord) -> tuple[int, str, int]:
 
 
 def acl_order(acl: AccessControlEntryRecord) -> tuple[object, ...]:
-    """In which ACLs are listed: those of one resource together."""
+    """The sorting key of ACLs in lists: those of one resource come together."""
     return (*pattern_of(acl), acl.principal, acl.host, acl.operation, acl.permission_type)

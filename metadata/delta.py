@@ -63,7 +63,7 @@ class MetadataDelta:
         return subject in self.__dict__
 
     def replay(self, record: Any) -> None:
-        """Take a record. Raises KeyError if it changes what is not there, and TypeError for one that none knows."""
+        """Take a record. Raises KeyError if it changes what is not there, and TypeError for an unknown record."""
         replay = _REPLAY.get(record.__class__.__name__)
         if replay is None:
             raise TypeError(f"no image takes a {record.__class__.__name__}")

@@ -1,6 +1,6 @@
 """The records that lead from one image to another, as when a snapshot takes the place of a whole image (KIP-630).
 
-What follows the image is told by a delta what has changed; so a snapshot is turned into one.
+Everything that follows the image expects a delta; so a snapshot is turned into a delta.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class ImageLoader:
         return self._transaction is not None
 
     def load(self, records: Iterable[Any]) -> None:
-        """Take the records of a batch; `publish` makes the image."""
+        """Take the records of a batch; `publish` makes the image of them."""
         for record in records:
             name = record.__class__.__name__
             if name == "BeginTransactionRecord":

@@ -42,11 +42,11 @@ class Map(Mapping[K, V]):
         return f"Map({self._entries!r})"
 
     def set(self, key: K, value: V) -> Map[K, V]:
-        """The same with another entry."""
+        """The map with another entry."""
         return Map({**self._entries, key: value})
 
     def delete(self, key: K) -> Map[K, V]:
-        """The same without an entry. Raises KeyError."""
+        """The map without an entry. Raises KeyError."""
         changed = self.mutate()
         del changed[key]
         return changed.finish()

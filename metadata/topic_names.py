@@ -46,5 +46,5 @@ def collision_key(name: str) -> str | None:
 
 
 def repeated(names: Iterable[str]) -> list[str]:
-    """Those given more than once, in the order in which they first came."""
+    """The names that are given more than once, in the order of their first occurrence."""
     return [name for name, times in Counter(names).items() if times > 1]

@@ -44,7 +44,7 @@ class Control(ABC):
         return self.send("GET", path, query)
 
     def post(self, path: str, /, **body: Any) -> Any:
-        """Have something done. A value None is left out."""
+        """Change something. A value None is left out."""
         return self.send("POST", path, body)
 
     def delete(self, path: str, /, **query: Any) -> Any:

@@ -39,7 +39,7 @@ class Explanation(list[Finding]):
 
     @property
     def problems(self) -> list[Finding]:
-        """Those that say why nothing is read."""
+        """The findings that say why nothing is read."""
         return [finding for finding in self if finding.severity == "problem"]
 
     @property

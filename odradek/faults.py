@@ -93,7 +93,7 @@ class Fault:
 
 
 class Crash(Fault):
-    """A fault after which the broker ends. Then it has struck, and the requests are lost that it had struck before."""
+    """A fault that ends the broker: it has struck once the broker has ended. The list of its requests is lost then."""
 
     def __init__(self, control: Control, values: Mapping[str, Any], has_ended: Callable[[], bool]) -> None:
         super().__init__(control, values)
@@ -127,7 +127,7 @@ class FaultControls(ABC):
         """The client of the control interface. Raises RuntimeError if there is none."""
 
     def _end_of_process(self) -> Callable[[], bool]:
-        """Says whether the process is gone that is the broker now, also when another one is the broker then."""
+        """A function that tells whether the present process has ended, even when another one has taken its place."""
         control = self.control
         pid = control.get("/status")["pid"]
 
@@ -204,7 +204,7 @@ class FaultControls(ABC):
         return Crash(self.control, values, has_ended)
 
     def _expect_end(self) -> None:  # noqa: B027 - of a process elsewhere nothing is to be done
-        """The broker may end from now on, as the test asked for it: that it does is no failure of the test."""
+        """Note that the test has asked for the broker's end: then that is no failure of the test."""
 
     @property
     def faults(self) -> list[Fault]:

@@ -27,7 +27,7 @@ class History:
     """Recorded by the broker from `Broker.history()` on, over its crashes and restarts, until the `with` block ends."""
 
     def __init__(self, control: Callable[[], Control]) -> None:
-        """Begin."""
+        """Begin the recording."""
         self._control = control
         self._events: list[dict[str, Any]] | None = None
         self.id: str = control().post("/histories")["history"]

@@ -35,7 +35,7 @@ class Log:
         return offset in self.records and self.records[offset]["digest"] == digest
 
     def outcome(self, offset: int) -> str:
-        """Of the transaction of a record: committed, aborted or open; `none` if it is in none, or unknown."""
+        """The outcome of a record's transaction: committed, aborted or open; `none` if it is in none, or unknown."""
         record = self.records.get(offset)
         if record is None or not record["transactional"]:
             return "none"

@@ -274,7 +274,7 @@ class Broker(SecuredControls, Entered):
         self._served(json.loads(line))
 
     def _served(self, ready: Mapping[str, Any]) -> None:
-        """It serves; `ready` is what it says of itself then."""
+        """Note that the broker serves; `ready` is what it has said of itself."""
         self._listeners = ready["listeners"]
         self._http_port = ready["http"]
         self._control = self._control_client(ready["control"])

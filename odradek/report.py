@@ -9,7 +9,7 @@ from odradek import journal
 from odradek.journal import JournalEntry
 
 MOST_LINES = 20
-"""Of topics, of groups, and of requests."""
+"""The most lines of topics, and as many of groups and of requests."""
 
 ENTRIES = 300
 """How many entries of the journal are looked at: most are of no interest."""

@@ -12,7 +12,7 @@ from odradek import workplace
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""Those that a user's password serves for."""
+"""The SASL mechanisms for which a user's password serves."""
 
 _COMMON_NAME = "RULE:^CN=([^,]+).*$/$1/,DEFAULT"
 _MODULES = {

@@ -21,7 +21,7 @@ MOST_FIELDS = 200_000
 SIGN_BIT = 1 << 63
 
 Value = int | memoryview
-"""Of a field: a number as its 64 bits say, or bytes."""
+"""The value of a field: a number as its 64 bits say, or bytes."""
 
 
 class MalformedMetricsError(ValueError):

@@ -34,7 +34,7 @@ class UnreadBytes(ABC):
 
     @abstractmethod
     async def read(self, at: int, size: int) -> Buffer:
-        """The same, without holding up the loop."""
+        """The bytes, read without holding up the loop."""
 
 
 INT8 = Struct(">b")

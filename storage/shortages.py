@@ -73,7 +73,7 @@ class Shortages:
         return list(self._active.values())
 
     def quiet(self) -> list[Shortage]:
-        """Those of which nothing has been heard for a while: they may be over."""
+        """The shortages that nobody has met for a while: they may be over."""
         now_ms = self._monotonic_ms()
         return [shortage for shortage in self._active.values() if now_ms - shortage.last_ms >= QUIET_MS]
 

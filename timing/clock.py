@@ -21,7 +21,7 @@ class Timer(Protocol):
 
 
 class Clock(Protocol):
-    """What a module may know about time."""
+    """All that a module may ask about time."""
 
     def monotonic_ms(self) -> float:
         """Milliseconds since an arbitrary origin; never goes backwards."""

@@ -17,7 +17,7 @@ from metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
 from protocol.errors import ClusterAuthorization, InvalidRequest
 
 FIRST_VERSION_BETWEEN_BROKERS = 4
-"""Of AddPartitionsToTxn."""
+"""The first version of AddPartitionsToTxn that brokers send each other."""
 
 Name = Callable[[RequestContext, Any], "str | None"]
 Resources = Callable[[RequestContext, Any], Iterable["Resource | None"]]

@@ -175,7 +175,7 @@ class BrokerLifecycle:
     # -- the end
 
     async def shut_down(self) -> None:
-        """Let the controller move leaders away; return once that is done, or not to be hoped for.
+        """Let the controller move leaders away; return once that is done, or cannot be expected any more.
 
         If no heartbeat is answered for a session, the controller has moved the leaders anyway.
         """

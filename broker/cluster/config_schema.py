@@ -75,7 +75,7 @@ def _definitions(resource_type: int) -> Mapping[str, ConfigDef]:
 
 
 class _Descriptions(dict[Map[str, str], tuple[CreatableTopicConfigs, ...]]):
-    """What holds under one broker configuration: a request for a thousand topics mostly has one for all."""
+    """Descriptions under one broker configuration, kept: most often the topics of a request have the same settings."""
 
     def __init__(self, config: BrokerConfig | None) -> None:
         self.config = config

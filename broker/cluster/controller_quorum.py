@@ -58,7 +58,7 @@ class ControllerQuorum:
     def elected(self, node_id: int, epoch: int, endpoint: tuple[str, int] | None) -> None:
         """A controller has said who leads in an epoch; `endpoint` is None if it did not say where that is.
 
-        An older epoch is no news. Of the same epoch, -1 as leader is none.
+        An older epoch changes nothing, nor does the same epoch without a leader (-1).
         """
         if epoch < self.epoch or node_id == NO_LEADER:
             if epoch > self.epoch:
@@ -78,7 +78,7 @@ class ControllerQuorum:
             callback(new)
 
     def lost(self) -> None:
-        """The active controller does not answer, or says that it is no longer that."""
+        """The active controller does not answer, or says that it is not active any more."""
         self.active = None
         self._known.clear()
 

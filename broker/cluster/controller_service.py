@@ -107,7 +107,7 @@ class ControllerService:
         return epoch
 
     async def heartbeat(self, request: BrokerHeartbeatRequest) -> Reply:
-        """A broker is alive, and wants what the request says. Raises KafkaError."""
+        """Note a broker's sign of life, and do what it asks for. Raises KafkaError."""
 
         def decide(image: MetadataImage) -> Decision[Reply]:
             return heartbeats.decide(image, request, self._schema, self.sessions, self._controller.next_offset)
@@ -122,7 +122,7 @@ class ControllerService:
         return reply
 
     async def unregister(self, broker_id: int) -> None:
-        """Raises KafkaError."""
+        """Take a broker out of the cluster. Raises KafkaError."""
         await self._controller.submit(lambda image: registration.unregister(image, self._schema, broker_id))
         self.sessions.forget(broker_id)
         self.observers.forget(broker_id)

@@ -239,7 +239,7 @@ class FollowedMetadata:
         return answer
 
     async def retry(self) -> None:
-        """Nothing waits for room: the controllers have the log."""
+        """Return at once: the log is on the controllers, so nothing waits for room here."""
 
     async def _publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if delta.touched("topics"):

@@ -33,7 +33,7 @@ _PRINCIPAL_VERSION = Struct(">h").pack(0)
 
 
 class ForwardingController:
-    """See above. `around` is for those who look at what a decision needs; none is made here."""
+    """See above. `around` is for callers that need it besides decisions; no decision is made here."""
 
     is_elsewhere = True
 

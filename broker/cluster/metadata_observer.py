@@ -106,7 +106,7 @@ class MetadataObserver:
         self._log_start = self._log.committed_end
 
     async def catch_up(self, offset: int = -1, *, timeout_ms: float) -> None:
-        """Return once the image has all that is committed at the first answer, and the record at `offset`.
+        """Return once the image has all that was committed when the first answer came, and the record at `offset`.
 
         Raises NoControllerError if nothing new has come for `timeout_ms`; MetadataLogError.
         """
@@ -208,7 +208,7 @@ class MetadataObserver:
         self._quorum.elected(leader.leader_id, leader.leader_epoch, found)
 
     def _complain(self, complaint: str) -> None:
-        """Log what goes wrong, once until it changes."""
+        """Log an error once, and again when it is another one."""
         if complaint != self._complaint and not self._stopping:
             logger.warning("metadata not fetched", error=complaint)
             self._complaint = complaint

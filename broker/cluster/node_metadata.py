@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """With what a node joins its cluster.
+    """All that a node joins its cluster with.
 
     Attributes:
         previous_epoch: the broker epoch in which it was last shut down cleanly; -1 if it was not.
@@ -72,10 +72,10 @@ class NodeMetadata(Protocol):
         """Let what `join` writes lie above what clients know of an image that was replaced by an older one."""
 
     async def join(self, joining: Joining) -> None:
-        """Register this run of the node; from here on the image knows it."""
+        """Register this run of the node; from then on it is in the image."""
 
     async def enter(self) -> None:
-        """Everything follows the image, and the node can serve: return once it may."""
+        """Return once the node may serve; everything in it follows the image already."""
 
     async def allocate_producer_ids(self) -> range:
         """The next block of producer ids."""
@@ -90,10 +90,10 @@ class NodeMetadata(Protocol):
         """What an operator should know now, a sentence each."""
 
     async def retry(self) -> None:
-        """Do what there was no room for; for a periodic job."""
+        """Try again what failed for want of room; for a periodic job."""
 
     async def leave(self) -> None:
-        """The node is to stop, and serves until this returns: let other nodes take over what it leads."""
+        """Let other nodes take over what this node leads, as it is to stop; it serves until this returns."""
 
     async def close(self) -> bool:
-        """The node serves no more: end, and return whether that went well."""
+        """End, as the node serves no more; return whether that went well."""

@@ -175,7 +175,7 @@ class StandaloneMetadata:
         return await self.controller.submit(lambda image: assign_replicas.decide(image, request, schema))
 
     def problems(self) -> list[str]:
-        """What is wrong with the log is known by its folder."""
+        """None: problems of the log are those of its folder."""
         return []
 
     async def join(self, joining: Joining) -> None:
@@ -183,10 +183,10 @@ class StandaloneMetadata:
         await self.lead(joining.registration, joining.min_insync_replicas)
 
     async def enter(self) -> None:
-        """Nobody else has to allow it."""
+        """Return at once: no other node has to allow it."""
 
     async def leave(self) -> None:
-        """Nobody else could take over."""
+        """Return at once: no other node could take over."""
 
     async def retry(self) -> None:
         """Lead, if there was no room for it before; for a periodic job."""
@@ -325,7 +325,7 @@ class _Read:
 
 
 def _read_all(services: LogServices, folder: str, log: MetadataLog, node_id: int) -> _Read:
-    """Blocking."""
+    """Everything that the log says; blocking."""
     loader = ImageLoader()
     removed: dict[UUID, int] = {}
     broker_epoch = 0

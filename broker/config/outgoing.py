@@ -12,7 +12,7 @@ from broker.config.listeners import Listener
 INTER_BROKER_MECHANISM = "sasl.mechanism.inter.broker.protocol"
 CONTROLLER_MECHANISM = "sasl.mechanism.controller.protocol"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""Those by which a node logs in at another."""
+"""The mechanisms by which a node logs in at another node."""
 
 
 def outgoing_problems(config: BrokerConfig, listener: Listener, setting: str) -> Iterator[str]:

@@ -11,6 +11,6 @@ if TYPE_CHECKING:
 
 
 def windows_of(config: BrokerConfig, prefix: str = "") -> Windows:
-    """Those of `<prefix>quota.window.num` and `<prefix>quota.window.size.seconds`."""
+    """The windows that `<prefix>quota.window.num` and `<prefix>quota.window.size.seconds` give."""
     num = config.integer(f"{prefix}quota.window.num")
     return Windows(num, config.integer(f"{prefix}quota.window.size.seconds") * 1000)

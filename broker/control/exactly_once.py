@@ -51,7 +51,7 @@ class _Topic:
 
     async def read(self) -> None:
         while found := await self.reader.read(MOST_RECORDS):
-            self.records += [as_json(self.name, *one) for one in found]
+            self.records += [as_json(self.name, *record) for record in found]
 
 
 def _compare(

@@ -74,7 +74,7 @@ def _clear(node: Node, _values: Values) -> Json:
 
 
 def _crash(node: Node, values: Values) -> Json:
-    """Now, or as a fault that strikes in a phase of the requests that match."""
+    """End the process now, or in a phase of a request that matches."""
     values = dict(values)
     at, then = values.pop("at", NOW), Then.CRASH if values.pop("unsynced", LOST) == KEPT else Then.POWER_FAILURE
     if at != NOW:
@@ -93,7 +93,7 @@ def _crash(node: Node, values: Values) -> Json:
 
 
 def _of_crash(parameter: str) -> str:
-    """What a parameter of faults is called in a crash."""
+    """The name that a parameter of faults has for a crash."""
     return "at" if parameter == "phase" else parameter
 
 
@@ -148,7 +148,7 @@ def _connection_fault(fault: ConnectionFault) -> Json:
 
 
 def _refusing(act: Callable[[], T]) -> T:
-    """What `act` gives. Raises ControlError for a FaultError."""
+    """The result of `act`; a FaultError becomes a ControlError."""
     try:
         return act()
     except FaultError as error:

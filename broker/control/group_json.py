@@ -97,7 +97,7 @@ def described(group: GroupView, lags: Sequence[PartitionLag]) -> str:
     total = total_lag(group, lags)
     if not lags:
         return f"{text}, with no partitions"
-    behind = ", ".join(f"{one.topic}-{one.partition}: {one.lag}" for one in lags if one.lag)
+    behind = ", ".join(f"{lag.topic}-{lag.partition}: {lag.lag}" for lag in lags if lag.lag)
     if total is None:
         return f"{text}; its lag counts once it is Stable or Empty"
     return f"{text}, lag {total}" + (f" ({behind})" if behind else "")

@@ -111,7 +111,7 @@ async def _expire(node: Node, values: Values) -> dict[str, Any]:
     group_id, member = values["group"], values.get("member")
     group = await _existing(node, group_id)
     if member is not None and not _has_member(group, member):
-        there = ", ".join(f"{one.member_id} (client {one.client_id})" for one in group.members) or "none"
+        there = ", ".join(f"{known.member_id} (client {known.client_id})" for known in group.members) or "none"
         raise ControlError(
             f"member = {member!r}: group {group_id} has no such member; expected a member id, a client id or an "
             f"instance id; its members: {there}",
@@ -125,7 +125,7 @@ async def _expire(node: Node, values: Values) -> dict[str, Any]:
 
 
 def _has_member(group: GroupView, member: str) -> bool:
-    return any(member in (one.member_id, one.client_id, one.instance_id) for one in group.members)
+    return any(member in (known.member_id, known.client_id, known.instance_id) for known in group.members)
 
 
 async def _reset(node: Node, values: Values) -> dict[str, Any]:

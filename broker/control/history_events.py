@@ -226,7 +226,7 @@ def _markers(batch: memoryview, header: BatchHeader) -> Iterable[Event]:
 
 
 def name_of(node: Node) -> TopicName:
-    """The name of a topic, of its name or its id; the id as text if nobody knows it any more."""
+    """The name of a topic that is given by its name or its id; the id as text if nobody knows it any more."""
 
     def name(key: str | UUID) -> str:
         if isinstance(key, str):

@@ -23,7 +23,7 @@ def read_journal(node: Node, values: Values) -> dict[str, Any]:
 
 
 def wanted_entries(node: Node, values: Values) -> Iterator[Entry]:
-    """Those that the parameters since, api and client_id let pass. Raises ControlError."""
+    """The entries that the parameters since, api and client_id let pass. Raises ControlError."""
     api = values.get("api")
     key = None if api is None else _key(api)
     entries = journal_of(node).since(values.get("since"))

@@ -99,7 +99,7 @@ def headers_of(given: object, where: str = "") -> Headers:
             for name, value in given.items()
         ]
     if not isinstance(given, list) or not all(
-        isinstance(one, dict) and isinstance(one.get("key"), str) for one in given
+        isinstance(header, dict) and isinstance(header.get("key"), str) for header in given
     ):
         raise ControlError(
             f'{where}headers = {given!r}: expected an object of texts, or a list of {{"key": ..., "value": ...}} '
@@ -107,7 +107,7 @@ def headers_of(given: object, where: str = "") -> Headers:
             parameter="headers",
         )
     where = f"{where}headers: "
-    return tuple((_utf8(one["key"], "key", where), bytes_of(one, "value", where)) for one in given)
+    return tuple((_utf8(header["key"], "key", where), bytes_of(header, "value", where)) for header in given)
 
 
 def _utf8(text: str, name: str, where: str) -> bytes:

@@ -46,7 +46,7 @@ class Expected:
 
     @classmethod
     def of(cls, values: Values) -> Expected:
-        """Of a request with `PARAMETERS`. Raises ControlError if they exclude each other."""
+        """What a request with `PARAMETERS` expects. Raises ControlError if they exclude each other."""
         value = bytes_of(values, "value")
         wanted = cls(
             bytes_of(values, "key"),
@@ -64,7 +64,7 @@ class Expected:
         return self == Expected()
 
     def differences(self, record: Record) -> list[Difference]:
-        """Nothing if the record matches."""
+        """The differences; none if the record matches."""
         return list(self._differences(record))
 
     def _differences(self, record: Record) -> Iterator[Difference]:
@@ -106,7 +106,7 @@ def _json_differences(expected: Any, value: bytes | None) -> Iterator[Difference
 
 
 def subset_differences(field: str, expected: Any, actual: Any) -> Iterator[Difference]:
-    """Where `actual` does not have what `expected` has. Objects may have more fields; lists have the same length."""
+    """Where `actual` lacks what `expected` has. Objects may have more fields; lists have the same length."""
     if isinstance(expected, dict) and isinstance(actual, dict):
         for name, part in expected.items():
             if name in actual:
@@ -129,7 +129,7 @@ def _leaves(expected: Any) -> int:
 
 def distance(differences: Iterable[Difference]) -> int:
     """How far a record is from the expected one."""
-    return sum(one.fields for one in differences)
+    return sum(difference.fields for difference in differences)
 
 
 def shown(content: bytes | None) -> str:

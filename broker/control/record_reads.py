@@ -51,7 +51,7 @@ def _offsets(text: str, positions: dict[int, int]) -> dict[int, int]:
         if ":" not in text:
             parsed = dict.fromkeys(positions, int(text))
         else:
-            parsed = {int(index): int(offset) for index, offset in (one.split(":") for one in text.split(","))}
+            parsed = {int(index): int(offset) for index, offset in (pair.split(":") for pair in text.split(","))}
     except ValueError:
         parsed = {-1: -1}
     if min(parsed.values(), default=0) < 0:
@@ -76,7 +76,7 @@ async def _read(node: Node, values: Values) -> dict[str, Any]:
 
     await until(reader, is_there, values.get("timeout", 0))
     return {
-        "records": [as_json(values["topic"], *one) for one in found],
+        "records": [as_json(values["topic"], *record) for record in found],
         "next": {str(index): offset for index, offset in reader.positions.items()},
         "more": len(found) >= limit,
     }
@@ -112,7 +112,10 @@ class _Search:
         if self.nearest is not None:
             (partition, record), differences = self.nearest
             lines.append(f"the nearest is offset {record.offset} of partition {partition}:")
-            lines += [f"  {one.field}: expected {one.expected}, is {one.actual}" for one in differences]
+            lines += [
+                f"  {difference.field}: expected {difference.expected}, is {difference.actual}"
+                for difference in differences
+            ]
         elif self.last:
             lines.append("the last ones:")
             lines += [
@@ -136,7 +139,7 @@ async def _wait(node: Node, values: Values) -> dict[str, Any]:
 
     if not await until(reader, are_there, timeout):
         raise ControlError(search.failure(timeout), status=408)
-    return {"records": [as_json(values["topic"], *one) for one in search.found]}
+    return {"records": [as_json(values["topic"], *record) for record in search.found]}
 
 
 async def until(reader: TopicReader, done: Callable[[], Awaitable[bool]], seconds: float) -> bool:

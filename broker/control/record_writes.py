@@ -54,7 +54,7 @@ async def _distribution(node: Node, values: Values) -> dict[str, Any]:
 
 
 def _read(given: Sequence[object]) -> list[Produced]:
-    return [produced_record(one, at) for at, one in enumerate(given)]
+    return [produced_record(record, at) for at, record in enumerate(given)]
 
 
 async def produce(node: Node, topic: TopicImage, records: Sequence[Produced]) -> list[dict[str, Any]]:
@@ -71,8 +71,14 @@ async def produce(node: Node, topic: TopicImage, records: Sequence[Produced]) ->
         most_bytes = BATCH_BYTES if partition is None else min(BATCH_BYTES, partition.log.config.max_message_bytes)
         for several in _batches(records, places, most_bytes):
             new = [
-                Record(at, now_ms if one.timestamp is None else one.timestamp, one.key, one.value, one.headers)
-                for at, one in enumerate(records[place] for place in several)
+                Record(
+                    at,
+                    now_ms if record.timestamp is None else record.timestamp,
+                    record.key,
+                    record.value,
+                    record.headers,
+                )
+                for at, record in enumerate(records[place] for place in several)
             ]
             build = partial(build_batch, new)
             batch = build() if len(new) <= BUILT_AT_ONCE else await workers.call(build)
@@ -90,7 +96,7 @@ def _distributed(node: Node, topic: TopicImage, records: Sequence[Produced]) -> 
     """The places of the records in the list, by partition. Without a key, the shortest partition gets a record."""
     count = topic.partition_count
     hosted = [node.replicas.get(topic.name, index) for index in range(count)]
-    ends = [0 if one is None else one.log_end_offset for one in hosted]
+    ends = [0 if partition is None else partition.log_end_offset for partition in hosted]
     places: dict[int, list[int]] = {}
     for place, record in enumerate(records):
         if record.partition is not None:
@@ -144,7 +150,9 @@ def _refused(
     code = ErrorCode(answer.error_code)
     text = answer.error_message or type_by_code.get(code, UnknownServerError).default_message
     which = f"records[{places[0]}]" if len(places) == 1 else f"records[{places[0]}] to records[{places[-1]}]"
-    reasons = "".join(f"; record {one.batch_index}: {one.message}" for one in answer.record_errors if one.message)
+    reasons = "".join(
+        f"; record {wrong.batch_index}: {wrong.message}" for wrong in answer.record_errors if wrong.message
+    )
     return ControlError(
         f"{code.name.upper()}: {text}{reasons} ({which}, for {topic}-{answer.index}; {written} of {count} records were "
         "written)",

@@ -24,7 +24,7 @@ async def _report(node: Node, values: Values) -> dict[str, Any]:
             group_json(group) | {"lag": lag_json(group, partition_lags(group, image.topics, node.replicas))}
             for group in await list_groups(node.coordinators.groups)
         ],
-        "transactions": [transaction_json(one, now_ms) for one in transactions if one.is_open],
+        "transactions": [transaction_json(transaction, now_ms) for transaction in transactions if transaction.is_open],
         "journal": read_journal(node, values),
     }
 

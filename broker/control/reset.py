@@ -43,7 +43,7 @@ async def _groups(node: Node) -> list[str]:
 
 async def _ids(node: Node) -> list[str]:
     await node.coordinators.transactions.runtime.loaded()
-    return [one.transactional_id for one in await list_transactions(node.coordinators.transactions)]
+    return [transaction.transactional_id for transaction in await list_transactions(node.coordinators.transactions)]
 
 
 async def _reset(node: Node, values: Values) -> dict[str, Any]:
@@ -55,10 +55,12 @@ async def _reset(node: Node, values: Values) -> dict[str, Any]:
     if isinstance(node.clock, AdjustableClock):
         await node.clock.reset()
     await node.cluster.auto_topics.stop()
-    ids = [one for one in await _ids(node) if one not in kept["transactional_ids"]]
-    await asyncio.gather(*(forget(node, one) for one in ids))
-    groups = [one for one in await _groups(node) if one not in kept["groups"]]
-    await asyncio.gather(*(node.coordinators.groups.write(one, _removing(one)) for one in groups))
+    ids = [
+        transactional_id for transactional_id in await _ids(node) if transactional_id not in kept["transactional_ids"]
+    ]
+    await asyncio.gather(*(forget(node, transactional_id) for transactional_id in ids))
+    groups = [group for group in await _groups(node) if group not in kept["groups"]]
+    await asyncio.gather(*(node.coordinators.groups.write(group, _removing(group)) for group in groups))
     return {"topics": await _delete_topics(node, kept["topics"]), "groups": groups, "transactional_ids": ids}
 
 
@@ -87,7 +89,7 @@ async def _delete_topics(node: Node, kept: frozenset[str]) -> list[str]:
     response = await node.controller.submit(
         lambda image: delete_topics.decide(image, request, NoQuota()), request=request
     )
-    deleted: list[UUID | None] = [one.topic_id for one in response.responses if one.error_code.name == "none"]
+    deleted: list[UUID | None] = [answer.topic_id for answer in response.responses if answer.error_code.name == "none"]
     return sorted(name for topic_id, name in made.items() if topic_id in deleted)
 
 

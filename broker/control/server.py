@@ -47,7 +47,7 @@ class ControlServer:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> ControlServer | None:
-        """The one that the configuration asks for, if any. Raises ListenError."""
+        """The server, if the configuration asks for it. Raises ListenError."""
         address = control_address(config)
         return None if address is None else cls(*address, config.optional_string("odradek.control.token"))
 

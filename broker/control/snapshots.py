@@ -77,7 +77,7 @@ def _write(fs: FileSystem, captures: list[FolderCapture], path: str, about: Any)
     """Finish what was captured, and make the snapshot of it; blocking."""
     try:
         finish(fs, captures)
-        manifest: Manifest = about([describe(fs, one) for one in captures])
+        manifest: Manifest = about([describe(fs, captured) for captured in captures])
         for number, one in enumerate(captures):
             _move(fs, one, f"{path}/{number}")
         manifest.write(fs, path)

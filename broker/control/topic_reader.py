@@ -106,7 +106,7 @@ class TopicReader:
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = [self._waiting(self._partition(index), offset) for index, offset in self.positions.items()]
         operation = DelayedFetch(waiting, TXN_COMMITTED if self._committed else HIGH_WATERMARK, 1, ready)
-        keys = [one.partition.key for one in waiting]
+        keys = [fetch.partition.key for fetch in waiting]
         self._node.replicas.fetch_purgatory.watch(operation, keys, FOREVER_MS)
         try:
             await ready

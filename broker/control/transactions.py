@@ -31,7 +31,7 @@ ID = Parameter("transactional_id", Kind.STRING, "the transactional id", required
 async def _list(node: Node, _values: Values) -> dict[str, Any]:
     now_ms = node.local.clock.wall_ms()
     found = await list_transactions(node.coordinators.transactions)
-    return {"transactions": [transaction_json(one, now_ms) for one in found]}
+    return {"transactions": [transaction_json(transaction, now_ms) for transaction in found]}
 
 
 async def _get(node: Node, values: Values) -> dict[str, Any]:

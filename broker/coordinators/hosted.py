@@ -63,7 +63,7 @@ class HostedCoordinator(Generic[S]):
         self._counted = False
         self._stopped = False
         self._terms: dict[int, int] = {}
-        """Of the shards of `runtime`, by partition; see `term_of`."""
+        """The terms of the shards of `runtime`, by partition; see `term_of`."""
         self.runtime = runtime
 
     def start(self) -> None:

@@ -55,9 +55,11 @@ async def group_situation(node: Node, group_id: str) -> GroupSituation:
     coordinator, image = node.coordinators.groups, node.cluster.cache.image
     group = await read_group(coordinator, group_id)
     keys = {*group.offsets, *group.owners()}
-    keys |= {(one.topic, one.partition) for topic in group.topics for one in read_topic(node, topic)}
+    keys |= {(partition.topic, partition.partition) for topic in group.topics for partition in read_topic(node, topic)}
     partitions = {key: read_partition(node, *key) for key in sorted(keys)}
-    existing: dict[PartitionKey, PartitionView] = {key: one for key, one in partitions.items() if one is not None}
+    existing: dict[PartitionKey, PartitionView] = {
+        key: partition for key, partition in partitions.items() if partition is not None
+    }
     return GroupSituation(
         node.local.clock.wall_ms(),
         group,
@@ -66,7 +68,7 @@ async def group_situation(node: Node, group_id: str) -> GroupSituation:
         read_fetches(node),
         await _holders(node, existing.values()),
         _names(node),
-        [one.group_id for one in await list_groups(coordinator)],
+        [found.group_id for found in await list_groups(coordinator)],
         read_kit(node, Concerned(groups={group_id}, topics={topic for topic, _ in existing})),
         await read_share_group(node, group) if group.protocol == GroupType.SHARE.value else None,
         await read_streams_group(coordinator, group_id) if group.protocol == GroupType.STREAMS.value else None,
@@ -75,7 +77,7 @@ async def group_situation(node: Node, group_id: str) -> GroupSituation:
 
 async def topic_situation(node: Node, topic: str) -> TopicSituation:
     partitions = read_topic(node, topic)
-    logs = [node.replicas.get(topic, one.partition) for one in partitions]
+    logs = [node.replicas.get(topic, partition.partition) for partition in partitions]
     retention_ms = next((log.log.config.retention_ms for log in logs if log is not None), -1)
     readers = [
         group.group_id
@@ -102,8 +104,8 @@ async def transaction_situation(node: Node, transactional_id: str) -> Transactio
         node.local.clock.wall_ms(),
         transaction,
         requests_of(node, transactional_id),
-        [one for one in partitions if one is not None],
-        [one.transactional_id for one in await list_transactions(coordinator)],
+        [partition for partition in partitions if partition is not None],
+        [found.transactional_id for found in await list_transactions(coordinator)],
         node.local.config.integer("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
         read_kit(node, Concerned(transactional_ids={transactional_id})),
     )
@@ -111,7 +113,12 @@ async def transaction_situation(node: Node, transactional_id: str) -> Transactio
 
 async def _holders(node: Node, partitions: Iterable[PartitionView]) -> Holders:
     """The open transactions that hold readers back, by producer id."""
-    holding = {producer_id for one in partitions if one.is_held for producer_id in one.open_producers.values()}
+    holding = {
+        producer_id
+        for partition in partitions
+        if partition.is_held
+        for producer_id in partition.open_producers.values()
+    }
     if not holding:
         return {}
     found = {}

@@ -126,9 +126,9 @@ def partitions_without_owner(it: GroupSituation) -> Findings:
     if group.state != "Stable":
         return
     owned = group.owners()
-    missing = [one for one in it.lags if one.topic in group.topics and (one.topic, one.partition) not in owned]
+    missing = [lag for lag in it.lags if lag.topic in group.topics and (lag.topic, lag.partition) not in owned]
     if missing:
-        names = listed(f"{one.topic}-{one.partition}" for one in missing)
+        names = listed(f"{lag.topic}-{lag.partition}" for lag in missing)
         yield Finding(
             Severity.PROBLEM,
             "partitions_without_owner",
@@ -143,7 +143,7 @@ def members_without_partitions(it: GroupSituation) -> Findings:
     idle = [member for member in group.members if not member.assignment and member.topics is not None]
     if group.state != "Stable" or not idle or group.topics - it.existing:
         return
-    count = sum(1 for one in it.lags if one.topic in group.topics)
+    count = sum(1 for lag in it.lags if lag.topic in group.topics)
     more = count < len(group.members)
     yield Finding(
         Severity.WARNING if more else Severity.PROBLEM,

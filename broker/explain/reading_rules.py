@@ -18,7 +18,7 @@ SILENT_MS = 5_000
 
 
 def partition_is_offline(it: GroupSituation) -> Findings:
-    offline = [one.name for one in it.partitions.values() if not one.has_leader]
+    offline = [partition.name for partition in it.partitions.values() if not partition.has_leader]
     if offline:
         yield Finding(
             Severity.PROBLEM,
@@ -117,7 +117,8 @@ def waits_for_new_records(it: GroupSituation) -> Findings:
         yield Finding(
             Severity.INFO,
             "waits_for_new_records",
-            f"{listed(one.name for one in at_end.values())}: the consumer is at the end, and waits for records",
+            f"{listed(partition.name for partition in at_end.values())}: the consumer is at the end, and waits for "
+            "records",
         )
 
 

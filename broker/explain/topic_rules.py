@@ -20,7 +20,7 @@ def topic_does_not_exist(it: TopicSituation) -> Findings:
 
 
 def partition_is_offline(it: TopicSituation) -> Findings:
-    offline = [one.name for one in it.partitions if not one.has_leader]
+    offline = [partition.name for partition in it.partitions if not partition.has_leader]
     if offline:
         yield Finding(
             Severity.PROBLEM,
@@ -42,10 +42,11 @@ def has_no_records(it: TopicSituation) -> Findings:
 
 
 def records_were_deleted(it: TopicSituation) -> Findings:
-    cut = [one for one in it.partitions if one.start > 0]
+    cut = [partition for partition in it.partitions if partition.start > 0]
     if cut:
         where = listed(
-            f"{one.name} starts at {one.start}{' and has none left' * (one.start == one.end)}" for one in cut
+            f"{partition.name} starts at {partition.start}{' and has none left' * (partition.start == partition.end)}"
+            for partition in cut
         )
         kept = "for ever" if it.retention_ms < 0 else seconds(it.retention_ms)
         yield Finding(
@@ -58,15 +59,15 @@ def records_were_deleted(it: TopicSituation) -> Findings:
 
 
 def held_by_transaction(it: TopicSituation) -> Findings:
-    for one in it.partitions:
-        if one.is_held:
+    for partition in it.partitions:
+        if partition.is_held:
             yield Finding(
                 Severity.WARNING,
                 "held_by_transaction",
-                f"the last stable offset of {one.name} is held at {one.stable} by "
-                f"{holder_of(it.holders, one, it.now_ms)}; readers of committed records do not get the "
-                f"{counted(one.end - one.stable, 'record')} behind it",
-                advice_for(it.holders, one),
+                f"the last stable offset of {partition.name} is held at {partition.stable} by "
+                f"{holder_of(it.holders, partition, it.now_ms)}; readers of committed records do not get the "
+                f"{counted(partition.end - partition.stable, 'record')} behind it",
+                advice_for(it.holders, partition),
             )
 
 
@@ -83,9 +84,9 @@ def is_read_by(it: TopicSituation) -> Findings:
 
 
 def has_records(it: TopicSituation) -> Findings:
-    filled = [one for one in it.partitions if one.end > one.start]
+    filled = [partition for partition in it.partitions if partition.end > partition.start]
     if filled:
-        where = listed(f"{one.name}: {one.start} to {one.end}" for one in filled)
+        where = listed(f"{partition.name}: {partition.start} to {partition.end}" for partition in filled)
         yield Finding(Severity.INFO, "has_records", f"topic {it.topic} has records ({where})")
 
 

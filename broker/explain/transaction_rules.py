@@ -43,9 +43,9 @@ def is_open(it: TransactionSituation) -> Findings:
 
 def holds_readers(it: TransactionSituation) -> Findings:
     mine = {
-        one.name: one.end - one.stable
-        for one in it.partitions
-        if one.is_held and next(iter(one.open_producers.values()), None) == it.transaction.producer_id
+        partition.name: partition.end - partition.stable
+        for partition in it.partitions
+        if partition.is_held and next(iter(partition.open_producers.values()), None) == it.transaction.producer_id
     }
     if mine and it.transaction.is_open:
         where = listed(f"{counted(number, 'record')} of {name}" for name, number in mine.items())
@@ -56,7 +56,7 @@ def markers_are_pending(it: TransactionSituation) -> Findings:
     found = it.transaction
     if found.is_prepared:
         where = listed(f"{topic}-{index}" for topic, index in found.without_marker) or "none"
-        offline = [one.name for one in it.partitions if not one.has_leader]
+        offline = [partition.name for partition in it.partitions if not partition.has_leader]
         why = f"; offline are {listed(offline)}" if offline else ""
         yield Finding(
             Severity.PROBLEM,

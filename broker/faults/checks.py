@@ -150,7 +150,7 @@ def _apis(given: Given, phase: Phase) -> tuple[str, ...]:
     if version is not None and not api.serves(version):
         raise FaultError(f"version = {version}: {shown} is served in {api.lowest} to {api.highest}", "version")
     if phase not in phases_of(api.name):
-        accepted = ", ".join(one.value for one in phases_of(api.name))
+        accepted = ", ".join(phase.value for phase in phases_of(api.name))
         raise FaultError(
             f"phase = {phase.value!r}: {shown} requests append nothing to a log; expected one of {accepted}", "phase"
         )

@@ -18,7 +18,7 @@ TopicPartition = tuple[str | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Of one request. `partitions` is None if it means all topics there are."""
+    """The facts of one request. `partitions` is None if it means all topics there are."""
 
     partitions: list[TopicPartition] | None = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
@@ -65,7 +65,7 @@ REQUEST_TOPICS: dict[str, Fields] = {
     "write_txn_markers": Fields("topics", partitions="partition_indexes", number=None),
     "alter_replica_log_dirs": Fields("topics", number=None),
 }
-"""Of the request's newest version. In the last four the topics lie within something else: `INSIDE`."""
+"""The fields of requests, in their newest versions. In the last four, topics lie within something else: `INSIDE`."""
 
 INSIDE: dict[str, str] = {
     "add_partitions_to_txn": "transactions",
@@ -118,7 +118,7 @@ TRANSACTIONAL_ID_FIELDS: dict[str, str] = {
 HAND_WRITTEN = ("produce", "fetch")
 
 TOPIC_APIS = frozenset((*HAND_WRITTEN, *REQUEST_TOPICS))
-PARTITION_APIS = frozenset((*HAND_WRITTEN, *(api for api, one in REQUEST_TOPICS.items() if one.partitions)))
+PARTITION_APIS = frozenset((*HAND_WRITTEN, *(api for api, fields in REQUEST_TOPICS.items() if fields.partitions)))
 GROUP_APIS = frozenset(GROUP_FIELDS)
 TRANSACTIONAL_ID_APIS = frozenset(TRANSACTIONAL_ID_FIELDS)
 
@@ -167,7 +167,7 @@ def _of_hand_written(api: str, ctx: RequestContext, request: Any) -> Facts:
     if api == "produce":
         named = [(topic_name(ctx, key), index) for key, entries in request.topics for index, _ in entries]
         return Facts([*named], [], [] if request.transactional_id is None else [request.transactional_id])
-    keys = [(key, one.partition) for key, partitions in request.topics for one in partitions]
+    keys = [(key, partition.partition) for key, partitions in request.topics for partition in partitions]
     keys += ctx.local.fetch_sessions.partitions_of(request.session_id)
     return Facts([(topic_name(ctx, key), index) for key, index in dict.fromkeys(keys)])
 
@@ -197,7 +197,7 @@ def _pairs(ctx: RequestContext, topics: Iterable[Any] | None, fields: Fields) ->
             continue
         number = fields.number
         partitions = getattr(topic, fields.partitions) or ()
-        found += [(name, one if number is None else getattr(one, number)) for one in partitions]
+        found += [(name, partition if number is None else getattr(partition, number)) for partition in partitions]
     return found
 
 

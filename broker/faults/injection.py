@@ -57,7 +57,7 @@ class Around:
 
 @dataclass(slots=True)
 class Watched(RequestContext):
-    """The context of a request of which it is to be known when its records are in the log."""
+    """The context of a request, which tells when the request's records are in the log."""
 
     appended: Future[None] | None = None
 

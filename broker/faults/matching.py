@@ -46,7 +46,7 @@ def select(spec: FaultSpec, facts: Facts) -> Selection | None:
     chosen = Selection(spec.topic, spec.partition, whole=False)
     if facts.partitions is None:
         return chosen
-    inside = [chosen.has(*one) for one in facts.partitions]
+    inside = [chosen.has(*partition) for partition in facts.partitions]
     if not any(inside):
         return None
     return Selection(spec.topic, spec.partition, whole=all(inside))

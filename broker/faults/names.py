@@ -48,7 +48,7 @@ def find_error(given: str | int) -> ErrorCode | None:
         return next((code for code in ERRORS.values() if code == int(text)), None)
     letters = _letters(text)
     shorter = (letters.removesuffix(suffix) for suffix in SUFFIXES)
-    return next((_ERRORS[one] for one in (letters, *shorter) if one in _ERRORS), None)
+    return next((_ERRORS[written] for written in (letters, *shorter) if written in _ERRORS), None)
 
 
 def nearest(given: str | int, numbers: Mapping[str, int]) -> str:

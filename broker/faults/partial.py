@@ -74,7 +74,9 @@ def pruned(api: str, ctx: RequestContext, request: Any, keep: Keep) -> Any | Non
 def _pruned_topic(topic: Any, name: str | None, fields: Fields, keep: Keep) -> Any | None:
     if fields.partitions is None:
         return topic if keep(name, None) else None
-    kept = tuple(one for one in getattr(topic, fields.partitions) or () if keep(name, _index(one, fields)))
+    kept = tuple(
+        partition for partition in getattr(topic, fields.partitions) or () if keep(name, _index(partition, fields))
+    )
     return dataclasses.replace(topic, **{fields.partitions: kept}) if kept else None
 
 
@@ -113,16 +115,16 @@ def merged(api: str, response: Any, failures: Any) -> Any:
         if known is None or fields.partitions is None:
             topics[key] = failed
             continue
-        partitions = {_index(one, fields): one for one in getattr(known, fields.partitions)}
-        partitions |= {_index(one, fields): one for one in getattr(failed, fields.partitions)}
+        partitions = {_index(partition, fields): partition for partition in getattr(known, fields.partitions)}
+        partitions |= {_index(partition, fields): partition for partition in getattr(failed, fields.partitions)}
         topics[key] = dataclasses.replace(known, **{fields.partitions: tuple(partitions.values())})
     return dataclasses.replace(response, **{fields.topics: tuple(topics.values())})
 
 
 def _merged_produce(response: Any, failures: Any) -> Any:
-    topics = {key: {one.index: one for one in answers} for key, answers in response.topics}
+    topics = {key: {partition.index: partition for partition in answers} for key, answers in response.topics}
     for key, answers in failures.topics:
-        topics.setdefault(key, {}).update({one.index: one for one in answers})
+        topics.setdefault(key, {}).update({partition.index: partition for partition in answers})
     return dataclasses.replace(response, topics=[(key, list(answers.values())) for key, answers in topics.items()])
 
 
@@ -174,7 +176,9 @@ def _marked_offsets(ctx: RequestContext, group: Any, selection: Selection, code:
     return dataclasses.replace(
         group,
         topics=tuple(
-            dataclasses.replace(topic, partitions=tuple(marked_partition(name, one) for one in topic.partitions))
+            dataclasses.replace(
+                topic, partitions=tuple(marked_partition(name, partition) for partition in topic.partitions)
+            )
             for topic in group.topics
             for name in (name_of(ctx, topic, Fields("topics")),)
         ),
@@ -189,10 +193,10 @@ def _marked_fetch(
     if response.error_code:
         return response
     topics: dict[TopicKey, dict[int, FetchPartitionResponse]] = {
-        key: {one.partition_index: one for one in partitions} for key, partitions in response.topics
+        key: {partition.partition_index: partition for partition in partitions} for key, partitions in response.topics
     }
     keys: Iterable[tuple[TopicKey, int]] = (
-        *((key, one.partition) for key, partitions in request.topics for one in partitions),
+        *((key, partition.partition) for key, partitions in request.topics for partition in partitions),
         *ctx.local.fetch_sessions.partitions_of(response.session_id),
     )
     for key, index in keys:

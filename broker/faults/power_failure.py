@@ -140,7 +140,7 @@ class PowerFailureFiles:
         """Take all that is in a folder now for synced: a power failure is never to undo it."""
         with self._lock:
             self._stop_if_failed()
-            for below in [one for one in self._names if one == folder or one.startswith(f"{folder}/")]:
+            for below in [name for name in self._names if name == folder or name.startswith(f"{folder}/")]:
                 self._forget(below)
             self._forget(_folder_of(folder), folder)
             self._sync_below(folder)
@@ -200,7 +200,7 @@ class PowerFailureFiles:
 
     def _move(self, old: str, new: str) -> None:
         """A folder has another name, and so has what is in it."""
-        for folder in [one for one in self._names if one == old or one.startswith(f"{old}/")]:
+        for folder in [name for name in self._names if name == old or name.startswith(f"{old}/")]:
             names = self._names.pop(folder)
             for name in names:
                 name.path = _moved(name.path, old, new)

@@ -81,7 +81,7 @@ def _fetch(ctx: RequestContext, request: Any) -> Json:
     found = entity_as_json(request)
     found["max_wait"] = found.pop("max_wait_ms") / 1000
     found["topics"] = [
-        {"name": topic_name(ctx, key), "partitions": [entity_as_json(one) for one in partitions]}
+        {"name": topic_name(ctx, key), "partitions": [entity_as_json(partition) for partition in partitions]}
         for key, partitions in request.topics
     ]
     found["forgotten_topics"] = [
@@ -156,5 +156,5 @@ def _plain(value: Any) -> Any:
     if is_dataclass(value):
         return entity_as_json(value)
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(element) for element in value]
     return str(value)

@@ -30,7 +30,10 @@ def written(api: str, ctx: RequestContext, facts: Facts) -> Iterator[Partition]:
         keys = [(GROUP_METADATA_TOPIC_NAME, groups.partition_for(group)) for group in facts.groups]
     elif api in TRANSACTION_WRITERS:
         transactions = ctx.coordinators.transactions
-        keys = [(TRANSACTION_STATE_TOPIC_NAME, transactions.partition_for(one)) for one in facts.transactional_ids]
+        keys = [
+            (TRANSACTION_STATE_TOPIC_NAME, transactions.partition_for(transactional_id))
+            for transactional_id in facts.transactional_ids
+        ]
     for topic, index in keys:
         found = None if topic is None or index is None else ctx.replicas.get(topic, index)
         if found is not None:

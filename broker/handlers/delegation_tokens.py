@@ -11,9 +11,9 @@ from protocol.errors import DelegationTokenDisabled, UnsupportedByAuthentication
 
 
 def require_token_client(ctx: RequestContext) -> None:
-    """Raises UnsupportedByAuthentication for a client that nobody knows, and for one that came by a token itself.
+    """Raises UnsupportedByAuthentication for a client that has not authenticated, or has done so with a token.
 
-    A request that a broker has sent on is only asked the latter: the broker has asked the former.
+    Of a request that a broker has sent on, only the second is checked here: the broker has checked the first.
     """
     connection = ctx.connection
     if connection.principal.token_authenticated:

@@ -177,7 +177,7 @@ def _of_resource(
 def _with_brokers(
     ctx: RequestContext, request: DescribeConfigsRequest, config: DescribeConfigsResourceResult
 ) -> DescribeConfigsResourceResult:
-    """A group's configuration, with the broker's that gives the default, where there is one, in place of that."""
+    """A group's configuration; if a broker's configuration gives its default, that is named as the source."""
     name = brokers_name(config.name)
     if name is None:
         return config

@@ -3,7 +3,7 @@
 With `kraft.version` 0 voters have no directory ids. Brokers that read the metadata of this node are its observers, as
 long as they have fetched within five minutes.
 
-Deviation: the directory ids of observers are not told.
+Deviation: the directory ids of observers are left out.
 """
 
 from __future__ import annotations

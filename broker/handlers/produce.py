@@ -228,7 +228,7 @@ def _check_old_compressions(ctx: RequestContext, request: ProduceRequest) -> Non
 
 
 def _refuse_malformed(ctx: RequestContext, request: ProduceRequest, append: RecordsAppend) -> None:
-    """Of several entries for a partition, answer the error of the last malformed one, also if another was appended."""
+    """Answer a partition that is named several times with the error of its last malformed entry, if there is one."""
     if sum(len(partitions) for _, partitions in request.topics) == sum(len(answers) for _, answers in append.topics):
         return
     entries: dict[tuple[TopicKey, int], list[memoryview | None]] = {}

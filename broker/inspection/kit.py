@@ -58,7 +58,7 @@ _KINDS = {Kind.REFUSE: "refused", Kind.THROTTLE: "slow", Kind.STALL: "silent"}
 
 
 def _of_requests(fault: Fault, concerned: Concerned) -> str:
-    """Nothing if it cannot strike here any more."""
+    """A sentence about a fault of requests; empty if it cannot strike here any more."""
     spec = fault.spec
     return _described(fault) if fault.active and not spec.only_observes and concerned.by(spec) else ""
 

@@ -49,7 +49,7 @@ class StreamsGroupView:
 
 
 async def read_streams_group(coordinator: GroupCoordinator, group_id: str) -> StreamsGroupView | None:
-    """None if it is no streams group any more. Raises CoordinatorLoadInProgress."""
+    """The group; None if it is no streams group any more. Raises CoordinatorLoadInProgress."""
     reading: Future[StreamsGroupView | None] = coordinator.read(group_id, partial(_view, group_id=group_id))
     return await reading
 

@@ -15,7 +15,7 @@ from timing.clock import Clock
 
 
 class Journal:
-    """Empty until `begin`."""
+    """The journal, which is empty until `begin`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

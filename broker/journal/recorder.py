@@ -23,9 +23,9 @@ from protocol.primitives import UnreadBytes
 
 MOST_ENTRIES = 1000
 LONGEST = 16 << 10
-"""Of a larger request only its first bytes are kept, with the header; of a larger answer only the size."""
+"""The largest request and answer that are kept: of larger requests the first bytes are, of answers the size."""
 LONGEST_FETCHED = 1 << 10
-"""Of a larger Fetch answer only the size is kept: to hold on to records is what would cost most."""
+"""The largest Fetch answer that is kept; of larger ones the size is. Records would take most of the memory."""
 HEADER_BYTES = 512
 
 FETCH = b"\x00\x01"

@@ -103,7 +103,7 @@ def _answer(exchange: Exchange, header: RequestHeader) -> Json | None:
 
 
 def _shown(found: Json) -> Json:
-    """The same, with another text in the place of each secret."""
+    """The values, with another text in the place of each secret."""
     shown = {
         name: HIDDEN if value and name.removesuffix("_base64") in SECRETS else _shown_value(value)
         for name, value in found.items()

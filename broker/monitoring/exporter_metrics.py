@@ -1,7 +1,7 @@
 """Topics and brokers under the names of kafka_exporter, which asks a cluster over Kafka's protocol.
 
-That runs once for a cluster, and each broker has this: so only the leader has a partition, and only the leader of its
-first partition has the size of a topic, and sums over all brokers are right.
+kafka_exporter runs once for a cluster, while each broker has these metrics. So a partition is reported by its leader
+alone, and the size of a topic by the leader of its first partition: sums over all brokers are right then.
 """
 
 from __future__ import annotations

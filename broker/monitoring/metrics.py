@@ -103,7 +103,7 @@ class RequestCounters:
         times.sum += total_ms
 
     def waited(self, total_ms: float, remote_ms: float) -> None:
-        """Of the time of a request that is `done`, it waited so much for something else."""
+        """A request that is `done` has spent so much of its time in waiting for something else."""
         self.waited_total_ms.observe(total_ms)
         self.waited_local_ms.observe(total_ms - remote_ms)
         self.waited_remote_ms.observe(remote_ms)

@@ -1,4 +1,4 @@
-"""The same metrics under further names: rule files of the JMX exporter differ, and dashboards are made for one of them.
+"""Further names of metrics: rule files of the JMX exporter differ, and dashboards are made for one of them.
 
 Ours are those of Strimzi's rules where these have a name. Confluent's rules leave a meter its name in Kafka
 (`bytesinpersec`, a count all the same) and join the words of a type (`socketservermetrics`).

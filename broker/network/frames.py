@@ -40,7 +40,7 @@ class FrameBuffer:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether received bytes can be looked at now, that is, unless they only begin a large frame."""
+        """Whether there are received bytes to look at; those of a large frame that has only begun do not count."""
         return self._large_end == self._large_size if self._large is not None else self._end > self._start
 
     @property

@@ -27,7 +27,7 @@ class RequestCounters(Protocol):
         """A request was answered `total_ms` after it was read."""
 
     def waited(self, total_ms: float, remote_ms: float) -> None:
-        """Of the time of a request that is `done`, it waited so much for something else."""
+        """A request that is `done` has spent so much of its time in waiting for something else."""
 
 
 class RequestMetrics(Protocol):

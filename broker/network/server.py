@@ -150,7 +150,7 @@ class Server:
     # -- connections
 
     def new_connection(self, listener_name: str) -> asyncio.BufferedProtocol:
-        """What the transport of a client that has just connected to the listener is to talk to."""
+        """The protocol for the transport of a client that has just connected to the listener."""
         security = self._security.get(listener_name)
         if security is None:
             return Connection(self, self._dispatcher, listener_name)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from timing.wheel import TimerTask, TimingWheel
 
 MOST_BYTES = 32 * 1024 * 1024
-"""Of large requests that they are sending, all together. A login needs none."""
+"""The most bytes of large requests that all strangers together may be sending. A login needs no large request."""
 
 
 class Strangers:

@@ -82,4 +82,4 @@ async def _nobody(_request: Any) -> Any:
 
 
 ALONE = ClusterAccess(lambda: -1, _nobody, lambda _: None, ReplicationSettings)
-"""Of a node that is its own cluster."""
+"""The access of a node that is alone in its cluster."""

@@ -66,17 +66,17 @@ class DirectoryAssignments:
         self._moves_seen = 0
 
     def follow(self, delta: MetadataDelta, _image: MetadataImage) -> None:
-        """Replicas may be new here, or the metadata may have directories from now on."""
+        """Note which topics to look at: replicas may be new here, or the metadata may have directories from now on."""
         if delta.touched("topics"):
             self._changed.update(delta.topics.changed)
         self._all |= delta.touched("features")
 
     def logs_made(self, topics: Iterable[str]) -> None:
-        """Logs of these topics could not be made before."""
+        """Note that logs of these topics are there now, which could not be made before."""
         self._changed.update(topic.id for topic in filter(None, map(self._cache.image.topics.get, topics)))
 
     async def reconcile(self) -> None:
-        """Send what the controller does not know; what fails is tried again with the next call."""
+        """Tell the controller the folders that it does not know; what fails is tried again with the next call."""
         moves = self._replicas.moves.ended
         self._all |= moves != self._moves_seen
         self._moves_seen = moves

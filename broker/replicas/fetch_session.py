@@ -81,7 +81,7 @@ class FetchSession:
     epoch: int = INITIAL_EPOCH + 1
 
     def update(self, wanted: Iterable[Target], forgotten: Iterable[Key]) -> None:
-        """Take up some partitions, then drop others. Raises UnknownServerError at the zero id, as far as it has got."""
+        """Add some partitions, then drop others. Raises UnknownServerError at the zero id, after what is before it."""
         for target in wanted:
             _require_name(target)
             known = self.targets.get(target.key)
@@ -235,7 +235,7 @@ class FetchSessionCache:
         return sum(len(session.targets) for session in self._sessions.values())
 
     def get(self, session_id: int) -> FetchSession | None:
-        """The session, for who only looks."""
+        """The session, which does not count as a use of it."""
         return self._sessions.get(session_id)
 
     def context(

@@ -1,7 +1,7 @@
-"""Checks of large batches, off the loop: what may take more than 5 ms of decompressing, walking, compressing anew.
+"""Checks of large batches in worker threads: decompressing, walking and compressing them may take more than 5 ms.
 
-Only a few are checked at once, in the order in which they came: each holds its data in memory twice, and what of it is
-Python shares one interpreter lock with the loop.
+Only a few are checked at once, in the order in which they came: each holds its data in memory twice, and the checks
+that are written in Python share the interpreter's lock with the loop.
 """
 
 from __future__ import annotations

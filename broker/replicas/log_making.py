@@ -109,7 +109,7 @@ class LogMaking:
         return made, errors
 
     def _say_not_made(self, keys: Collection[PartitionKey], error: KafkaError) -> None:
-        """An attempt follows the other, so only the first is worth a line."""
+        """Log the reason once: there will be many attempts."""
         new = [f"{topic}-{index}" for topic, index in keys if not self._is_known((topic, index))]
         if new:
             logger.error("logs not made", error=error.message, partitions=new[:MOST_NAMED], count=len(new))

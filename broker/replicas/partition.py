@@ -161,7 +161,7 @@ class Partition:
 
     @property
     def bounds(self) -> Bounds:
-        """What bounds a reader, in one call, as a consumer of many partitions needs all of it again and again."""
+        """The offsets that bound a reader, in one call: a consumer of many partitions needs them again and again."""
         if self.role is OFFLINE:
             return UNREADABLE
         log, high_watermark = self.log, self.high_watermark

@@ -110,7 +110,7 @@ class RecordsAppend:
         self.unacknowledged: list[Unacknowledged] = []
 
     def append(self, key: TopicKey, topic: str | None, entries: Sequence[PartitionRecords]) -> None:
-        """Append to partitions of the topic that the client named by `key`, None if there is none with that id."""
+        """Append to partitions of the topic that the client named by `key`; `topic` is None if no topic has that id."""
         answers: list[PartitionProduceResponse] = []
         self.topics.append((key, answers))
         for index, sent in entries:

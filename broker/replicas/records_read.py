@@ -177,7 +177,7 @@ class RecordsRead(ABC):
             self._left = max(0, self._left)  # a negative limit is that of the first partition alone, as in Kafka
 
     def _plan(self, fetch: PartitionFetch) -> ReadPlan | None:
-        """Begin the partition's result; return its read, or None if there is nothing new, as in most of many."""
+        """Begin the partition's result; return the read to do, or None if there is nothing new, as most often."""
         target, partition, result = fetch.target, fetch.partition, fetch.result
         result.records, result.aborted_transactions, fetch.idle_at = b"", None, None
         key = target.key[0]

@@ -35,7 +35,7 @@ class AclIndex:
         self._of_principal: dict[tuple[int, str], Acls] = {}
 
     def follow(self, changed: Mapping[UUID, AccessControlEntryRecord | None]) -> None:
-        """Take new ACLs, and leave out those that are None now."""
+        """Take over changes; None stands for an ACL that is gone."""
         for acl_id, acl in changed.items():
             self._remove(acl_id)
             if acl is not None:
@@ -88,7 +88,7 @@ class AclIndex:
 
 
 def _discard(acls: dict[K, Acls], key: K, acl_id: UUID) -> None:
-    """Leave one out, and nothing empty behind."""
+    """Remove an ACL, and the maps that are empty then."""
     del acls[key][acl_id]
     if not acls[key]:
         del acls[key]

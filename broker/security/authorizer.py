@@ -49,7 +49,7 @@ class Authorizer:
         self.follow(acls)
 
     def follow(self, changed: Mapping[UUID, AccessControlEntryRecord | None]) -> None:
-        """Take changes of the image's ACLs; one that is gone is None."""
+        """Take over changes of the image's ACLs; None stands for an ACL that is gone."""
         self._index.follow(changed)
         self.generation += 1
 

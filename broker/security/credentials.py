@@ -25,7 +25,7 @@ MOST_KEPT = 10_000
 
 
 class Credentials:
-    """Of nobody until `use` has said where the metadata are; a restored snapshot brings others."""
+    """The credentials in the metadata that `use` names: none before that, and others once a snapshot is restored."""
 
     def __init__(self, current: CurrentConfig, random: Random, wall_ms: Callable[[], int], workers: Workers) -> None:
         self._current = current
@@ -72,7 +72,7 @@ class Credentials:
 
 
 def _owned(credential: ScramCredential, token: DelegationTokenRecord) -> ScramCredential:
-    """As the token says now: its end moves when it is renewed."""
+    """The credential with the token's owner and its present end, which moves when the token is renewed."""
     kind, _, name = token.owner.partition(":")
     return replace(
         credential, owner=Principal(kind, name, token_authenticated=True), expires_ms=token.expiration_timestamp

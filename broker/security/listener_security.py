@@ -109,7 +109,10 @@ class ListenerSecurity:
 
 
 def prepare(config: BrokerConfig, listener: Listener, sources: Sources, counted: Counted) -> Prepared:
-    """What the settings and files of a listener amount to. Blocking, any thread. Raises SecurityError."""
+    """All that new connections of a listener use, by its settings and files.
+
+    Blocking, any thread. Raises SecurityError.
+    """
     settings = ListenerSettings(config, listener.name)
     stamps = stamps_of(_files(settings, listener))
     tls: ssl.SSLContext | None = None
@@ -151,7 +154,7 @@ def _files(settings: ListenerSettings, listener: Listener) -> list[str]:
 
 
 def stamps_of(names: Iterable[str]) -> dict[str, Stamp]:
-    """Blocking, any thread."""
+    """When these files were last changed. Blocking, any thread."""
     return {name: _stamp(name) for name in names}
 
 

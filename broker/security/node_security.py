@@ -120,7 +120,7 @@ class NodeSecurity:
                 self._note_expiry([security])
 
     async def _checked(self, config: BrokerConfig, security: ListenerSecurity) -> Prepared:
-        """What `config` amounts to for a listener, if it may replace what there is. Raises SecurityError."""
+        """What a listener would use under `config`. Raises SecurityError if that cannot replace what it uses now."""
         problems = security_problems(config, [security.listener])
         if problems:
             raise SecurityError("; ".join(problems))
@@ -159,5 +159,5 @@ class NodeSecurity:
 
 
 def _security_of(config: BrokerConfig) -> dict[str, str]:
-    """What is set that matters here."""
+    """The settings that concern security."""
     return {name: text for name, text in config.given.items() if is_security(name)}

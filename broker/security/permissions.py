@@ -23,7 +23,7 @@ MOST_LINES = 10
 
 
 class Permissions:
-    """Those of a principal at a host.
+    """The permissions of a principal at a host.
 
     Attributes:
         of: the principal as its connection has it.

@@ -180,7 +180,7 @@ class GroupCommit:
         self.on_durable()
 
     def _refuse(self, cause: KafkaStorage) -> None:
-        """Refuse the batch, of which nothing is in the log, and those queued after it, which may build on it."""
+        """Refuse the batch, of which nothing is in the log, and those after it, which may depend on it."""
         self._drop_queue()
         self.next_offset = self.durable_end
         text = f"The metadata log took nothing: {cause.message}"
@@ -188,7 +188,7 @@ class GroupCommit:
         self._on_refused(NoRoomError(text))  # before those who wait are woken, in the next turn of the loop
 
     def fail(self, reason: str) -> None:
-        """Refuse everything from now on, with the first such reason."""
+        """Refuse everything from now on; the first reason counts."""
         # After a failed sync it is not known what reached the device, so nothing may follow it in this process.
         if self.failure is not None:
             return

@@ -22,7 +22,7 @@ LEAST_BYTES, MOST_BYTES = 1, 8 << 20
 SESSION_MS = 5 * 60 * 1000
 """An observer that has not fetched for so long is forgotten (Kafka's `LeaderState.OBSERVER_SESSION_TIMEOUT_MS`)."""
 MOST_KNOWN = 10_000
-"""Of more observers those are forgotten that fetched longest ago: any id may fetch, registered or not."""
+"""The most observers that are remembered, the last to fetch: any id may fetch, registered or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class MetadataObservers:
         return self.log.durable_end
 
     def check(self, offset: int, last_epoch: int) -> Diverging | SnapshotId | None:
-        """What hinders an observer that is to read from `offset`, after a record of `last_epoch`; None if nothing does.
+        """Why an observer cannot read from `offset`, after a record of `last_epoch`; None if it can.
 
         Source: Kafka's `ReplicatedLog.validateOffsetAndEpoch`.
         """
@@ -110,7 +110,7 @@ class MetadataObservers:
         return self._known
 
     def note(self, node_id: int, offset: int) -> None:
-        """An observer has fetched from `offset`, so it has all before."""
+        """Note that an observer has fetched from `offset`, so it has all records before."""
         now_ms = self._clock.wall_ms()
         observer = self._known.setdefault(node_id, Observer(offset, now_ms))
         observer.offset, observer.fetched_ms = offset, now_ms
@@ -132,7 +132,7 @@ class MetadataObservers:
         self._known.pop(node_id, None)
 
     def stop(self) -> None:
-        """Let no one wait any longer."""
+        """End all waits."""
         self._wake()
 
     def _wake(self) -> None:

@@ -151,7 +151,7 @@ def _choose_snapshot(fs: FileSystem, folder: str, found: Survey) -> list[tuple[S
 
 
 def _judge_damaged(folder: str, found: Survey, bad: list[tuple[SnapshotId, DamagedError]]) -> None:
-    """Raises DamagedError for a snapshot that has what nothing else has."""
+    """Raises DamagedError for a damaged snapshot whose records are nowhere else."""
     for snapshot, error in bad:
         if snapshot.offset > found.end_offset or found.end_offset == 0:
             raise error

@@ -70,7 +70,7 @@ class Group(Protocol):
 
     @property
     def protocol_type(self) -> str | None:
-        """None for a group that only holds commits of simple consumers."""
+        """The type that its members give; None for a group that only holds commits of simple consumers."""
 
     @property
     def members(self) -> Sized: ...

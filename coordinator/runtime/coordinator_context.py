@@ -172,13 +172,13 @@ class CoordinatorContext(Generic[S]):
         return self._replies.waiter()
 
     def _begin_parking(self) -> None:
-        """An answer waits to be committed: look after a while whether it still does."""
+        """Look after the timeout whether the answer that was just parked still waits."""
         timeout_ms = self._services.write_timeout_ms
         if timeout_ms is not None and self._expiry is None:
             self._expiry = self._services.wheel.add(timeout_ms, partial(self._expire, self._replies.newest))
 
     def _expire(self, offset: int) -> None:
-        """Fail what has waited for the whole timeout; what came meanwhile is looked at after another."""
+        """Fail the answers that have waited for the whole timeout; look at later ones after another timeout."""
         self._expiry = None
         self._replies.expire(offset, errors.translate(Timeout()))
         if self._replies.newest >= 0:

@@ -22,9 +22,9 @@ from protocol.errors import KafkaError, NotCoordinator
 
 
 class DeferredReplies:
-    """The answers that one CoordinatorContext owes. `create_future` is the loop's.
+    """The answers that a CoordinatorContext has still to give. `create_future` is the loop's.
 
-    `parked` is called when an answer is parked, and none was before. Offsets are those of the internal partition's log,
+    `parked` is called when an answer is parked while no other is. Offsets are those of the internal partition's log,
     which reports how far it is written and how far it is committed.
     """
 

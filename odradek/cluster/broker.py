@@ -49,7 +49,7 @@ class ClusterBroker(Broker):
         os.kill(self.pid, signal.SIGTERM)
 
     def expect_end(self) -> None:
-        """It may end from now on, as the test has asked for it."""
+        """Note that the test has asked for the broker's end: then that is no failure of the test."""
         self._expect_end()
 
     def _served(self, ready: Mapping[str, Any]) -> None:

@@ -128,7 +128,7 @@ class ClusterControl(Control):
                 time.sleep(LOOK_S)
 
     def at_broker_of(self, find: Callable[[], int], send: Callable[[Control], Any], what: str) -> Any:
-        """What `send` gives at the broker that `find` gives, the number of one; both again while that changes.
+        """The answer of `send` at the broker whose number `find` gives; both are called again while that changes.
 
         Raises ControlError, if there is none for a while.
         """

@@ -98,5 +98,5 @@ def _reset(brokers: Sequence[ClusterBroker], values: Mapping[str, Any]) -> Json:
 
 
 def _united(lists: Sequence[Json]) -> Json:
-    """Lists by name, each with what any has, once."""
+    """These lists joined by name; what is in several of them comes once."""
     return {name: list(dict.fromkeys(item for one in lists for item in one[name])) for name in lists[0]}

@@ -165,4 +165,4 @@ TRANSACTION_LOG: RecordSchema[str, TransactionLogValue] = RecordSchema(
 )
 
 TRANSACTION_LOG_0 = replace(TRANSACTION_LOG, encode_value=_encode_value_0)
-"""The same record as written below transaction.version 1."""
+"""The record as it is written below transaction.version 1."""

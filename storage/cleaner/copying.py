@@ -75,7 +75,7 @@ def copy_segment(source: LogSegment, target: LogSegment, rules: CopyRules) -> St
 
 
 def _filter(header: BatchHeader, batch: Buffer, rules: CopyRules) -> Steps[tuple[Buffer, int] | None]:
-    """What stays of a batch, with its largest timestamp; None if nothing does."""
+    """The batch with the records that stay, and its largest timestamp; None if none stays."""
     rules.stats.records_read += header.record_count
     stays_empty = header.next_offset == rules.upper_bound or _is_last_of_producer(header, rules)
     nothing = (empty(header), header.max_timestamp) if stays_empty else None

@@ -165,7 +165,7 @@ class LogCleaner:
         return self._manager.get(log.topic, log.partition) is log
 
     def _examine(self, partition: TopicPartition, log: UnifiedLog) -> LogToClean | None:
-        """What to clean of a log; None if it is not due, or must not be touched."""
+        """The part of a log to clean; None if it is not due, or must not be touched."""
         if log.is_offline or log in self._in_progress or log in self._uncleanable or partition in self._manager.moving:
             return None
         if self._manager.logs.get(partition) is not log:
@@ -230,7 +230,10 @@ class LogCleaner:
             logger.error("cleaned offset not saved", partition=name, error=str(error))
 
     def _map_and_slices(self) -> tuple[OffsetMap, Slices]:
-        """What a cleaning works with. Raises ValueError and ArithmeticError if the settings allow no cleaning."""
+        """The offset map and the slices of a cleaning.
+
+        Raises ValueError and ArithmeticError if the settings allow no cleaning.
+        """
         config = self._config
         threads = max(config.threads, 1)
         offsets = OffsetMap(config.dedupe_buffer_size // threads, config.load_factor)

@@ -55,7 +55,7 @@ class FolderWatch:
         return confirmed
 
     def _chosen(self, ours: Iterable[tuple[TopicPartition, UnifiedLog]]) -> list[UnifiedLog]:
-        """The suspects, those with new records, and some of the others in turn."""
+        """The logs to check now: suspects, logs with new records, and some of the others in turn."""
         chosen: list[UnifiedLog] = []
         idle: list[UnifiedLog] = []
         ends: dict[TopicPartition, int] = {}

@@ -114,7 +114,7 @@ class LogCheckpoints:
 
 
 def offsets_of(logs: Mapping[TopicPartition, UnifiedLog], offset_of: OffsetOf) -> dict[TopicPartition, int]:
-    """What a checkpoint of these logs has."""
+    """The offsets that a checkpoint of these logs is to have."""
     known = [(key, offset_of(log)) for key, log in logs.items()]
     return {key: offset for key, offset in known if offset is not None}
 

@@ -48,7 +48,7 @@ class LogCopy:
         self._unsynced: dict[str, None] = {}
 
     def missing(self) -> tuple[int, int]:
-        """(bytes, segments) that the log has and the copy has not."""
+        """How many bytes and segments the copy lacks."""
         segments = [segment for segment in self._log.segments if segment.base_offset not in self._complete]
         copied = sum(self._copied.get(file_name(segment.base_offset, LOG_SUFFIX), 0) for segment in segments)
         return sum(segment.size for segment in segments) - copied, len(segments)

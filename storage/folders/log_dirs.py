@@ -272,7 +272,7 @@ def _prepare(fs: FileSystem, log_dir: LogDir, known: MetaProperties | None, new:
 
 
 def _broker_epoch(clean_shutdown: bytes) -> int:
-    """What a clean-shutdown file tells, unless it is damaged."""
+    """The broker epoch in a clean-shutdown file, unless that is damaged."""
     try:
         return int(json.loads(clean_shutdown)["brokerEpoch"])
     except (ValueError, KeyError, TypeError):

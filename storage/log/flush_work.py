@@ -38,7 +38,7 @@ class FlushWork:
     _error: OSError | None = None
 
     def run(self) -> None:
-        """Blocking; any thread. Done once: a second caller waits and gets the same outcome. Raises OSError."""
+        """Sync everything, once; blocking, any thread. A second caller waits for the same outcome. Raises OSError."""
         with self._turn:
             if self._error is not None:
                 raise self._error

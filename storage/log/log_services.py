@@ -19,7 +19,10 @@ DESCRIPTORS_RETRY_MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class LogServices:
-    """Disk, time, threads, chance, what there is too little of, and who is told what takes long, from any thread."""
+    """What a log needs of the world: files, clock, worker threads, randomness, shortages, and a listener for long work.
+
+    All of it may be used from any thread.
+    """
 
     fs: FileSystem
     clock: Clock

@@ -45,12 +45,12 @@ class Truncation:
 
     @property
     def is_needed(self) -> bool:
-        """Whether the log has anything to be dropped but leader epochs."""
+        """Whether there is anything to drop besides leader epochs."""
         return self._new_start is not None or self.offset < self._log.log_end_offset
 
     @contextlib.contextmanager
     def holding(self) -> Iterator[None]:
-        """To be entered before `lower`, and left after `finish`."""
+        """The context in which the steps run: enter it before `lower`, and leave it after `finish`."""
         log = self._log
         log.held_back = True
         log.flusher.hold()
@@ -63,7 +63,7 @@ class Truncation:
             log.flusher.release()
 
     def begin(self) -> None:
-        """On the loop, before `lower`. A flush that is under way does not count any more. Raises KafkaStorage."""
+        """Begin, on the loop, before `lower`: a flush that is under way does not count then. Raises KafkaStorage."""
         log = self._log
         log.check_online()
         if self.is_needed:
@@ -73,12 +73,12 @@ class Truncation:
                 log.cleaned_to = min(log.cleaned_to, lowest)
 
     def lower(self) -> None:
-        """Blocks. Raises OSError."""
+        """Lower the recovery point on the device; blocks. Raises OSError."""
         if self.is_needed:
             self._log.host.checkpoint()
 
     def cut(self) -> None:
-        """On the loop. Raises OSError."""
+        """Make the log shorter in memory, on the loop. Raises OSError."""
         log = self._log
         self._is_cut = self.is_needed
         if not self._is_cut:
@@ -97,7 +97,7 @@ class Truncation:
             self._end_at(min(self.offset, log.log_start_offset))
 
     def _rename(self, doomed: list[LogSegment]) -> None:
-        """The last segment first, so that no gap can remain; readers keep their descriptors."""
+        """Rename the files of whole segments, the last first: no gap can remain. Readers keep their descriptors."""
         for segment in reversed(doomed):
             segment.change_suffix(DELETED_SUFFIX)
         self._doomed = doomed
@@ -110,7 +110,7 @@ class Truncation:
         log.segments.note_truncated()
 
     def follow(self) -> None:
-        """Blocks. Raises OSError."""
+        """Make the files shorter, and read the producers anew; blocks. Raises OSError."""
         log, fs = self._log, self._log.services.fs
         if not self._is_cut:
             log.leader_epochs.save()
@@ -133,7 +133,7 @@ class Truncation:
         self._producers = producers
 
     def finish(self) -> None:
-        """On the loop."""
+        """Take over the producers, on the loop."""
         for segment in self._doomed:
             segment.file.close()
         if self._producers is not None:

@@ -109,7 +109,7 @@ async def _in_worker(
 
 
 def _records(file: File, position: int, header: BatchHeader) -> Iterator[Record]:
-    """Those before any damage, then raises InvalidRecord."""
+    """The records before any damage; raises InvalidRecord where it begins."""
     try:
         yield from iter_records(file.pread(header.size, position), header)
     except ValueError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,16 @@ def test_java_example(bootstrap: str, tmp_path: Path) -> None:
     program = tmp_path / "Hello.java"
     program.write_text(block(README, "class Hello", "java").replace(PRINTED_ADDRESS, bootstrap))
     assert "hello" in run(["java", *JVM_OPTIONS, "-cp", f"{JARS}/*", str(program)], tmp_path)
+
+
+def test_command_line_example(bootstrap: str, tmp_path: Path) -> None:
+    commands = block(README, "odradek topics").replace(".venv/bin/odradek", f"{Path(sys.executable).parent}/odradek")
+    environment = {**os.environ, "ODRADEK_BOOTSTRAP": bootstrap}
+    done = subprocess.run(
+        ["sh", "-ec", commands], capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "hello"
 
 
 def test_kcat_example(bootstrap: str, tmp_path: Path) -> None:

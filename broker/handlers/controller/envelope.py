@@ -1,7 +1,7 @@
 """Envelope 0 (KIP-590): a client's request that a broker sends on, with the client's principal.
 
-The answer carries the whole answer to the request inside, errors included. The envelope's own error says that there is
-none: the principal cannot be read, or the request inside is none that may be sent on.
+The answer carries the whole answer to the request inside, errors included. The envelope's own error says why there is
+no answer: the principal cannot be read, or the request inside may not be sent on.
 """
 
 from __future__ import annotations

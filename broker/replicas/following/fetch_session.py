@@ -42,7 +42,7 @@ class FetchSession:
     def next_request(
         self, wanted: Mapping[Key, FetchPartition]
     ) -> tuple[list[tuple[TopicKey, list[FetchPartition]]], list[ForgottenTopic]]:
-        """What to send of the partitions to fetch: those that the leader does not know so, and those to forget."""
+        """The partitions to name in the next request: new and changed ones to fetch, and others to forget."""
         if self.epoch == FIRST_EPOCH:
             changed, forgotten = dict(wanted), []
         else:
@@ -58,7 +58,7 @@ class FetchSession:
         return list(topics.items()), [(topic_id, tuple(indexes)) for topic_id, indexes in gone.items()]
 
     def answered(self, session_id: int) -> None:
-        """Note an answer without an error at its top."""
+        """Note an answer that has no error for the request as a whole."""
         if self.epoch == FIRST_EPOCH:
             self.id = session_id
         elif session_id == NO_SESSION:

@@ -65,7 +65,6 @@ class TruncationGuard(Protocol):
 
     async def stop_moving(self, log: UnifiedLog) -> str | None:
         """End the log's move to another folder, and return that folder; None if it is not being moved."""
-        ...
 
     def move_again(self, log: UnifiedLog, folder: str) -> None: ...
 
@@ -179,9 +178,10 @@ class Fetcher:
         return self._context.cluster.settings()
 
     def _wanted(self) -> dict[Key, Followed]:
-        """The partitions to fetch now; none as long as one that is flushed by message has not flushed what it got.
+        """The partitions to fetch now.
 
-        To fetch is to say that everything before is safe. The others wait too, as no fetch may then hold it up.
+        A fetch tells the leader that all records before its offset are safe here, so a partition that flushes by
+        message must have flushed first. Until then there are none, as a fetch of the others could hold it up.
         """
         now_ms = self._clock.monotonic_ms()
         current = {
@@ -240,7 +240,7 @@ class Fetcher:
                     until_ms = self._clock.monotonic_ms() + TURN_MS
 
     async def _cut_off_unknown(self, wanted: Iterable[Followed]) -> None:
-        """Where no leader epoch is known, the leader cannot say where logs differ: keep only what is committed."""
+        """Keep only committed records where no leader epoch is known: the leader cannot say where the logs differ."""
         for followed in wanted:
             partition = followed.partition
             if partition.log.leader_epochs.latest < 0 and partition.log_end_offset > partition.high_watermark:
@@ -283,7 +283,7 @@ class Fetcher:
     # -- a partition's answer
 
     async def _take(self, followed: Followed, offset: int, result: FetchPartitionResponse) -> None:
-        """Do what the table above says."""
+        """Handle a partition's answer as the table above says."""
         if not followed.is_current or followed.partition.log_end_offset != offset:
             self._session.lost()  # within one, the leader would not repeat what is ignored here
             return
@@ -335,7 +335,7 @@ class Fetcher:
         followed.lag = max(0, result.high_watermark - partition.log_end_offset)
 
     async def _find_offsets(self, followed: Followed) -> None:
-        """The leader does not have the offset that this log ends at (Kafka's `fetchOffsetAndTruncate`)."""
+        """Find an offset to go on from: the leader does not have this log's end (`fetchOffsetAndTruncate`)."""
         partition = followed.partition
         end = await self._leaders_offset(followed, LATEST)
         if end is None or not followed.is_current:
@@ -371,7 +371,7 @@ class Fetcher:
         return None
 
     async def _truncate(self, followed: Followed, truncation: Truncation) -> bool:
-        """Truncate the log, to its end once begun; nothing else changes its files meanwhile. Whether it was done."""
+        """Truncate the log; whether that was done. Once begun it is finished, and nothing else changes the files."""
         truncating = asyncio.ensure_future(self._truncate_alone(followed, truncation))
         try:
             return await asyncio.shield(truncating)

@@ -106,7 +106,7 @@ class AlterPartition:
             self._task = None
 
     async def _ask_for(self, asked: list[_Waiting]) -> bool:
-        """Whether all was done; else the next request has to wait."""
+        """Send one request; whether every change in it was made. If not, the next request has to wait."""
         try:
             response = await self._ask(_request(self._node_id, self.broker_epoch(), [each.change for each in asked]))
         except (PeerError, KafkaError) as error:

@@ -25,9 +25,9 @@ class InSyncReplicas:
     """See the theory of operation above.
 
     Attributes:
-        committed: the ISR that the controller last told of.
-        proposed: the ISR that it was asked for; None if nothing is pending.
-        maximal: whoever is in either.
+        committed: the newest ISR that is known from the controller.
+        proposed: the ISR that the controller was asked for; None if nothing is pending.
+        maximal: the replicas that are in either of them.
     """
 
     __slots__ = ("committed", "maximal", "proposed")

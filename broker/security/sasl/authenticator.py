@@ -60,7 +60,7 @@ LEAST_REAUTHENTICATION_MS = 1000
 """Within this time of the last one a re-authentication is refused."""
 LONGEST_SESSION_MS = 1 << 50
 MOST_TOKEN_BYTES = 64 * 1024
-"""Of one token, which is read on the loop. That of no mechanism here is nearly as long."""
+"""The largest token, which is read on the loop. The tokens of all mechanisms here are much shorter."""
 _KEY_BYTES = 2
 _ERROR_CODE_AT = 8
 """Where an ApiVersions answer has its error code, behind its size and the correlation id."""

@@ -96,7 +96,7 @@ class Jwks:
 
 
 def read_keys(url: str) -> list[PyJWK]:
-    """Blocking, any thread. Raises KeysError; keys of kinds that are not known here are left out."""
+    """The keys, without those of unknown kinds. Blocking, any thread. Raises KeysError."""
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_S) as response:  # the URL is the operator's
             content: bytes = response.read(LARGEST_BYTES + 1)

@@ -55,7 +55,7 @@ def _begin(settings: ListenerSettings, name: str, sources: Sources) -> Begin:
 
 
 def _scram_users(settings: ListenerSettings, name: str, sources: Sources) -> FindCredential:
-    """Those of the metadata, and those of the file that the metadata does not have."""
+    """The users of the metadata, and those of the file that the metadata lacks."""
     mechanism = SCRAM_MECHANISMS[name]
     of_file = {
         user: user_credential(stretched(user, mechanism, password, sources.random))
@@ -75,7 +75,7 @@ def _users_of_file(settings: ListenerSettings) -> dict[str, str]:
 
 
 def _plain_users(settings: ListenerSettings) -> dict[str, str]:
-    """Those of the file, and those of the JAAS line, which counts if both have one."""
+    """The users of the file and of the JAAS line, which counts if both have a user."""
     options = _module(settings, "PLAIN").options
     return _users_of_file(settings) | {
         option.removeprefix(_USER_OPTION): value for option, value in options.items() if option.startswith(_USER_OPTION)

@@ -76,7 +76,7 @@ def _set_versions_and_suites(context: ssl.SSLContext, settings: ListenerSettings
 
 
 def _trust(context: ssl.SSLContext, certificates: tuple[x509.Certificate, ...]) -> None:
-    """Any of them ends a chain, also one that another has signed, as in Java."""
+    """Trust these certificates; each of them ends a chain, even if another one has signed it, as in Java."""
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if certificates:
         context.load_verify_locations(

@@ -8,7 +8,7 @@ from typing import Any
 from cryptography.x509 import Certificate, Name, NameAttribute, RelativeDistinguishedName
 
 MOST_CHARACTERS = 4096
-"""Of a client's name: a rule of `ssl.principal.mapping.rules` may take a time that grows with a power of its length."""
+"""The longest name of a client: a rule of `ssl.principal.mapping.rules` may take long for long names."""
 
 warnings.filterwarnings("ignore", "Attribute's length must be", UserWarning, "broker")  # Java and Kafka take any
 

@@ -47,7 +47,7 @@ def make_certificates(folder: str, hosts: Iterable[str], clients: Iterable[str],
     try:
         with _locked(Path(folder)) as path:
             authority = _Authority.of(path, now)
-            authority.require(path / BROKER, "broker", [*_ALWAYS, *filter(_is_one_hosts, hosts)], now)
+            authority.require(path / BROKER, "broker", [*_ALWAYS, *filter(_names_a_host, hosts)], now)
             for name in clients:
                 authority.require(path / client_file(name), name, [], now)
             return authority.made
@@ -77,7 +77,7 @@ class _Authority:
 
     @classmethod
     def of(cls, folder: Path, now: datetime.datetime) -> _Authority:
-        """The one in the folder, with a new certificate if that will expire, or a new one."""
+        """The authority in the folder, with a new certificate if its own will soon expire; or a new authority."""
         key_path, path = folder / "ca.key", folder / AUTHORITY
         if path.exists():
             found = load_pem_private_key(key_path.read_bytes(), None)
@@ -163,7 +163,7 @@ def _name(common: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
 
 
-def _is_one_hosts(host: str) -> bool:
+def _names_a_host(host: str) -> bool:
     """Whether it is a name or an address, and not that of every interface."""
     return host not in ("", "0.0.0.0", "::")
 
@@ -180,7 +180,7 @@ def _pem_of(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
-    """Never a half-written file under the name."""
+    """Write a file; there is never a half-written one under its name."""
     new = path.with_name(f"{path.name}.new")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     with open(descriptor, "wb") as file:

@@ -35,7 +35,7 @@ class Rule:
 
 
 def parse_rules(key: str, text: str) -> tuple[Rule, ...]:
-    """Raises SecurityError, which names `key`."""
+    """The rules of a setting. Raises SecurityError, which names `key`."""
     rules: list[Rule] = []
     rest = text.strip()
     while rest:

@@ -150,7 +150,7 @@ def _certificates(where: str, content: bytes) -> tuple[x509.Certificate, ...]:
 
 
 def _matching(where: str, material: KeyMaterial) -> KeyMaterial:
-    """The same, with the certificate of the key first. Raises SecurityError if there is none."""
+    """The key material with the certificate of the key first. Raises SecurityError if there is none."""
     private = load_pem_private_key(material.key, None)
     public = private.public_key()
     own = next((one for one in material.chain if one.public_key() == public), None)

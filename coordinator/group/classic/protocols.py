@@ -28,9 +28,9 @@ def common_protocols(members: Iterable[tuple[MemberProtocol, ...]]) -> frozenset
 
 
 def choose_protocol(members: Iterable[tuple[MemberProtocol, ...]], candidates: Container[str]) -> str:
-    """The one of `candidates` with the most votes: each member votes for the first of its protocols that is one.
+    """The candidate with the most votes: each member votes for the first of its protocols that is a candidate.
 
-    In a tie, the one that got a vote first. Each member must support a candidate.
+    In a tie, the candidate that got a vote first. Each member must support a candidate.
     """
     votes = Counter(
         next(protocol.name for protocol in protocols if protocol.name in candidates) for protocols in members

@@ -30,7 +30,7 @@ class OffsetToCommit(NamedTuple):
     leader_epoch: int
     metadata: str | None
     topic_id: UUID | None = None
-    """None where it does not matter, or is not known."""
+    """The topic's id; None where it does not matter, or is not known."""
 
 
 class Commit(NamedTuple):

@@ -1,4 +1,4 @@
-"""A topic's members by number of partitions: which one gets the next partition, which one gives one away.
+"""A topic's members by number of partitions: which member gets the next partition, and which gives a partition away.
 
 The two classes are the halves of Kafka's UniformHeterogeneousAssignmentBuilder.MemberAssignmentBalancer. Members are
 numbers, and `sizes` holds each member's number of partitions; whoever moves a partition updates it.

@@ -1,7 +1,8 @@
 """Even shares for members that all subscribe to the same topics (Kafka's UniformHomogeneousAssignmentBuilder).
 
-Each member's quota is the number of partitions divided by that of members; the remainder is one more for as many
-members. Members keep what fits their quota and give up the rest; unowned partitions go to those with room, in order.
+Each member's quota is the number of partitions divided by the number of members. If there is a remainder, so many
+members get one partition more. Members keep what fits their quota and give up the rest; unowned partitions go to the
+members with room, in order.
 """
 
 from __future__ import annotations
