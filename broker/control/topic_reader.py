@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -26,7 +26,7 @@ READ_BYTES = 1 << 20
 """How much is read of a partition at a time; a larger batch comes whole."""
 
 DECODED_AT_ONCE = 32 << 10
-"""More bytes than these are decoded in a worker thread."""
+"""More bytes than these are decoded in a worker thread, and so is what is compressed."""
 
 FOREVER_MS = 2.0**40
 
@@ -96,8 +96,8 @@ class TopicReader:
             return None
         aborted = partition.aborted_transactions(plan, len(data)) if self._committed else ()
         decode = partial(decode_batches, data, offset, aborted, keep=self._keep, most=most)
-        in_thread = len(data) > DECODED_AT_ONCE or read_header(data).compression
-        records, after = await self._node.replicas.logs.services.workers.call(decode) if in_thread else decode()
+        workers = self._node.replicas.logs.services.workers
+        records, after = decode() if _is_quick(data) else await workers.call(decode)
         self.positions[index] = after
         return records
 
@@ -146,11 +146,7 @@ def decode_batches(
     coming = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
     dropped: set[int] = set()
     records: list[Record] = []
-    at = 0
-    while at + HEADER_SIZE <= len(view):
-        header = read_header(view, at)
-        if at + header.size > len(view):
-            break
+    for at, header in _whole_batches(view):
         while coming and coming[-1].first_offset <= header.last_offset:
             dropped.add(coming.pop().producer_id)
         if header.is_control:
@@ -162,8 +158,23 @@ def decode_batches(
             if len(records) >= most:
                 return records, records[-1].offset + 1
         offset = max(offset, header.next_offset)
-        at += header.size
     return records, offset
+
+
+def _whole_batches(view: memoryview) -> Iterator[tuple[int, BatchHeader]]:
+    """The position and the header of each batch at the front that is whole."""
+    at = 0
+    while at + HEADER_SIZE <= len(view):
+        header = read_header(view, at)
+        if at + header.size > len(view):
+            return
+        yield at, header
+        at += header.size
+
+
+def _is_quick(data: Buffer) -> bool:
+    """Whether it takes too little time for a thread to be worth it."""
+    return len(data) <= DECODED_AT_ONCE and not any(one.compression for _, one in _whole_batches(memoryview(data)))
 
 
 def _is_abort(view: memoryview, header: BatchHeader, at: int) -> bool:

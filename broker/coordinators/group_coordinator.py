@@ -77,12 +77,13 @@ def consumer_group_config(current: CurrentConfig, overrides: Mapping[str, Mappin
     )
 
 
-def share_group_config(config: BrokerConfig, overrides: Mapping[str, Mapping[str, int]]) -> ShareGroupConfig:
+def share_group_config(current: CurrentConfig, overrides: Mapping[str, Mapping[str, int]]) -> ShareGroupConfig:
     """The settings of share groups, in ms; see `ShareGroupConfig.overrides`."""
+    config = current.config
     return ShareGroupConfig(
         session_timeout_ms=config.integer("group.share.session.timeout.ms"),
         heartbeat_interval_ms=config.integer("group.share.heartbeat.interval.ms"),
-        assignment_interval_ms=config.integer("group.share.assignment.interval.ms"),
+        assignment_interval=lambda: current.config.integer("group.share.assignment.interval.ms"),
         max_size=config.integer("group.share.max.size"),
         overrides=overrides,
     )
@@ -146,7 +147,7 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
         self._overrides = GroupOverrides(CONSUMER_PREFIX)
         self.consumer_config = consumer_group_config(host.current, self._overrides)
         self._share_overrides = GroupOverrides(SHARE_PREFIX)
-        self._share_config = share_group_config(config, self._share_overrides)
+        self._share_config = share_group_config(host.current, self._share_overrides)
         self._share_state = share_state
         self._streams_overrides = GroupOverrides(STREAMS_PREFIX)
         self._streams_tags: dict[str, tuple[str, ...]] = {}
@@ -238,3 +239,4 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
                     context.state.groups.streams.topic_changed(name)
             if deleted:
                 context.tell_once_loaded(lambda state: state.offsets.topics_deleted(deleted))
+                context.tell_once_loaded(lambda state: state.groups.share.topics_deleted(topics.deleted))

@@ -9,9 +9,8 @@ from kio.schema.consumer_group_describe.v1.response import Assignment, Described
 from kio.schema.errors import ErrorCode
 
 from broker.coordinators.group_coordinator import require_consumer_protocol
-from broker.handlers.group_describe import describe_each, operations_on, require_visible
+from broker.handlers.group_describe import describe_each, failed_group, operations_on, require_visible
 from broker.request_context import RequestContext
-from broker.security import authorized_operations
 from coordinator.group.consumer.describe import DescribedConsumerGroup, DescribedMember, TopicAssignment, describe
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from protocol.durations import ZERO
@@ -62,17 +61,7 @@ def _group(
 
 
 def _failed(group_id: str, error: KafkaError) -> DescribedGroup:
-    return DescribedGroup(
-        error_code=error.code,
-        error_message=error.explicit_message,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        assignor_name="",
-        members=(),
-        authorized_operations=authorized_operations.UNKNOWN,
-    )
+    return DescribedGroup(**failed_group(group_id, error), assignor_name="")
 
 
 def _member(described: DescribedMember) -> Member:

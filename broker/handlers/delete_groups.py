@@ -2,58 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 
 from kio.schema.errors import ErrorCode
 
-from broker.network.answers import when_all_settled
 from broker.request_context import RequestContext
-from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.runtime.outcome import Outcome
+from coordinator.group.share_deletion import States, begin_deleting
+from protocol.coordinator_records.share_records import SharePartitionKey
 from protocol.durations import ZERO
-from protocol.errors import KafkaError, type_by_code
+from protocol.errors import KafkaError, UnknownTopicOrPartition, type_by_code
 from protocol.newer.delete_groups_v3 import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
-def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]:
+async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     coordinator = ctx.coordinators.groups
     by_partition: dict[int, list[str]] = {}
     for group_id in dict.fromkeys(request.groups_names):
         by_partition.setdefault(coordinator.partition_for(group_id), []).append(group_id)
-    answers = [
-        coordinator.runtime.write(partition, _deleting(group_ids)) for partition, group_ids in by_partition.items()
-    ]
-    return when_all_settled(answers, lambda found: _response(request, list(by_partition.values()), found))
+    codes = await asyncio.gather(*(_delete(ctx, *each) for each in by_partition.items()))
+    return _response(request, {group_id: code for found in codes for group_id, code in found.items()})
 
 
-def _deleting(group_ids: Sequence[str]) -> Callable[[GroupCoordinatorShard], Outcome[dict[str, ErrorCode]]]:
-    def operation(state: GroupCoordinatorShard) -> Outcome[dict[str, ErrorCode]]:
-        found = {group_id: state.groups.share.find(group_id) for group_id in group_ids}
-        states = {group_id: [*group.states()] for group_id, group in found.items() if group is not None}
-        outcome = state.offsets.delete_groups(group_ids)
-        codes, effects = outcome.reply, outcome.effects
-        assert isinstance(codes, dict)
+async def _delete(ctx: RequestContext, partition: int, group_ids: Sequence[str]) -> dict[str, ErrorCode]:
+    """The error codes of groups of one shard."""
+    runtime = ctx.coordinators.groups.runtime
+    try:
+        begun = await runtime.write(partition, lambda shard: begin_deleting(shard, group_ids))
+    except KafkaError as error:
+        return dict.fromkeys(group_ids, error.code)
+    forgotten = await asyncio.gather(*(_forget(ctx, *each) for each in begun.waiting.items()))
+    codes = {**begun.codes, **dict(zip(begun.waiting, forgotten, strict=True))}
+    left = [group_id for group_id in begun.waiting if codes[group_id] is ErrorCode.none]
+    if left:
+        try:
+            deleted = await runtime.write(partition, lambda shard: shard.offsets.delete_groups(left))
+            codes.update(deleted)
+        except KafkaError as error:
+            codes.update(dict.fromkeys(left, error.code))
+    return codes
 
-        def forget_states(error: KafkaError | None) -> None:
-            if effects is not None:
-                effects(error)
-            for group_id, topics in states.items():
-                if error is None and codes[group_id] is ErrorCode.none:
-                    state.groups.share.state.delete(group_id, {key: topic.partitions for key, topic in topics})
 
-        return outcome._replace(effects=forget_states) if states else outcome
+async def _forget(ctx: RequestContext, group_id: str, topics: States) -> ErrorCode:
+    """Have the share coordinator forget the states of a share group. The state of a topic that is gone is gone too."""
+    for topic_id, partitions in topics.items():
+        for index in sorted(partitions):
+            try:
+                await ctx.local.share.states.forget(SharePartitionKey(group_id, topic_id, index))
+            except UnknownTopicOrPartition:
+                continue
+            except KafkaError as error:
+                return ErrorCode(error.code)
+    return ErrorCode.none
 
-    return operation
 
-
-def _response(
-    request: DeleteGroupsRequest,
-    asked: Sequence[Sequence[str]],
-    found: Sequence[Mapping[str, ErrorCode] | KafkaError],
-) -> DeleteGroupsResponse:
-    codes: dict[str, ErrorCode] = {}
-    for group_ids, result in zip(asked, found, strict=True):
-        codes |= dict.fromkeys(group_ids, result.code) if isinstance(result, KafkaError) else result
+def _response(request: DeleteGroupsRequest, codes: Mapping[str, ErrorCode]) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(
         throttle_time=ZERO,
         results=tuple(_result(group_id, codes[group_id]) for group_id in dict.fromkeys(request.groups_names)),

@@ -6,10 +6,9 @@ from typing import Any
 
 from kio.schema.delete_share_group_state.v0 import DeleteShareGroupStateRequest, DeleteShareGroupStateResponse
 from kio.schema.delete_share_group_state.v0.response import DeleteStateResult, PartitionResult
-from kio.schema.errors import ErrorCode
 
 from broker.request_context import RequestContext
-from broker.share.state_requests import ask_for_partitions
+from broker.share.state_requests import ask_for_partitions, error_fields, refused
 from protocol.coordinator_records.share_records import SharePartitionKey
 from protocol.errors import KafkaError
 
@@ -27,20 +26,13 @@ async def handle(ctx: RequestContext, request: DeleteShareGroupStateRequest) -> 
 
 
 def _result(index: int, answer: KafkaError | None) -> PartitionResult:
-    return PartitionResult(
-        partition=index,
-        error_code=answer.code if isinstance(answer, KafkaError) else ErrorCode.none,
-        error_message=answer.message if isinstance(answer, KafkaError) else None,
-    )
+    return PartitionResult(**error_fields(index, answer))
 
 
 def error_response(
     ctx: RequestContext, request: DeleteShareGroupStateRequest, error: KafkaError
 ) -> DeleteShareGroupStateResponse:
-    failed = {
-        topic.topic_id: tuple(_result(partition.partition, error) for partition in topic.partitions)
-        for topic in request.topics
-    }
+    failed = refused(request.topics, error, _result)
     return DeleteShareGroupStateResponse(
         results=tuple(DeleteStateResult(topic_id=topic_id, partitions=found) for topic_id, found in failed.items())
     )

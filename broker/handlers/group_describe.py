@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from broker.network.answers import ask_each
 from broker.request_context import RequestContext
@@ -59,3 +59,17 @@ def operations_on(ctx: RequestContext, request: DescribeRequest, group_id: str) 
     if not request.include_authorized_operations:
         return authorized_operations.UNKNOWN
     return ctx.operations(ResourceType.GROUP, group_id)
+
+
+def failed_group(group_id: str, error: KafkaError) -> dict[str, Any]:
+    """The fields that the three APIs share, for a group that could not be described."""
+    return {
+        "error_code": error.code,
+        "error_message": error.explicit_message,
+        "group_id": group_id,
+        "group_state": "",
+        "group_epoch": 0,
+        "assignment_epoch": 0,
+        "members": (),
+        "authorized_operations": authorized_operations.UNKNOWN,
+    }

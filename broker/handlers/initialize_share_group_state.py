@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kio.schema.errors import ErrorCode
 from kio.schema.initialize_share_group_state.v0 import (
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateResponse,
@@ -12,7 +11,7 @@ from kio.schema.initialize_share_group_state.v0 import (
 from kio.schema.initialize_share_group_state.v0.response import InitializeStateResult, PartitionResult
 
 from broker.request_context import RequestContext
-from broker.share.state_requests import ask_for_partitions
+from broker.share.state_requests import ask_for_partitions, error_fields, refused
 from protocol.coordinator_records.share_records import SharePartitionKey
 from protocol.errors import KafkaError
 
@@ -30,20 +29,13 @@ async def handle(ctx: RequestContext, request: InitializeShareGroupStateRequest)
 
 
 def _result(index: int, answer: KafkaError | None) -> PartitionResult:
-    return PartitionResult(
-        partition=index,
-        error_code=answer.code if isinstance(answer, KafkaError) else ErrorCode.none,
-        error_message=answer.message if isinstance(answer, KafkaError) else None,
-    )
+    return PartitionResult(**error_fields(index, answer))
 
 
 def error_response(
     ctx: RequestContext, request: InitializeShareGroupStateRequest, error: KafkaError
 ) -> InitializeShareGroupStateResponse:
-    failed = {
-        topic.topic_id: tuple(_result(partition.partition, error) for partition in topic.partitions)
-        for topic in request.topics
-    }
+    failed = refused(request.topics, error, _result)
     return InitializeShareGroupStateResponse(
         results=tuple(InitializeStateResult(topic_id=topic_id, partitions=found) for topic_id, found in failed.items())
     )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kio.schema.errors import ErrorCode
 from kio.schema.read_share_group_state.v0 import ReadShareGroupStateRequest, ReadShareGroupStateResponse
 from kio.schema.read_share_group_state.v0.response import PartitionResult, ReadStateResult, StateBatch
 
 from broker.request_context import RequestContext
-from broker.share.state_requests import ask_for_partitions
+from broker.share.state_requests import ask_for_partitions, error_fields, refused
 from protocol.coordinator_records.share_records import SharePartitionKey, ShareSnapshotValue
 from protocol.errors import KafkaError
 
@@ -28,18 +27,9 @@ async def handle(ctx: RequestContext, request: ReadShareGroupStateRequest) -> Re
 
 def _result(index: int, answer: ShareSnapshotValue | KafkaError) -> PartitionResult:
     if isinstance(answer, KafkaError):
-        return PartitionResult(
-            partition=index,
-            error_code=answer.code,
-            error_message=answer.message,
-            state_epoch=0,
-            start_offset=0,
-            state_batches=(),
-        )
+        return PartitionResult(**error_fields(index, answer), state_epoch=0, start_offset=0, state_batches=())
     return PartitionResult(
-        partition=index,
-        error_code=ErrorCode.none,
-        error_message=None,
+        **error_fields(index, answer),
         state_epoch=answer.state_epoch,
         start_offset=answer.start_offset,
         state_batches=tuple(
@@ -52,10 +42,7 @@ def _result(index: int, answer: ShareSnapshotValue | KafkaError) -> PartitionRes
 def error_response(
     ctx: RequestContext, request: ReadShareGroupStateRequest, error: KafkaError
 ) -> ReadShareGroupStateResponse:
-    failed = {
-        topic.topic_id: tuple(_result(partition.partition, error) for partition in topic.partitions)
-        for topic in request.topics
-    }
+    failed = refused(request.topics, error, _result)
     return ReadShareGroupStateResponse(
         results=tuple(ReadStateResult(topic_id=topic_id, partitions=found) for topic_id, found in failed.items())
     )

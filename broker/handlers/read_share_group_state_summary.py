@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kio.schema.errors import ErrorCode
 from kio.schema.read_share_group_state_summary.v1 import (
     ReadShareGroupStateSummaryRequest,
     ReadShareGroupStateSummaryResponse,
@@ -12,7 +11,7 @@ from kio.schema.read_share_group_state_summary.v1 import (
 from kio.schema.read_share_group_state_summary.v1.response import PartitionResult, ReadStateSummaryResult
 
 from broker.request_context import RequestContext
-from broker.share.state_requests import ask_for_partitions
+from broker.share.state_requests import ask_for_partitions, error_fields, refused
 from protocol.coordinator_records.share_records import SharePartitionKey, ShareSnapshotValue
 from protocol.errors import KafkaError
 
@@ -37,9 +36,7 @@ async def handle(ctx: RequestContext, request: ReadShareGroupStateSummaryRequest
 def _result(index: int, answer: ShareSnapshotValue | KafkaError | None) -> PartitionResult:
     known = FAILED if isinstance(answer, KafkaError) else answer or NOTHING
     return PartitionResult(
-        partition=index,
-        error_code=answer.code if isinstance(answer, KafkaError) else ErrorCode.none,
-        error_message=answer.message if isinstance(answer, KafkaError) else None,
+        **error_fields(index, answer),
         state_epoch=known.state_epoch,
         leader_epoch=known.leader_epoch,
         start_offset=known.start_offset,
@@ -50,10 +47,7 @@ def _result(index: int, answer: ShareSnapshotValue | KafkaError | None) -> Parti
 def error_response(
     ctx: RequestContext, request: ReadShareGroupStateSummaryRequest, error: KafkaError
 ) -> ReadShareGroupStateSummaryResponse:
-    failed = {
-        topic.topic_id: tuple(_result(partition.partition, error) for partition in topic.partitions)
-        for topic in request.topics
-    }
+    failed = refused(request.topics, error, _result)
     return ReadShareGroupStateSummaryResponse(
         results=tuple(ReadStateSummaryResult(topic_id=topic_id, partitions=found) for topic_id, found in failed.items())
     )

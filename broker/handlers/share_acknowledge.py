@@ -41,9 +41,11 @@ async def handle(ctx: RequestContext, request: ShareAcknowledgeRequest) -> Share
         if partition.acknowledgement_batches
     }
     renews = ctx.version >= FIRST_VERSION_WITH_RENEWAL and request.is_renew_ack
-    results = await acknowledge(ctx, group_id, member_id, batches, renews=renews)
-    if session is not None:
-        shares.end_session(session)
+    try:
+        results = await acknowledge(ctx, group_id, member_id, batches, renews=renews)
+    finally:
+        if session is not None:
+            shares.end_session(session)
     lock_ms = shares.settings.of(group_id).rules.lock_ms
     return ShareAcknowledgeResponse(
         throttle_time=ZERO,

@@ -61,8 +61,10 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
     shares, epoch = ctx.local.share, request.share_session_epoch
     if epoch == FINAL_EPOCH:
         session = shares.sessions.close(key)
-        results = await acknowledge(ctx, group_id, member_id, batches, renews=renews)
-        shares.end_session(session)
+        try:
+            results = await acknowledge(ctx, group_id, member_id, batches, renews=renews)
+        finally:
+            shares.end_session(session)
         return _response(ctx, group_id, results, {}, set())
     session = shares.sessions.open(key, ctx.connection) if epoch == FULL_EPOCH else shares.sessions.use(key, epoch)
     forgotten = [

@@ -103,7 +103,7 @@ class ShareFetching:
                 return self.taken
             if not missed:
                 await self._wait(read, left_ms)
-        return self.taken  # what a member acquired whose session is over would stay locked
+        return self.taken
 
     def unknown(self) -> dict[Place, Taken]:
         """The partitions that there are not, for a request that fetches nothing."""
@@ -117,12 +117,7 @@ class ShareFetching:
     async def _attempt(self, read: _Read) -> bool:
         """Take what there is. Returns whether there may be more since then."""
         reading: list[tuple[PartitionFetch, SharePartition]] = []
-        for place in self._places:
-            try:
-                partition, share = await self._find(place)
-            except KafkaError as error:
-                self.taken[place] = Taken(error=error)
-                continue
+        for place, partition, share in await self._found():
             share.advance_log_start(partition.log_start_offset)
             if share.can_acquire:
                 one = self._fetch_of(place, partition, share)
@@ -143,6 +138,16 @@ class ShareFetching:
                 except KafkaError as error:
                     self.taken[_place_of(one)] = Taken(error=error)
         return any(share.missed for _, share in reading)
+
+    async def _found(self) -> list[tuple[Place, Partition, SharePartition]]:
+        """The share partitions, all loaded before the first is read: while one is read, nobody else may read it."""
+        found = []
+        for place in self._places:
+            try:
+                found.append((place, *await self._find(place)))
+            except KafkaError as error:
+                self.taken[place] = Taken(error=error)
+        return found
 
     async def _find(self, place: Place) -> tuple[Partition, SharePartition]:
         partition = self._partition(place)
@@ -173,6 +178,8 @@ class ShareFetching:
         data = await _up_to(share.last_acquirable(left), one.result.records)
         batches = batches_of(data, share.last_acquirable(left))
         places = [(batch.first, batch.last) for batch in batches]
+        if not self._shares.sessions.has(self._session):
+            return  # it has ended meanwhile, and what its member had was released
         acquired = share.acquire(self._member_id, places, Wish(left, wish.batch_size, wish.exact))
         acquired = self._without_aborted(one, share, batches, acquired)
         if acquired:

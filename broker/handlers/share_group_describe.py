@@ -8,10 +8,9 @@ from kio.schema.errors import ErrorCode
 from kio.schema.share_group_describe.v1 import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from kio.schema.share_group_describe.v1.response import Assignment, DescribedGroup, Member, TopicPartitions
 
-from broker.handlers.group_describe import describe_each, operations_on, require_visible
+from broker.handlers.group_describe import describe_each, failed_group, operations_on, require_visible
 from broker.handlers.share_requests import require_share_groups
 from broker.request_context import RequestContext
-from broker.security import authorized_operations
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.share.group import ShareMember
 from metadata.topics import TopicImage
@@ -75,17 +74,7 @@ def _member(ctx: RequestContext, member: ShareMember) -> Member:
 
 
 def _failed(group_id: str, error: KafkaError) -> DescribedGroup:
-    return DescribedGroup(
-        error_code=error.code,
-        error_message=error.explicit_message,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        assignor_name="",
-        members=(),
-        authorized_operations=authorized_operations.UNKNOWN,
-    )
+    return DescribedGroup(**failed_group(group_id, error), assignor_name="")
 
 
 def error_response(

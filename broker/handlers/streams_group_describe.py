@@ -17,10 +17,9 @@ from kio.schema.streams_group_describe.v0.response import (
     Topology,
 )
 
-from broker.handlers.group_describe import describe_each, operations_on, require_visible
+from broker.handlers.group_describe import describe_each, failed_group, operations_on, require_visible
 from broker.handlers.streams_requests import require_streams_groups
 from broker.request_context import RequestContext
-from broker.security import authorized_operations
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.streams.configured import ConfiguredTopology
 from coordinator.group.streams.group import StreamsGroup
@@ -146,17 +145,7 @@ def _assignment(tasks: values.Tasks) -> Assignment:
 
 def _failed(group_id: str, error: KafkaError) -> DescribedGroup:
     return DescribedGroup(
-        error_code=error.code,
-        error_message=error.explicit_message,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        topology=None,
-        members=(),
-        authorized_operations=authorized_operations.UNKNOWN,
-        topology_description_status=NOT_ASKED_FOR,
-        assignor_name=None,
+        **failed_group(group_id, error), topology=None, topology_description_status=NOT_ASKED_FOR, assignor_name=None
     )
 
 

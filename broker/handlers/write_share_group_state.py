@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kio.schema.errors import ErrorCode
 from kio.schema.write_share_group_state.v1 import WriteShareGroupStateRequest, WriteShareGroupStateResponse
 from kio.schema.write_share_group_state.v1.response import PartitionResult, WriteStateResult
 
 from broker.request_context import RequestContext
-from broker.share.state_requests import ask_for_partitions
+from broker.share.state_requests import ask_for_partitions, error_fields, refused
 from coordinator.share.share_coordinator_shard import ShareWrite
 from protocol.coordinator_records.share_records import SharePartitionKey, StateBatch
 from protocol.errors import KafkaError
@@ -28,11 +27,7 @@ async def handle(ctx: RequestContext, request: WriteShareGroupStateRequest) -> W
 
 
 def _result(index: int, answer: KafkaError | None) -> PartitionResult:
-    return PartitionResult(
-        partition=index,
-        error_code=answer.code if isinstance(answer, KafkaError) else ErrorCode.none,
-        error_message=answer.message if isinstance(answer, KafkaError) else None,
-    )
+    return PartitionResult(**error_fields(index, answer))
 
 
 def _wanted(partition: Any) -> ShareWrite:
@@ -52,10 +47,7 @@ def _wanted(partition: Any) -> ShareWrite:
 def error_response(
     ctx: RequestContext, request: WriteShareGroupStateRequest, error: KafkaError
 ) -> WriteShareGroupStateResponse:
-    failed = {
-        topic.topic_id: tuple(_result(partition.partition, error) for partition in topic.partitions)
-        for topic in request.topics
-    }
+    failed = refused(request.topics, error, _result)
     return WriteShareGroupStateResponse(
         results=tuple(WriteStateResult(topic_id=topic_id, partitions=found) for topic_id, found in failed.items())
     )

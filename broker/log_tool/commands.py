@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import chain
+from typing import Any
 
 import click
 import structlog
 
 from broker.log_tool.dump import TEXT_FILES, dump
 from storage.files import OsFileSystem
+from storage.folders import meta_properties
 from storage.folders.log_dirs import LOCK_FILE
 from storage.segments.index import CorruptIndexError
 from storage.tools.keeping_files import KeepingFileSystem
@@ -25,7 +27,24 @@ from storage.tools.verification import Finding, is_partition, partitions_in, ver
 
 FS = OsFileSystem()
 DUMPED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", *TEXT_FILES)
-FOLDER = click.Path(exists=True, file_okay=False)
+
+
+class LogFolder(click.Path):
+    """A folder of log.dirs, or one partition's. In another folder a repair would find what is none of ours."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, file_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        folder = str(super().convert(value, param, ctx))
+        found = is_partition(FS, folder) or any(is_partition(FS, path) for path in partitions_in(FS, folder))
+        if not found and not FS.exists(f"{folder}/{meta_properties.FILE_NAME}"):
+            self.fail(
+                f"{folder!r} is no folder of log.dirs: it has neither {meta_properties.FILE_NAME} nor partitions",
+                param,
+                ctx,
+            )
+        return folder
 
 
 @click.group()
@@ -76,7 +95,7 @@ def _files(path: str) -> Iterator[str]:
 
 
 @main.command()
-@click.argument("folder", metavar="DIR", type=FOLDER)
+@click.argument("folder", metavar="DIR", type=LogFolder())
 def verify(folder: str) -> None:
     """Check everything in DIR and change nothing.
 
@@ -92,7 +111,7 @@ def verify(folder: str) -> None:
 
 
 @main.command()
-@click.argument("folder", metavar="DIR", type=FOLDER)
+@click.argument("folder", metavar="DIR", type=LogFolder())
 @click.option("--yes", is_flag=True, help="Do it; without this option damage is only reported.")
 def repair(folder: str, yes: bool) -> None:
     """Cut damaged logs at their first bad batch.

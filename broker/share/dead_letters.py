@@ -58,7 +58,7 @@ class DeadLetterQueues:
             for first, last, deliveries, cause in runs:
                 letters = await self._letters(key, source, settings, (first, last, deliveries, cause))
                 await _append(append, letters)
-        except KafkaError as error:
+        except (KafkaError, OSError, ValueError) as error:  # also of a disk, or of what a producer has compressed
             logger.warning(
                 "records given up without a dead letter",
                 group=key.group_id,

@@ -7,6 +7,18 @@ from typing import Protocol
 
 from coordinator.share.share_coordinator_shard import ShareWrite
 from protocol.coordinator_records.share_records import SharePartitionKey, ShareSnapshotValue
+from protocol.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    FencedLeaderEpoch,
+    FencedStateEpoch,
+    GroupIdNotFound,
+    KafkaError,
+    NotCoordinator,
+    NotLeaderOrFollower,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
 
 
 class Persister(Protocol):
@@ -17,3 +29,16 @@ class Persister(Protocol):
 
     def write(self, key: SharePartitionKey, wanted: ShareWrite) -> Future[None]:
         """Done when the state is durable."""
+
+
+def for_member(error: KafkaError) -> KafkaError:
+    """What a member is told of an error of the share coordinator (Kafka's `SharePartition.fetchPersisterError`)."""
+    match error:
+        case NotCoordinator() | CoordinatorNotAvailable() | CoordinatorLoadInProgress():
+            return CoordinatorNotAvailable()
+        case FencedLeaderEpoch() | FencedStateEpoch():
+            return NotLeaderOrFollower()
+        case GroupIdNotFound() | UnknownTopicOrPartition() | NotLeaderOrFollower():
+            return error
+        case _:
+            return UnknownServerError()

@@ -50,10 +50,10 @@ class Acquired:
 
 @dataclass(slots=True)
 class Change:
-    """Runs that are to have another state; `causes` says for those that go to `ARCHIVING` why."""
+    """Runs that are to have another state; `given_up` says for those that go to `ARCHIVING` why."""
 
     runs: list[tuple[Run, RecordState]] = field(default_factory=list)
-    causes: dict[int, LetterCause] = field(default_factory=dict)
+    given_up: list[tuple[Run, LetterCause]] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.runs)
@@ -62,7 +62,7 @@ class Change:
         run.changing = True
         self.runs.append((run, state))
         if cause is not None and state is RecordState.ARCHIVING:
-            self.causes[run.first] = cause
+            self.given_up.append((run, cause))
 
     def undo(self) -> None:
         """The runs stay as they were."""
@@ -76,8 +76,8 @@ class Change:
         ]
 
     def letters(self) -> list[tuple[Run, LetterCause]]:
-        """The runs whose records go to the dead letter queue."""
-        return [(run, self.causes[run.first]) for run, _ in self.runs if run.first in self.causes]
+        """The runs whose records go to the dead letter queue, but for what was overtaken by the log start."""
+        return [(run, cause) for run, cause in self.given_up if run.count > 0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,10 @@ class ShareSettings:
     copies_records: bool
 
 
+DEFAULTS = ""
+"""Stands for all groups that have no configs of their own."""
+
+
 class AllShareSettings:
     """The settings of every group, as every request asks for them."""
 
@@ -40,10 +44,11 @@ class AllShareSettings:
         self._known: dict[str, ShareSettings] = {}
 
     def of(self, group_id: str) -> ShareSettings:
-        known = self._known.get(group_id)
+        own = self._cache.image.configs.of(ResourceType.GROUP, group_id)
+        name = group_id if own else DEFAULTS  # clients make up ids as they like, and those with configs are few
+        known = self._known.get(name)
         if known is None:
-            own = self._cache.image.configs.of(ResourceType.GROUP, group_id)
-            known = self._known[group_id] = _settings(parse_group_configs(self._current.config, own))
+            known = self._known[name] = _settings(parse_group_configs(self._current.config, own))
         return known
 
     def follow(self, delta: MetadataDelta) -> None:

@@ -19,7 +19,7 @@ from typing import Protocol
 import structlog
 
 from broker.share.in_flight import InFlight
-from broker.share.persister import Persister
+from broker.share.persister import Persister, for_member
 from broker.share.record_states import AcknowledgeType, LetterCause, RecordState
 from broker.share.runs import Acquired, Change, Rules, Run, Wish
 from coordinator.share.share_coordinator_shard import ShareWrite
@@ -217,7 +217,7 @@ class SharePartition:
             self._fail(taken, NotLeaderOrFollower())
             raise
         except KafkaError as error:
-            self._fail(taken, error)
+            self._fail(taken, for_member(error))
             logger.warning("state of a share partition not written", **self._named(), error=str(error))
             self.fenced |= isinstance(error, _OVER)
             self._not_before_ms = self._clock.monotonic_ms() + RETRY_MS

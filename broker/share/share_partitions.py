@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from broker.replicas.partition import Partition, Role
 from broker.replicas.replica_manager import ReplicaManager
 from broker.share.offset_reset import first_offset
+from broker.share.persister import for_member
 from broker.share.sessions import ShareSession, ShareSessions
 from broker.share.settings import AllShareSettings
 from broker.share.share_partition import DeadLetters, SharePartition
@@ -16,7 +17,7 @@ from broker.share.share_states import ShareStates
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from protocol.coordinator_records.share_records import NO_START_OFFSET, SharePartitionKey
-from protocol.errors import InvalidRequest, NotLeaderOrFollower, UnknownServerError
+from protocol.errors import KafkaError, NotLeaderOrFollower
 from timing.clock import Clock
 
 
@@ -69,8 +70,8 @@ class SharePartitions:
         leader_epoch = partition.leader_epoch
         try:
             loaded = await self.states.read(key, leader_epoch)
-        except InvalidRequest as error:  # the group was never assigned the topic
-            raise UnknownServerError from error
+        except KafkaError as error:
+            raise for_member(error) from error
         start_offset = loaded.start_offset
         if start_offset == NO_START_OFFSET:
             start_offset = await first_offset(
@@ -90,6 +91,8 @@ class SharePartitions:
         )
         share.on_available = lambda: self.available(key)
         self._by_key[key] = share
+        if not self.sessions.has_group(key.group_id):
+            self._end(key)  # who asked has gone meanwhile, so nobody would ever unload it
         return share
 
     def of_group(self, group_id: str) -> list[tuple[SharePartitionKey, SharePartition]]:

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Any, TypeVar
 from uuid import UUID
 
+from kio.schema.errors import ErrorCode
+
 from protocol.coordinator_records.share_records import SharePartitionKey
 from protocol.errors import InvalidRequest, KafkaError
 from protocol.uuids import ZERO
@@ -40,6 +42,23 @@ async def ask_for_partitions(
     for key, answer in zip(asked, answers, strict=True):
         found.setdefault(key.topic_id, []).append(result(key.partition, answer))
     return {topic_id: tuple(results) for topic_id, results in found.items()}
+
+
+def refused(
+    topics: Collection[Any], error: KafkaError, result: Callable[[int, KafkaError], R]
+) -> dict[UUID, tuple[R, ...]]:
+    """The results of a request that fails as a whole."""
+    return {topic.topic_id: tuple(result(each.partition, error) for each in topic.partitions) for topic in topics}
+
+
+def error_fields(index: int, answer: object) -> dict[str, Any]:
+    """The fields that the results of all these requests share: the partition, and its error if the answer is one."""
+    error = answer if isinstance(answer, KafkaError) else None
+    return {
+        "partition": index,
+        "error_code": ErrorCode.none if error is None else error.code,
+        "error_message": None if error is None else error.message,
+    }
 
 
 async def _answer(

@@ -53,11 +53,7 @@ def note_deleted(groups: GroupDirectory, group_id: str, topic_ids: set[UUID]) ->
     group = groups.share.find(group_id)
     if group is None:
         raise GroupIdNotFound
-    state = group.state._replace(
-        initializing={key: topic for key, topic in group.state.initializing.items() if key not in topic_ids},
-        initialized={key: topic for key, topic in group.state.initialized.items() if key not in topic_ids},
-    )
-    return Outcome([records.state(group_id, state)])
+    return Outcome([records.state(group_id, records.without_topics(group.state, topic_ids))])
 
 
 def _require_empty(group: ShareGroup) -> None:

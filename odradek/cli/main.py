@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import click
 
+from odradek import __version__
 from odradek.cli.general_options import general_options
 from odradek.cli.groups_of_commands import Commands
 
@@ -76,6 +77,7 @@ class CommandLine(Commands):
 
 @click.group("odradek", cls=CommandLine)
 @general_options
+@click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")
 def odradek() -> None:
     """Work with a Kafka cluster, Odradek's or any other.
 

@@ -52,7 +52,7 @@ def join(groups: ConsumerGroups, group: ConsumerGroup, request: JoinRequest) -> 
     """Handle a JoinGroup to a consumer group that has members. Raises KafkaErrors."""
     is_unknown = request.member_id == UNKNOWN_MEMBER_ID
     member_id = groups.new_member_id() if is_unknown else request.member_id
-    check_room(group, member_id, groups.config.max_size)
+    check_room(group, member_id, request.group_instance_id, groups.config.max_size)
     if not _supports(group, request):
         raise InconsistentGroupProtocol
     if is_unknown and request.group_instance_id is None and request.member_id_required:

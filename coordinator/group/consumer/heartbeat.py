@@ -88,7 +88,7 @@ def heartbeat_of_any(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outc
         if not joins:
             raise groups.not_found(request.group_id, "Consumer group")
         group = upgrade(groups, request.group_id, change)
-    check_room(group, request.member_id, groups.config.max_size)
+    check_room(group, request.member_id, request.instance_id, groups.config.max_size)
     before = _member(groups, group, request, joins, change)
     member = _updated(before, request)
     bump = record_member(groups, group, before, member, change)

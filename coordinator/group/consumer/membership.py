@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Protocol
+
 import structlog
 
 from coordinator.group.consumer import records
@@ -20,10 +23,27 @@ from protocol.errors import (
 logger = structlog.get_logger(__name__)
 
 
-def check_room(group: ConsumerGroup, member_id: str, limit: int) -> None:
-    """Raises GroupMaxSizeReached if a newcomer meets a full group."""
-    if len(group.members) >= limit and member_id not in group.members:
-        raise GroupMaxSizeReached(f"The consumer group has reached its maximum capacity of {limit} members.")
+class _Group(Protocol):
+    """A consumer or streams group; `static_ids` are member ids by instance id."""
+
+    @property
+    def protocol_type(self) -> str | None: ...
+
+    @property
+    def members(self) -> Mapping[str, object]: ...
+
+    @property
+    def static_ids(self) -> Mapping[str, str]: ...
+
+
+def check_room(group: _Group, member_id: str, instance_id: str | None, limit: int) -> None:
+    """Raises GroupMaxSizeReached if a newcomer meets a full group; a known static member is no newcomer."""
+    if (instance_id is not None and instance_id in group.static_ids) or member_id in group.members:
+        return
+    if len(group.members) >= limit:
+        raise GroupMaxSizeReached(
+            f"The {group.protocol_type} group has reached its maximum capacity of {limit} members."
+        )
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Partitions | None) -> None:

@@ -13,6 +13,7 @@ from coordinator.group.classic.member import Member
 from coordinator.group.classic.messages import JoinAnswer, SyncAnswer
 from coordinator.group.classic.protocols import common_protocols
 from coordinator.group.classic.records import group_metadata
+from coordinator.group.classic.states import GroupState
 from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions, epochs_of
 from coordinator.group.consumer.change import Change
 from coordinator.group.consumer.embedded import by_topic_id, classic_metadata
@@ -74,7 +75,9 @@ def _converted(groups: ConsumerGroups, before: ClassicGroup) -> ConsumerGroup:
             raise UnknownServerError  # Kafka fails too if an assignor gave a partition to two members
         group.set_target(converted.member_id, converted.assigned)
         group.put_member(converted)
-    group.metadata_hash = groups.metadata_hash(group.subscribed_topics)
+    if before.state is GroupState.STABLE:
+        group.metadata_hash = groups.metadata_hash(group.subscribed_topics)
+    # else members wait for partitions: with another hash the group has a new epoch at once, and so a new target
     return group
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
 from coordinator.group.consumer.topics_port import TopicsPort
 from coordinator.group.share.config import ShareGroupConfig
 from coordinator.group.share.group import ShareGroup
-from coordinator.group.share.records import group_tombstones
+from coordinator.group.share.records import group_tombstones, without_topics
+from coordinator.group.share.records import state as state_record
 from coordinator.group.share.state_port import ShareStatePort
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome
@@ -69,11 +70,13 @@ class ShareGroups:
             if group.is_subscribed_to_topic(name):
                 group.is_fresh = False
 
-    def topics_deleted(self, topic_ids: Iterable[UUID]) -> None:
-        """Nothing is assigned of topics that are gone; their state goes with the share coordinator's own clean-up."""
-        for group in self.by_id.values():
-            if any(topic_id in group.state.initialized for topic_id in topic_ids):
-                group.is_fresh = False
+    def topics_deleted(self, topic_ids: Collection[UUID]) -> Outcome[None]:
+        """Forget that these topics have a state: they are gone, and the share coordinator forgets it by itself."""
+        left = {group_id: without_topics(group.state, topic_ids) for group_id, group in self.by_id.items()}
+        changed = [
+            state_record(group_id, value) for group_id, value in left.items() if value != self.by_id[group_id].state
+        ]
+        return Outcome(changed, atomic=False)
 
     # -- sessions
 

@@ -47,14 +47,14 @@ def begin(group: ShareGroup, wanted: Mapping[UUID, TopicPartitions]) -> Coordina
 
 
 def ask(groups: ShareGroups, group_id: str, wanted: Mapping[UUID, TopicPartitions], state_epoch: int) -> None:
-    """Ask the share coordinator; what comes of it is an operation of its own."""
+    """Ask the share coordinator; what comes of it is an operation of its own, perhaps on the groups as loaded anew."""
     group = groups.find(group_id)
     if group is None:
         return
     group.initializing_until_ms = groups.context.clock.monotonic_ms() + RETRY_MS
 
     def done(error: KafkaError | None) -> None:
-        groups.context.tell(lambda _: _done(groups, group_id, wanted, error))
+        groups.context.tell(lambda state: _done(state.groups.share, group_id, wanted, error))
 
     topics = {topic_id: topic.partitions for topic_id, topic in wanted.items()}
     groups.state.initialize(group_id, topics, state_epoch, done)
@@ -70,10 +70,16 @@ def _done(
     if error is not None:
         logger.warning("share partitions not initialized", group=group_id, error=str(error))
         return Outcome()
+    initializing = group.state.initializing
+    made = {
+        topic_id: TopicPartitions(topic.name, topic.partitions & _partitions(initializing, topic_id))
+        for topic_id, topic in wanted.items()
+        if topic_id in initializing  # else the topic, or its state, was deleted meanwhile
+    }
     state = group.state._replace(
-        initializing=_without(group.state.initializing, wanted), initialized=joined(group.state.initialized, wanted)
+        initializing=_without(initializing, made), initialized=joined(group.state.initialized, made)
     )
-    return Outcome([state_record(group_id, state)])
+    return Outcome([state_record(group_id, state)] if made else ())
 
 
 def _partitions(topics: Mapping[UUID, TopicPartitions], topic_id: UUID) -> frozenset[int]:

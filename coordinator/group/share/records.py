@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
+from uuid import UUID
 
 from coordinator.group.share.group import FIRST_EPOCH, NO_STATE, ShareGroup, ShareMember
 from coordinator.runtime.outcome import CoordinatorRecord
@@ -52,6 +53,17 @@ def target_epoch(group_id: str, number: int, assigned_ms: int) -> CoordinatorRec
 
 def state(group_id: str, value: ShareGroupStatePartitionMetadataValue) -> CoordinatorRecord:
     return CoordinatorRecord(SHARE_GROUP_STATE_PARTITION_METADATA, ShareGroupKey(group_id), value)
+
+
+def without_topics(
+    value: ShareGroupStatePartitionMetadataValue, topic_ids: Collection[UUID]
+) -> ShareGroupStatePartitionMetadataValue:
+    """The same without these topics."""
+    return ShareGroupStatePartitionMetadataValue(
+        {key: topic for key, topic in value.initializing.items() if key not in topic_ids},
+        {key: topic for key, topic in value.initialized.items() if key not in topic_ids},
+        {key: name for key, name in value.deleting.items() if key not in topic_ids},
+    )
 
 
 def member_tombstones(group_id: str, member_id: str) -> Iterator[CoordinatorRecord]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import structlog
 
 from coordinator.group.consumer.change import Change
+from coordinator.group.consumer.membership import check_room
 from coordinator.group.streams import records
 from coordinator.group.streams.configured import ConfiguredTopology, Problem, Status, configure
 from coordinator.group.streams.endpoints import endpoints_of
@@ -18,7 +19,7 @@ from coordinator.group.streams.group import StreamsGroup
 from coordinator.group.streams.groups import StreamsGroups
 from coordinator.group.streams.leave import leave, shut_down
 from coordinator.group.streams.member import StreamsMember
-from coordinator.group.streams.membership import check_room, member_before
+from coordinator.group.streams.membership import member_before
 from coordinator.group.streams.messages import (
     JOINING,
     UNCHANGED,
@@ -54,7 +55,8 @@ def heartbeat(groups: StreamsGroups, request: StreamsHeartbeat) -> Outcome[Strea
         if request.member_epoch != JOINING:
             raise GroupIdNotFound(f"Streams group {request.group_id} not found.")
         group = StreamsGroup(request.group_id)
-    check_room(group, request.member_id, groups.config.max_size)
+    if request.member_epoch == JOINING:
+        check_room(group, request.member_id, request.instance_id, groups.config.max_size)
     return _Heartbeat(groups, group, request).outcome()
 
 

@@ -15,7 +15,6 @@ from protocol.coordinator_records.streams_group_values import Tasks
 from protocol.errors import (
     FencedInstanceId,
     FencedMemberEpoch,
-    GroupMaxSizeReached,
     InvalidRequest,
     UnknownMemberId,
     UnreleasedInstanceId,
@@ -50,12 +49,6 @@ def check_request(request: StreamsHeartbeat, name_problem: NameProblem) -> None:
         raise InvalidRequest("InstanceId can't be null.")
     if request.member_epoch < LEFT_FOR_A_WHILE:
         raise InvalidRequest(f"MemberEpoch is {request.member_epoch}, but must be greater than or equal to -2.")
-
-
-def check_room(group: StreamsGroup, member_id: str, limit: int) -> None:
-    """Raises GroupMaxSizeReached if a newcomer meets a full group."""
-    if len(group.members) >= limit and member_id not in group.members:
-        raise GroupMaxSizeReached(f"The streams group has reached its maximum capacity of {limit} members.")
 
 
 def member_before(group: StreamsGroup, request: StreamsHeartbeat, change: Change) -> StreamsMember:

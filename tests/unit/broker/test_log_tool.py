@@ -71,6 +71,15 @@ def test_a_sound_folder_is_found_so_and_left_as_it_was(data: Path) -> None:
     assert contents_of(data) == before
 
 
+@pytest.mark.parametrize("command", [("verify",), ("repair",), ("repair", "--yes")])
+def test_a_folder_of_something_else_is_refused(command: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "project-2").mkdir()
+    (tmp_path / "project-2" / "notes.tmp").write_text("mine")
+    done = tool(*command, tmp_path)
+    assert (done.exit_code, "is no folder of log.dirs" in done.output) == (2, True), done.output
+    assert contents_of(tmp_path) == {"project-2/notes.tmp": b"mine"}
+
+
 def test_a_compacted_log_is_sound_too(tmp_path: Path) -> None:
     rig, log = rig_in(tmp_path)
     for number in range(40):

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from kio.schema.alter_configs.v2.request import AlterableConfig, AlterConfigsResource
 from kio.schema.errors import ErrorCode
 
+from coordinator.runtime.outcome import Outcome
+from coordinator.share.share_coordinator_shard import ShareCoordinatorShard
+from protocol.errors import CoordinatorNotAvailable
 from protocol.records.batch import read_header
 from protocol.records.build import Record, iter_records
 from tests.doubles.clock import settle
 from tests.doubles.files import Unsynced
 from tests.unit.broker.rig import Rig
-from tests.unit.broker.share.members import ACCEPT, CONFIG, REJECT, RELEASE, RENEW, Shared, acquired
+from tests.unit.broker.share.members import ACCEPT, CONFIG, GROUP, REJECT, RELEASE, RENEW, Shared, acquired
 
 pytestmark = pytest.mark.asyncio
 
@@ -23,14 +25,6 @@ async def letters(rig: Rig) -> list[Record]:
     log = rig.node.replicas.find("dlq.t", 0).log
     data = bytes(await log.plan_read(0, 1 << 20, log.end, True).read())
     return list(iter_records(data, read_header(data)))
-
-
-async def allow_dead_letters(rig: Rig, topic: str) -> None:
-    """Let share groups use the topic as their queue."""
-    change = AlterableConfig(name="errors.deadletterqueue.group.enable", value="true")
-    resource = AlterConfigsResource(resource_type=2, resource_name=topic, configs=(change,))
-    done = await rig.connect().ask("alter_configs", 2, resources=(resource,), validate_only=False)
-    assert [one.error_code.name for one in done.responses] == ["none"]
 
 
 @pytest.fixture
@@ -147,7 +141,7 @@ async def test_rejected_records_go_to_the_dead_letter_queue(shared: Shared) -> N
             "errors.deadletterqueue.copy.record.enable": "true",
         }
     )
-    await allow_dead_letters(shared.rig, "dlq.t")
+    await shared.allow_dead_letters("dlq.t")
     await shared.produce(b"a", b"b")
     member = await shared.member()
     await member.fetch()
@@ -161,7 +155,7 @@ async def test_rejected_records_go_to_the_dead_letter_queue(shared: Shared) -> N
 
 async def test_a_dead_letter_queue_is_created_where_the_broker_is_told_to() -> None:
     async with Rig(config={**CONFIG, "errors.deadletterqueue.auto.create.topics.enable": "true"}) as rig:
-        shared = await Shared(rig).started(**{"errors.deadletterqueue.topic.name": "dlq.t"})
+        shared = await Shared(rig).started({"errors.deadletterqueue.topic.name": "dlq.t"})
         await shared.produce(b"a", b"b")
         member = await shared.member()
         await member.fetch()
@@ -251,3 +245,46 @@ async def test_of_a_long_log_as_much_is_read_as_is_acquired(shared: Shared) -> N
     rest = await member.fetch()
     assert acquired(rest) == [(2, 29, 1)]
     assert len(rest.records) > 28 * size
+
+
+async def test_group_share_assignment_interval_ms_changes_at_run_time(shared: Shared) -> None:
+    await shared.member("m")
+    await shared.configure_cluster(**{"group.share.assignment.interval.ms": "60000"})
+    await shared.member("n")
+    groups = shared.rig.node.coordinators.groups
+    group = await groups.read(GROUP, lambda state: state.groups.share.get(GROUP))
+    assert group.epoch > group.assignment_epoch
+
+
+async def test_a_share_group_is_deleted_once_the_share_coordinator_has_forgotten_it(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await shared.produce(b"a")
+    member = await shared.member()
+    await member.fetch()
+    assert await member.acknowledge(0, 0, ACCEPT, final=True) is ErrorCode.none
+    await member.leave()
+    with monkeypatch.context() as patch:
+        patch.setattr(ShareCoordinatorShard, "delete", refuse)
+        assert await shared.delete_group() is ErrorCode.coordinator_not_available
+    assert await shared.delete_group() is ErrorCode.none
+    assert await shared.delete_group() is ErrorCode.group_id_not_found
+    again = await shared.member("n")
+    assert acquired(await again.fetch()) == [(0, 0, 1)], "a group that begins anew"
+
+
+async def test_a_share_group_that_could_not_be_deleted_begins_anew_with_its_next_member(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await shared.produce(b"a")
+    member = await shared.member()
+    await member.leave()
+    with monkeypatch.context() as patch:
+        patch.setattr(ShareCoordinatorShard, "delete", refuse)
+        assert await shared.delete_group() is ErrorCode.coordinator_not_available
+    again = await shared.member("n")
+    assert acquired(await again.fetch()) == [(0, 0, 1)]
+
+
+def refuse(*_: object) -> Outcome[None]:
+    raise CoordinatorNotAvailable

@@ -18,10 +18,17 @@ from coordinator.share.state_batches import merge
 from protocol.coordinator_records.share_records import SharePartitionKey, ShareSnapshotValue
 from protocol.errors import (
     CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    FencedLeaderEpoch,
     FencedStateEpoch,
+    GroupIdNotFound,
     InvalidRecordState,
+    InvalidRequest,
     KafkaError,
+    NotCoordinator,
     NotLeaderOrFollower,
+    UnknownServerError,
+    UnknownTopicOrPartition,
 )
 from tests.doubles.clock import ManualClock
 
@@ -137,7 +144,7 @@ async def test_a_failed_write_leaves_the_records_acquired() -> None:
     rig = Rig()
     rig.acquire(10, 19)
     rig.coordinator.error = CoordinatorLoadInProgress()
-    with pytest.raises(CoordinatorLoadInProgress):
+    with pytest.raises(CoordinatorNotAvailable):
         await rig.partition.acknowledge("m", [(10, 19, ACCEPT)])
     rig.coordinator.error = None
     await rig.partition.acknowledge("m", [(10, 19, ACCEPT)])
@@ -191,7 +198,7 @@ async def test_a_newer_owner_ends_it() -> None:
     rig = Rig()
     rig.acquire(10, 19)
     rig.coordinator.error = FencedStateEpoch()
-    with pytest.raises(FencedStateEpoch):
+    with pytest.raises(NotLeaderOrFollower):
         await rig.partition.acknowledge("m", [(10, 19, ACCEPT)])
     assert rig.partition.fenced
     assert not rig.partition.can_acquire
@@ -262,3 +269,43 @@ async def test_a_limit_lowered_meanwhile_holds_at_once() -> None:
     assert rig.acquire(10, 11) == [(11, 11, 1)]
     await turns()
     assert rig.partition.start_offset == 11
+
+
+@pytest.mark.parametrize(
+    ("error", "answer"),
+    [
+        (NotCoordinator, CoordinatorNotAvailable),
+        (CoordinatorNotAvailable, CoordinatorNotAvailable),
+        (CoordinatorLoadInProgress, CoordinatorNotAvailable),
+        (GroupIdNotFound, GroupIdNotFound),
+        (UnknownTopicOrPartition, UnknownTopicOrPartition),
+        (FencedLeaderEpoch, NotLeaderOrFollower),
+        (FencedStateEpoch, NotLeaderOrFollower),
+        (InvalidRequest, UnknownServerError),
+    ],
+)
+async def test_a_member_is_told_of_errors_of_the_coordinator_as_in_kafka(
+    error: type[KafkaError], answer: type[KafkaError]
+) -> None:
+    rig = Rig()
+    rig.acquire(10, 19)
+    rig.coordinator.error = error()
+    with pytest.raises(answer) as raised:
+        await rig.partition.acknowledge("m", [(10, 19, ACCEPT)])
+    assert type(raised.value) is answer
+
+
+async def test_a_letter_is_sent_for_what_is_left_when_the_log_start_moves_into_it() -> None:
+    rig = Rig()
+    rig.rules = replace(rig.rules, dead_letters=True)
+    rig.acquire(10, 19)
+    rig.coordinator.hold = True
+    answer = rig.partition.acknowledge("m", [(10, 19, REJECT)])
+    await turns()
+    rig.partition.advance_log_start(15)
+    rig.coordinator.hold = False
+    rig.coordinator.release()
+    await answer
+    await turns()
+    assert rig.queue.letters == [(15, 19, LetterCause.REJECTED)]
+    assert rig.partition.start_offset == 20

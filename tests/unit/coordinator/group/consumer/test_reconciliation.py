@@ -146,6 +146,14 @@ async def test_group_max_size_reached_for_one_more_consumer() -> None:
     assert ConsumerClient(rig, "m3", "a").beat().member_epoch == 5
 
 
+async def test_a_static_consumer_comes_back_to_a_full_group() -> None:
+    rig = await ConsumerRig.having({"a": 4}, max_size=1)
+    first = ConsumerClient(rig, "m1", "a", instance="i")
+    first.beat()
+    first.leave(for_a_while=True)
+    assert ConsumerClient(rig, "m2", "a", instance="i").beat().assigned == rig.of(a=(0, 1, 2, 3))
+
+
 async def test_who_leaves_is_gone_and_its_partitions_are_free() -> None:
     rig = await ConsumerRig.having({"a": 4})
     first, second = await two_members(rig)

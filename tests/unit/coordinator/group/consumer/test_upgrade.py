@@ -157,6 +157,16 @@ async def test_who_waits_for_its_assignment_is_told_to_join_again() -> None:
     assert rig.consumers.members.keys() == {"m1"}, "who does not join again is not waited for"
 
 
+async def test_who_waits_for_its_assignment_gets_it_also_if_the_newcomer_wants_no_topic_that_exists() -> None:
+    rig = await ConsumerRig.having({"a": 4})
+    old = ClassicConsumer(rig, "c1", "a", version=3)
+    joined = old.join()
+    await rig.pass_ms(5)
+    assert answer_of(joined).error is NONE
+    ConsumerClient(rig, "m1", regex="b").beat()
+    assert old.rejoins() == {"a": {0, 1, 2, 3}}
+
+
 @pytest.mark.parametrize(
     ("why", "config", "client", "user_data"),
     [

@@ -20,9 +20,9 @@ class ShareRig(OffsetRig):
     """`await ShareRig.having({"a": 4}, session_timeout_ms=...)`: topics with so many partitions, and settings."""
 
     @classmethod
-    async def having(cls, topics: Mapping[str, int], **config: Any) -> ShareRig:
+    async def having(cls, topics: Mapping[str, int], *, assignment_interval_ms: int = 0, **config: Any) -> ShareRig:
         rig = cls(initial_rebalance_delay_ms=0)
-        rig.share_config = ShareGroupConfig(**{"assignment_interval_ms": 0, **config})
+        rig.share_config = ShareGroupConfig(assignment_interval=lambda: assignment_interval_ms, **config)
         for name, partitions in topics.items():
             rig.topics.create(name, partitions)
         await rig.restart()

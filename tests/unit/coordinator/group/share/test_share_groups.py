@@ -11,8 +11,11 @@ from protocol.errors import (
     GroupMaxSizeReached,
     InvalidRequest,
     KafkaError,
+    KafkaStorage,
     UnknownMemberId,
 )
+from tests.unit.coordinator.asking import ask
+from tests.unit.coordinator.group.rig import ShareStates
 from tests.unit.coordinator.group.share.rig import GROUP, ShareRig
 
 pytestmark = pytest.mark.asyncio
@@ -139,3 +142,40 @@ async def test_a_deleted_group_leaves_nothing() -> None:
     rig.joined("m", "a")
     rig.beat("m", -1)
     assert [record.key[0] for record in rig.shard.groups.deletion(GROUP)] == [GROUP] * 3
+
+
+async def test_what_was_asked_before_a_reload_leaves_what_is_known_since_then() -> None:
+    rig = await ShareRig.having({"a": 1, "b": 1})
+    rig.share_state.hold = True
+    rig.beat("m", 0, ["a"])
+    rig.log.fail(KafkaStorage())
+    await rig.runtime.loaded()
+    asked_before, rig.share_state = rig.share_state, ShareStates()
+    rig.shard.groups.share.state = rig.share_state
+    epoch = rig.beat("m", 2, ["a", "b"]).member_epoch
+    assert rig.beat("m", epoch).assigned == rig.of(a=(0,), b=(0,))
+    asked_before.release()
+    assert rig.sharers.initialized().keys() == rig.of(a=(0,), b=(0,)).keys()
+    await rig.restart()
+    assert rig.sharers.initialized().keys() == rig.of(a=(0,), b=(0,)).keys()
+
+
+async def test_topics_that_are_deleted_have_no_state_any_more() -> None:
+    rig = await ShareRig.having({"a": 1, "b": 1})
+    rig.joined("m", "a", "b")
+    kept = rig.of(b=(0,))
+    deleted = [*rig.of(a=(0,))]
+    ask(rig.runtime, lambda state: state.groups.share.topics_deleted(deleted)).result()
+    assert rig.sharers.initialized().keys() == kept.keys()
+    await rig.restart()
+    assert rig.sharers.initialized().keys() == kept.keys()
+
+
+async def test_a_topic_that_is_deleted_while_it_is_initialized_has_no_state() -> None:
+    rig = await ShareRig.having({"a": 1})
+    rig.share_state.hold = True
+    rig.beat("m", 0, ["a"])
+    deleted = [*rig.of(a=(0,))]
+    ask(rig.runtime, lambda state: state.groups.share.topics_deleted(deleted)).result()
+    rig.share_state.release()
+    assert [*rig.sharers.states()] == []

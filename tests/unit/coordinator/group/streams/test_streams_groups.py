@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from coordinator.group.streams.configured import Status
+from coordinator.group.streams.messages import LEFT_FOR_A_WHILE
 from coordinator.group.streams.tasks import NO_TASKS
 from protocol.coordinator_records.streams_group_values import Endpoint
 from protocol.errors import (
@@ -336,3 +337,12 @@ async def test_a_group_has_a_largest_size() -> None:
     rig.join("m")
     with pytest.raises(GroupMaxSizeReached):
         rig.join("n")
+    with pytest.raises(UnknownMemberId):
+        rig.send("n", 5)
+
+
+async def test_a_static_member_comes_back_to_a_full_group() -> None:
+    rig = await StreamsRig.having({"a": 1}, max_size=1)
+    rig.join("m", instance_id="i")
+    rig.send("m", LEFT_FOR_A_WHILE, instance_id="i")
+    assert rig.join("n", instance_id="i").assigned == active(0)
