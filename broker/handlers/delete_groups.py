@@ -45,6 +45,8 @@ async def _delete(ctx: RequestContext, partition: int, group_ids: Sequence[str])
 
 async def _forget(ctx: RequestContext, group_id: str, topics: States) -> ErrorCode:
     """Have the share coordinator forget the states of a share group. The state of a topic that is gone is gone too."""
+    if not ctx.coordinators.share.topic_exists:
+        return ErrorCode.none  # none was ever made
     for topic_id, partitions in topics.items():
         for index in sorted(partitions):
             try:
@@ -52,7 +54,7 @@ async def _forget(ctx: RequestContext, group_id: str, topics: States) -> ErrorCo
             except UnknownTopicOrPartition:
                 continue
             except KafkaError as error:
-                return ErrorCode(error.code)
+                return error.code
     return ErrorCode.none
 
 
