@@ -17,9 +17,14 @@ WITHOUT_BROKER = ("error", "setting")
 
 
 def _arguments(given: Sequence[str]) -> list[str]:
-    """`--group NAME` means `group NAME`, as it did before."""
+    """`--group NAME` and `--group=NAME` mean `group NAME`, as they did before."""
     options = {f"--{parameter.replace('_', '-')}": kind for kind, parameter in KINDS.items()}
-    return [options.get(one, one) for one in given]
+    found: list[str] = []
+    for one in given:
+        option, has_value, value = one.partition("=")
+        kind = options.get(option)
+        found += [one] if kind is None else [kind, value] if has_value else [kind]
+    return found
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -89,7 +89,7 @@ class Shell:
                 stderr=said,
             )
             try:
-                wait_until(lambda: ready.exists() or process.poll() is not None, f"{printed} does not serve")
+                wait_until(lambda: _is_written(ready) or process.poll() is not None, f"{printed} does not serve")
                 assert process.poll() is None, log.read_text()
                 yield
                 process.terminate()
@@ -98,3 +98,7 @@ class Shell:
                 process.kill()
         assert process.returncode == 0, log.read_text()
         assert "Traceback" not in log.read_text(), log.read_text()
+
+
+def _is_written(ready: Path) -> bool:
+    return ready.exists() and ready.read_text().endswith("\n")

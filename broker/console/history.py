@@ -139,6 +139,7 @@ class History:
                 group = await read_group(node.coordinators.groups, group_id)
                 lags = partition_lags(group, node.cluster.cache.image.topics, node.replicas)
                 kept.add({(one.topic, one.partition): one.lag for one in lags})
+                await asyncio.sleep(0)  # a group may have thousands of partitions
         except KafkaError as error:  # a coordinator is loading, or has moved: the next time, then
             logger.debug("lags were not noted for the console", error=str(error))
 

@@ -11,7 +11,7 @@ from broker.request_context import RequestContext
 from coordinator.group.share_deletion import States, begin_deleting
 from protocol.coordinator_records.share_records import SharePartitionKey
 from protocol.durations import ZERO
-from protocol.errors import KafkaError, UnknownTopicOrPartition, type_by_code
+from protocol.errors import KafkaError, UnknownTopicOrPartition
 from protocol.newer.delete_groups_v3 import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
@@ -66,8 +66,7 @@ def _response(request: DeleteGroupsRequest, codes: Mapping[str, ErrorCode]) -> D
 
 
 def _result(group_id: str, code: ErrorCode) -> DeletableGroupResult:
-    text = None if code is ErrorCode.none else type_by_code[code].default_message
-    return DeletableGroupResult(group_id=group_id, error_code=code, error_message=text)
+    return DeletableGroupResult(group_id=group_id, error_code=code, error_message=None)  # as in Kafka: only the code
 
 
 def error_response(ctx: RequestContext, request: DeleteGroupsRequest, error: KafkaError) -> DeleteGroupsResponse:

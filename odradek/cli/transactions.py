@@ -7,12 +7,14 @@ import time
 import click
 from confluent_kafka import Producer
 from kafka import TopicPartition
-from kafka.admin import AbortTransactionSpec
+from kafka.admin import AbortTransactionSpec, TransactionState
 
 from odradek.cli.arguments import confirm
 from odradek.cli.connection import Cluster, connected
 from odradek.cli.groups_of_commands import ClusterCommands
 from odradek.cli.output import Output
+
+STATES = [one.value for one in TransactionState if one is not TransactionState.UNKNOWN]
 
 
 @click.group("transactions", cls=ClusterCommands)
@@ -21,7 +23,14 @@ def main() -> None:
 
 
 @main.command("list")
-@click.option("--state", "states", multiple=True, help="Only these, such as Ongoing; may be repeated.")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(STATES),
+    metavar="STATE",
+    help=f"Only these; may be repeated: {', '.join(STATES)}.",
+)
 @connected
 def list_(cluster: Cluster, out: Output, states: tuple[str, ...]) -> None:
     """List the transactional ids."""

@@ -130,8 +130,9 @@ def test_the_command_explains_a_running_broker(
     assert f"there is no group {name}" in capsys.readouterr().out
     write(broker, name, 1)
     monkeypatch.setenv("ODRADEK_CONTROL", broker.control.url.removeprefix("http://"))
-    assert explain_command.main(["--topic", name]) == 0
-    assert "has records" in capsys.readouterr().out
+    for arguments in (["topic", name], ["--topic", name], [f"--topic={name}"]):
+        assert explain_command.main(arguments) == 0
+        assert "has records" in capsys.readouterr().out
     assert explain_command.main(["--topic", name, "--control", "http://127.0.0.1:1"]) == 2
     assert "does not answer" in capsys.readouterr().err
     with pytest.raises(SystemExit) as ended:
