@@ -66,12 +66,12 @@ class Fencing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a broker is told; before that, if the change is `unfinished`, its next step is to be decided."""
+    """What a broker is told; before that, if the change `is_unfinished`, its next step is to be decided."""
 
     is_caught_up: bool
     is_fenced: bool
     should_shut_down: bool
-    unfinished: bool
+    is_unfinished: bool
 
 
 @dataclass(slots=True)
@@ -202,9 +202,9 @@ def decide(
     current = _state(broker, sessions)
     state = _next_state(image, schema, broker, request, current, sessions)
     sessions.touch(broker.id, broker.epoch, request.current_metadata_offset)
-    records, unfinished = _step(image, schema, broker.id, current, state, sessions)
+    records, is_unfinished = _step(image, schema, broker.id, current, state, sessions)
     if state is State.UNFENCED:
-        sessions.took_over(broker.id, all_of_them=not unfinished)
+        sessions.took_over(broker.id, all_of_them=not is_unfinished)
     elif state is not State.CONTROLLED_SHUTDOWN:
         sessions.shutdown_ended(broker.id)
     elif records or current is not state:
@@ -218,7 +218,7 @@ def decide(
         is_caught_up=request.current_metadata_offset >= broker.epoch,
         is_fenced=state in (State.FENCED, State.MAY_SHUT_DOWN),
         should_shut_down=state is State.MAY_SHUT_DOWN,
-        unfinished=unfinished,
+        is_unfinished=is_unfinished,
     )
     return Decision(records, reply)
 

@@ -148,9 +148,11 @@ def skip_tagged_fields(buf: Buffer, pos: int) -> int:
 
 
 def read_tag_count(buf: Buffer, pos: int) -> tuple[int, int]:
-    """The number of fields in a section of tagged fields."""
+    """The number of fields in a section of tagged fields, a signed number in Kafka."""
     count, pos = read_uvarint(buf, pos)
-    return (0 if count > MAX_INT else count), pos
+    if count > MAX_INT:
+        raise DecodeError(f"the number of tagged fields is negative: {count - 2**32}")
+    return count, pos
 
 
 def skip_tagged_field(buf: Buffer, pos: int, tag: int, size: int) -> int:

@@ -114,7 +114,7 @@ class ControllerService:
 
         try:
             reply = await self._controller.submit(decide)
-            while reply.unfinished:
+            while reply.is_unfinished:
                 reply = await self._controller.submit(decide)
         except MetadataLogError:
             self.sessions.refused(request.broker_id)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.definition import Check as ValueCheck
@@ -16,6 +17,8 @@ from protocol.errors import InvalidConfiguration, InvalidRequest
 
 _INT, _LIST, _STRING = ConfigType.INT, ConfigType.LIST, ConfigType.STRING
 
+_TAGS = "streams.rack.aware.assignment.tags"
+_DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 _NO_EFFECT = "Internal to Kafka. No effect here."
 _DURATION = re.compile(r"(?i)P(?=[0-9T])([0-9]+D)?(T(?=[0-9])([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]{0,9})?S)?)?")
 
@@ -109,7 +112,7 @@ GROUP_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
             ),
             _assignment_interval("share"),
             ConfigDef(
-                "errors.deadletterqueue.topic.name",
+                _DEAD_LETTERS,
                 _STRING,
                 "",
                 "Where records go that a share group gives up (KIP-1191); empty: nowhere.",
@@ -140,7 +143,7 @@ GROUP_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
             _internal("streams.num.warmup.replicas", _INT, 2, _NO_EFFECT),
             _internal("streams.acceptable.recovery.lag", ConfigType.LONG, 10_000, "Told to the members."),
             ConfigDef(
-                "streams.rack.aware.assignment.tags",
+                _TAGS,
                 _LIST,
                 (),
                 "Client tags that the members of the group must have.",
@@ -172,15 +175,27 @@ MATCH_ATTRIBUTES = frozenset(
 )
 
 _KINDS = ("consumer", "share", "streams")
-_LIMITED = (
-    "heartbeat.interval.ms",
-    "session.timeout.ms",
-    "assignment.interval.ms",
-    "record.lock.duration.ms",
-    "delivery.count.limit",
-    "partition.max.record.locks",
-    "num.standby.replicas",
+_LIMITED = tuple(
+    f"{kind}.{name}"
+    for kind in _KINDS
+    for name in (
+        "heartbeat.interval.ms",
+        "session.timeout.ms",
+        "assignment.interval.ms",
+        "record.lock.duration.ms",
+        "delivery.count.limit",
+        "partition.max.record.locks",
+        "num.standby.replicas",
+        "task.offset.interval.ms",
+        "num.warmup.replicas",
+    )
+    if f"{kind}.{name}" in GROUP_CONFIGS
 )
+_FIXED_LIMITS: Mapping[str, int] = MappingProxyType(
+    {"group.streams.min.task.offset.interval.ms": 15_000, "group.streams.max.warmup.replicas": 20}
+)
+"""Limits that are Kafka's defaults: the configurations of brokers that would change them have no effect here."""
+_RESERVED = "__"
 
 
 def brokers_name(name: str) -> str | None:
@@ -203,29 +218,70 @@ def parse_group_configs(broker_config: BrokerConfig, overrides: Mapping[str, str
         if name not in GROUP_CONFIGS:
             raise InvalidConfiguration(f"Unknown group config name: {name}")
     values = _parsed(group_configs(broker_config), overrides)
-    for name in (f"{kind}.{limited}" for kind in _KINDS for limited in _LIMITED):
-        if name in values:
+    for name in _LIMITED:
+        if name in overrides:
             _check_limits(broker_config, name, integer_of(values, name))
     for kind in _KINDS:
         timeout, interval = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
         if integer_of(values, timeout) <= integer_of(values, interval):
             raise InvalidConfiguration(f"{timeout} must be greater than {interval}")
+    _check_tags(values[_TAGS])
+    if str(values[_DEAD_LETTERS]).startswith(_RESERVED):
+        raise InvalidConfiguration(f"{_DEAD_LETTERS}: DLQ topic name must not start with '{_RESERVED}'")
     return values
 
 
+def _check_tags(tags: Value) -> None:
+    assert isinstance(tags, tuple)
+    if len(set(tags)) < len(tags):
+        raise InvalidConfiguration(f"{_TAGS} must not contain duplicate tag keys.")
+    if "" in tags:
+        raise InvalidConfiguration(f"Configuration '{_TAGS}' values must not be empty.")
+
+
+def effective_group_configs(broker_config: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Value]:
+    """Every group configuration's value that counts under overrides that were checked when they were set."""
+    known = {name: text for name, text in overrides.items() if name in GROUP_CONFIGS}
+    values = _parsed(group_configs(broker_config), known)
+    limited = [name for name in _LIMITED if name in known]
+    return values | {name: within_limits(broker_config, name, integer_of(values, name)) for name in limited}
+
+
+def within_limits(broker_config: BrokerConfig, name: str, value: int) -> int:
+    """What a group's own number counts as: the broker may have narrower limits than when it was set."""
+    if name not in _LIMITED:
+        return value
+    low, high = _limits(broker_config, name)
+    if low.value is not None:
+        value = max(value, low.value)
+    return value if high.value is None else min(value, high.value)
+
+
 def _check_limits(broker_config: BrokerConfig, name: str, value: int) -> None:
+    low, high = _limits(broker_config, name)
+    if low.value is not None and value < low.value:
+        raise InvalidConfiguration(f"{name} must be greater than or equal to {low.shown}")
+    if high.value is not None and value > high.value:
+        raise InvalidConfiguration(f"{name} must be less than or equal to {high.shown}")
+
+
+class _Limit(NamedTuple):
+    shown: str
+    value: int | None
+
+
+def _limits(broker_config: BrokerConfig, name: str) -> tuple[_Limit, _Limit]:
+    """The least and the greatest value."""
     kind, _, rest = name.partition(".")
-    low = _limit(broker_config, f"group.{kind}.min.{rest}")
-    high_name = f"group.{kind}.max.{rest.removeprefix('num.')}"
-    high = _limit(broker_config, high_name)
-    if low is not None and value < low:
-        raise InvalidConfiguration(f"{name} must be greater than or equal to group.{kind}.min.{rest}")
-    if high is not None and value > high:
-        raise InvalidConfiguration(f"{name} must be less than or equal to {high_name}")
+    low, high = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest.removeprefix('num.')}"
+    return _limit(broker_config, low), _limit(broker_config, high)
 
 
-def _limit(broker_config: BrokerConfig, name: str) -> int | None:
-    return broker_config.integer(name) if name in broker_config.values else None
+def _limit(broker_config: BrokerConfig, name: str) -> _Limit:
+    if name in broker_config.values:
+        return _Limit(name, broker_config.integer(name))
+    fixed = _FIXED_LIMITS.get(name)
+    return _Limit(str(fixed), fixed)
 
 
 def parse_client_metrics_configs(overrides: Mapping[str, str]) -> dict[str, Value]:

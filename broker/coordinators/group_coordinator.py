@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import structlog
+
 from broker.config.broker_config import BrokerConfig, split_list
 from broker.config.current import CurrentConfig
+from broker.config.resource_defs import within_limits
 from broker.coordinators.group_topics import GroupTopics
 from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.monitoring.group_metrics import register_group_metrics
@@ -39,6 +42,8 @@ from protocol import uuids
 from protocol.errors import UnsupportedVersion
 from protocol.records.compression import Compression
 from timing.purgatory import Purgatory
+
+logger = structlog.get_logger(__name__)
 
 MINUTE_MS = 60_000
 CONSUMER_PREFIX = "consumer."
@@ -110,20 +115,33 @@ def streams_group_config(
 class GroupOverrides(dict[str, Mapping[str, int]]):
     """The groups' own numbers whose names have a prefix, as every heartbeat asks for them (`GroupConfigManager`)."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, config: BrokerConfig) -> None:
         super().__init__()
         self._prefix = prefix
+        self._config = config
 
     def put(self, group_id: str, configs: Mapping[str, str]) -> None:
         """Take what is set for a group now."""
         self.pop(group_id, None)
         own = {
-            name.removeprefix(self._prefix): int(value)
+            name.removeprefix(self._prefix): self._effective(group_id, name, int(value))
             for name, value in configs.items()
-            if name.startswith(self._prefix) and value.isdecimal()
+            if name.startswith(self._prefix) and value.strip().isdecimal()
         }
         if own:
             self[group_id] = own
+
+    def _effective(self, group_id: str, name: str, value: int) -> int:
+        found = within_limits(self._config, name, value)
+        if found != value:
+            logger.warning(
+                "group config is beyond the limits of the broker",
+                group=group_id,
+                name=name,
+                set=value,
+                used=found,
+            )
+        return found
 
 
 def require_consumer_protocol(config: BrokerConfig, image: MetadataImage) -> None:
@@ -144,12 +162,12 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
     def __init__(self, host: Host, share_state: ShareStatePort) -> None:
         config = host.current.config
         self.config = group_config(config)
-        self._overrides = GroupOverrides(CONSUMER_PREFIX)
+        self._overrides = GroupOverrides(CONSUMER_PREFIX, config)
         self.consumer_config = consumer_group_config(host.current, self._overrides)
-        self._share_overrides = GroupOverrides(SHARE_PREFIX)
+        self._share_overrides = GroupOverrides(SHARE_PREFIX, config)
         self._share_config = share_group_config(host.current, self._share_overrides)
         self._share_state = share_state
-        self._streams_overrides = GroupOverrides(STREAMS_PREFIX)
+        self._streams_overrides = GroupOverrides(STREAMS_PREFIX, config)
         self._streams_tags: dict[str, tuple[str, ...]] = {}
         self._streams_config = streams_group_config(host.current, self._streams_overrides, self._streams_tags)
         self._random = host.random

@@ -11,7 +11,7 @@ from broker.request_context import RequestContext
 from coordinator.group.share_deletion import States, begin_deleting
 from protocol.coordinator_records.share_records import SharePartitionKey
 from protocol.durations import ZERO
-from protocol.errors import KafkaError, UnknownTopicOrPartition, type_by_code
+from protocol.errors import KafkaError, UnknownTopicOrPartition
 from protocol.newer.delete_groups_v3 import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
@@ -45,6 +45,8 @@ async def _delete(ctx: RequestContext, partition: int, group_ids: Sequence[str])
 
 async def _forget(ctx: RequestContext, group_id: str, topics: States) -> ErrorCode:
     """Have the share coordinator forget the states of a share group. The state of a topic that is gone is gone too."""
+    if not ctx.coordinators.share.topic_exists:
+        return ErrorCode.none  # none was ever made
     for topic_id, partitions in topics.items():
         for index in sorted(partitions):
             try:
@@ -52,7 +54,7 @@ async def _forget(ctx: RequestContext, group_id: str, topics: States) -> ErrorCo
             except UnknownTopicOrPartition:
                 continue
             except KafkaError as error:
-                return ErrorCode(error.code)
+                return error.code
     return ErrorCode.none
 
 
@@ -64,8 +66,7 @@ def _response(request: DeleteGroupsRequest, codes: Mapping[str, ErrorCode]) -> D
 
 
 def _result(group_id: str, code: ErrorCode) -> DeletableGroupResult:
-    text = None if code is ErrorCode.none else type_by_code[code].default_message
-    return DeletableGroupResult(group_id=group_id, error_code=code, error_message=text)
+    return DeletableGroupResult(group_id=group_id, error_code=code, error_message=None)  # as in Kafka: only the code
 
 
 def error_response(ctx: RequestContext, request: DeleteGroupsRequest, error: KafkaError) -> DeleteGroupsResponse:

@@ -33,7 +33,7 @@ async def handle(ctx: RequestContext, request: DeleteShareGroupOffsetsRequest) -
         if not ctx.allows(AclOperation.READ, ResourceType.TOPIC, name):
             topics.append(_topic(name, NO_TOPIC, TopicAuthorization()))
             continue
-        if name not in known:
+        if name not in known or ctx.image.topics.get(name) is None:
             topics.append(_topic(name, NO_TOPIC, UnknownTopicOrPartition()))
             continue
         topic_id, partitions = known[name]

@@ -6,7 +6,8 @@ An unknown group, topic or partition is no error: it has no start offset (-1).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -48,24 +49,30 @@ async def handle(ctx: RequestContext, request: DescribeShareGroupOffsetsRequest)
 async def _group(ctx: RequestContext, wanted: Any) -> DescribeShareGroupOffsetsResponseGroup:
     group_id = wanted.group_id
     try:
-        if not group_id:
-            raise UnknownServerError("The group id is empty.")
         if not ctx.allows(AclOperation.DESCRIBE, ResourceType.GROUP, group_id):
             raise GroupAuthorization
         known = await ctx.coordinators.groups.read(group_id, lambda state: _initialized(state, group_id))
         if wanted.topics is None:
             names = [(topic.name, sorted(topic.partitions)) for topic in known.values()]
-            asked = [one for one in names if ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, one[0])]
+            there = [one for one in names if ctx.image.topics.get(one[0]) is not None]
+            asked = [one for one in there if ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, one[0])]
         else:
             asked = [(topic.topic_name, topic.partitions) for topic in wanted.topics]
-        if any(not indexes or min(indexes) < 0 for _, indexes in asked):
-            raise UnknownServerError("Each topic must name partitions, none of them negative.")
+        _check(group_id, [indexes for name, indexes in asked if ctx.image.topics.get(name) is not None])
     except KafkaError as error:
         return _failed(group_id, error)
     topics = [await _topic(ctx, group_id, known, name, indexes) for name, indexes in asked]
     return DescribeShareGroupOffsetsResponseGroup(
         group_id=group_id, topics=tuple(topics), error_code=ErrorCode.none, error_message=None
     )
+
+
+def _check(group_id: str, asked: Sequence[Sequence[int]]) -> None:
+    """`asked` are the partitions of each topic that there is; of others nothing is read. Raises UnknownServerError."""
+    if asked and not group_id:
+        raise UnknownServerError("The group id is empty.")
+    if any(not indexes or min(indexes) < 0 for indexes in asked):
+        raise UnknownServerError("Each topic must name partitions, none of them negative.")
 
 
 def _initialized(state: GroupCoordinatorShard, group_id: str) -> Mapping[UUID, TopicPartitions]:
@@ -98,8 +105,10 @@ async def _partition(
         state = await ctx.local.share.states.summary(key)
     except KafkaError as error:
         return _unknown(key.partition, error)
-    if state is None or state.start_offset == NO_START_OFFSET:
+    if state is None:
         return _unknown(key.partition)
+    if state.start_offset == NO_START_OFFSET:
+        return replace(_unknown(key.partition), leader_epoch=state.leader_epoch)
     partition = ctx.replicas.get(topic, key.partition)
     is_lag_known = partition is not None and state.complete_count >= 0
     lag = (

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from uuid import UUID
 
 from broker.cluster.endpoints import endpoint_of
 from metadata.image import MetadataImage
+from protocol.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower
 from protocol.produce_fetch.parts import UNKNOWN_LEADER, LeaderIdAndEpoch, NodeEndpoint
 
 
@@ -14,6 +16,14 @@ def leader_of(image: MetadataImage, topic: str | None, index: int) -> LeaderIdAn
     known = None if topic is None else image.topics.get(topic)
     found = None if known is None else known.partitions.get(index)
     return UNKNOWN_LEADER if found is None else LeaderIdAndEpoch(found.leader, found.leader_epoch)
+
+
+def leader_to_ask(image: MetadataImage, place: tuple[UUID, int], error: KafkaError | None) -> LeaderIdAndEpoch | None:
+    """The leader of a partition, by topic id and number, that this node does not lead; None for any other error."""
+    if not isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch):
+        return None
+    topic = image.topics.by_id(place[0])
+    return leader_of(image, None if topic is None else topic.name, place[1])
 
 
 def endpoints_of(

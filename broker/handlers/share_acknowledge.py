@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 from kio.schema.share_acknowledge.v2 import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from kio.schema.share_acknowledge.v2.response import (
     LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
     ShareAcknowledgeTopicResponse,
 )
 
+from broker.handlers.leader_hints import endpoints_of, leader_to_ask
 from broker.handlers.share_acknowledging import FIRST_VERSION_WITH_RENEWAL, acknowledge
 from broker.handlers.share_requests import group_and_member, require_share_groups
 from broker.request_context import RequestContext
 from broker.share.sessions import FINAL_EPOCH, FULL_EPOCH
 from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import InvalidShareSessionEpoch, KafkaError
+from protocol.produce_fetch.parts import LeaderIdAndEpoch as LeaderOf
 from protocol.uuids import ZERO as NO_TOPIC
 
-NO_LEADER = LeaderIdAndEpoch(leader_id=0, leader_epoch=0)
+NO_LEADER = LeaderOf(0, 0)
+Place = tuple[UUID, int]
 
 
 async def handle(ctx: RequestContext, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
@@ -46,6 +51,8 @@ async def handle(ctx: RequestContext, request: ShareAcknowledgeRequest) -> Share
     finally:
         if session is not None:
             shares.end_session(session)
+    leaders = {place: leader_to_ask(ctx.image, place, error) for place, error in results.items()}
+    named = [leader for leader in leaders.values() if leader is not None]
     lock_ms = shares.settings.of(group_id).rules.lock_ms
     return ShareAcknowledgeResponse(
         throttle_time=ZERO,
@@ -54,21 +61,27 @@ async def handle(ctx: RequestContext, request: ShareAcknowledgeRequest) -> Share
         acquisition_lock_timeout=int(lock_ms) * MILLISECOND,
         responses=tuple(
             ShareAcknowledgeTopicResponse(topic_id=topic_id, partitions=tuple(partitions))
-            for topic_id, partitions in _by_topic(results).items()
+            for topic_id, partitions in _by_topic(results, leaders).items()
         ),
-        node_endpoints=(),
+        node_endpoints=tuple(
+            NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
+            for one in endpoints_of(ctx.image, named, ctx.connection.listener_name)
+        ),
     )
 
 
-def _by_topic(results: dict[tuple[UUID, int], KafkaError | None]) -> dict[UUID, list[PartitionData]]:
+def _by_topic(
+    results: Mapping[Place, KafkaError | None], leaders: Mapping[Place, LeaderOf | None]
+) -> dict[UUID, list[PartitionData]]:
     found: dict[UUID, list[PartitionData]] = {}
-    for (topic_id, index), error in results.items():
-        found.setdefault(topic_id, []).append(
+    for place, error in results.items():
+        leader = leaders[place] or NO_LEADER
+        found.setdefault(place[0], []).append(
             PartitionData(
-                partition_index=index,
+                partition_index=place[1],
                 error_code=ErrorCode.none if error is None else error.code,
                 error_message=None if error is None else error.explicit_message,
-                current_leader=NO_LEADER,
+                current_leader=LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch),
             )
         )
     return found

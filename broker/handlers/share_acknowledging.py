@@ -53,6 +53,7 @@ async def acknowledge(
     for place, ranges in batches.items():
         topic_id, index = place
         try:
+            checked = _ranges(ranges, renews)
             known = ctx.image.topics.by_id(topic_id)
             if known is None:
                 raise UnknownTopicId
@@ -63,7 +64,6 @@ async def acknowledge(
                 raise UnknownTopicOrPartition
             if share is None:
                 raise UnknownTopicOrPartition("Nobody has fetched from this partition for the group.")
-            checked = _ranges(ranges, renews)
             may_renew = shares.settings.of(group_id).may_renew
             if not may_renew and any(AcknowledgeType.RENEW in types for _, _, types in checked):
                 raise InvalidRecordState("Renewing is switched off for this group (share.renew.acknowledge.enable).")

@@ -19,7 +19,7 @@ from kio.schema.share_fetch.v2.response import (
     ShareFetchableTopicResponse,
 )
 
-from broker.handlers.leader_hints import endpoints_of, leader_of
+from broker.handlers.leader_hints import endpoints_of, leader_to_ask
 from broker.handlers.share_acknowledging import FIRST_VERSION_WITH_RENEWAL, acknowledge
 from broker.handlers.share_fetching import Limits, ShareFetching, Taken
 from broker.handlers.share_requests import group_and_member, require_share_groups
@@ -27,13 +27,7 @@ from broker.request_context import RequestContext
 from broker.share.runs import Wish
 from broker.share.sessions import FINAL_EPOCH, FULL_EPOCH
 from protocol.durations import MILLISECOND, ZERO
-from protocol.errors import (
-    FencedLeaderEpoch,
-    InvalidRequest,
-    KafkaError,
-    NotLeaderOrFollower,
-    UnknownServerError,
-)
+from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
 from protocol.produce_fetch.parts import LeaderIdAndEpoch as LeaderOf
 from protocol.uuids import ZERO as NO_TOPIC
 
@@ -66,11 +60,14 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
         finally:
             shares.end_session(session)
         return _response(ctx, group_id, results, {}, set())
-    session = shares.sessions.open(key, ctx.connection) if epoch == FULL_EPOCH else shares.sessions.use(key, epoch)
-    forgotten = [
-        (topic.topic_id or NO_TOPIC, index) for topic in request.forgotten_topics_data for index in topic.partitions
-    ]
-    session.change(wanted, forgotten)
+    if epoch == FULL_EPOCH:
+        session = shares.sessions.open(key, ctx.connection)
+        session.change(wanted, forgotten=())
+    else:
+        session = shares.sessions.use(key, epoch)
+        session.change(wanted, _forgotten(request))
+    if request.share_acquire_mode not in (BATCHES, RECORD_LIMIT):
+        raise UnknownServerError
     results = await acknowledge(ctx, group_id, member_id, batches, renews=renews)
     fetching = ShareFetching(ctx, session, _limits(ctx, request))
     told, session.new = session.new & set(session), set()
@@ -82,12 +79,16 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
     return _response(ctx, group_id, results, taken, told)
 
 
+def _forgotten(request: ShareFetchRequest) -> list[Place]:
+    return [
+        (topic.topic_id or NO_TOPIC, index) for topic in request.forgotten_topics_data for index in topic.partitions
+    ]
+
+
 def _check(request: ShareFetchRequest, batches: Mapping[Place, Sequence[AcknowledgementBatch]], renews: bool) -> None:
-    """Raises InvalidRequest, UnknownServerError."""
+    """Raises InvalidRequest."""
     if request.share_session_epoch == FULL_EPOCH and batches:
         raise InvalidRequest  # the first request of a session acknowledges nothing
-    if request.share_acquire_mode not in (BATCHES, RECORD_LIMIT):
-        raise UnknownServerError
     fetches = request.max_wait or request.min_bytes or request.max_bytes or request.max_records
     if renews and fetches:
         raise InvalidRequest  # a request that renews acquisitions fetches nothing, and must say so
@@ -110,10 +111,12 @@ def _response(
     told: set[Place],
 ) -> ShareFetchResponse:
     topics: dict[UUID, list[PartitionData]] = {}
+    leaders: list[LeaderOf] = []
     for place in dict.fromkeys([*results, *taken, *sorted(told, key=str)]):
-        topics.setdefault(place[0], []).append(_partition(ctx, place, results.get(place), taken.get(place, Taken())))
-    leaders = [data.current_leader for partitions in topics.values() for data in partitions]
-    known = [leader for leader in leaders if leader.leader_id >= 0]
+        found = taken.get(place, Taken())
+        leader = leader_to_ask(ctx.image, place, found.error)
+        leaders += [] if leader is None else [leader]
+        topics.setdefault(place[0], []).append(_partition(place[1], results.get(place), found, leader))
     return ShareFetchResponse(
         throttle_time=ZERO,
         error_code=ErrorCode.none,
@@ -123,24 +126,21 @@ def _response(
             ShareFetchableTopicResponse(topic_id=topic_id, partitions=tuple(partitions))
             for topic_id, partitions in topics.items()
         ),
-        node_endpoints=_endpoints(ctx, known) if known else (),
+        node_endpoints=_endpoints(ctx, leaders),
     )
 
 
-def _partition(ctx: RequestContext, place: Place, acknowledged: KafkaError | None, taken: Taken) -> PartitionData:
+def _partition(index: int, acknowledged: KafkaError | None, taken: Taken, leader: LeaderOf | None) -> PartitionData:
     error = taken.error
-    leader = NO_LEADER
-    if isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch):
-        topic = ctx.image.topics.by_id(place[0])
-        leads = leader_of(ctx.image, None if topic is None else topic.name, place[1])
-        leader = LeaderIdAndEpoch(leader_id=leads.leader_id, leader_epoch=leads.leader_epoch)
     return PartitionData(
-        partition_index=place[1],
+        partition_index=index,
         error_code=ErrorCode.none if error is None else error.code,
         error_message=None if error is None else error.explicit_message,
         acknowledge_error_code=0 if acknowledged is None else int(acknowledged.code),
         acknowledge_error_message=None if acknowledged is None else acknowledged.explicit_message,
-        current_leader=leader,
+        current_leader=NO_LEADER
+        if leader is None
+        else LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch),
         records=bytes(taken.records),
         acquired_records=tuple(
             AcquiredRecords(first_offset=one.first, last_offset=one.last, delivery_count=one.delivery_count)
@@ -149,9 +149,8 @@ def _partition(ctx: RequestContext, place: Place, acknowledged: KafkaError | Non
     )
 
 
-def _endpoints(ctx: RequestContext, leaders: Sequence[LeaderIdAndEpoch]) -> tuple[NodeEndpoint, ...]:
-    named = [LeaderOf(leader.leader_id, leader.leader_epoch) for leader in leaders]
-    found = endpoints_of(ctx.image, named, ctx.connection.listener_name)
+def _endpoints(ctx: RequestContext, leaders: Sequence[LeaderOf]) -> tuple[NodeEndpoint, ...]:
+    found = endpoints_of(ctx.image, leaders, ctx.connection.listener_name)
     return tuple(NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack) for one in found)
 
 

@@ -26,7 +26,7 @@ from coordinator.group.streams.configured import InternalTopic, Problem
 from coordinator.group.streams.membership import check_request
 from coordinator.group.streams.messages import EndpointPartitions, StreamsHeartbeat, StreamsHeartbeatAnswer
 from coordinator.group.streams.tasks import Task
-from coordinator.group.streams.topology import required_topics
+from coordinator.group.streams.topology import check_names
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from metadata.topic_names import invalid_reason, is_internal
 from protocol.coordinator_records import streams_group_values as values
@@ -39,12 +39,13 @@ Answer = StreamsGroupHeartbeatResponse
 
 def handle(ctx: RequestContext, request: StreamsGroupHeartbeatRequest) -> Answer | Awaitable[Answer]:
     require_streams_groups(ctx)
-    heartbeat = _heartbeat(ctx, request)
-    check_request(heartbeat, _name_problem)
-    if heartbeat.topology is not None:
-        for topic in required_topics(heartbeat.topology):
+    topology = None if request.topology is None else _topology(request.topology)
+    if topology is not None:
+        for topic in check_names(topology, _name_problem):
             if not ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic):
                 raise TopicAuthorization
+    heartbeat = _heartbeat(ctx, request, topology)
+    check_request(heartbeat)
     answer = ctx.coordinators.groups.write(heartbeat.group_id, lambda state: state.groups.streams_heartbeat(heartbeat))
     return when_done(answer, lambda found: _response(ctx, found))
 
@@ -58,7 +59,9 @@ def _name_problem(name: str) -> str | None:
 # -- the request
 
 
-def _heartbeat(ctx: RequestContext, request: StreamsGroupHeartbeatRequest) -> StreamsHeartbeat:
+def _heartbeat(
+    ctx: RequestContext, request: StreamsGroupHeartbeatRequest, topology: values.StreamsGroupTopologyValue | None
+) -> StreamsHeartbeat:
     owned = None
     kinds = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
     if any(kind is not None for kind in kinds):
@@ -75,7 +78,7 @@ def _heartbeat(ctx: RequestContext, request: StreamsGroupHeartbeatRequest) -> St
         instance_id=request.instance_id,
         rack_id=request.rack_id,
         rebalance_timeout_ms=request.rebalance_timeout // MILLISECOND,
-        topology=None if request.topology is None else _topology(request.topology),
+        topology=topology,
         owned=owned,
         process_id=request.process_id,
         user_endpoint=None if endpoint is None else values.Endpoint(endpoint.host, endpoint.port),
@@ -96,10 +99,10 @@ def _owned(tasks: Iterable[OwnedTaskIds]) -> values.TaskIds:
     return found
 
 
-def _offsets(offsets: tuple[TaskOffset, ...] | None) -> dict[Task, int] | None:
+def _offsets(offsets: tuple[TaskOffset, ...] | None) -> tuple[tuple[Task, int], ...] | None:
     if offsets is None:
         return None
-    return {(each.subtopology_id, each.partition): each.offset for each in offsets}
+    return tuple(((each.subtopology_id, each.partition), each.offset) for each in offsets)
 
 
 def _topology(topology: Topology) -> values.StreamsGroupTopologyValue:

@@ -35,10 +35,10 @@ def for_member(error: KafkaError) -> KafkaError:
     """What a member is told of an error of the share coordinator (Kafka's `SharePartition.fetchPersisterError`)."""
     match error:
         case NotCoordinator() | CoordinatorNotAvailable() | CoordinatorLoadInProgress():
-            return CoordinatorNotAvailable()
+            return CoordinatorNotAvailable(error.message)
         case FencedLeaderEpoch() | FencedStateEpoch():
-            return NotLeaderOrFollower()
+            return NotLeaderOrFollower(error.message)
         case GroupIdNotFound() | UnknownTopicOrPartition() | NotLeaderOrFollower():
             return error
         case _:
-            return UnknownServerError()
+            return UnknownServerError(error.message)

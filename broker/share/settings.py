@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from broker.cluster.metadata_cache import MetadataCache
 from broker.config.current import CurrentConfig
 from broker.config.definition import Value, integer_of
-from broker.config.resource_defs import parse_group_configs
+from broker.config.resource_defs import effective_group_configs
 from broker.replicas.partition import READ_COMMITTED, READ_UNCOMMITTED
 from broker.share.runs import Rules
 from metadata.configs import ResourceType
@@ -48,7 +48,7 @@ class AllShareSettings:
         name = group_id if own else DEFAULTS  # clients make up ids as they like, and those with configs are few
         known = self._known.get(name)
         if known is None:
-            known = self._known[name] = _settings(parse_group_configs(self._current.config, own))
+            known = self._known[name] = _settings(effective_group_configs(self._current.config, own))
         return known
 
     def follow(self, delta: MetadataDelta) -> None:

@@ -26,20 +26,21 @@ async def ask_for_partitions(
     *,
     allows_empty: bool = False,
 ) -> dict[UUID, tuple[R, ...]]:
-    """The result of each partition, by topic id: what was answered, or the error.
+    """The result of each partition, by topic id: what was answered, or the error, at last if it is named twice.
 
     Nothing without a group, or if any topic is without partitions and it is not `allows_empty`, as in Kafka.
     """
     if not group_id or not (allows_empty or all(topic.partitions for topic in topics)):
         return {}
-    asked = {
-        SharePartitionKey(group_id, topic.topic_id or ZERO, partition.partition): partition
+    asked = [
+        (SharePartitionKey(group_id, topic.topic_id or ZERO, partition.partition), partition)
         for topic in topics
         for partition in topic.partitions
-    }
-    answers = await asyncio.gather(*(_answer(ask, key, partition) for key, partition in asked.items()))
+    ]
+    answers = await asyncio.gather(*(_answer(ask, key, partition) for key, partition in asked))
+    last = {key: answer for (key, _), answer in zip(asked, answers, strict=True)}
     found: dict[UUID, list[R]] = {}
-    for key, answer in zip(asked, answers, strict=True):
+    for key, answer in last.items():
         found.setdefault(key.topic_id, []).append(result(key.partition, answer))
     return {topic_id: tuple(results) for topic_id, results in found.items()}
 

@@ -47,7 +47,8 @@ def broker() -> Iterator[Broker]:
         orders = broker.topic("orders")
         orders.produce({"id": 7, "note": HOSTILE}, key=HOSTILE, headers={HOSTILE: HOSTILE})
         servers = {"bootstrap.servers": broker.bootstrap_servers}
-        producer = Producer({**servers, "transactional.id": f"till {HOSTILE}", "client.id": f"till {HOSTILE}"})
+        config = {**servers, "transactional.id": f"till {HOSTILE}", "client.id": f"till {HOSTILE}"}
+        producer = Producer({**config, "transaction.timeout.ms": 900_000})  # open for as long as all tests take
         producer.init_transactions(30)
         producer.begin_transaction()
         producer.produce("orders", b"held")

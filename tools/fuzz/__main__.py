@@ -11,6 +11,7 @@ import re
 import secrets
 import time
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,8 +20,8 @@ import click
 from protocol.api_table import API_TABLE
 from tests.conformance import transcripts
 from tests.conformance.runner import ODD_HOURS_AGO_MS
+from tools.fuzz import share_consumers, streams_members
 from tools.fuzz.bodies import Draw
-from tools.fuzz.consumers import ids_made_up
 from tools.fuzz.damage import KINDS, Damage
 from tools.fuzz.known import known
 from tools.fuzz.side import Side
@@ -44,12 +45,25 @@ THEMES = (
      "sync_group", "heartbeat", "leave_group", "offset_commit", "txn_offset_commit", "describe_groups"),
     ("create_topics", "delete_topics", "create_partitions", "metadata", "describe_configs", "alter_configs",
      "incremental_alter_configs", "describe_topic_partitions", "produce", "fetch"),
+    (*2 * (share_consumers.HEARTBEAT,), *6 * (share_consumers.FETCH,), *3 * (share_consumers.ACKNOWLEDGE,), "produce",
+     "produce", "describe_share_group_offsets", "share_group_describe", "incremental_alter_configs", "delete_records"),
+    (*2 * (share_consumers.HEARTBEAT,), *3 * (share_consumers.FETCH,), share_consumers.ACKNOWLEDGE, "list_groups",
+     "describe_share_group_offsets", "alter_share_group_offsets", "delete_share_group_offsets", "share_group_describe",
+     "delete_groups", "delete_topics", "create_topics", "offset_commit", "offset_fetch", "consumer_group_heartbeat"),
+    ("initialize_share_group_state", "read_share_group_state", "write_share_group_state", "write_share_group_state",
+     "delete_share_group_state", "read_share_group_state_summary"),
+    (*8 * (streams_members.HEARTBEAT,), *2 * (streams_members.DESCRIBE,), streams_members.DESCRIPTION, "list_groups",
+     "offset_commit", "offset_fetch", "incremental_alter_configs", "delete_groups", "create_topics", "delete_topics"),
 )  # fmt: skip
 """What a conversation is about: a request is one of these; the more often named, the more often asked."""
 FOLLOWING = {
     "join_group": ("join_group", "sync_group"),
     "sync_group": ("heartbeat", "offset_commit", "join_group", "describe_groups"),
     "consumer_group_heartbeat": (*3 * ("consumer_group_heartbeat",), "consumer_group_describe", "offset_commit"),
+    share_consumers.HEARTBEAT: (*3 * (share_consumers.FETCH,), share_consumers.HEARTBEAT),
+    share_consumers.FETCH: (*3 * (share_consumers.FETCH,), *2 * (share_consumers.ACKNOWLEDGE,), "produce"),
+    share_consumers.ACKNOWLEDGE: (share_consumers.FETCH, "describe_share_group_offsets"),
+    streams_members.HEARTBEAT: (*4 * (streams_members.HEARTBEAT,), streams_members.DESCRIBE, "offset_commit"),
     "init_producer_id": ("add_partitions_to_txn", "add_offsets_to_txn", "produce"),
     "add_partitions_to_txn": ("produce",),
     "add_offsets_to_txn": ("txn_offset_commit",),
@@ -66,7 +80,7 @@ MADE = ("a", "b", "c", "d")
 KNOWN = "a listed deviation"
 
 
-def whole_state() -> list[tuple[str, int, dict[str, Any]]]:
+def whole_state(apis: Sequence[str]) -> list[tuple[str, int, dict[str, Any]]]:
     """Requests that tell what a session has left behind."""
     everything = [
         {"partition": p, "fetch_offset": 0, "partition_max_bytes": 1 << 20} for p in range(max(TOPICS.values()))
@@ -87,6 +101,8 @@ def whole_state() -> list[tuple[str, int, dict[str, Any]]]:
         ("describe_groups", 5, {"groups": [Named("g1"), Named("g2")]}),
         ("consumer_group_describe", 1, {"group_ids": [Named("g1"), Named("g2")]}),
         ("offset_fetch", 8, {"groups": [{"group_id": Named(g), "topics": None} for g in ("g1", "g2")]}),
+        *(share_consumers.whole_state() if share_consumers.HEARTBEAT in apis else ()),
+        *(streams_members.whole_state() if streams_members.HEARTBEAT in apis else ()),
     ]
 
 
@@ -105,7 +121,7 @@ class Session:
         everything = tuple(name for name in VERSIONS if name not in NOT_ASKED)
         self.apis = only or self.rng.choice((*THEMES, *THEMES, everything, everything))
         wild = self.rng.choice((0.01, 0.03, 0.1, 0.3))
-        self.draw = Draw(self.rng, wild, ids_made_up(self.apis))
+        self.draw = Draw(self.rng, wild, self.apis)
         self.sides = Side(*kafka, kafka_prefix, t0, self.apis), Side(*ours, ours_prefix, t0, self.apis)
         self.asked: Counter[str] = Counter()
         self.well: Counter[str] = Counter()
@@ -125,7 +141,7 @@ class Session:
                 )
                 if told := self._step(pool, f"step {step}", api, version, self.draw.body(api, version), damage):
                     return told
-            for api, version, body in whole_state():
+            for api, version, body in whole_state(self.apis):
                 if told := self._step(pool, "after all", api, version, body, None):
                     return told
             return None
@@ -151,7 +167,12 @@ class Session:
         without_error = " NONE" in str(expected) and not errors(expected)
         self.well[api] += without_error
         told_first = self.sides[0]
-        self.draw.settled(without_error=without_error, epochs=told_first.epochs, joined=told_first.joined)
+        self.draw.settled(
+            without_error=without_error,
+            epochs=told_first.epochs,
+            joined=told_first.joined,
+            held=told_first.held,
+        )
         lines = transcripts.differences(expected, got)
         if not lines:
             return None
@@ -177,7 +198,7 @@ def address(text: str) -> tuple[str, int]:
 
 
 @click.command()
-@click.option("--kafka", default="127.0.0.1:19092", show_default=True, help="A Kafka 4.1 as for `record`.")
+@click.option("--kafka", default="127.0.0.1:19092", show_default=True, help="A Kafka 4.4 as for `record`.")
 @click.option("--bootstrap", default="127.0.0.1:9092", show_default=True, help="The broker to compare with it.")
 @click.option("--seeds", default="0-20", show_default=True, help="Which conversations, as FIRST-LAST.")
 @click.option("--only", default="", help="APIs, with commas between.")

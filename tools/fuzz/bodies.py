@@ -6,18 +6,25 @@ record batches a `Batch`; `fuzz_side.Side.resolve` puts in what that broker gave
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.conformance import batches, schema
 from tests.conformance.group_members import subscription
-from tools.fuzz import consumers
+from tools.fuzz import consumers, group_settings, share_consumers, streams_members
 from tools.fuzz.symbols import NOBODYS, TOPICS, Batch, Held, Named, Time
 from tools.fuzz.wild import Wild
 
 NULLABLE = ("string", "bytes", "records", "uuid")
 EVERYTHING_IS_SHARED = ("elect_leaders", "describe_topic_partitions")
 """APIs where a null or empty list names what others own."""
+
+
+CONFIGURED = dict.fromkeys(share_consumers.GROUPS, share_consumers.CONFIGS) | dict.fromkeys(
+    streams_members.GROUPS, streams_members.CONFIGS
+)
+"""Groups whose configurations are changed, and to what."""
 
 
 @dataclass(slots=True)
@@ -36,7 +43,7 @@ class Cast:
 
 @dataclass(slots=True)
 class Draw(Wild):
-    ids_made_up: bool
+    apis: Sequence[str]
     sequences: dict[tuple[str, str, int, int], int] = field(default_factory=dict)
     epochs: dict[str, int] = field(default_factory=dict)
     sent: list[tuple[tuple[str, str, int, int], int]] = field(default_factory=list)
@@ -45,6 +52,7 @@ class Draw(Wild):
     version: int = 0
     without_epoch: bool = False
     joined: set[str] = field(default_factory=set)
+    held: Mapping[tuple[str, str], Any] = field(default_factory=dict)
 
     def body(self, api: str, version: int) -> dict[str, Any]:
         self.api, self.version, self.sent, self.without_epoch = api, version, [], False
@@ -52,8 +60,16 @@ class Draw(Wild):
             self.cast = self._new_cast(api)
         body = self._struct(schema.message_class(api, version, "request"))
         if api == consumers.API:
-            made_up = self.ids_made_up
+            made_up = consumers.ids_made_up(self.apis)
             return consumers.heartbeat(self, self.cast.group, version, self.joined, body, ids_made_up=made_up)
+        if api in share_consumers.APIS:
+            return share_consumers.body(self, api, self.cast.group, self.held, body)
+        if api == streams_members.HEARTBEAT:
+            return streams_members.heartbeat(self, self.cast.group, self.held, body)
+        if api == streams_members.DESCRIPTION:
+            return streams_members.description(self, self.cast.group, body)
+        if api == group_settings.API and self.cast.group in CONFIGURED:
+            return group_settings.change(self, self.cast.group, CONFIGURED[self.cast.group])
         resources = body.get("resources")
         if resources and "validate_only" in body and any(r["resource_type"] != 2 for r in resources):
             body["validate_only"] = True  # others share that broker
@@ -63,8 +79,17 @@ class Draw(Wild):
         tx = self.one("tx1", "tx1", "tx1", "tx2")
         if api in ("produce", "init_producer_id") and self.chance(0.5):
             tx = None
-        group = self.one("g1", "g1", "g1", "g2")
+        group = self._group(api)
         return Cast(tx, group, f"{group}/{self.one(0, 0, 0, 1)}", self.one("s1", "s1", "s2"))
+
+    def _group(self, api: str) -> str:
+        """Of the kind that the conversation or the request is about; now and then of another kind."""
+        groups = ("g1", "g2")
+        if "share" in api or (share_consumers.HEARTBEAT in self.apis and self.chance(0.8)):
+            groups = share_consumers.GROUPS
+        elif "streams" in api or (streams_members.HEARTBEAT in self.apis and self.chance(0.8)):
+            groups = streams_members.GROUPS
+        return str(self.one(*groups, groups[0], groups[0]) if self.chance(0.97) else self.one("g1", "q1", "w1"))
 
     def _struct(self, cls: type) -> dict[str, Any]:
         out: dict[str, Any] = {}
@@ -312,7 +337,7 @@ class Draw(Wild):
         return str(self.one("Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Dead"))
 
     def _types_filter(self) -> str:
-        return str(self.one("classic", "consumer", "Classic"))
+        return str(self.one("classic", "consumer", "Classic", "share", "streams"))
 
     def _state_filters(self) -> str:
         return str(self.one("Ongoing", "Empty", "CompleteCommit", "CompleteAbort"))
@@ -359,9 +384,12 @@ class Draw(Wild):
             return Batch(batch.records, batch.fields, cut=self.rng.random())
         return b"" if how < 0.9 else batch
 
-    def settled(self, *, without_error: bool, epochs: dict[str, int], joined: set[str]) -> None:
+    def settled(
+        self, *, without_error: bool, epochs: dict[str, int], joined: set[str], held: Mapping[tuple[str, str], Any]
+    ) -> None:
         """What the answer did: sequences go on where all was appended."""
         if without_error:
             self.sequences.update(self.sent)
         self.epochs = epochs
         self.joined = joined
+        self.held = held

@@ -71,10 +71,9 @@ def heartbeat(
     body["member_epoch"] = epoch
     if ids_made_up:
         body["server_assignor"] = None
-    kept = {name: value for name, value in body.items() if name in drawn}
     if version == 0 and not ids_made_up:
         drawn = drawn | {"member_id": member}  # the broker would make one up for an empty one
-    return {name: drawn[name] if draw.chance(draw.wild / 4) else value for name, value in kept.items()}
+    return draw.mixed(body, drawn)
 
 
 def subscription(draw: Wild, version: int) -> dict[str, Any]:

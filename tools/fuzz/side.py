@@ -11,10 +11,10 @@ from typing import Any
 from tests.conformance import schema
 from tests.conformance.contract import in_one_order
 from tests.conformance.group_members import GIVEN, MEMBER_ID, assignment, subscription
-from tests.conformance.runner import Talk
+from tests.conformance.runner import Talk, Topic
 from tests.conformance.transactor import described
 from tests.conformance.wire import Closed, Frame, Outcome, Silent, Wire, decode
-from tools.fuzz import consumers
+from tools.fuzz import consumers, share_consumers, streams_members
 from tools.fuzz.symbols import LONGEST, TOPICS, Batch, Held, Named, Shares, Subscribed, Time
 
 WAITS = {"join_group": 0.7, "sync_group": 0.7}
@@ -23,10 +23,12 @@ WAITS = {"join_group": 0.7, "sync_group": 0.7}
 PROPAGATED = ("create_topics", "delete_topics", "create_partitions", "alter_configs", "incremental_alter_configs",
               "delete_records")  # fmt: skip
 """What Kafka's controller has done when it answers, and its broker shortly after."""
-GROUPS = ("join_group", "sync_group", "leave_group", "heartbeat", "delete_groups", consumers.API)
+GROUPS = ("join_group", "sync_group", "leave_group", "heartbeat", "delete_groups", consumers.API, *share_consumers.APIS,
+          *streams_members.APIS)  # fmt: skip
 TRANSACTIONS = ("init_producer_id", "end_txn", "add_partitions_to_txn", "add_offsets_to_txn", "produce",
                 "txn_offset_commit", "write_txn_markers")  # fmt: skip
 
+ASSIGNING = (*consumers.TELL_OF_SHARES, *streams_members.TELL_OF_TASKS)
 WORDS = ("metadata", "assignment", "member_metadata", "member_assignment")
 OF_ALL = ("list_groups", "list_transactions", "list_config_resources")
 """Those that tell of everything there is; so do others that are asked for no topic."""
@@ -36,12 +38,14 @@ NAMES = ("group_id", "transactional_id", "topic_name", "resource_name", "name")
 class Side:
     def __init__(self, host: str, port: int, prefix: str, t0_ms: int, apis: Sequence[str]) -> None:
         self.t = Talk(host, port, prefix=prefix, t0=t0_ms)
+        self._apis = apis
         self._topics = dict(TOPICS)
         if consumers.API in apis:
             self._topics[consumers.TOPIC] = consumers.PARTITIONS
         self._aside = self.t.connect(10)
         self.held: dict[tuple[str, str], Any] = {}
         self._members: dict[str, str] = {}
+        self._of_members: dict[str, Wire] = {}
         self._late: list[tuple[Wire, str, int, int, str]] = []
 
     def prepare(self) -> None:
@@ -53,14 +57,20 @@ class Side:
                 return bool(self.t.main.call("find_coordinator", 3, body)["error_code"][0] == "0")
 
             self.t.until("coordinators", found)
+        made: dict[str, Topic] = {}
         for name, partitions in self._topics.items():
-            topic = self.t.topic(name, partitions)
+            made[name] = topic = self.t.topic(name, partitions)
             self.held["topic_id", name] = topic.id
             self.t.fill(topic, 0, self.t.batch(3), self.t.batch(1))
         for name in ("c", "d", "missing", LONGEST):
             self.t.name(name)
         for name in ("idem", "tx1"):
             self.init_producer(name)
+        started = {name: made[name] for name in TOPICS}
+        if share_consumers.HEARTBEAT in self._apis:
+            share_consumers.prepare(self.t, started)
+        if streams_members.HEARTBEAT in self._apis:
+            streams_members.prepare(self.t, started)
 
     def init_producer(self, name: str) -> None:
         transactional_id = None if name == "idem" else self.t.prefix + name
@@ -99,7 +109,7 @@ class Side:
     def ask(self, api: str, version: int, body: dict[str, Any], damage: Any = None) -> Any:
         """The answer, readable and without this broker's own; also those that came late to earlier requests."""
         resolved = self.resolve(body)
-        wire = self.t.main
+        wire = self._wire(api, resolved)
         request = schema.encode_request(api, version, resolved)
         flexible = schema.request_header_is_flexible(api, version)
         if damage is not None:
@@ -116,7 +126,7 @@ class Side:
         if not isinstance(outcome, Frame):
             if isinstance(outcome, Silent):
                 self._late.append((wire, api, version, correlation_id, body))
-            self.t._main = None
+            self._forget(wire)
             return "closed" if isinstance(outcome, Closed) else "silence"
         answer = decode(outcome, api, version, correlation_id)
         self._learn(api, body, answer)
@@ -126,6 +136,21 @@ class Side:
             answer["transaction_states"] = described(answer)
         return self.plain(answer, api)
 
+    def _wire(self, api: str, body: Mapping[str, Any]) -> Wire:
+        """Members of share groups have connections of their own."""
+        member = body.get("member_id")
+        if api not in share_consumers.APIS or member not in share_consumers.MEMBERS:
+            return self.t.main
+        if member not in self._of_members:
+            self._of_members[member] = self.t.connect(10)
+        return self._of_members[member]
+
+    def _forget(self, wire: Wire) -> None:
+        """Use another connection from now on."""
+        self._of_members = {member: own for member, own in self._of_members.items() if own is not wire}
+        if wire is self.t._main:
+            self.t._main = None
+
     def _came_late(self) -> list[Any]:
         out = []
         for waiting in list(self._late):
@@ -133,12 +158,12 @@ class Side:
             outcome = wire.receive(0.02)
             if not isinstance(outcome, Silent):
                 self._late.remove(waiting)
-                out.append([api, self._read(outcome, self.t.main, api, version, correlation_id, body)])
+                out.append([api, self._read(outcome, wire, api, version, correlation_id, body)])
         return sorted(out, key=str)
 
     def end(self) -> None:
         """Delete what can be deleted, and close."""
-        groups = [self.t.prefix + name for name in ("g1", "g2")]
+        groups = [self.t.prefix + name for name in ("g1", "g2", *share_consumers.GROUPS, *streams_members.GROUPS)]
         with contextlib.suppress(OSError):
             self._aside.call("delete_groups", 2, {"groups_names": groups})
         self.t.end()
@@ -177,6 +202,11 @@ class Side:
                     self.held["protocol_name", group] = answer["protocol_name"]
             case consumers.API:
                 self._learn_of_consumer(self.resolve(body), error, answer)
+            case _ if api in share_consumers.APIS:
+                sent = self.resolve(body)
+                share_consumers.learn(self.held, api, self._slot(sent), sent, answer)
+            case streams_members.HEARTBEAT:
+                streams_members.learn(self.held, self._slot(self.resolve(body)), answer)
             case "fetch" if error == "0" and isinstance(body.get("session_id"), Held):
                 name = body["session_id"].name
                 if answer.get("session_id"):
@@ -188,13 +218,17 @@ class Side:
                 self.held.pop(("session_epoch", body["session_id"].name), None)
 
     def _learn_of_consumer(self, body: Mapping[str, Any], error: str, answer: Mapping[str, Any]) -> None:
-        slot = f"{str(body['group_id']).removeprefix(self.t.prefix)}/{body['member_id']}"
+        slot = self._slot(body)
         if error == "0" and answer["member_epoch"] >= 0:
             self.held["epoch", slot] = answer["member_epoch"]
             if answer["assignment"] is not None:
                 self.held["assigned", slot] = answer["assignment"]["topic_partitions"]
         elif error in ("0", *consumers.REJOINS):
             self.held.pop(("epoch", slot), None)
+
+    def _slot(self, body: Mapping[str, Any]) -> str:
+        """Under which name what a member has been given is held."""
+        return f"{str(body['group_id']).removeprefix(self.t.prefix)}/{body['member_id']}"
 
     def _took_producer(self, name: str, answer: Mapping[str, Any]) -> bool:
         if answer["error_code"] != "0 NONE" or answer.get("producer_id", -1) < 0:
@@ -218,9 +252,12 @@ class Side:
     # ---- waiting for what a broker does in its own time
 
     def _settle(self, api: str, body: dict[str, Any], answer: Any) -> None:
-        if api == "metadata" and body.get("allow_auto_topic_creation", True) and "UNKNOWN_TOPIC" in str(answer):
+        makes_topic = (
+            api == "metadata" and body.get("allow_auto_topic_creation", True) and "UNKNOWN_TOPIC" in str(answer)
+        )
+        if makes_topic or streams_members.waits(answer):
             time.sleep(0.6)
-        elif api in PROPAGATED or body.get("subscribed_topic_regex"):
+        elif api in PROPAGATED or body.get("subscribed_topic_regex") or body.get("topology"):
             time.sleep(0.15)
         elif api in GROUPS:
             time.sleep(0.03)
@@ -237,7 +274,11 @@ class Side:
     def plain(self, answer: Any, api: str) -> Any:
         """Sorted throughout: most of Kafka's lists are in the order of a hash map."""
         named = self._members_named(self.t.normalise(in_words(answer)))
-        return in_order(consumers.hidden(named) if api in consumers.TELL_OF_SHARES else named)
+        if api == share_consumers.FETCH:
+            named = share_consumers.without_empty(named)
+        if api in (share_consumers.HEARTBEAT, share_consumers.DESCRIBE):
+            named = share_consumers.hidden(named)
+        return in_order(consumers.hidden(named) if api in ASSIGNING else named)
 
     def _own(self, answer: Any) -> Any:
         """Of a list of everything, what is this run's."""

@@ -23,6 +23,11 @@ class Wild:
     def chance(self, p: float) -> bool:
         return self.rng.random() < p
 
+    def mixed(self, told: dict[str, Any], drawn: dict[str, Any]) -> dict[str, Any]:
+        """The fields of `told` that this version has; now and then one is what was drawn for it."""
+        often = 1 - self.wild / 4
+        return {name: told[name] if name in told and self.chance(often) else value for name, value in drawn.items()}
+
     def plain_value(self, f: schema.Field) -> Any:
         """A field that nothing above knows."""
         match f.kind:

@@ -6,7 +6,7 @@ rises if it must, a new target is made if it is time for one, and the member goe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import structlog
 
@@ -30,7 +30,7 @@ from coordinator.group.streams.messages import (
 from coordinator.group.streams.reconciliation import Owners, reconcile
 from coordinator.group.streams.states import MemberState
 from coordinator.group.streams.target import new_target, target_records
-from coordinator.group.streams.tasks import NO_TASKS
+from coordinator.group.streams.tasks import NO_TASKS, Task
 from coordinator.group.streams.topology import required_topics
 from coordinator.runtime.outcome import Outcome
 from protocol.coordinator_records.streams_group_values import (
@@ -133,6 +133,7 @@ class _Heartbeat:
             self._configured = configure(topology, self._groups.partition_count)
         if self._configured.is_ready:
             _check_tasks(self._configured, self._request.owned or NO_TASKS)
+        self._offsets, self._end_offsets = _by_task(self._request.offsets), _by_task(self._request.end_offsets)
         if self._member.topology_epoch < topology.epoch:
             text = (
                 f"The member's topology epoch {self._member.topology_epoch} is behind the group's topology epoch "
@@ -212,9 +213,9 @@ class _Heartbeat:
 
     def _answer(self, after: StreamsMember) -> StreamsHeartbeatAnswer:
         config, group, request = self._groups.config, self._group, self._request
-        tells = self._joins or after.assigned != self._before.assigned
+        has_other_tasks = after.assigned != self._before.assigned
         has_moved = after.user_endpoint != self._before.user_endpoint
-        endpoint_epoch = group.endpoint_epoch + (has_moved or (tells and after.user_endpoint is not None))
+        endpoint_epoch = group.endpoint_epoch + (has_moved or (has_other_tasks and after.user_endpoint is not None))
         endpoints = None
         if endpoint_epoch != request.endpoint_epoch:
             endpoints = self._endpoints(after)
@@ -228,7 +229,7 @@ class _Heartbeat:
             config.task_offset_interval_of(group.group_id),
             config.acceptable_recovery_lag_of(group.group_id),
             tuple(self._statuses),
-            after.assigned if tells else None,
+            after.assigned if self._joins or has_other_tasks else None,
             self._endpoint_epoch,
             endpoints,
             self._configured.to_create,
@@ -257,6 +258,7 @@ class _Heartbeat:
         """Soft state, once the records are written."""
         groups, request, group_id = self._groups, self._request, self._group.group_id
         configured, endpoint_epoch = self._configured, self._endpoint_epoch
+        offsets, end_offsets = self._offsets, self._end_offsets
 
         def note() -> None:
             group = groups.find(group_id)
@@ -264,10 +266,10 @@ class _Heartbeat:
             if group is None:
                 return
             group.configured, group.is_fresh, group.endpoint_epoch = configured, True, endpoint_epoch
-            if request.offsets is not None:
-                group.offsets[after.member_id] = request.offsets
-            if request.end_offsets is not None:
-                group.end_offsets[after.member_id] = request.end_offsets
+            if offsets is not None:
+                group.offsets[after.member_id] = offsets
+            if end_offsets is not None:
+                group.end_offsets[after.member_id] = end_offsets
             if request.shuts_down:
                 shut_down(groups, group_id, after.member_id)
 
@@ -294,6 +296,16 @@ def _updated(member: StreamsMember, request: StreamsHeartbeat) -> StreamsMember:
 def _assigned_by(member: StreamsMember) -> tuple[object, ...]:
     """What the assignment depends on."""
     return member.topology_epoch, member.rack_id, member.client_tags, member.process_id
+
+
+def _by_task(offsets: Sequence[tuple[Task, int]] | None) -> dict[Task, int] | None:
+    """Raises InvalidRequest if a task is there twice."""
+    if offsets is None:
+        return None
+    by_task = dict(offsets)
+    if len(by_task) < len(offsets):
+        raise InvalidRequest("TaskOffsets and TaskEndOffsets may name each task only once.")
+    return by_task
 
 
 def _check_tasks(configured: ConfiguredTopology, owned: Tasks) -> None:

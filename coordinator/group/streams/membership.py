@@ -10,7 +10,7 @@ from coordinator.group.streams.group import StreamsGroup
 from coordinator.group.streams.member import StreamsMember
 from coordinator.group.streams.messages import JOINING, LEFT, LEFT_FOR_A_WHILE, UNCHANGED, StreamsHeartbeat
 from coordinator.group.streams.tasks import is_none, is_part_of
-from coordinator.group.streams.topology import NameProblem, check_topology
+from coordinator.group.streams.topology import check_topology
 from protocol.coordinator_records.streams_group_values import Tasks
 from protocol.errors import (
     FencedInstanceId,
@@ -24,7 +24,7 @@ from protocol.java_strings import java_trim
 logger = structlog.get_logger(__name__)
 
 
-def check_request(request: StreamsHeartbeat, name_problem: NameProblem) -> None:
+def check_request(request: StreamsHeartbeat) -> None:
     """Raises InvalidRequest, or what `check_topology` does, if the request is wrong in itself."""
     for text, name in (
         (request.member_id, "MemberId"),
@@ -41,7 +41,7 @@ def check_request(request: StreamsHeartbeat, name_problem: NameProblem) -> None:
             raise InvalidRequest("ActiveTasks, StandbyTasks and WarmupTasks must be empty when (re-)joining.")
         if request.topology is None:
             raise InvalidRequest("Topology must be non-null when (re-)joining.")
-        check_topology(request.topology, name_problem)
+        check_topology(request.topology)
         return
     if request.topology is not None:
         raise InvalidRequest("Topology can only be provided when (re-)joining.")

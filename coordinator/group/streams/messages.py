@@ -19,8 +19,8 @@ class StreamsHeartbeat(NamedTuple):
     """A request; None, or UNCHANGED, for what the member reports as unchanged.
 
     `owned` is None unless the member reports its tasks in every role. `endpoint_epoch` is the last epoch of endpoints
-    that it knows. `offsets` and `end_offsets` are those of the changelogs of tasks, summed up. `shuts_down`: all
-    members shall end. `knows_tags`: the version has a status for tags that are missing.
+    that it knows. `offsets` and `end_offsets` are those of the changelogs of tasks, summed up, each task once.
+    `shuts_down`: all members shall end. `knows_tags`: the version has a status for tags that are missing.
     """
 
     group_id: str
@@ -35,8 +35,8 @@ class StreamsHeartbeat(NamedTuple):
     process_id: str | None = None
     user_endpoint: Endpoint | None = None
     client_tags: tuple[tuple[str, str], ...] | None = None
-    offsets: Mapping[Task, int] | None = None
-    end_offsets: Mapping[Task, int] | None = None
+    offsets: Sequence[tuple[Task, int]] | None = None
+    end_offsets: Sequence[tuple[Task, int]] | None = None
     shuts_down: bool = False
     client_id: str = ""
     client_host: str = ""

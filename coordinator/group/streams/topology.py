@@ -12,7 +12,17 @@ NameProblem = Callable[[str], str | None]
 """Why no topic of a topology may have this name; None if it may."""
 
 
-def check_topology(topology: StreamsGroupTopologyValue, name_problem: NameProblem) -> None:
+def check_names(topology: StreamsGroupTopologyValue, name_problem: NameProblem) -> frozenset[str]:
+    """All names of topics in the topology. Raises StreamsInvalidTopology if a topic may not be called so."""
+    names = [name for each in topology.subtopologies for name in _names(each)]
+    for name in names:
+        problem = name_problem(name)
+        if problem is not None:
+            raise StreamsInvalidTopology(problem)
+    return frozenset(names)
+
+
+def check_topology(topology: StreamsGroupTopologyValue) -> None:
     """Raises InvalidRequest, StreamsInvalidTopology, and UnknownServerError where Kafka fails."""
     subtopologies = topology.subtopologies
     if any(each.source_topic_regexes for each in subtopologies):
@@ -21,7 +31,7 @@ def check_topology(topology: StreamsGroupTopologyValue, name_problem: NameProble
     if twice or topology.epoch < 0:
         raise UnknownServerError
     for each in subtopologies:
-        _check_subtopology(each, name_problem)
+        _check_subtopology(each)
     sinks = {name for each in subtopologies for name in each.repartition_sinks}
     for each in subtopologies:
         for topic in each.repartition_sources:
@@ -33,7 +43,7 @@ def check_topology(topology: StreamsGroupTopologyValue, name_problem: NameProble
     _check_loops(subtopologies)
 
 
-def _check_subtopology(each: Subtopology, name_problem: NameProblem) -> None:
+def _check_subtopology(each: Subtopology) -> None:
     if not each.source_topics and not each.repartition_sources:
         raise StreamsInvalidTopology(f"No source topics found for subtopology {each.subtopology_id}.")
     for topic in each.changelogs:
@@ -42,10 +52,6 @@ def _check_subtopology(each: Subtopology, name_problem: NameProblem) -> None:
                 f"Changelog topic {topic.name} must have an undefined partition count, but it is set to "
                 f"{topic.partitions}."
             )
-    for name in _names(each):
-        problem = name_problem(name)
-        if problem is not None:
-            raise StreamsInvalidTopology(problem)
     for group in each.copartition_groups:
         if group.source_topic_regexes or not (
             _within(group.source_topics, len(each.source_topics))

@@ -55,7 +55,7 @@ async def test_this_brokers_configs_come_before_the_clusters() -> None:
 
 async def test_consumer_groups_have_their_own_configurations_before_the_brokers() -> None:
     rig = await Rig.open(group_consumer_session_timeout_ms="46000")
-    overrides = GroupOverrides("consumer.")
+    overrides = GroupOverrides("consumer.", rig.node.local.config)
     config = consumer_group_config(rig.node.local.current, overrides)
 
     def timeouts() -> tuple[int, int]:
@@ -64,6 +64,8 @@ async def test_consumer_groups_have_their_own_configurations_before_the_brokers(
     assert timeouts() == (46_000, 5_000)
     overrides.put(GROUP[1], {"consumer.session.timeout.ms": "50000", "share.heartbeat.interval.ms": "6000"})
     assert timeouts() == (50_000, 5_000)
+    overrides.put(GROUP[1], {"consumer.session.timeout.ms": "99000", "consumer.heartbeat.interval.ms": " 6000 "})
+    assert timeouts() == (60_000, 6_000)  # the broker's greatest timeout, and a number as its type reads it
     overrides.put(GROUP[1], {"consumer.heartbeat.interval.ms": "7000"})
     assert timeouts() == (46_000, 7_000)
     overrides.put(GROUP[1], {"share.heartbeat.interval.ms": "6000"})

@@ -131,8 +131,9 @@ def test_any_negative_length_is_that_of_null(version: int, body: bytes) -> None:
     assert decode_request(API_BY_NAME["metadata"], version, body).topics is None
 
 
-def test_a_negative_number_of_tagged_fields_is_none() -> None:
-    assert not decode_request(API_BY_NAME["metadata"], 12, b"\0\0\0" + b"\xff\xff\xff\xff\x0f").topics
+def test_a_negative_number_of_tagged_fields_is_refused() -> None:
+    with pytest.raises(DecodeError, match="number of tagged fields is negative: -1"):
+        decode_request(API_BY_NAME["metadata"], 12, b"\0\0\0" + b"\xff\xff\xff\xff\x0f")
 
 
 def test_what_is_not_utf8_is_replaced_as_java_does() -> None:

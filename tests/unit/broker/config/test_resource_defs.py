@@ -10,6 +10,7 @@ import pytest
 from broker.config.broker_config import BrokerConfig
 from broker.config.resource_defs import (
     GROUP_CONFIGS,
+    effective_group_configs,
     group_configs,
     parse_client_metrics_configs,
     parse_group_configs,
@@ -36,6 +37,23 @@ CONFIG = BrokerConfig.of()
         (
             {"streams.num.standby.replicas": "3"},
             "streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas",
+        ),
+        (
+            {"streams.task.offset.interval.ms": "14999"},
+            "streams.task.offset.interval.ms must be greater than or equal to 15000",
+        ),
+        ({"streams.num.warmup.replicas": "21"}, "streams.num.warmup.replicas must be less than or equal to 20"),
+        (
+            {"streams.rack.aware.assignment.tags": "zone, zone"},
+            "streams.rack.aware.assignment.tags must not contain duplicate tag keys.",
+        ),
+        (
+            {"streams.rack.aware.assignment.tags": "zone,,rack"},
+            "Configuration 'streams.rack.aware.assignment.tags' values must not be empty.",
+        ),
+        (
+            {"errors.deadletterqueue.topic.name": "__dead"},
+            "errors.deadletterqueue.topic.name: DLQ topic name must not start with '__'",
         ),
         ({"no.such": "1", "share.isolation.level": "x"}, "Unknown group config name: no.such"),
         (
@@ -66,6 +84,21 @@ def test_a_group_has_what_the_broker_is_configured_with() -> None:
         parse_group_configs(config, {"consumer.heartbeat.interval.ms": "10000"})
     assert group_configs(config)["consumer.session.timeout.ms"].default_text == "10000"
     assert group_configs(CONFIG)["consumer.session.timeout.ms"].default_text == "45000"
+
+
+def test_what_was_set_under_wider_limits_counts_as_the_limit_of_now() -> None:
+    """Kafka's `GroupConfig.evaluate`: a group is not refused because its broker has got narrower limits."""
+    stored = {
+        "share.record.lock.duration.ms": "90000",
+        "share.delivery.count.limit": "2",
+        "streams.task.offset.interval.ms": "20000",
+        "of.a.later.release": "x",
+    }
+    values = effective_group_configs(CONFIG, stored)
+    names = ("share.record.lock.duration.ms", "share.delivery.count.limit", "streams.task.offset.interval.ms")
+    assert [values[name] for name in names] == [60_000, 2, 20_000]
+    narrow = load_text("group.share.min.delivery.count.limit=4").config
+    assert effective_group_configs(narrow, stored)[names[1]] == 4
 
 
 def test_what_a_subscription_refuses() -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from kio.schema.errors import ErrorCode
 
+from broker.share.share_states import ShareStates
 from coordinator.runtime.outcome import Outcome
 from coordinator.share.share_coordinator_shard import ShareCoordinatorShard
 from protocol.errors import CoordinatorNotAvailable
@@ -284,6 +285,15 @@ async def test_a_share_group_that_could_not_be_deleted_begins_anew_with_its_next
         assert await shared.delete_group() is ErrorCode.coordinator_not_available
     again = await shared.member("n")
     assert acquired(await again.fetch()) == [(0, 0, 1)]
+
+
+async def test_a_share_group_is_deleted_whose_states_were_never_made(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ShareStates, "initialize", lambda *_: None)
+    member = await shared.member()
+    await member.leave()
+    assert await shared.delete_group() is ErrorCode.none
 
 
 def refuse(*_: object) -> Outcome[None]:

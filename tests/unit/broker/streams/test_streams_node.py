@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from kio.schema.streams_group_heartbeat.v0.request import (
-    Topology,
-)
+from kio.schema.streams_group_heartbeat.v0.request import TaskOffset, Topology
 
 from tests.doubles.files import Unsynced
 from tests.unit.broker.rig import Rig
@@ -121,6 +119,24 @@ async def test_the_metrics_have_the_groups_by_state(rig: Rig) -> None:
 )
 async def test_a_wrong_topology_is_refused(rig: Rig, wrong: Topology, error: ErrorCode) -> None:
     assert (await Member(rig).beat(topology=wrong)).error_code is error
+
+
+async def test_names_of_topics_are_looked_at_before_the_request(rig: Rig) -> None:
+    bad = topology(source="t t")
+    for fields in ({"warmup_tasks": None}, {"member_epoch": 5}, {"rebalance_timeout": timedelta(milliseconds=-1)}):
+        assert (await Member(rig).beat(topology=bad, **fields)).error_code is ErrorCode.streams_invalid_topology
+
+
+async def test_a_task_has_one_offset_in_a_request(rig: Rig) -> None:
+    member = Member(rig)
+    await member.beat()
+    twice = (
+        TaskOffset(subtopology_id="1", partition=0, offset=5),
+        TaskOffset(subtopology_id="1", partition=0, offset=6),
+    )
+    assert (await member.beat(task_offsets=twice)).error_code is ErrorCode.invalid_request
+    assert (await member.beat(task_end_offsets=twice)).error_code is ErrorCode.invalid_request
+    assert (await member.beat(task_offsets=twice[:1], task_end_offsets=twice[1:])).error_code is ErrorCode.none
 
 
 async def test_a_topic_that_cannot_be_made_is_told(rig: Rig) -> None:

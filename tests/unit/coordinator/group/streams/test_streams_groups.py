@@ -9,7 +9,7 @@ import pytest
 from coordinator.group.streams.configured import Status
 from coordinator.group.streams.messages import LEFT_FOR_A_WHILE
 from coordinator.group.streams.tasks import NO_TASKS
-from protocol.coordinator_records.streams_group_values import Endpoint
+from protocol.coordinator_records.streams_group_values import Endpoint, StreamsGroupTopologyValue, Subtopology
 from protocol.errors import (
     FencedInstanceId,
     FencedMemberEpoch,
@@ -43,7 +43,7 @@ async def test_the_first_member_gets_all_tasks_at_epoch_2() -> None:
         ({"owned": active(0)}, InvalidRequest),
         ({"instance_id": " "}, InvalidRequest),
         ({"rack_id": ""}, InvalidRequest),
-        ({"wanted": topology("a b")}, StreamsInvalidTopology),
+        ({"wanted": StreamsGroupTopologyValue(0, (Subtopology("0", ()),))}, StreamsInvalidTopology),
     ],
 )
 async def test_a_wrong_join_is_refused(fields: dict[str, Any], error: type[KafkaError]) -> None:
@@ -298,8 +298,10 @@ async def test_endpoints_are_told_when_the_epoch_differs() -> None:
     assert rig.send("m", 2, endpoint_epoch=first.endpoint_epoch).endpoints is None
     assert rig.send("m", 2, endpoint_epoch=77).endpoints is not None
     epoch = rig.streams.epoch
-    rig.send("m", 2, user_endpoint=Endpoint("h", 2))
+    moved = rig.send("m", 2, user_endpoint=Endpoint("h", 2))
     assert rig.streams.epoch == epoch + 1
+    again = rig.join("m", user_endpoint=Endpoint("h", 2))
+    assert (again.endpoint_epoch, again.assigned) == (moved.endpoint_epoch, active(0, 1))  # nothing new for others
 
 
 async def test_static_members() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator.group.streams.configured import ConfiguredTopology, InternalTopic, Status, configure
-from coordinator.group.streams.topology import check_topology, required_topics
+from coordinator.group.streams.topology import check_names, check_topology, required_topics
 from protocol.coordinator_records.streams_group_values import (
     CopartitionGroup,
     StreamsGroupTopologyValue,
@@ -36,7 +36,8 @@ def topology(*subtopologies: Subtopology, epoch: int = 0) -> StreamsGroupTopolog
 
 def configured(topics: Mapping[str, int], *subtopologies: Subtopology) -> ConfiguredTopology:
     wanted = topology(*subtopologies)
-    check_topology(wanted, name_problem)
+    check_names(wanted, name_problem)
+    check_topology(wanted)
     return configure(wanted, topics.get)
 
 
@@ -74,7 +75,8 @@ def made(found: ConfiguredTopology) -> dict[str, int]:
 )
 def test_what_is_refused(wrong: StreamsGroupTopologyValue, error: type[KafkaError]) -> None:
     with pytest.raises(error):
-        check_topology(wrong, name_problem)
+        check_names(wrong, name_problem)
+        check_topology(wrong)
 
 
 def test_a_topology_without_subtopologies_is_fine() -> None:
