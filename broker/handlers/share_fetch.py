@@ -135,7 +135,7 @@ def _partition(index: int, acknowledged: KafkaError | None, taken: Taken, leader
     return PartitionData(
         partition_index=index,
         error_code=ErrorCode.none if error is None else error.code,
-        error_message=None if error is None else error.explicit_message,
+        error_message=None,  # as in Kafka: only acknowledgements have texts
         acknowledge_error_code=0 if acknowledged is None else int(acknowledged.code),
         acknowledge_error_message=None if acknowledged is None else acknowledged.explicit_message,
         current_leader=NO_LEADER
