@@ -22,7 +22,7 @@ from protocol.metadata.brokers import BrokerRegistrationChangeRecord, Unregister
 UNFENCED, FENCED = -1, 1
 IN_CONTROLLED_SHUTDOWN = 1
 
-MOST_IN_A_STEP = 500
+MOST_IN_A_STEP = 300
 """The most partitions that one decision about a broker changes. If there are more, each step is a decision of its own,
 so that nothing else has to wait until thousands of partitions are decided on, written and published."""
 

@@ -37,7 +37,6 @@ KEPT_OF_SHARE: Counts = {
     ("simple", True, False): 25,
     **{("simple", alike, True): 1 for alike in BOTH},
 }
-OTHER_NAMES = 100
 UNKNOWN = ["gone-1", "gone-2", "gone-3"]
 
 
@@ -82,7 +81,7 @@ class Groups:
 
     def other_names(self, document: Document) -> Iterator[Mapping[str, str]]:
         """Of members and topics; the range assignor goes by the order of names."""
-        for _ in range(0 if document["assignor"] == "range" else OTHER_NAMES):
+        while document["assignor"] != "range":
             members = {member["id"]: f"m{self._random.randrange(10**9)}" for member in document["members"]}
             yield {**members, **{topic: self._id() for topic, _ in document["topics"].values()}}
 

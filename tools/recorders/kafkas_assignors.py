@@ -13,6 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,6 +28,10 @@ KEPT_SIZE = 4_000
 """The longest line that is kept for the unit tests."""
 ROUNDS = 4
 """How often a group is assigned before there is another one."""
+NAMES_FOR_ONLY = 40
+"""Under how many other names Kafka's answer must be the same to be its only one."""
+NAMES_FOR_AS_GOOD = 2_000
+"""Under how many other names an answer of Kafka's is looked for that is no better than ours."""
 
 
 class RandomGroups(Protocol):
@@ -38,7 +43,7 @@ class RandomGroups(Protocol):
         """The same group with this answer as its target, and a few changes."""
 
     def other_names(self, document: Document) -> Iterator[Mapping[str, str]]:
-        """Other names for what the order of hash maps depends on; none where the answer does not depend on it."""
+        """Ever other names for what the order of hash maps depends on; none where the answer does not depend on it."""
 
     def kind(self, document: Document) -> tuple[object, ...]:
         """What the documents are counted by."""
@@ -58,9 +63,9 @@ class KafkasAssignor:
         answer: Document = json.loads(self._process.stdout.readline())
         return answer
 
-    def other_answers(self, groups: RandomGroups, document: Document) -> Iterator[Document]:
+    def other_answers(self, groups: RandomGroups, document: Document, most: int) -> Iterator[Document]:
         """The answers to the same group under other names, with its own names again."""
-        for names in groups.other_names(document):
+        for names in islice(groups.other_names(document), most):
             answer = self.answer(_renamed({**document, "answer": None}, names))
             yield _renamed(answer, {new: old for old, new in names.items()})
 
@@ -85,7 +90,7 @@ def sequences(kafka: KafkasAssignor, groups: RandomGroups, count: int) -> Iterat
         document = groups.first()
         for round_ in range(ROUNDS):
             answer = kafka.answer(document)
-            others = kafka.other_answers(groups, document)
+            others = kafka.other_answers(groups, document, NAMES_FOR_ONLY)
             yield {**document, "answer": answer, "is_only": all(_is_same(answer, other) for other in others)}
             if "error" in answer:
                 document = groups.first()
@@ -136,7 +141,8 @@ def kept(
 
 def _as_good(kafka: KafkasAssignor, groups: RandomGroups, document: Document, differs: Differs) -> Document | None:
     """The document with an answer of Kafka's under other names that ours is as good as; None if there is none."""
-    found = ({**document, "answer": answer} for answer in kafka.other_answers(groups, document))
+    answers = kafka.other_answers(groups, document, NAMES_FOR_AS_GOOD)
+    found = ({**document, "answer": answer} for answer in answers)
     return next((other for other in found if differs(other) is None), None)
 
 

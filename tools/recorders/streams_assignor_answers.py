@@ -19,7 +19,6 @@ from tools.recorders.kafkas_assignors import compare, kafkas_assignor, kept
 ANSWERS = java_tools.ROOT / "tests" / "unit" / "coordinator" / "group" / "streams" / "assignor_answers.jsonl"
 KEPT: dict[tuple[object, ...], int] = {(standbys, only, False): 8 for standbys in range(3) for only in (False, True)}
 """How many documents the unit tests have, by standby replicas and whether Kafka has only one answer."""
-OTHER_NAMES = 40
 ZONES = ["a", "b", "c"]
 
 
@@ -72,7 +71,7 @@ class StreamsGroups:
     def other_names(self, document: Document) -> Iterator[Mapping[str, str]]:
         """Of members and processes."""
         names = sorted({member[key] for member in document["members"] for key in ("id", "process")})
-        for _ in range(OTHER_NAMES):
+        while True:
             yield {name: f"n{self._random.randrange(10**9)}" for name in names}
 
     def kind(self, document: Document) -> tuple[object, ...]:

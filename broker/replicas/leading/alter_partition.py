@@ -29,7 +29,7 @@ logger = structlog.get_logger(__name__)
 RETRY_MS = 50
 """Pause before a request is sent again."""
 
-MOST_AT_ONCE = 500
+MOST_AT_ONCE = 300
 """Changes in one request: the controller decides on all of them before it does anything else."""
 
 AskController = Callable[[Any], Awaitable[Any]]

@@ -1,4 +1,4 @@
-"""Changes of many partitions are made in steps: no decision changes more than 500, and others are made in between."""
+"""Changes of many partitions are made in steps: no decision changes more than 300, and others are made in between."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.doubles.clock import ManualClock
 from tests.doubles.metadata_log import MemoryMetadataLog
 from tests.unit.controller.images import around, broker, directory, image_of, partition, topic
 
-PARTITIONS = 2 * MOST_IN_A_STEP + 300
+PARTITIONS = 2 * MOST_IN_A_STEP + 200
 STEPS = 3
 SESSION_MS = 9_000
 EPOCH = 5

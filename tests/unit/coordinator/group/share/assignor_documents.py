@@ -29,16 +29,14 @@ def our_answer(document: Document) -> Answer:
 def differs(document: Document) -> str | None:
     """What of our answer is not as good as Kafka's; None if nothing is.
 
-    Ours is the same as Kafka's if Kafka has only one. Otherwise each partition has as many members in both, or more in
-    ours: Kafka's assignor may end with too few. Where members have the same topics, the numbers of their partitions are
-    the same, and as many partitions stay where they are; elsewhere these depend on the order of Kafka's maps.
+    Each partition has as many members in both, or more in ours: Kafka's assignor may end with too few. Where members
+    have the same topics, the numbers of their partitions are the same, and as many partitions stay where they are;
+    elsewhere these depend on the order of Kafka's maps.
     """
     found = kafkas_answer(document)
     if found is None:
         return None  # one of the topics has a name and nothing else: our groups leave it out
     ours, kafkas = our_answer(document), _wanted(document, found)
-    if document["is_only"]:
-        return None if ours == kafkas else "another answer, and Kafka has only one"
     our_copies, kafkas_copies = Counter(each_partition(ours)), Counter(each_partition(kafkas))
     if kafkas_copies - our_copies:
         return f"less of {kafkas_copies - our_copies}, more of {our_copies - kafkas_copies}"
