@@ -53,10 +53,10 @@ async def acknowledge(
     for place, ranges in batches.items():
         topic_id, index = place
         try:
-            checked = _ranges(ranges, renews)
             known = ctx.image.topics.by_id(topic_id)
             if known is None:
                 raise UnknownTopicId
+            checked = _ranges(ranges, renews)
             if not ctx.allows(AclOperation.READ, ResourceType.TOPIC, known.name):
                 raise TopicAuthorization
             share = shares.get(SharePartitionKey(group_id, topic_id, index))

@@ -109,12 +109,14 @@ async def test_a_member_of_a_share_group_has_no_committed_offsets_and_that_is_no
         assert answer.groups[0].topics[0].partitions[0].committed_offset == -1
 
 
-async def test_wrong_acknowledgements_are_told_before_topics_that_are_not_there(shared: Shared) -> None:
+async def test_wrong_acknowledgements_are_told_before_partitions_and_after_topics_that_are_not_there(
+    shared: Shared,
+) -> None:
     client = shared.rig.connect()
     assert (await fetch(shared, client, 0)).error_code is ErrorCode.none
     batch = AcknowledgementBatch(first_offset=0, last_offset=0, acknowledge_types=(NO_SUCH_TYPE,))
-    partition = AcknowledgePartition(partition_index=0, acknowledgement_batches=(batch,))
-    topic = AcknowledgeTopic(topic_id=ABSENT, partitions=(partition,))
+    partition = AcknowledgePartition(partition_index=7, acknowledgement_batches=(batch,))
+    topics = (shared.topic_id, ABSENT)
     answer = await client.ask(
         "share_acknowledge",
         2,
@@ -122,9 +124,10 @@ async def test_wrong_acknowledgements_are_told_before_topics_that_are_not_there(
         member_id="m",
         share_session_epoch=1,
         is_renew_ack=False,
-        topics=(topic,),
+        topics=tuple(AcknowledgeTopic(topic_id=topic_id, partitions=(partition,)) for topic_id in topics),
     )
-    assert answer.responses[0].partitions[0].error_code is ErrorCode.invalid_request
+    codes = {topic.topic_id: topic.partitions[0].error_code for topic in answer.responses}
+    assert codes == {shared.topic_id: ErrorCode.invalid_request, ABSENT: ErrorCode.unknown_topic_id}
 
 
 async def test_a_new_session_forgets_nothing(shared: Shared) -> None:
