@@ -1,6 +1,9 @@
 """Where blocking disk work is done: in a few threads, whose results come back to the loop.
 
 Work that may hang goes to a lane of its own, with its own threads, so that no other work waits for it.
+
+The loop goes on while work runs, so work is given values that nobody changes: of a dictionary, list or set that belongs
+to an object of the loop, a copy made on the loop. `tests/doubles/workers.py` checks this wherever tests run work.
 """
 
 from __future__ import annotations

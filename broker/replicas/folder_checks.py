@@ -31,7 +31,7 @@ class FolderChecks:
 
     def __init__(self, logs: LogManager, others: Sequence[UnifiedLog], spare_descriptor: Callable[[], None]) -> None:
         self._logs = logs
-        self._others = others
+        self._others = tuple(others)
         self._services = logs.services
         self._spare_descriptor = spare_descriptor
         self._watches = [FolderWatch(self._services.fs, log_dir) for log_dir in logs.usable_dirs]
@@ -55,7 +55,7 @@ class FolderChecks:
         workers = self._services.workers.lane(f"watch {watch.log_dir.path}")
         try:
             await workers.call(watch.check_folder)
-            missing = await workers.call(partial(watch.check_logs, self._logs.logs, self._others))
+            missing = await workers.call(partial(watch.check_logs, self._logs.logs.copy(), self._others))
         except OSError as error:
             if is_device_failure(error):
                 self._logs.fail_folder(watch.log_dir, error)

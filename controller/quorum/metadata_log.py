@@ -8,7 +8,7 @@ segments go. Every file has Kafka's own format, so that an Apache Kafka node can
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -296,12 +296,13 @@ class MetadataLog:
 
     async def _remove_old(self) -> None:
         oldest = self._snapshots[0]
+        kept = tuple(self._snapshots)
         self._commit.roll_next = True
         if not self.log.is_offline and len(self._snapshots) == KEPT_SNAPSHOTS:
             self.log.increment_log_start_offset(oldest.offset)
             apply_retention(self.log, self.durable_end)
         try:
-            await self._files_lane().call(partial(_remove_snapshots, self._services, self._folder, self._snapshots))
+            await self._files_lane().call(partial(_remove_snapshots, self._services, self._folder, kept))
         except OSError as error:  # they are tried again after the next one
             logger.warning("old metadata snapshots not removed", folder=self._folder, error=str(error))
 
@@ -330,7 +331,7 @@ class MetadataLog:
         return NoRoomError(text)
 
 
-def _remove_snapshots(services: LogServices, folder: str, kept: list[SnapshotId]) -> None:
+def _remove_snapshots(services: LogServices, folder: str, kept: Sequence[SnapshotId]) -> None:
     found, _ = snapshots.list_snapshots(services.fs, folder)
     doomed = [each for each in found if each < kept[-1] and each not in kept]
     for snapshot in doomed:

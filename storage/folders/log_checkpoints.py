@@ -46,7 +46,7 @@ class LogCheckpoints:
         self,
         fs: FileSystem,
         dirs: LogDirs,
-        logs: Mapping[TopicPartition, UnifiedLog],
+        logs: dict[TopicPartition, UnifiedLog],
         root: Mapping[TopicPartition, str],
         moving: Mapping[TopicPartition, str],
     ) -> None:
@@ -103,11 +103,8 @@ class LogCheckpoints:
         path = log_dir.path
 
         def offsets() -> dict[TopicPartition, int]:
-            here = {
-                key: log
-                for key, log in list(self._logs.items())
-                if path in (self._root.get(key), self._moving.get(key))
-            }
+            logs = self._logs.copy()  # in one step, while the loop goes on
+            here = {key: log for key, log in logs.items() if path in (self._root.get(key), self._moving.get(key))}
             return offsets_of(here, offset_of)
 
         self._files[path, name].write(offsets)

@@ -1,16 +1,55 @@
-"""Workers without threads: what is submitted runs when the test says so, or on the loop."""
+"""Workers without threads: what is submitted runs when the test says so, or on the loop.
+
+All of them refuse work that is given a dictionary, list or set that also belongs to an object: in a thread, the loop
+could change it meanwhile (storage/workers.py has the rule).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from functools import partial
+from types import CellType, CodeType, FrameType, FunctionType, MethodType
 from typing import Any, Self, TypeVar
 
 from timing.clock import Clock
 
 T = TypeVar("T")
+
+CHANGEABLE = (dict, list, set, deque, bytearray)
+_looked_at: set[CodeType] = set()
+
+
+def require_own_values(work: Callable[[], object]) -> None:
+    """Raises AssertionError if `work` is given a container that is an object's attribute.
+
+    Each function is looked at once: it takes milliseconds.
+    """
+    function: Any = work
+    given: list[Any] = []
+    while isinstance(function, partial):
+        given += [*function.args, *function.keywords.values()]
+        function = function.func
+    if isinstance(function, MethodType):
+        function = function.__func__
+    if not isinstance(function, FunctionType) or function.__code__ in _looked_at:
+        return
+    given += [cell.cell_contents for cell in function.__closure__ or () if cell.cell_contents is not function]
+    shared = [value for value in given if isinstance(value, CHANGEABLE) and any(_owners(value))]
+    assert not shared, f"{function.__qualname__} is given what the loop may change: {[type(value) for value in shared]}"
+    _looked_at.add(function.__code__)
+
+
+def _owners(value: Any) -> Iterator[object]:
+    """The objects that have the container as an attribute."""
+    for referrer in gc.get_referrers(value):
+        if isinstance(referrer, dict):
+            yield from (owner for owner in gc.get_referrers(referrer) if getattr(owner, "__dict__", None) is referrer)
+        elif not isinstance(referrer, list | tuple | CellType | FrameType | partial):
+            yield referrer
 
 
 class QueuedWorkers:
@@ -23,9 +62,11 @@ class QueuedWorkers:
         self._queue: list[Callable[[], None]] = []
 
     def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
+        require_own_values(work)
         self._queue.append(partial(_run, work, done, failed))
 
     async def call(self, work: Callable[[], T]) -> T:
+        require_own_values(work)
         return work()
 
     def lane(self, name: str) -> Any:
@@ -58,9 +99,11 @@ class LoopWorkers:
     """In virtual time: work runs on the loop itself, at its next turn."""
 
     def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
+        require_own_values(work)
         asyncio.get_running_loop().call_soon(_run, work, done, failed)
 
     async def call(self, work: Callable[[], T]) -> T:
+        require_own_values(work)
         await asyncio.sleep(0)
         return work()
 
@@ -84,7 +127,7 @@ class SlowWorkers:
         self._free_ms: dict[str, float] = {}
 
     def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
-        self.enqueue("", partial(_run, work, done, failed))
+        _Lane(self, "").submit(work, done, failed)
 
     async def call(self, work: Callable[[], T]) -> T:
         return await _Lane(self, "").call(work)
@@ -147,9 +190,11 @@ class _Lane:
         self._name = name
 
     def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
+        require_own_values(work)
         self._workers.enqueue(self._name, partial(_run, work, done, failed))
 
     async def call(self, work: Callable[[], T]) -> T:
+        require_own_values(work)
         if isinstance(self._workers, LaneWorkers) and self._workers.at_once:
             return work()
         result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
