@@ -145,7 +145,7 @@ async def _restart(node: Node, former: MetadataImage) -> None:
 async def _serve_metadata(node: Node) -> None:
     """Let everything follow the metadata, from here on."""
     node.follow_metadata()
-    await node.metadata.enter()
+    await node.enter_cluster()
     config = node.base.current.config
     if config.is_broker:  # a controller alone has no brokers for them yet; these create them
         await node.cluster.auto_topics.create_at_start(parse_start_topics(config.string("odradek.create.topics")))

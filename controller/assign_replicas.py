@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -25,7 +25,11 @@ from protocol.durations import ZERO
 def decide(
     image: MetadataImage, request: AssignReplicasToDirsRequest, schema: ConfigSchema
 ) -> Decision[AssignReplicasToDirsResponse]:
-    """Note the directories. A replica in one that is not online leaves its ISR. Raises StaleBrokerEpoch."""
+    """Note the directories. Raises StaleBrokerEpoch.
+
+    A replica in one that is not online leaves its ISR. One in a directory that is online may lead a partition that has
+    no leader; Kafka elects it only with the next other change.
+    """
     broker = require_epoch(image, request.broker_id, request.broker_epoch)
     assigning = _Assigning(image, schema, broker)
     response = AssignReplicasToDirsResponse(
@@ -51,18 +55,23 @@ def decide(
             for each in request.directories
         ),
     )
-    return Decision([*assigning.records, *assigning.leave_offline()], response)
+    return Decision([*assigning.records, *assigning.elections()], response)
 
 
 @dataclass(slots=True)
 class _Assigning:
-    """The assignments of one request; `offline` are the replicas that lie in a directory that is not online."""
+    """The assignments of one request.
+
+    `offline` are the partitions whose replica lies in a directory that is not online, `leaderless` those without a
+    leader whose replica lies in one that is.
+    """
 
     image: MetadataImage
     schema: ConfigSchema
     broker: BrokerRegistration
     records: list[Any] = field(default_factory=list)
     offline: dict[tuple[UUID, int], None] = field(default_factory=dict)
+    leaderless: dict[tuple[UUID, int], None] = field(default_factory=dict)
 
     def assign(self, topic_id: UUID | None, index: int, directory: UUID | None) -> ErrorCode:
         topic = self.image.topics.by_id(topic_id)
@@ -80,15 +89,20 @@ class _Assigning:
             self.records.append(record)
         if not is_online(self.broker, directory):
             self.offline[topic.id, index] = None
+        elif not partition.has_leader:
+            self.leaderless[topic.id, index] = None
         return ErrorCode.none
 
-    def leave_offline(self) -> Iterator[Any]:
+    def elections(self) -> Iterator[Any]:
+        """The changes of leaders and ISRs that follow from the assignments."""
         image = image_after(self.image, self.records)
-        rules = ReplicaRules(image, self.schema, going=[self.broker.id])
-        return updates(rules, list(self._places(image)), removed=[self.broker.id])
+        going = ReplicaRules(image, self.schema, going=[self.broker.id])
+        yield from updates(going, _places(image, self.offline), removed=[self.broker.id])
+        yield from updates(ReplicaRules(image, self.schema), _places(image, self.leaderless))
 
-    def _places(self, image: MetadataImage) -> Iterator[tuple[TopicImage, int]]:
-        for topic_id, index in self.offline:
-            topic = image.topics.by_id(topic_id)
-            if topic is not None:
-                yield topic, index
+
+def _places(image: MetadataImage, places: Iterable[tuple[UUID, int]]) -> Iterator[tuple[TopicImage, int]]:
+    for topic_id, index in places:
+        topic = image.topics.by_id(topic_id)
+        if topic is not None:
+            yield topic, index

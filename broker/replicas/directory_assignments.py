@@ -43,9 +43,10 @@ Replica = tuple[UUID, int]
 
 
 class DirectoryAssignments:
-    """`reconcile` is a periodic job; it looks only at topics that have changed, and at all after a log's move.
+    """`reconcile` looks only at topics that have changed, and at all of them after a log's move and in the first call.
 
-    The first call looks at all, too.
+    That call comes before the node is unfenced, so before a replica here can be in sync: the controller elects no
+    leader later on, when it learns that the folder of a replica is not lost. The others are a periodic job.
     """
 
     def __init__(
@@ -87,13 +88,16 @@ class DirectoryAssignments:
         self._changed = {topic_id for topic_id, _ in wanted}
         if not wanted:
             return
-        try:
-            answer = await self._assign(self._request(dict(islice(wanted.items(), MOST_AT_ONCE))))
-        except (PeerError, KafkaError) as error:
-            logger.warning("directories of replicas not assigned", error=str(error))
-            return
-        if answer.error_code is not ErrorCode.none:
-            logger.warning("directories of replicas not assigned", error=answer.error_code.name)
+        places = iter(wanted.items())
+        while some := dict(islice(places, MOST_AT_ONCE)):
+            try:
+                answer = await self._assign(self._request(some))
+            except (PeerError, KafkaError) as error:
+                logger.warning("directories of replicas not assigned", error=str(error))
+                return
+            if answer.error_code is not ErrorCode.none:
+                logger.warning("directories of replicas not assigned", error=answer.error_code.name)
+                return
 
     def _of_changed_topics(self) -> Iterator[Partition]:
         for topic in filter(None, map(self._cache.image.topics.by_id, self._changed)):

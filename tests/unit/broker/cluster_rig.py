@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 from unittest.mock import patch
 
-from kio.schema.create_topics.v7.request import CreatableTopic
+from kio.schema.create_topics.v7.request import CreatableReplicaAssignment, CreatableTopic
 
 from broker import node_start
 from broker.config.broker_config import BrokerConfig
@@ -197,9 +197,19 @@ class ClusterRig:
 
         return answer(await self.during(answered()), api, version)
 
-    async def create(self, node_id: int, topic: str, partitions: int) -> str:
-        """Create a topic through a node; return the name of the error code."""
-        wanted = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1, assignments=(), configs=())
+    async def create(self, node_id: int, topic: str, partitions: int, replicas: Sequence[int] = ()) -> str:
+        """Create a topic through a node; return the name of the error code.
+
+        The controller places the replicas, one of each partition, unless `replicas` says where all of them are.
+        """
+        assignments = tuple(
+            CreatableReplicaAssignment(partition_index=index, broker_ids=tuple(replicas))
+            for index in range(partitions if replicas else 0)
+        )
+        count, factor = (-1, -1) if replicas else (partitions, 1)
+        wanted = CreatableTopic(
+            name=topic, num_partitions=count, replication_factor=factor, assignments=assignments, configs=()
+        )
         client = self.nodes[node_id].connect()
         done = await self.ask(
             client, "create_topics", 7, topics=(wanted,), timeout=30_000 * MILLISECOND, validate_only=False

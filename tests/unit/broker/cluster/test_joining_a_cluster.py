@@ -290,6 +290,19 @@ async def test_the_controller_learns_in_which_folder_each_replica_is() -> None:
         assert state.directories == (uuids.from_text(more.directory_id),)
 
 
+async def test_after_a_lost_disk_the_controller_knows_the_new_directory_before_the_replica_can_be_in_sync() -> None:
+    """KIP-858: a replica in a directory that the controller takes for lost is never elected, not even later."""
+    async with ClusterRig(brokers=2) as cluster:
+        assert await cluster.create(2, "orders", 1, replicas=(3, 2)) == "none"
+        await cluster.clock.run(1_000)
+        await cluster.kill(2)
+        cluster.nodes[2] = NodeRig(cluster, 2, seed=9)
+        await cluster.start(2)
+        (log_dir,) = cluster.nodes[2].node.replicas.logs.usable_dirs
+        state = topic_of(cluster.nodes[1], "orders").partitions[0]
+        assert state.directory_of(2) == uuids.from_text(log_dir.directory_id)
+
+
 def test_what_a_cluster_has_finalized_and_this_release_does_not_serve() -> None:
     assert unserved(MetadataImage(features=Map({"metadata.version": 33, "transaction.version": 2}))) == []
     levels = {"metadata.version": 34, "other.version": 1, "new.version": 0}
