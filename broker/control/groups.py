@@ -15,7 +15,7 @@ from broker.inspection.cluster import list_groups, read_group
 from broker.inspection.groups import GroupView
 from broker.inspection.lag import PartitionLag, read_lags, total_lag
 from broker.node import Node
-from broker.peers.asking import PATIENCE_MS, RETRY_MS
+from broker.peers.asking import PATIENCE_MS, RETRY_MS, NoAnswerError
 from coordinator.group import on_demand
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
@@ -79,26 +79,30 @@ async def _wait(node: Node, values: Values) -> dict[str, Any]:
         total = total_lag(group, lags)
         return members in (None, len(group.members)) and (lag is None or (total is not None and total <= lag))
 
-    def failed(seen: Seen) -> str:
+    def failed(seen: Seen | None) -> str:
         wanted = [f"state {state}"] if state is not None else []
         wanted += [counted(members, "member")] if members is not None else []
         wanted += [f"a lag of at most {lag}"] if lag is not None else []
-        return f"waited {timeout_s:g} s for {', '.join(wanted)}: {described(*seen)}"
+        return f"waited {timeout_s:g} s for {', '.join(wanted)}: {unknown if seen is None else described(*seen)}"
 
-    look = partial(_look, node, values["group"])
-    group, lags = await wait_until(look, reached, failed, timeout_s)
+    unknown = f"the coordinator of group {values['group']} is loading, or does not answer"
+    group, lags = await wait_until(partial(_look, node, values["group"]), reached, failed, timeout_s)
     return group_json(group) | {"lag": total_lag(group, lags)}
 
 
-async def _look(node: Node, group_id: str, changes: Changes) -> Seen:
-    """See the group. It is enough to listen to a coordinator of this node: without a commit, no lag gets smaller."""
+async def _look(node: Node, group_id: str, changes: Changes) -> Seen | None:
+    """See the group; None while its coordinator does not tell it.
+
+    It is enough to listen to a coordinator of this node: without a commit, no lag gets smaller.
+    """
     async with node.changing:  # a snapshot that is restored brings another coordinator
         runtime = node.coordinators.groups.runtime
         changes.follow(runtime, runtime.listen)
         try:
             seen = await _see(node, group_id, patience_ms=0)
-        except CoordinatorLoadInProgress:
-            return GroupView(group_id), []
+        except (CoordinatorLoadInProgress, NoAnswerError):
+            changes.look_again(node.clock.machine, RETRY_MS)
+            return None
     group, lags = seen
     if group.coordinator is not None or any(one.unknown for one in lags):
         changes.look_again(node.clock.machine, RETRY_MS)  # nobody tells this node of what changes elsewhere

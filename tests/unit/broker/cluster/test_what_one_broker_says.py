@@ -12,6 +12,7 @@ from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsets
 
 from broker.control.endpoint import ControlError
 from broker.control.faults import faults_of
+from broker.control.waiting import TIMED_OUT
 from broker.journal.entries import Exchange
 from broker.monitoring.collector import MetricsReader
 from protocol.api_table import API_BY_NAME
@@ -307,3 +308,17 @@ async def test_questions_of_other_brokers_are_in_no_journal_and_no_fault_strikes
         await cluster.ask(client, "list_offsets", 7, **fields)
         assert (await asked(cluster, 3, "GET", f"/faults/{fault['id']}"))["hits"] == 1
         assert any(isinstance(one, Exchange) and one.api_key == LIST_OFFSETS for one in journal.since(None))
+
+
+async def test_a_wait_is_not_over_because_a_coordinator_does_not_answer() -> None:
+    async with Cluster() as cluster:
+        group, transactional_id = await cluster.named(GROUP, 3), await cluster.named(TRANSACTION, 3)
+        await committed(cluster, group, 3, {0: 0})
+        await cluster.kill(3)
+        for path, given in (
+            (f"/groups/{group}", {"members": 0}),
+            (f"/transactions/{transactional_id}", {"state": "Dead"}),
+        ):
+            with pytest.raises(ControlError, match="does not answer") as caught:
+                await asked(cluster, 1, "POST", f"{path}/wait", timeout=0, **given)
+            assert caught.value.status == TIMED_OUT
