@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from odradek.control import segment
+from odradek.control import ControlError, segment
 
 if TYPE_CHECKING:
     from odradek.controls import Controls
@@ -105,8 +105,16 @@ class Group(str):
         return int(self.describe()["generation"])
 
     def lag(self) -> Lag:
-        """How many records it has not committed yet."""
+        """How many records it has not committed yet.
+
+        Raises ControlError if a partition's end is not known, as it has no leader, or one that does not answer.
+        """
         found = self._broker.control.get(f"{self._path}/lag")
+        unknown = [
+            f"{one['topic']}-{one['partition']}: {one['unknown']}" for one in found["partitions"] if one["lag"] is None
+        ]
+        if unknown:
+            raise ControlError(f"the lag of group {self.id} is not known ({'; '.join(unknown)})", status=503)
         return Lag({(one["topic"], one["partition"]): one["lag"] for one in found["partitions"]})
 
     def committed(self) -> dict[TopicPartition, int]:

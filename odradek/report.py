@@ -25,15 +25,28 @@ Json = Mapping[str, Any]
 
 def text(found: Json) -> str:
     """The text of an answer to `/control/report`."""
-    entries = journal.read(found["journal"])
-    warnings = [entry for entry in entries if entry.kind == "warning"]
     sections = {
         "topics (first offset..end)": list(map(_topic, found["topics"])),
         "groups": [line for group in found["groups"] for line in _group(group)],
         "open transactions": list(map(_transaction, found["transactions"])),
-        "last requests": list(_requests(entries)),
-        "warnings": list(map(str, warnings)),
+        **({"not known": list(found["unknown"])} if found.get("unknown") else {}),
+        **_of_journal(found["journal"]),
     }
+    return _joined(sections)
+
+
+def journal_text(found: Json) -> str:
+    """The text of an answer to `/control/journal`."""
+    return _joined(_of_journal(found))
+
+
+def _of_journal(found: Json) -> dict[str, list[str]]:
+    entries = journal.read(found)
+    warnings = [str(entry) for entry in entries if entry.kind == "warning"]
+    return {"last requests": list(_requests(entries)), "warnings": warnings}
+
+
+def _joined(sections: Mapping[str, Sequence[str]]) -> str:
     return "\n".join(line for name, lines in sections.items() for line in _section(name, lines))
 
 
@@ -48,26 +61,32 @@ def _section(name: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _topic(topic: Json) -> str:
-    return f"{topic['topic']}: " + ", ".join(
-        f"{one['partition']}: {one['start']}..{one['end']}"
-        + (f" (held at {one['stable']})" if one["stable"] != one["end"] else "")
-        for one in topic["partitions"]
-    )
+    return f"{topic['topic']}: " + ", ".join(map(_partition, topic["partitions"]))
+
+
+def _partition(one: Json) -> str:
+    if one.get("unknown"):
+        return f"{one['partition']}: not known ({one['unknown']})"
+    held = f" (held at {one['stable']})" if one["stable"] != one["end"] else ""
+    return f"{one['partition']}: {one['start']}..{one['end']}{held}"
 
 
 def _group(group: Json) -> Iterator[str]:
     lag = group["lag"]
-    behind = ", ".join(
-        f"{one['topic']}-{one['partition']}: {one['lag']}"
-        + (" never committed" if one["committed"] is None else f" from {one['committed']}")
-        for one in lag["partitions"]
-        if one["lag"]
-    )
-    yield f"{group['group']}: {group['state']}, lag {lag['total']}" + (f" ({behind})" if behind else "")
+    behind = ", ".join(map(_behind, (one for one in lag["partitions"] if one["lag"] != 0)))
+    total = "not known" if lag["total"] is None else lag["total"]
+    yield f"{group['group']}: {group['state']}, lag {total}" + (f" ({behind})" if behind else "")
     for member in group["members"]:
         parts = [f"{topic}-{index}" for topic, indexes in member["assignment"].items() for index in indexes]
         waits = f", waits for the answer to its {member['waits_for']}" if member["waits_for"] else ""
         yield f"  {member['client_id']} ({member['id']}): {', '.join(parts) or 'no partitions'}{waits}"
+
+
+def _behind(one: Json) -> str:
+    where = f"{one['topic']}-{one['partition']}"
+    if one["lag"] is None:
+        return f"{where}: {one['unknown']}"
+    return f"{where}: {one['lag']}" + (" never committed" if one["committed"] is None else f" from {one['committed']}")
 
 
 def _transaction(one: Json) -> str:
