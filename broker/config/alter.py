@@ -118,6 +118,8 @@ def _check_values(altered: Mapping[str, str]) -> None:
     try:
         for name, text in altered.items():
             if (definition := definitions.get(base_name(name))) is not None:
-                definition.parse(text)
+                value = definition.parse(text)
+                if definition.check is None and isinstance(value, tuple) and len(set(value)) < len(value):
+                    raise InvalidValueError(name, text, "entries must not be repeated")
     except InvalidValueError as error:
         raise InvalidRequest(str(error)) from error

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from broker.config.definition import InvalidValueError, Value, parse_integer
+from broker.config.definition import ConfigType, InvalidValueError, Value, parse_integer
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
 from broker.config.defs.cluster import DEFAULTS_IN_A_CLUSTER
+from broker.config.defs.not_needed import NOT_NEEDED
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
 # Configurations with several names, highest precedence first.
@@ -207,14 +208,18 @@ def _parse_all(given: Mapping[str, str], origins: Mapping[str, str]) -> Mapping[
     problems: list[str] = []
     for name, text in given.items():
         definition = BROKER_CONFIGS.get(name)
-        if definition is None:
-            continue
+        checked = definition or NOT_NEEDED.get(name)
+        if checked is None or (definition is None and checked.type is ConfigType.CLASS):
+            continue  # a class of Java's is looked at by the rules that involve several settings
         try:
-            values[name] = definition.parse(text)
+            value = checked.parse(text)
         except InvalidValueError:
             where = f" (from {origins[name]})" if name in origins else ""
-            shown = "[hidden]" if definition.sensitive else repr(text)
-            problems.append(f"{name} = {shown}{where}: expected {definition.expected}")
+            shown = "[hidden]" if checked.sensitive else repr(text)
+            problems.append(f"{name} = {shown}{where}: expected {checked.expected}")
+        else:
+            if definition is not None:
+                values[name] = value
     if problems:
         raise ConfigurationError(problems)
     return MappingProxyType(values)

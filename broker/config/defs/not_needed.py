@@ -126,7 +126,7 @@ _READ_ONLY: tuple[_Row, ...] = (
     _Row("sasl.oauthbearer.token.endpoint.url", STRING, None),
     _Row("security.providers", STRING, None),
     _Row("share.coordinator.append.linger.ms", INT, "-1", at_least(-1)),
-    _Row("share.coordinator.state.topic.compression.codec", INT, "0"),
+    _Row("share.coordinator.state.topic.compression.codec", INT, "0", at_least(0, 4)),
     _Row("share.coordinator.threads", INT, "1", POSITIVE),
     _Row("share.fetch.purgatory.purge.interval.requests", INT, "1000"),
     _Row("socket.connection.setup.timeout.max.ms", LONG, "30000"),
