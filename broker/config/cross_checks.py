@@ -44,6 +44,7 @@ def broken_rules(config: BrokerConfig) -> Iterator[BrokenRule]:
     """The broken rules."""
     yield from map(BrokenRule, _identity(config))
     yield from map(BrokenRule, broken_cluster_rules(config))
+    yield from map(BrokenRule, _policies(config))
     yield from _log(config)
     yield from _cordoned(config)
     yield from map(BrokenRule, _replication(config))
@@ -83,6 +84,18 @@ def _identity(config: BrokerConfig) -> Iterator[str]:
     for principal in super_users(config):
         if not principal.partition(":")[2]:
             yield f"super.users = {principal!r}: expected principals such as User:{principal}, separated by semicolons"
+
+
+def _policies(config: BrokerConfig) -> Iterator[str]:
+    """Classes of Java's that would forbid something: to go on without them would allow it."""
+    controls = () if config.is_in_cluster else ("create.topic.policy.class.name", "alter.config.policy.class.name")
+    serves = ("client.quota.callback.class",) if config.is_broker else ()
+    for key in (*controls, *serves):
+        if value := config.given.get(key, "").strip():
+            yield (
+                f"{key} = {value!r}: expected none, since no class of Java's can be run here. Leave it out if what it "
+                "forbids may be allowed; ACLs and quotas are enforced here"
+            )
 
 
 def _log(config: BrokerConfig) -> Iterator[BrokenRule]:

@@ -39,8 +39,9 @@ def main(release: str, address: str, started: str) -> None:
     broker = [row[:3] for row in known["broker_definitions"] if row[6] is False]
     recorded = {
         "about": (
-            f"Which values Apache Kafka {release} takes, all else as by default. Rows: name, least and greatest number; "
-            "or name, those of `texts` that it takes. `started`: in server.properties; else in IncrementalAlterConfigs."
+            f"Which values Apache Kafka {release} takes, all else as by default. Rows: name, least and greatest "
+            "number, or those of `texts` that it takes. `started`: in server.properties; else in "
+            "IncrementalAlterConfigs."
         ),
         "texts": TEXTS,
         "started": json.loads(Path(started).read_text()),
