@@ -17,6 +17,8 @@ from broker.config.defs.not_needed import NOT_NEEDED
 
 logger = structlog.get_logger(__name__)
 
+PROVIDERS = "config.providers"
+
 _EMPTY: Mapping[str, str] = MappingProxyType({})
 # Configurations with several names, highest precedence first.
 _SYNONYMS: Mapping[str, tuple[str, ...]] = {

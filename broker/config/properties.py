@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+# UTF-8's, also as it is read as Latin-1, which Java's properties are: some editors of Windows begin a file with it.
+_BYTE_ORDER_MARK = r"\A(?:\xef\xbb\xbf|\ufeff)"
 _BLANK = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPE = r"(?s)\\(?:u([0-9a-fA-F]{4})|(.))"
@@ -19,7 +21,7 @@ def parse_properties(text: str) -> dict[str, str]:
     Raises ValueError for a `\\u` that is not followed by four hex digits; it shows no value, which may be a secret.
     """
     pairs: dict[str, str] = {}
-    for line in _logical_lines(text):
+    for line in _logical_lines(re.sub(_BYTE_ORDER_MARK, "", text)):
         key = _leading(_KEY, line)
         rest = line[len(key) :]
         try:

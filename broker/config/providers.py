@@ -19,11 +19,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker.config.broker_config import ConfigurationError
+from broker.config.broker_config import PROVIDERS, ConfigurationError
 from broker.config.java_patterns import JavaPatternError, compile_java
 from broker.config.properties import parse_properties
 
-KEY = "config.providers"
 _PACKAGE = "org.apache.kafka.common.config.provider."
 _ENVIRONMENT, _FILE, _DIRECTORY = (f"{_PACKAGE}{kind}ConfigProvider" for kind in ("EnvVar", "File", "Directory"))
 _VARIABLE = r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}"
@@ -62,7 +61,7 @@ class _Provider:
             raise _NoValueError(f"it cannot be read: {error}") from error
 
     def _of_file(self, path: str, key: str) -> str:
-        values = parse_properties(Path(path).read_bytes().decode("utf-8-sig"))
+        values = parse_properties(Path(path).read_bytes().decode())
         if key not in values:
             raise _NoValueError(f"the file has no {key}")
         return values[key]
@@ -71,7 +70,7 @@ class _Provider:
         found = Path(path, key)
         if os.path.basename(key) != key or not found.is_file():
             raise _NoValueError(f"the folder has no file {key}")
-        return found.read_bytes().decode()
+        return found.read_bytes().decode("utf-8-sig")
 
 
 Providers = Mapping[str, _Provider]
@@ -81,12 +80,12 @@ def read_providers(static: Mapping[str, str], environ: Mapping[str, str]) -> Pro
     """The providers by name; one without a class is none, as in Kafka. Raises ConfigurationError."""
     found: dict[str, _Provider] = {}
     problems: list[str] = []
-    for name in static.get(KEY, "").split(",") if KEY in static else ():
-        kind = static.get(f"{KEY}.{name}.class", "").strip()
+    for name in static.get(PROVIDERS, "").split(","):
+        kind = static.get(f"{PROVIDERS}.{name}.class", "").strip()
         if not kind:
             continue
         try:
-            found[name] = _provider(static, f"{KEY}.{name}", kind, environ)
+            found[name] = _provider(static, f"{PROVIDERS}.{name}", kind, environ)
         except ValueError as error:
             problems.append(str(error))
     if problems:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
-from broker.config.broker_config import BrokerConfig, ConfigurationError
+from broker.config.broker_config import PROVIDERS, BrokerConfig, ConfigurationError
 from broker.config.controllers import broken_listener_rules, seems_another_node
 from broker.config.cross_checks import broken_rules
 from broker.config.defs import BROKER_CONFIGS
@@ -24,11 +24,6 @@ from broker.config.properties import parse_properties
 from broker.config.security_checks import security_problems
 from broker.nearest import did_you_mean
 
-BYTE_ORDER_MARK = "\xef\xbb\xbf"
-"""How UTF-8's begins a file that is read as Latin-1, as Java reads properties: some editors of Windows write it."""
-
-
-PROVIDERS = "config.providers"
 _NOT_ENFORCED: Mapping[str, str] = MappingProxyType(
     {
         "max.connection.creation.rate": ": set the quota connection_creation_rate of addresses",
@@ -73,7 +68,7 @@ def load(
     origins: dict[str, str] = {}
     for file_name, text in files:
         try:
-            from_file = parse_properties(text.removeprefix(BYTE_ORDER_MARK))
+            from_file = parse_properties(text)
         except ValueError as error:
             raise ConfigurationError([f"{file_name}: {error}"]) from error
         static |= from_file
