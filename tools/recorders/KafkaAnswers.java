@@ -25,6 +25,7 @@ import org.apache.kafka.common.security.oauthbearer.OAuthBearerToken;
 import org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallback;
 import org.apache.kafka.common.security.oauthbearer.internals.OAuthBearerSaslServer;
 import org.apache.kafka.common.security.oauthbearer.internals.secured.BasicOAuthBearerToken;
+import org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler;
 import org.apache.kafka.common.security.plain.PlainAuthenticateCallback;
 import org.apache.kafka.common.security.plain.internals.PlainSaslServer;
 import org.apache.kafka.common.security.scram.ScramCredential;
@@ -225,45 +226,44 @@ public class KafkaAnswers {
         return signature.getCompactSerialization();
     }
 
-    /** Rows of [what, keys, seconds from now that claims are moved by, token, skew, taken or not, life time relative to now]. */
+    /** Rows of [what, keys, now in seconds, token, skew, the name and the life time from now on, or refused]. */
     static List<Object> tokens() throws Exception {
         List<Object> rows = new ArrayList<>();
         PublicJsonWebKey one = key("RSA", "one", null, null), two = key("RSA", "two", null, null), ec = key("EC", "ec", null, null);
         PublicJsonWebKey signing = key("RSA", "s", "sig", "RS256"), encrypting = key("RSA", "e", "enc", null), nameless = key("RSA", null, null, null);
         List<PublicJsonWebKey> single = List.of(one), several = List.of(one, two), mixed = List.of(one, ec), both = List.of(encrypting, signing);
-        long now = System.currentTimeMillis() / 1000;
-        String[] noClaims = {};
-        row(rows, "valid", single, now, one, "one", "RS256", 600L, -10L, null, "\"alice\"", 30);
-        row(rows, "no kid, one key", single, now, one, null, "RS256", 600L, -10L, null, "\"alice\"", 30);
-        row(rows, "no kid, first of two keys", several, now, one, null, "RS256", 600L, -10L, null, "\"alice\"", 30);
-        row(rows, "no kid, second of two keys", several, now, two, null, "RS256", 600L, -10L, null, "\"alice\"", 30);
-        row(rows, "no kid, key of another type beside", mixed, now, ec, null, "ES256", 600L, -10L, null, "\"alice\"", 30);
-        row(rows, "no kid, RSA beside EC", mixed, now, one, null, "RS256", 600L, -10L, null, "\"alice\"", 30);
-        row(rows, "no kid, key without id", List.of(nameless), now, nameless, null, "RS256", 600L, -10L, null, "\"alice\"", 30);
-        row(rows, "no kid, signing key beside an encrypting one", both, now, signing, null, "RS256", 600L, -10L, null, "\"alice\"", 30);
-        row(rows, "encrypting key", both, now, encrypting, "e", "RS256", 600L, -10L, null, "\"alice\"", 30);
-        row(rows, "unknown kid", single, now, one, "nope", "RS256", 600L, -10L, null, "\"alice\"", 30);
-        row(rows, "kid of another key", several, now, two, "one", "RS256", 600L, -10L, null, "\"alice\"", 30);
-        row(rows, "key without id, token with", List.of(nameless), now, nameless, "x", "RS256", 600L, -10L, null, "\"alice\"", 30);
-        row(rows, "RS512 with a key for RS256", both, now, signing, "s", "RS512", 600L, -10L, null, "\"alice\"", 30);
-        row(rows, "PS256", single, now, one, "one", "PS256", 600L, -10L, null, "\"alice\"", 30);
+        row(rows, "valid", single, one, "one", "RS256", 600L, -10L, null, "\"alice\"", 30);
+        row(rows, "no kid, one key", single, one, null, "RS256", 600L, -10L, null, "\"alice\"", 30);
+        row(rows, "no kid, first of two keys", several, one, null, "RS256", 600L, -10L, null, "\"alice\"", 30);
+        row(rows, "no kid, second of two keys", several, two, null, "RS256", 600L, -10L, null, "\"alice\"", 30);
+        row(rows, "no kid, key of another type beside", mixed, ec, null, "ES256", 600L, -10L, null, "\"alice\"", 30);
+        row(rows, "no kid, RSA beside EC", mixed, one, null, "RS256", 600L, -10L, null, "\"alice\"", 30);
+        row(rows, "no kid, key without id", List.of(nameless), nameless, null, "RS256", 600L, -10L, null, "\"alice\"", 30);
+        row(rows, "no kid, signing key beside an encrypting one", both, signing, null, "RS256", 600L, -10L, null, "\"alice\"", 30);
+        row(rows, "encrypting key", both, encrypting, "e", "RS256", 600L, -10L, null, "\"alice\"", 30);
+        row(rows, "unknown kid", single, one, "nope", "RS256", 600L, -10L, null, "\"alice\"", 30);
+        row(rows, "kid of another key", several, two, "one", "RS256", 600L, -10L, null, "\"alice\"", 30);
+        row(rows, "key without id, token with", List.of(nameless), nameless, "x", "RS256", 600L, -10L, null, "\"alice\"", 30);
+        row(rows, "RS512 with a key for RS256", both, signing, "s", "RS512", 600L, -10L, null, "\"alice\"", 30);
+        row(rows, "PS256", single, one, "one", "PS256", 600L, -10L, null, "\"alice\"", 30);
         for (int skew : new int[] {0, 30, 600})
-            for (long end : new long[] {-700, -61, -31, -10, -1, 2, 60})
-                row(rows, "ends at " + end + " with skew " + skew, single, now, one, "one", "RS256", end, -2000L, null, "\"alice\"", skew);
+            for (long end : new long[] {-700, -61, -31, -10, -1, 5, 60})
+                row(rows, "ends at " + end + " with skew " + skew, single, one, "one", "RS256", end, -2000L, null, "\"alice\"", skew);
         for (long begin : new long[] {-10, 10, 40}) {
-            row(rows, "not before " + begin, single, now, one, "one", "RS256", 600L, -10L, begin, "\"alice\"", 30);
-            row(rows, "issued at " + begin, single, now, one, "one", "RS256", 600L, begin, null, "\"alice\"", 30);
+            row(rows, "not before " + begin, single, one, "one", "RS256", 600L, -10L, begin, "\"alice\"", 30);
+            row(rows, "issued at " + begin, single, one, "one", "RS256", 600L, begin, null, "\"alice\"", 30);
         }
-        row(rows, "issued after its end", single, now, one, "one", "RS256", 600L, 900L, null, "\"alice\"", 30);
-        row(rows, "no end", single, now, one, "one", "RS256", null, -10L, null, "\"alice\"", 30);
-        row(rows, "no time of issue", single, now, one, "one", "RS256", 600L, null, null, "\"alice\"", 30);
+        row(rows, "issued after its end", single, one, "one", "RS256", 600L, 900L, null, "\"alice\"", 30);
+        row(rows, "no end", single, one, "one", "RS256", null, -10L, null, "\"alice\"", 30);
+        row(rows, "no time of issue", single, one, "one", "RS256", 600L, null, null, "\"alice\"", 30);
         for (String subject : new String[] {"\" alice \"", "\"\"", "\" \"", "7", "null", "[\"a\"]"})
-            row(rows, "subject " + subject, single, now, one, "one", "RS256", 600L, -10L, null, subject, 30);
+            row(rows, "subject " + subject, single, one, "one", "RS256", 600L, -10L, null, subject, 30);
         return rows;
     }
 
-    static void row(List<Object> rows, String what, List<PublicJsonWebKey> keys, long now, PublicJsonWebKey key, String id,
+    static void row(List<Object> rows, String what, List<PublicJsonWebKey> keys, PublicJsonWebKey key, String id,
                     String algorithm, Long end, Long issued, Long begin, String subject, int skew) throws Exception {
+        long now = System.currentTimeMillis() / 1000;
         List<String> claims = new ArrayList<>();
         if (end != null) claims.add("\"exp\": " + (now + end));
         if (issued != null) claims.add("\"iat\": " + (now + issued));
@@ -292,6 +292,56 @@ public class KafkaAnswers {
         rows.add(java.util.Arrays.asList(what, new ObjectMapper().readValue(listed, Map.class).get("keys"), now, token, skew, answer));
     }
 
+    /** Rows of [header, claims (N+n: a time n seconds from now), options, now, token, the name and the life time or refusal]. */
+    static List<Object> unsecured() throws Exception {
+        List<Object> rows = new ArrayList<>();
+        String none = "{\"alg\":\"none\"}", good = "{\"sub\":\"alice\",\"exp\":N+600,\"iat\":N-10}";
+        String[][] cases = {
+            {none, good}, {"{\"alg\":\"NONE\"}", good}, {"{}", good}, {"{\"alg\":\"RS256\"}", good}, {"{\"alg\":\"none\",\"typ\":\"JWT\"}", good},
+            {none, "{\"sub\":\"alice\",\"exp\":N+600}"}, {none, "{\"sub\":\"alice\",\"iat\":N-10}"}, {none, "{\"exp\":N+600}"},
+            {none, "{\"sub\":\"\",\"exp\":N+600}"}, {none, "{\"sub\":\" \",\"exp\":N+600}"}, {none, "{\"sub\":7,\"exp\":N+600}"},
+            {none, "{\"sub\":\" alice \",\"exp\":N+600}"}, {none, "{\"sub\":\"alice\",\"exp\":N-10}"}, {none, "{\"sub\":\"alice\",\"exp\":\"N+600\"}"},
+            {none, "{\"sub\":\"alice\",\"exp\":N+600.5}"}, {none, "{\"sub\":\"alice\",\"exp\":N+600,\"iat\":N+20}"},
+            {none, "{\"sub\":\"alice\",\"exp\":N-5,\"iat\":N-5}", "unsecuredValidatorAllowableClockSkewMs=60000"},
+            {none, "{\"sub\":\"alice\",\"exp\":N-5,\"iat\":N-60}", "unsecuredValidatorAllowableClockSkewMs=60000"},
+            {none, "{\"sub\":\"alice\",\"exp\":N+90,\"iat\":N+20}", "unsecuredValidatorAllowableClockSkewMs=60000"},
+            {none, "{\"sub\":\"alice\",\"exp\":N+600,\"iat\":\"x\"}"}, {none, "{\"sub\":\"alice\",\"exp\":N+600,\"nbf\":N+60}"},
+            {none, "{\"who\":\"bob\",\"exp\":N+600}", "unsecuredValidatorPrincipalClaimName=who"},
+            {none, "{\"sub\":\"alice\",\"exp\":N+600,\"scope\":\"a b\"}", "unsecuredValidatorRequiredScope=a b"},
+            {none, "{\"sub\":\"alice\",\"exp\":N+600,\"scope\":[\"a\",\"b\"]}", "unsecuredValidatorRequiredScope=b"},
+            {none, "{\"sub\":\"alice\",\"exp\":N+600,\"scope\":\"a\"}", "unsecuredValidatorRequiredScope=a b"},
+            {none, "{\"sub\":\"alice\",\"exp\":N+600}", "unsecuredValidatorRequiredScope=a"},
+            {none, "{\"sub\":\"alice\",\"exp\":N+600,\"scope\":7}"}, {none, "{\"sub\":\"alice\",\"exp\":N+600,\"scope\":7}", "unsecuredValidatorRequiredScope=a"},
+            {none, "{\"sub\":\"alice\",\"exp\":null}"}, {none, "[]"}, {none, "{\"sub\":\"alice\",\"exp\":N+600"}, {"7", good},
+        };
+        for (String[] each : cases) {
+            long now = System.currentTimeMillis() / 1000;
+            StringBuilder claims = new StringBuilder();
+            java.util.regex.Matcher times = java.util.regex.Pattern.compile("N([+-]\\d+)").matcher(each[1]);
+            while (times.find()) times.appendReplacement(claims, String.valueOf(now + Long.parseLong(times.group(1))));
+            times.appendTail(claims);
+            Base64.Encoder encoder = Base64.getUrlEncoder().withoutPadding();
+            String token = encoder.encodeToString(each[0].getBytes(StandardCharsets.UTF_8)) + "."
+                + encoder.encodeToString(claims.toString().getBytes(StandardCharsets.UTF_8)) + ".";
+            Map<String, String> options = new LinkedHashMap<>();
+            if (each.length > 2) options.put(each[2].split("=")[0], each[2].split("=")[1]);
+            OAuthBearerUnsecuredValidatorCallbackHandler handler = new OAuthBearerUnsecuredValidatorCallbackHandler();
+            handler.configure(Map.of(), "OAUTHBEARER", List.of(new javax.security.auth.login.AppConfigurationEntry(
+                "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
+                javax.security.auth.login.AppConfigurationEntry.LoginModuleControlFlag.REQUIRED, options)));
+            OAuthBearerValidatorCallback callback = new OAuthBearerValidatorCallback(token);
+            try {
+                handler.handle(new Callback[] {callback});
+            } catch (RuntimeException broken) {
+                callback.error("thrown", null, null);
+            }
+            Object answer = callback.token() == null ? List.of(callback.errorStatus())
+                : List.of(callback.token().principalName(), callback.token().lifetimeMs() / 1000 - now);
+            rows.add(List.of(each[0], each[1], options, now, token, answer));
+        }
+        return rows;
+    }
+
     public static void main(String[] args) throws Exception {
         Map<String, Object> all = new LinkedHashMap<>();
         all.put("about", "What Apache Kafka's classes answer; written by tools/recorders/KafkaAnswers.java.");
@@ -300,6 +350,7 @@ public class KafkaAnswers {
         all.put("plain", plain());
         all.put("bearer", bearer());
         all.put("tokens", tokens());
+        all.put("unsecured", unsecured());
         System.out.println(new ObjectMapper().writeValueAsString(all));
     }
 }

@@ -22,6 +22,7 @@ from broker.security.sasl.oauthbearer import BadTokenError, OAuthBearerConversat
 from broker.security.sasl.plain import PlainConversation
 from broker.security.sasl.scram import ScramConversation, ScramCredential
 from broker.security.sasl.signed_tokens import Expectations, SignedTokens
+from broker.security.sasl.unsecured_tokens import UnsecuredTokens
 from broker.security.tls.principal_mapping import parse_rules, principal_name
 from tests.doubles.clock import ManualClock
 from tests.doubles.workers import LoopWorkers
@@ -133,6 +134,18 @@ async def test_oauthbearer_messages(message: str, kafkas: str) -> None:
         return Token("alice", 10**15)
 
     assert (await step(OAuthBearerConversation(validate), message.encode()))[0] == kafkas
+
+
+@pytest.mark.parametrize(("header", "claims", "options", "now_s", "token", "kafkas"), KAFKA["unsecured"])
+async def test_unsecured_tokens(
+    header: str, claims: str, options: dict[str, str], now_s: int, token: str, kafkas: list[Any]
+) -> None:
+    try:
+        found = await UnsecuredTokens(options, lambda: now_s * 1000).validate(token)
+        said: list[Any] = [found.name, found.expires_ms // 1000 - now_s]
+    except BadTokenError as error:
+        said = [error.status]
+    assert said == (["invalid_token"] if kafkas == ["thrown"] else kafkas), (header, claims)
 
 
 @pytest.mark.parametrize(("what", "keys", "now_s", "token", "skew_s", "kafkas"), KAFKA["tokens"])

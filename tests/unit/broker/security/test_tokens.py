@@ -220,7 +220,7 @@ async def test_options_of_unsigned_tokens() -> None:
     tokens = UnsecuredTokens(options, clock.wall_ms)
 
     def token(**claims: object) -> str:
-        return jwt.encode({"who": "w", "exp": NOW_S + 1, "scope": "read write more", **claims}, "", "none")
+        return jwt.encode({"who": "w", "exp": NOW_S + 1, "scope": ["read", "write", "more"], **claims}, "", "none")
 
     assert await tokens.validate(token(exp=NOW_S - 4)) == Token("w", (NOW_S - 4) * 1000)
     with pytest.raises(BadTokenError):
