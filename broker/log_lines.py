@@ -78,6 +78,6 @@ def with_priority(render: Processor) -> Processor:
     def prefixed(logger: WrappedLogger, method: str, event: EventDict) -> str:
         priority = PRIORITIES.get(event.get("level", ""), PRIORITIES["info"])
         text: Any = render(logger, method, event)
-        return "\n".join(f"<{priority}>{line}" for line in str(text).splitlines())
+        return "\n".join(f"<{priority}>{line}" for line in str(text).split("\n"))
 
     return prefixed

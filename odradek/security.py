@@ -154,7 +154,7 @@ def _checked_name(name: object) -> str:
 
 
 def _checked_password(name: str, password: object) -> str:
-    if not isinstance(password, str) or password.splitlines() != [password]:
+    if not isinstance(password, str) or not password or set("\r\n") & set(password):
         raise ValueError(f"users[{name!r}]: expected a password of at least one character, all on one line")
     return password
 

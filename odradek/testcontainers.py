@@ -6,6 +6,7 @@ A test suite that has `from testcontainers.kafka import KafkaContainer` takes it
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -82,7 +83,7 @@ class KafkaContainer:
 
     def with_env_file(self, env_file: str | os.PathLike[str]) -> Self:
         """Set the variables of a file with a `KEY=VALUE` in each line."""
-        for line in Path(env_file).read_text().splitlines():
+        for line in re.split(r"\r?\n", Path(env_file).read_bytes().decode("utf-8-sig")):
             key, separator, value = line.strip().removeprefix("export ").partition("=")
             if separator and not key.startswith("#"):
                 self.with_env(key.strip(), value.strip().strip("'\""))

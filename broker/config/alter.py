@@ -101,8 +101,10 @@ def _check_altered(config: BrokerConfig, altered: Mapping[str, str], *, per_brok
     _check_values(altered)
     if (names := by_mode.get(UpdateMode.PER_BROKER)) and not per_broker:
         raise InvalidRequest(f"Name a broker, since these cannot be set for the whole cluster: {', '.join(names)}")
-    changed = _with_altered(config, altered, per_broker=per_broker)
     try:
+        if config.resolve is not None:
+            config.resolve(altered)
+        changed = _with_altered(config, altered, per_broker=per_broker)
         parse_listeners(changed)
     except ConfigurationError as error:
         raise InvalidRequest("; ".join(error.problems)) from error
@@ -118,6 +120,8 @@ def _check_values(altered: Mapping[str, str]) -> None:
     try:
         for name, text in altered.items():
             if (definition := definitions.get(base_name(name))) is not None:
-                definition.parse(text)
+                value = definition.parse(text)
+                if definition.check is None and isinstance(value, tuple) and len(set(value)) < len(value):
+                    raise InvalidValueError(name, text, "entries must not be repeated")
     except InvalidValueError as error:
         raise InvalidRequest(str(error)) from error

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from broker.config.definition import InvalidValueError, Value, parse_integer
+import structlog
+
+from broker.config.definition import ConfigType, InvalidValueError, Value, parse_integer
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
 from broker.config.defs.cluster import DEFAULTS_IN_A_CLUSTER
+from broker.config.defs.not_needed import NOT_NEEDED
+
+logger = structlog.get_logger(__name__)
+
+PROVIDERS = "config.providers"
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
 # Configurations with several names, highest precedence first.
@@ -51,6 +58,8 @@ class BrokerConfig:
     given: Mapping[str, str] = field(default_factory=dict, repr=False)
     dynamic_broker: Mapping[str, str] = field(default_factory=dict, repr=False)
     dynamic_default: Mapping[str, str] = field(default_factory=dict, repr=False)
+    resolve: Callable[[Mapping[str, str]], Mapping[str, str]] | None = field(default=None, repr=False)
+    """Puts values in the place of variables, where `config.providers` is set; blocking. Raises ConfigurationError."""
 
     @classmethod
     def of(cls, static: Mapping[str, str] = _EMPTY, origins: Mapping[str, str] = _EMPTY) -> BrokerConfig:
@@ -63,7 +72,7 @@ class BrokerConfig:
         """The static configuration with these dynamic ones replacing any earlier ones. Raises ConfigurationError."""
         layers = dict(self.static)
         for overrides in (cluster_default, per_broker):
-            for name, value in overrides.items():
+            for name, value in self._resolved(overrides).items():
                 for other in names_of(name):
                     layers.pop(other, None)
                 layers[name] = value
@@ -74,6 +83,18 @@ class BrokerConfig:
             dynamic_broker=MappingProxyType(dict(per_broker)),
             dynamic_default=MappingProxyType(dict(cluster_default)),
         )
+
+    def _resolved(self, overrides: Mapping[str, str]) -> Mapping[str, str]:
+        """The dynamic values, without those that name a value which this node does not have (any more)."""
+        if self.resolve is None:
+            return overrides
+        found: dict[str, str] = {}
+        for name, text in overrides.items():
+            try:
+                found |= self.resolve({name: text})
+            except ConfigurationError as error:
+                logger.warning("a dynamic configuration is left out", error=str(error))
+        return found
 
     def integer(self, name: str) -> int:
         value = self.values[name]
@@ -195,7 +216,7 @@ def _with_node_id(static: Mapping[str, str]) -> dict[str, str]:
 
 def _is_in_cluster(static: Mapping[str, str]) -> bool:
     controllers = (static.get(f"controller.quorum.{key}", "") for key in ("bootstrap.servers", "voters"))
-    return split_list(static.get("process.roles", "")) == ("broker",) and any(map(split_list, controllers))
+    return set(split_list(static.get("process.roles", ""))) == {"broker"} and any(map(split_list, controllers))
 
 
 def _with_defaults(static: dict[str, str]) -> dict[str, str]:
@@ -207,14 +228,18 @@ def _parse_all(given: Mapping[str, str], origins: Mapping[str, str]) -> Mapping[
     problems: list[str] = []
     for name, text in given.items():
         definition = BROKER_CONFIGS.get(name)
-        if definition is None:
-            continue
+        checked = definition or NOT_NEEDED.get(name)
+        if checked is None or (definition is None and checked.type is ConfigType.CLASS):
+            continue  # a class of Java's is looked at by the rules that involve several settings
         try:
-            values[name] = definition.parse(text)
+            value = checked.parse(text)
         except InvalidValueError:
             where = f" (from {origins[name]})" if name in origins else ""
-            shown = "[hidden]" if definition.sensitive else repr(text)
-            problems.append(f"{name} = {shown}{where}: expected {definition.expected}")
+            shown = "[hidden]" if checked.sensitive else repr(text)
+            problems.append(f"{name} = {shown}{where}: expected {checked.expected}")
+        else:
+            if definition is not None:
+                values[name] = value
     if problems:
         raise ConfigurationError(problems)
     return MappingProxyType(values)

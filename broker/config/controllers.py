@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,11 @@ _BOOTSTRAP = "controller.quorum.bootstrap.servers"
 _ADDRESS = r"\[?([0-9a-zA-Z\-%._:]+)\]?:([0-9]+)"
 LISTENER_NAMES = "controller.listener.names"
 PLAINTEXT = "PLAINTEXT"
+_FOR_A_CLUSTER = (
+    "there is no quorum of several here. For a cluster of several nodes set process.roles=broker on all of them and "
+    "run the controllers of Apache Kafka; or let this node be the only controller, and set process.roles=broker on the "
+    "others"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +59,16 @@ def _wrong(key: str, entry: str, form: str) -> ConfigurationError:
 
 def broken_cluster_rules(config: BrokerConfig) -> Iterator[str]:
     """What is wrong with the configuration of a node in a cluster, a line each (`KafkaConfig.validateValues`)."""
-    if config.is_broker and not config.is_in_cluster:
-        return
-    if "node.id" not in config.given:
-        yield "node.id is not set: expected a number of its own for each node of a cluster"
     try:
         known = controllers(config)
     except ConfigurationError as error:
         yield from error.problems
     else:
         yield from _controller_rules(config, known)
+    if config.is_broker and not config.is_in_cluster:
+        return
+    if "node.id" not in config.given:
+        yield "node.id is not set: expected a number of its own for each node of a cluster"
     yield from _listener_rules(config)
     if not config.is_broker:
         return
@@ -73,17 +79,33 @@ def broken_cluster_rules(config: BrokerConfig) -> Iterator[str]:
         )
 
 
+def seems_another_node(config: BrokerConfig, listeners: Listeners) -> str | None:
+    """The line about a bootstrap server that may not be this node, which has a controller of its own; else None."""
+    if config.is_in_cluster:
+        return None
+    served = (*listeners.controllers, *listeners.left_out)
+    hosts = {each.host.lower() for each in (*served, *listeners.bound)} | {host.lower() for host in listeners.hosts}
+    hosts |= {"localhost", "127.0.0.1", "::1", socket.gethostname().lower()}
+    ports = {listener.port for listener in (*served, *listeners.advertised_controllers)}
+    for server in (each for each in controllers(config) if each.node_id is None):
+        if server.host.lower() not in hosts or (ports and server.port not in ports):
+            return (
+                f"{_BOOTSTRAP} has {server}. If that is another node, this one is not in its cluster: {_FOR_A_CLUSTER}"
+            )
+    return None
+
+
 def _controller_rules(config: BrokerConfig, known: Sequence[ControllerAddress]) -> Iterator[str]:
-    voters = {each.node_id for each in known} - {None}
-    if config.is_broker:
-        if config.node_id in voters:
+    if config.is_in_cluster:
+        if config.node_id in {each.node_id for each in known}:
             yield (
                 f"{_VOTERS}: expected other nodes than this, node {config.node_id}, since process.roles is broker alone"
             )
-    elif voters - {config.node_id}:
-        yield f"{_VOTERS}: expected node {config.node_id}, this one, alone: there is no quorum of several here"
-    elif len(known) > len(voters) + 1:
-        yield f"{_BOOTSTRAP}: expected this node alone: there is no quorum of several here"
+        return
+    if {each.node_id for each in known} - {None, config.node_id}:
+        yield f"{_VOTERS}: expected node {config.node_id}, this one, alone: {_FOR_A_CLUSTER}"
+    if len(config.list_(_BOOTSTRAP)) > 1:
+        yield f"{_BOOTSTRAP}: expected this node alone: {_FOR_A_CLUSTER}"
 
 
 def _listener_rules(config: BrokerConfig) -> Iterator[str]:

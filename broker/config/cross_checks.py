@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.control_address import control_address
 from broker.config.controllers import broken_cluster_rules
+from broker.config.defs import BROKER_CONFIGS
 from broker.config.defs.authorization import STANDARD_AUTHORIZER
 from broker.config.defs.followers import LEADER_SELECTOR, RACK_AWARE_SELECTOR
 from broker.config.start_acls import parse_start_acls
@@ -17,6 +20,16 @@ from broker.config.super_users import super_users
 from coordinator.group.consumer.assignors import ASSIGNORS
 
 _HOST = r"[0-9a-zA-Z\-%._:]*"
+_OF_GROUPS = r"(?m)^(group\.(consumer|share|streams)\.((?!min\.|max\.).*))$"
+_ONLY_ASSIGNORS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "group.share.assignors": frozenset({"simple", "org.apache.kafka.coordinator.group.assignor.SimpleAssignor"}),
+        "group.streams.assignors": frozenset(
+            {"sticky", "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor"}
+        ),
+    }
+)
+"""The names of the one assignor that there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +44,12 @@ def broken_rules(config: BrokerConfig) -> Iterator[BrokenRule]:
     """The broken rules."""
     yield from map(BrokenRule, _identity(config))
     yield from map(BrokenRule, broken_cluster_rules(config))
+    yield from map(BrokenRule, _policies(config))
     yield from _log(config)
     yield from _cordoned(config)
     yield from map(BrokenRule, _replication(config))
     yield from _connections(config)
+    yield from _limits(config)
     yield from map(BrokenRule, _groups(config))
 
 
@@ -69,6 +84,18 @@ def _identity(config: BrokerConfig) -> Iterator[str]:
     for principal in super_users(config):
         if not principal.partition(":")[2]:
             yield f"super.users = {principal!r}: expected principals such as User:{principal}, separated by semicolons"
+
+
+def _policies(config: BrokerConfig) -> Iterator[str]:
+    """Classes of Java's that would forbid something: to go on without them would allow it."""
+    controls = () if config.is_in_cluster else ("create.topic.policy.class.name", "alter.config.policy.class.name")
+    serves = ("client.quota.callback.class",) if config.is_broker else ()
+    for key in (*controls, *serves):
+        if value := config.given.get(key, "").strip():
+            yield (
+                f"{key} = {value!r}: expected none, since no class of Java's can be run here. Leave it out if what it "
+                "forbids may be allowed; ACLs and quotas are enforced here"
+            )
 
 
 def _log(config: BrokerConfig) -> Iterator[BrokenRule]:
@@ -133,26 +160,55 @@ def _connections(config: BrokerConfig) -> Iterator[BrokenRule]:
         yield BrokenRule(f"max.connections.per.ip = 0: expected at least 1, or {key} to be set", when_altered=True)
     if not all(re.fullmatch(_HOST, host) for host in overrides):
         yield wrong
+    delay, idle = config.integer("connection.failed.authentication.delay.ms"), config.integer("connections.max.idle.ms")
+    if 0 <= idle <= delay:
+        yield BrokenRule(
+            f"connection.failed.authentication.delay.ms = {delay}: expected less than connections.max.idle.ms, {idle}"
+        )
+
+
+@cache
+def _limited() -> tuple[tuple[str, str | None, str | None], ...]:
+    """The defaults of groups that have limits, with the settings that are their least and greatest value."""
+    found = []
+    for name, kind, rest in re.findall(_OF_GROUPS, "\n".join(BROKER_CONFIGS)):
+        low, high = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest.removeprefix('num.')}"
+        found.append((name, low if low in BROKER_CONFIGS else None, high if high in BROKER_CONFIGS else None))
+    return tuple(found)
+
+
+def _limits(config: BrokerConfig) -> Iterator[BrokenRule]:
+    """Check the defaults of groups against the broker's limits (`GroupCoordinatorConfig`, `ShareGroupConfig`)."""
+    for name, low, high in _limited():
+        if low and config.integer(name) < config.integer(low):
+            line = f"{name} = {config.integer(name)}: expected at least {low}, {config.integer(low)}"
+            yield BrokenRule(line, when_altered=True)
+        if high and config.integer(name) > config.integer(high):
+            line = f"{name} = {config.integer(name)}: expected at most {high}, {config.integer(high)}"
+            yield BrokenRule(line, when_altered=True)
 
 
 def _groups(config: BrokerConfig) -> Iterator[str]:
-    for kind in ("session.timeout", "heartbeat.interval"):
-        low, high = (config.integer(f"group.consumer.{end}.{kind}.ms") for end in ("min", "max"))
-        key = f"group.consumer.{kind}.ms"
-        value = config.integer(key)
-        if low > high:
-            yield f"group.consumer.min.{kind}.ms = {low}: expected at most group.consumer.max.{kind}.ms, {high}"
-        if not low <= value <= high:
-            yield f"{key} = {value}: expected from {low} to {high}, its minimum and maximum"
-    session, heartbeat = (
-        config.integer(f"group.consumer.{key}.ms") for key in ("session.timeout", "heartbeat.interval")
-    )
-    if heartbeat >= session:
-        yield f"group.consumer.heartbeat.interval.ms = {heartbeat}: expected less than the session timeout, {session}"
+    for kind in ("consumer", "share", "streams"):
+        session, heartbeat = (
+            config.integer(f"group.{kind}.{key}.ms") for key in ("session.timeout", "heartbeat.interval")
+        )
+        if heartbeat >= session:
+            yield f"group.{kind}.heartbeat.interval.ms = {heartbeat}: expected less than the session timeout, {session}"
+    sessions, members = config.integer("group.share.max.share.sessions"), config.integer("group.share.max.size")
+    if sessions < members:
+        yield f"group.share.max.share.sessions = {sessions}: expected at least group.share.max.size, {members}"
     assignors = config.list_("group.consumer.assignors")
     if not assignors or not ASSIGNORS.keys() >= set(assignors):
         known = ", ".join(ASSIGNORS)
         yield f"group.consumer.assignors = {','.join(assignors)!r}: expected one or more of {known}"
+    for key, names in _ONLY_ASSIGNORS.items():
+        assignors = tuple(dict.fromkeys(config.list_(key)))
+        if len(assignors) != 1 or assignors[0] not in names:
+            yield f"{key} = {','.join(assignors)!r}: expected {min(names, key=len)}"
+    tags = config.list_("group.streams.rack.aware.assignment.tags")
+    if len(set(tags)) < len(tags):
+        yield f"group.streams.rack.aware.assignment.tags = {','.join(tags)!r}: expected each key once"
     codec = config.integer("offsets.topic.compression.codec")
     if codec not in range(5):
         yield f"offsets.topic.compression.codec = {codec}: expected from 0 to 4"

@@ -101,6 +101,8 @@ class ConfigDef:
     def expected(self) -> str:
         """The allowed values, as a text."""
         kind = _KINDS[self.type]
+        if self.type is ConfigType.LIST and self.check is None:
+            return f"{kind} without empty entries"
         return f"{kind}, {self.check.expected}" if self.check else kind
 
     def parse(self, text: str) -> Value:
@@ -116,6 +118,8 @@ class ConfigDef:
         refused = self.check.refuse(value) if self.check else None
         if refused:
             raise InvalidValueError(self.name, *refused)
+        if self.check is None and isinstance(value, tuple) and "" in value:
+            raise InvalidValueError(self.name, to_text(value), "entries must not be empty")
 
     @property
     def default_text(self) -> str | None:

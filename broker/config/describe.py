@@ -178,7 +178,7 @@ def _broker_text(config: BrokerConfig, name: str, synonyms: tuple[ConfigSynonym,
         return text
     try:
         return to_text(unused.parse(text))
-    except InvalidValueError:  # of a file: what is not needed is not checked at the start
+    except InvalidValueError:  # of a file: classes of Java's are not looked for at the start
         return text
 
 

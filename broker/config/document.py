@@ -26,8 +26,9 @@ Values come from three places, of which a later one wins:
    image;
 3. `--set key=value` on the command line.
 
-A wrong value stops the start, and every wrong one is listed. A name that Kafka has and this broker does not need, and
-a name that nobody knows, draw one warning each.
+A wrong value stops the start, and every wrong one is listed; values are bounded as in Kafka. A name that Kafka has and
+this broker does not need, and a name that nobody knows, draw one warning each. Files may begin with a byte order mark.
+Values may be variables of `config.providers` ([security.md](security.md#passwords-that-are-kept-elsewhere)).
 
 A configuration that is altered while the broker runs is kept, and wins over all of these. *read-only* ones cannot be
 altered, *per-broker* ones for a single broker only, *cluster-wide* ones for one broker or for all.

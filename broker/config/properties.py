@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+# UTF-8's, also as it is read as Latin-1, which Java's properties are: some editors of Windows begin a file with it.
+_BYTE_ORDER_MARK = r"\A(?:\xef\xbb\xbf|\ufeff)"
 _BLANK = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPE = r"(?s)\\(?:u([0-9a-fA-F]{4})|(.))"
@@ -16,13 +18,16 @@ _LINE_END = r"\r\n|\n|\r"
 def parse_properties(text: str) -> dict[str, str]:
     """Keys and values of `text`; the last one counts if a key is given twice.
 
-    Raises ValueError for a `\\u` that is not followed by four hex digits.
+    Raises ValueError for a `\\u` that is not followed by four hex digits; it shows no value, which may be a secret.
     """
     pairs: dict[str, str] = {}
-    for line in _logical_lines(text):
+    for line in _logical_lines(re.sub(_BYTE_ORDER_MARK, "", text)):
         key = _leading(_KEY, line)
         rest = line[len(key) :]
-        pairs[_unescape(key)] = _unescape(rest[len(_leading(_SEPARATOR, rest)) :])
+        try:
+            pairs[_unescape(key)] = _unescape(rest[len(_leading(_SEPARATOR, rest)) :])
+        except ValueError as error:
+            raise ValueError(f"malformed \\uxxxx at {key}") from error
     return pairs
 
 
@@ -58,7 +63,9 @@ def _unescape(text: str) -> str:
         if digits:
             return chr(int(digits, 16))
         if plain == "u":
-            raise ValueError(f"malformed \\uxxxx in {text!r}")
+            raise ValueError(text)
         return _ESCAPES.get(plain, plain)
 
-    return re.sub(_ESCAPE, char, text)
+    found = re.sub(_ESCAPE, char, text)
+    # Two escapes may be one character beyond the basic plane, as in Java's strings.
+    return found if found.isprintable() else found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

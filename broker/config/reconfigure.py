@@ -20,6 +20,8 @@ _QUOTAS = ("max.connections", "max.connection.creation.rate")
 _NETWORK_THREADS = "num.network.threads"
 _OF_LISTENER = (*_QUOTAS, _NETWORK_THREADS)
 _REPORTER = "org.apache.kafka.common.metrics.JmxReporter"
+_AS_RETENTION = -2
+"""What `log.local.retention.ms` and `.bytes` are where the whole retention is meant."""
 _POOLS = (
     "num.recovery.threads.per.data.dir",
     "num.replica.fetchers",
@@ -29,6 +31,7 @@ _POOLS = (
     "remote.log.reader.threads",
     "remote.log.manager.copier.thread.pool.size",
     "remote.log.manager.expiration.thread.pool.size",
+    "remote.log.manager.follower.thread.pool.size",
 )
 
 
@@ -94,20 +97,20 @@ def _pool(name: str, before: int, after: int) -> Iterator[str]:
 
 
 def _local_retention(new: BrokerConfig, changed: set[str]) -> Iterator[str]:
+    """Check that what a tiered log would keep here is within its retention, and its delay of copies within that."""
     if not changed & {definition.synonyms[0].name for definition in TOPIC_CONFIGS.values() if definition.synonyms}:
         return
-    retention, local = new.topic_default("retention.ms"), new.integer("log.local.retention.ms")
-    assert isinstance(retention, int)
-    if retention != -1:
-        yield from _no_longer_than("ms", retention, local)
-    retention, local = new.integer("log.retention.bytes"), new.integer("log.local.retention.bytes")
-    if retention > -1:
-        yield from _no_longer_than("bytes", retention, local)
-
-
-def _no_longer_than(unit: str, retention: int, local: int) -> Iterator[str]:
-    if local == -1 or local > retention:
-        yield f"log.local.retention.{unit} = {local}: expected at most log.retention.{unit}, {retention}"
+    for unit in ("ms", "bytes"):
+        retention = new.topic_default(f"retention.{unit}")
+        assert isinstance(retention, int)
+        key = f"log.local.retention.{unit}"
+        local = new.integer(key)
+        if retention > -1 and (local == -1 or local > retention):
+            yield f"{key} = {local}: expected at most log.retention.{unit}, {retention}"
+        kept = retention if local == _AS_RETENTION else local
+        lag = new.integer(f"log.remote.copy.lag.{unit}")
+        if kept > -1 and lag > kept:
+            yield f"log.remote.copy.lag.{unit} = {lag}: expected at most {kept}, the local retention"
 
 
 def _listeners(old: BrokerConfig, new: BrokerConfig, changed: set[str]) -> Iterator[str]:
@@ -142,15 +145,11 @@ def _mode(name: str) -> UpdateMode | None:
 
 
 def _value(config: BrokerConfig, name: str) -> Value:
-    """The value of any Kafka configuration; the default for one that is not needed here and wrong from the start."""
+    """The value of any Kafka configuration, also of one that is not needed here."""
     if name in config.values:
         return config.values[name]
     definition = NOT_NEEDED[name]
-    default = str(definition.default)
-    try:
-        return definition.parse(config.given.get(name, default))
-    except InvalidValueError:
-        return definition.parse(default)
+    return definition.parse(config.given.get(name, str(definition.default)))
 
 
 def _integer(config: BrokerConfig, name: str) -> int:

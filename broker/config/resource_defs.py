@@ -13,6 +13,7 @@ from broker.config.definition import Check as ValueCheck
 from broker.config.definition import ConfigDef, ConfigType, InvalidValueError, Value, at_least, integer_of, one_of
 from broker.config.defs import BROKER_CONFIGS
 from broker.config.defs.not_needed import NOT_NEEDED
+from broker.config.java_patterns import JavaPatternError, compile_java
 from protocol.errors import InvalidConfiguration, InvalidRequest
 
 _INT, _LIST, _STRING = ConfigType.INT, ConfigType.LIST, ConfigType.STRING
@@ -21,9 +22,6 @@ _TAGS = "streams.rack.aware.assignment.tags"
 _DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 _NO_EFFECT = "Internal to Kafka. No effect here."
 _DURATION = re.compile(r"(?i)P(?=[0-9T])([0-9]+D)?(T(?=[0-9])([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]{0,9})?S)?)?")
-
-# How a named group begins in Java.
-_JAVA_GROUP = r"\(\?<(?=[A-Za-z])"
 
 
 def _refuse_offset_reset(value: Value) -> tuple[object, str] | None:
@@ -235,8 +233,6 @@ def _check_tags(tags: Value) -> None:
     assert isinstance(tags, tuple)
     if len(set(tags)) < len(tags):
         raise InvalidConfiguration(f"{_TAGS} must not contain duplicate tag keys.")
-    if "" in tags:
-        raise InvalidConfiguration(f"Configuration '{_TAGS}' values must not be empty.")
 
 
 def effective_group_configs(broker_config: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Value]:
@@ -309,9 +305,9 @@ def parse_match(patterns: Value) -> dict[str, re.Pattern[str]]:
         try:
             if attribute not in MATCH_ATTRIBUTES or not expression or "=" in expression:
                 raise InvalidConfiguration(f"Illegal client matching pattern: {pattern}")
-            matches[attribute] = re.compile(re.sub(_JAVA_GROUP, "(?P<", expression))
-        except (re.error, OverflowError, RecursionError) as error:  # the last two: too large a count, too many brackets
-            raise InvalidConfiguration(f"Illegal client matching pattern: {pattern}") from error
+            matches[attribute] = compile_java(expression)
+        except JavaPatternError as error:
+            raise InvalidConfiguration(f"Illegal client matching pattern: {pattern}: {error}") from error
     return matches
 
 

@@ -5,10 +5,10 @@ Every line names the setting as it is to be written, and says what to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.defs.not_needed import NOT_NEEDED
 from broker.config.jaas import MODULES, JaasError, parse_jaas
 from broker.config.listener_settings import PREFIX, ListenerSettings, wrong_values
 from broker.config.listeners import Listener
@@ -17,7 +17,18 @@ TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 PEM, PKCS12, JKS = "PEM", "PKCS12", "JKS"
 _STORE_TYPES = (PEM, PKCS12, JKS)
 
-_PLUG_INS = ("ssl.engine.factory.class", "principal.builder.class")
+_VALIDATORS = "org.apache.kafka.common.security.oauthbearer."
+_PLUG_INS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "ssl.engine.factory.class": (),
+        "principal.builder.class": ("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",),
+        "sasl.oauthbearer.jwt.validator.class": (
+            _VALIDATORS + "DefaultJwtValidator",
+            _VALIDATORS + "BrokerJwtValidator",
+        ),
+    }
+)
+"""Classes of Java's that decide who clients are, with those of Kafka's that do what is done here."""
 UNSECURED_HANDLER = (
     "org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
 )
@@ -45,13 +56,13 @@ def security_problems(config: BrokerConfig, listeners: Iterable[Listener]) -> li
 
 
 def _plug_ins(config: BrokerConfig, listener_names: Iterable[str]) -> Iterator[str]:
-    """Classes of Java's that decide who clients are: to go on without them would let others in."""
-    prefixes = ("", *(f"{PREFIX}{name.lower()}." for name in listener_names))
-    for name in _PLUG_INS:
-        for key in (prefix + name for prefix in prefixes):
-            value = config.given.get(key, "").strip()
-            if value not in ("", NOT_NEEDED[name].default):
-                yield f"{key} = {value!r}: expected none, since no class of Java's can be run here"
+    """Check that no class of Java's decides who clients are: to go on without it would let others in."""
+    prefixes = tuple(f"{PREFIX}{name.lower()}." for name in listener_names)
+    for key, given in config.given.items():
+        rest = key.removeprefix(next((prefix for prefix in prefixes if key.startswith(prefix)), ""))
+        known = next((_PLUG_INS[name] for name in (rest, rest.partition(".")[2]) if name in _PLUG_INS), None)
+        if known is not None and given.strip() not in ("", *known):
+            yield f"{key} = {given!r}: expected none, since no class of Java's can be run here"
 
 
 def _tls(settings: ListenerSettings) -> Iterator[str]:

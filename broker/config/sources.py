@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
 
-from broker.config.broker_config import BrokerConfig, ConfigurationError
-from broker.config.controllers import broken_listener_rules
+from broker.config.broker_config import PROVIDERS, BrokerConfig, ConfigurationError
+from broker.config.controllers import broken_listener_rules, seems_another_node
 from broker.config.cross_checks import broken_rules
 from broker.config.defs import BROKER_CONFIGS
 from broker.config.defs.not_needed import NOT_NEEDED
 from broker.config.environment import Environment, read_environment
-from broker.config.kafka_names import is_not_needed
+from broker.config.kafka_names import base_name, is_not_needed
 from broker.config.listener_settings import has_effect, listener_of
 from broker.config.listeners import Listeners, parse_listeners
 from broker.config.own_authority import implied_settings
@@ -21,8 +24,17 @@ from broker.config.properties import parse_properties
 from broker.config.security_checks import security_problems
 from broker.nearest import did_you_mean
 
-BYTE_ORDER_MARK = "\xef\xbb\xbf"
-"""How UTF-8's begins a file that is read as Latin-1, as Java reads properties: some editors of Windows write it."""
+_NOT_ENFORCED: Mapping[str, str] = MappingProxyType(
+    {
+        "max.connection.creation.rate": ": set the quota connection_creation_rate of addresses",
+        "max.connections": " for a single listener: set max.connections",
+        "security.providers": ": Python's ssl is used",
+        "ssl.provider": ": Python's ssl is used",
+        "ssl.trustmanager.algorithm": ": certificates are checked by OpenSSL",
+    }
+)
+"""Settings of Kafka's that limit or forbid something, and have no effect here; with what to do."""
+_VARIABLE = r"\$\{[^}]*:[^}]*\}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +68,7 @@ def load(
     origins: dict[str, str] = {}
     for file_name, text in files:
         try:
-            from_file = parse_properties(text.removeprefix(BYTE_ORDER_MARK))
+            from_file = parse_properties(text)
         except ValueError as error:
             raise ConfigurationError([f"{file_name}: {error}"]) from error
         static |= from_file
@@ -66,11 +78,17 @@ def load(
         static[name], origins[name] = value, variable
     for name, value in _settings(settings):
         static[name], origins[name] = value, "--set"
+    resolve = None
+    if PROVIDERS in static:
+        from broker.config.providers import read_providers, resolved
+
+        resolve = partial(resolved, providers=read_providers(static, environ or {}))
+        static = resolve(static)
     _listen_where_advertised(static, origins, environment)
     _fill_from_profile(static, origins)
     for name, (value, setting) in implied_settings(static).items():
         static[name], origins[name] = value, setting
-    config = BrokerConfig.of(static, origins)
+    config = replace(BrokerConfig.of(static, origins), resolve=resolve)
     listeners = _checked_listeners(config, opens_listeners)
     return Loaded(config, listeners, tuple(_warnings(config, listeners, environment)))
 
@@ -160,21 +178,32 @@ def _warnings(config: BrokerConfig, listeners: Listeners, environment: Environme
     names = {listener.name.lower() for listener in (*listeners.bound, *listeners.controllers, *listeners.left_out)}
     for name in config.static:
         origin = config.origins.get(name)
-        if origin is None or name in BROKER_CONFIGS:
+        if origin is not None and re.search(_VARIABLE, config.static[name]):
+            yield f"{name} (from {origin}) has a variable of no provider of {PROVIDERS}: the text counts as it stands"
+        if origin is None or name in BROKER_CONFIGS or _is_of_provider(name, config):
             continue
         listener = listener_of(name)
         if listener is not None and has_effect(name):
             if listener not in names:
                 yield f"{name} (from {origin}) has no effect: no listener is named {listener}"
+        elif base_name(name) in _NOT_ENFORCED:
+            yield f"{name} (from {origin}) is not enforced here{_NOT_ENFORCED[base_name(name)]}"
         elif is_not_needed(name):
             yield f"{name} (from {origin}) is a Kafka configuration that is not needed here"
         else:
             yield f"{name} (from {origin}) is not a known configuration{_meant(name)}"
     if config.given.get("super.users") and not config.string("authorizer.class.name"):
         yield "super.users has no effect without authorizer.class.name: all clients may do everything"
+    if doubt := seems_another_node(config, listeners):
+        yield doubt
     if listeners.left_out:
         shown = ", ".join(map(str, listeners.left_out))
         yield f"there is no controller here: {shown} is not opened"
+
+
+def _is_of_provider(name: str, config: BrokerConfig) -> bool:
+    """Whether a setting is about one of the providers of values that are kept elsewhere."""
+    return name.startswith(tuple(f"{PROVIDERS}.{provider}." for provider in config.list_(PROVIDERS)))
 
 
 def _meant(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -196,5 +197,5 @@ def _skip(ask: Ask, topic: str, reader: TopicReader, *, committed: bool) -> int:
 
 
 async def _send(answer: web.StreamResponse, event: str, text: str) -> None:
-    lines = "".join(f"data: {line}\n" for line in text.splitlines())
+    lines = "".join(f"data: {line}\n" for line in re.split(r"\r\n|\n|\r", text))
     await answer.write(f"event: {event}\n{lines}\n".encode())

@@ -121,15 +121,10 @@ def _metadata_folder(config: BrokerConfig, *, standalone: bool) -> str | None:
             "You cannot specify controller.quorum.voters and format the node with --standalone. If you want to use "
             "dynamic quorum, please remove controller.quorum.voters."
         )
-    others = [voter for voter in voters if not voter.startswith(f"{config.node_id}@")]
-    is_controller = standalone or len(others) < len(voters) or "controller" in config.list_("process.roles")
+    is_voter = any(voter.startswith(f"{config.node_id}@") for voter in voters)
+    is_controller = standalone or is_voter or "controller" in config.list_("process.roles")
     if not is_controller and (voters or config.given.get("controller.quorum.bootstrap.servers", "").strip()):
         return None
-    if others:
-        raise FormatError(
-            f"controller.quorum.voters has other nodes ({', '.join(others)}): a node of Odradek can only be the single "
-            "voter."
-        )
     folder = config.given.get("metadata.log.dir", "").strip() or config.log_dirs[0]
     if folder not in config.log_dirs:
         raise FormatError(

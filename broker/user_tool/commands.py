@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 
@@ -102,7 +102,7 @@ def _place(
     show_default=True,
     help="How often the password is hashed.",
 )
-@click.option("--password-file", type=click.File(), help="The password is its first line; - is standard input.")
+@click.option("--password-file", type=click.File("rb"), help="The password is its first line; - is standard input.")
 @_with_place
 def add(name: str, mechanisms: Sequence[str], iterations: int, password_file: Any, place: Place) -> None:
     """Add a user, or give it a new password, which is asked for."""
@@ -146,11 +146,19 @@ def delete(name: str, mechanisms: Sequence[str], place: Place) -> None:
 def _password(file: Any) -> str:
     """Never an argument: others can read those."""
     if file is not None:
-        password = file.readline().rstrip("\r\n")
+        password = _first_line(file)
     elif sys.stdin.isatty():
         password = click.prompt("Password", hide_input=True, confirmation_prompt=True)
     else:
-        password = sys.stdin.readline().rstrip("\r\n")
+        password = _first_line(sys.stdin.buffer)
     if not password:
         raise UserToolError("the password is empty: expected it as the first line of --password-file, or of the input")
     return str(password)
+
+
+def _first_line(file: BinaryIO) -> str:
+    """The line that a line feed ends, perhaps after a carriage return; a byte order mark is none of it."""
+    try:
+        return file.readline().decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise UserToolError("the password: expected a text in UTF-8") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -12,11 +13,12 @@ from kio.schema.alter_user_scram_credentials.v0.request import ScramCredentialDe
 from kio.schema.describe_user_scram_credentials.v0 import DescribeUserScramCredentialsRequest
 from kio.schema.errors import ErrorCode
 
-from broker.config.broker_config import BrokerConfig, ConfigurationError
+from broker.config.broker_config import PROVIDERS, BrokerConfig, ConfigurationError
 from broker.config.current import CurrentConfig
 from broker.config.listeners import Listener
 from broker.config.outgoing import INTER_BROKER_MECHANISM, outgoing_problems
 from broker.config.properties import parse_properties
+from broker.config.providers import read_providers, resolved
 from broker.peers.call import entity_call
 from broker.peers.client import PeerClient, PeerNetwork, PeerSettings
 from broker.peers.errors import PeerError
@@ -42,6 +44,8 @@ class Connection:
         self.port = int(port)
         try:
             given = parse_properties(client_properties)
+            if PROVIDERS in given:
+                given = resolved(given, read_providers(given, os.environ))
             given[INTER_BROKER_MECHANISM] = given.pop("sasl.mechanism", "PLAIN")
             self.config = BrokerConfig.of(given)
         except (ValueError, ConfigurationError) as error:

@@ -34,7 +34,7 @@ def read() -> Contexts:
     """Read the file; without one there are no contexts. Raises ClickException if it is not as expected."""
     file = path()
     try:
-        content = json.loads(file.read_text())
+        content = json.loads(file.read_bytes())
         current = content.get("current")
         settings = {
             str(name): {str(key): str(value) for key, value in values.items()}

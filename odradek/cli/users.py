@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 from confluent_kafka.admin import (
@@ -51,16 +51,16 @@ def list_(cluster: Cluster, out: Output) -> None:
 @click.argument("name")
 @click.option("-m", "--mechanism", type=click.Choice([*MECHANISMS]), default="SCRAM-SHA-512", show_default=True)
 @click.option("--iterations", type=click.IntRange(4096, 16384), default=ITERATIONS, show_default=True)
-@click.option("--password-file", type=click.File(), help="The password is its first line; - is standard input.")
+@click.option("--password-file", type=click.File("rb"), help="The password is its first line; - is standard input.")
 @connected
 def add(cluster: Cluster, out: Output, name: str, mechanism: str, iterations: int, password_file: Any) -> None:
     """Add a user, or give it a new password, which is asked for."""
     if password_file is not None:
-        password = password_file.readline().rstrip("\r\n")
+        password = _first_line(password_file)
     elif sys.stdin.isatty():
         password = click.prompt("Password", hide_input=True, confirmation_prompt=True)
     else:
-        password = sys.stdin.readline().rstrip("\r\n")
+        password = _first_line(sys.stdin.buffer)
     if not password:
         raise click.ClickException(
             "the password is empty: expected it as the first line of --password-file or the input"
@@ -86,3 +86,11 @@ def delete(cluster: Cluster, out: Output, name: str, mechanism: str | None) -> N
     for one in wanted:
         futures = admin.alter_user_scram_credentials([UserScramCredentialDeletion(name, one)])
         settle(out, "user", futures, f"may no longer log in with {NAMES[one]}")
+
+
+def _first_line(file: BinaryIO) -> str:
+    """The line that a line feed ends, perhaps after a carriage return; a byte order mark is none of it."""
+    try:
+        return file.readline().decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise click.ClickException("the password: expected a text in UTF-8") from error

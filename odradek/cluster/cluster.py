@@ -376,7 +376,7 @@ def _cluster_id(data_dir: str | os.PathLike[str] | None) -> str:
     folder = folder_of(data_dir, CONTROLLER_FOLDER)
     properties = None if folder is None else Path(folder, "meta.properties")
     if properties is not None and properties.exists():
-        for line in properties.read_text().splitlines():
+        for line in properties.read_text("iso-8859-1").split("\n"):
             name, _, value = line.partition("=")
             if name.strip() == "cluster.id":
                 return value.strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -31,7 +32,7 @@ def read(fs: FileSystem, folder: str) -> MetaProperties | None:
     if not fs.exists(path):
         return None
     values = {}
-    for line in read_file(fs, path).decode("latin-1").splitlines():
+    for line in re.split(r"\r\n|\n|\r", read_file(fs, path).removeprefix(BOM_UTF8).decode("latin-1")):
         text = line.strip()
         if text and text[0] not in "#!":
             key, _, value = text.partition("=")

@@ -27,6 +27,16 @@ NODE_DEFS: tuple[ConfigDef, ...] = (
         each_of("broker", "controller"),
     ),
     ConfigDef(
+        "config.providers",
+        ConfigType.LIST,
+        (),
+        "Names of providers of values that are kept elsewhere, written as `${name:path:key}` or `${name:key}`. "
+        "`config.providers.<name>.class` is Kafka's `EnvVarConfigProvider` (with `.param.allowlist.pattern`), "
+        "`FileConfigProvider` or `DirectoryConfigProvider` (both with `.param.allowed.paths`). What is set at run time "
+        "has no effect.",
+        mode=CLUSTER,
+    ),
+    ConfigDef(
         "broker.rack", STRING, None, "Name of the rack, sent to clients so that they can fetch from a near node."
     ),
 )

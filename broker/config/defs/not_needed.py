@@ -126,7 +126,7 @@ _READ_ONLY: tuple[_Row, ...] = (
     _Row("sasl.oauthbearer.token.endpoint.url", STRING, None),
     _Row("security.providers", STRING, None),
     _Row("share.coordinator.append.linger.ms", INT, "-1", at_least(-1)),
-    _Row("share.coordinator.state.topic.compression.codec", INT, "0"),
+    _Row("share.coordinator.state.topic.compression.codec", INT, "0", at_least(0, 4)),
     _Row("share.coordinator.threads", INT, "1", POSITIVE),
     _Row("share.fetch.purgatory.purge.interval.requests", INT, "1000"),
     _Row("socket.connection.setup.timeout.max.ms", LONG, "30000"),
@@ -155,7 +155,6 @@ _PER_BROKER: tuple[_Row, ...] = (
 )
 _CLUSTER_WIDE: tuple[_Row, ...] = (
     _Row("background.threads", INT, "10", POSITIVE),
-    _Row("config.providers", LIST, ""),
     _Row("follower.fetch.last.tiered.offset.enable", BOOLEAN, "false"),
     _Row("group.coordinator.cached.buffer.max.bytes", INT, "1048588", at_least(512 << 10)),
     _Row("max.connection.creation.rate", INT, "2147483647", NOT_NEGATIVE),

@@ -22,7 +22,7 @@ _END = "\x01"
 _NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]++|=2C|=3D)++"
 _PAIRS = rf"((?:[A-Za-z]++=[\x21-\x7e \t\r\n]++{_END})*+)"
 _FIRST = re.compile(rf"n,(?:a=({_NAME}))?,{_END}{_PAIRS}{_END}")
-_AUTH = re.compile(r"(\w++) ++([-_.a-zA-Z0-9]++)", re.ASCII)
+_AUTH = re.compile(r"(\w++) ++([-_~+/.a-zA-Z0-9]++=*+)", re.ASCII)
 
 _ENDLESS_S = 10**15
 """Times of tokens are below, so that they fit in the milliseconds of the protocol."""

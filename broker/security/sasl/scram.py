@@ -6,8 +6,9 @@
     DONE    nothing more
 
 The server keeps neither the password nor what could log in elsewhere: a salt, and two keys derived from the salted
-password (`controller.scram`). As in Kafka an unknown user is refused at the first message already, and the channel
-binding is not compared. The password is stretched by the client; here each message costs a few hashes.
+password (`controller.scram`). As in Kafka an unknown user is refused at the first message already, the channel
+binding is not compared, and extensions do not count. The proof is over the final message with its extensions, as in the
+RFC, or without, as Kafka computes it. The password is stretched by the client; here each message costs a few hashes.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]++|=2C|=3D)++"
 _EXTENSIONS = rf"((?:,[A-Za-z]++={_VALUE})*+)"
 _BASE64 = r"(?:[A-Za-z0-9/+]{4})*+(?:[A-Za-z0-9/+]{3}=|[A-Za-z0-9/+]{2}==)?"
 _FIRST = re.compile(rf"(n,(?:a=({_NAME}))?,)((?:m={_VALUE},)?n=({_NAME}),r=({_PRINTABLE}){_EXTENSIONS})")
-_FINAL = re.compile(rf"c={_BASE64},r=({_PRINTABLE}){_EXTENSIONS}")
+_FINAL = re.compile(rf"(c={_BASE64},r=({_PRINTABLE})){_EXTENSIONS}")
 _PROOF = re.compile(_BASE64)
 _NONCE_BYTES = 24
 
@@ -118,19 +119,22 @@ class ScramConversation:
         match = _FINAL.fullmatch(without_proof)
         if match is None or _PROOF.fullmatch(proof) is None:
             raise invalid_credentials(self._mechanism)
-        nonce = match[1]
-        credential, digest = self._credential, self._digest
-        message = f"{self._auth_message},{without_proof}".encode()
-        signature = hmac.digest(credential.stored_key, message, digest)
-        client_key = _xor(signature, _decoded(proof))
-        if client_key is None:
-            raise CloseConnectionError("a proof of the wrong length")
-        right = hmac.compare_digest(hashlib.new(digest, client_key).digest(), credential.stored_key)
-        if not right or nonce != self._nonce:
+        without_extensions, nonce, _ = match.groups()
+        messages = (f"{self._auth_message},{proved}".encode() for proved in {without_proof, without_extensions})
+        message = next((message for message in messages if self._is_proof(message, _decoded(proof))), None)
+        if message is None or nonce != self._nonce:
             raise invalid_credentials(self._mechanism)
         self._state = _State.DONE
-        verifier = b64encode(hmac.digest(credential.server_key, message, digest))
-        return Success(b"v=" + verifier, credential.owner, credential.expires_ms)
+        verifier = b64encode(hmac.digest(self._credential.server_key, message, self._digest))
+        return Success(b"v=" + verifier, self._credential.owner, self._credential.expires_ms)
+
+    def _is_proof(self, message: bytes, proof: bytes) -> bool:
+        """Whether the client has proved with `message` that it knows the password."""
+        signature = hmac.digest(self._credential.stored_key, message, self._digest)
+        client_key = _xor(signature, proof)
+        if client_key is None:
+            raise CloseConnectionError("a proof of the wrong length")
+        return hmac.compare_digest(hashlib.new(self._digest, client_key).digest(), self._credential.stored_key)
 
 
 def user_credential(record: UserScramCredentialRecord) -> ScramCredential:

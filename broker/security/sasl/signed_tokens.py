@@ -73,8 +73,11 @@ class SignedTokens:
 
     def _require_valid_now(self, claims: dict[str, Any]) -> None:
         now_s, skew_s = self._wall_ms() / 1000, self._expected.skew_s
-        if now_s - skew_s >= seconds_of(claims, "exp"):
+        end_s = seconds_of(claims, "exp")
+        if now_s - skew_s >= end_s:
             raise BadTokenError("the token has expired")
+        if any(name in claims and end_s < seconds_of(claims, name) for name in ("iat", "nbf")):
+            raise BadTokenError("the token begins after its end")
         if "nbf" in claims and now_s + skew_s < seconds_of(claims, "nbf"):
             raise BadTokenError("the token is not valid yet")
 

@@ -34,7 +34,7 @@ class UnsecuredTokens:
         if header.get("alg") != "none":
             raise BadTokenError("the token is signed")
         name = claims.get(self._principal_claim)
-        if not isinstance(name, str) or not name:
+        if not isinstance(name, str) or not name.strip():
             raise BadTokenError(f"the token has no {self._principal_claim}")
         expires_ms, issued_ms = _time(claims, "exp"), _time(claims, "iat")
         now_ms = self._wall_ms()
@@ -71,6 +71,8 @@ def _time(claims: Mapping[str, Any], name: str) -> float | None:
 
 
 def _scope(value: object) -> set[str]:
-    if isinstance(value, str):
-        return set(value.split())
-    return {scope for scope in value if isinstance(scope, str)} if isinstance(value, list) else set()
+    """The scopes of a token: a text is one, as in Kafka. Raises BadTokenError."""
+    listed = [value] if isinstance(value, str) else value or []
+    if not isinstance(listed, list):
+        raise BadTokenError("the token's scope is neither a text nor a list of texts")
+    return {scope.strip() for scope in listed if isinstance(scope, str) and scope.strip()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from broker.security.errors import SecurityError
@@ -10,15 +11,18 @@ KEY = "odradek.users.file"
 
 
 def read_users(location: str) -> dict[str, str]:
-    """Passwords by name. Blank lines and those that begin with # do not count. Raises SecurityError."""
+    """Passwords by name. Blank lines and those that begin with # do not count. Raises SecurityError.
+
+    Only `\\n` and `\\r\\n` end a line: what else Unicode has for that may be in a password.
+    """
     try:
-        text = Path(location).read_text("utf-8")
+        text = Path(location).read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise SecurityError(f"{KEY} = {location!r}: the file cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise SecurityError(f"{KEY} = {location!r}: expected a text in UTF-8") from error
     users: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(re.split(r"\r?\n", text), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         name, colon, password = line.partition(":")

@@ -2,36 +2,48 @@
 
 DEFAULT                           the distinguished name itself
 RULE:pattern/replacement/[LU]     where the whole name fits the pattern; $1 is its first group; L or U for its case
+
+The pattern is Java's (`broker.config.java_patterns` says what of it is taken). As in Kafka a rule whose pattern fits
+the whole name replaces each part of the name that the pattern fits, from the left: with `.*` that is the name, and then
+the nothing behind it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from broker.config.java_patterns import compile_java
 from broker.security.errors import SecurityError
 
 _RULES = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?)"
+_REFERENCES = r"(?s)\\(.)|\$\{([a-zA-Z][a-zA-Z0-9]*)\}|\$([0-9]+)|(.)"
 _SEPARATOR = re.compile(r"\s*,\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule; `pattern` is None for DEFAULT."""
+    """One rule; `pattern` is None for DEFAULT. `replacement` has texts, and the groups whose text stands there."""
 
     pattern: re.Pattern[str] | None
-    replacement: str
+    replacement: tuple[str | int, ...]
     case: str
 
     def apply(self, name: str) -> str | None:
         """The principal's name; None if the rule does not fit."""
         if self.pattern is None:
             return name
-        match = self.pattern.fullmatch(name)
-        if match is None:
+        if self.pattern.fullmatch(name) is None:
             return None
-        text = re.sub(r"\\(.)|\$(\d)", lambda part: part[1] if part[1] else match[int(part[2])] or "", self.replacement)
+        text = self.pattern.sub(self._replaced, name)
         return {"L": text.lower(), "U": text.upper()}.get(self.case, text)
+
+    def _replaced(self, match: re.Match[str]) -> str:
+        return "".join(part if isinstance(part, str) else match[part] or "" for part in self.replacement)
+
+
+_DEFAULT = Rule(None, (), "")
 
 
 def parse_rules(key: str, text: str) -> tuple[Rule, ...]:
@@ -48,21 +60,38 @@ def parse_rules(key: str, text: str) -> tuple[Rule, ...]:
         if rest.strip() and separator is None:
             raise SecurityError(f"{key}: expected a comma at {rest!r}")
         rest = rest[separator.end() :] if separator else ""
-    return tuple(rules) or (Rule(None, "", ""),)
+    return tuple(rules) or (_DEFAULT,)
 
 
 def _rule(key: str, match: re.Match[str]) -> Rule:
     default, pattern, replacement, case = match.groups()
     if default:
-        return Rule(None, "", "")
+        return _DEFAULT
     try:
-        compiled = re.compile(pattern)
-    except re.error as error:
-        raise SecurityError(f"{key}: the pattern {pattern!r} is no regular expression: {error}") from error
-    groups = [int(number) for number in re.findall(r"\$(\d)", replacement)]
-    if any(number > compiled.groups for number in groups):
-        raise SecurityError(f"{key}: the replacement {replacement!r} names a group that the pattern does not have")
-    return Rule(compiled, replacement, case)
+        compiled = compile_java(pattern)
+        return Rule(compiled, tuple(_parts(replacement, compiled)), case)
+    except ValueError as error:
+        raise SecurityError(f"{key}: {error}") from error
+
+
+def _parts(replacement: str, pattern: re.Pattern[str]) -> Iterator[str | int]:
+    """The parts, as Java's `Matcher` reads them: a number is the longest that is one of a group. Raises ValueError."""
+    for escaped, name, number, other in re.findall(_REFERENCES, replacement):
+        if name:
+            if name not in pattern.groupindex:
+                raise ValueError(f"the replacement {replacement!r} names {name}, which is no group of the pattern")
+            yield pattern.groupindex[name]
+        elif number:
+            if pattern.groups == 0 and number[0] != "0":
+                raise ValueError(f"the replacement {replacement!r} names a group, and the pattern has none")
+            end = next((end for end in range(len(number), 1, -1) if int(number[:end]) <= pattern.groups), 1)
+            group = int(number[:end])
+            yield group if group <= pattern.groups else f"${group}"
+            yield number[end:]
+        elif other == "$":
+            raise ValueError(f"the replacement {replacement!r} has $ without a group: write \\$")
+        else:
+            yield escaped or other
 
 
 def principal_name(rules: tuple[Rule, ...], name: str) -> str | None:

@@ -68,7 +68,7 @@ def declared_struct(spec: SchemaSpec) -> StructType:
 
     try:
         if spec.declared.startswith("@"):
-            document = json.loads(Path(spec.declared[1:]).read_text())
+            document = json.loads(Path(spec.declared[1:]).read_bytes())
             is_spark = document.get("type") == "struct" and "fields" in document
             return StructType.fromJson(document) if is_spark else struct_of(document)
         parsed = StructType.fromDDL(spec.declared)

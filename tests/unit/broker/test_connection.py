@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker.network.connection import MAX_OVERLAPPING, TURN_MS
-from broker.network.frames import LARGEST_SCRATCH_BYTES, SCRATCH_BYTES
+from broker.network.frames import LARGEST_SCRATCH_BYTES, SCRATCH_BYTES, SIZE_BYTES
 from broker.network.outbox import LONGEST_WAIT_MS, QUIET_MS
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import HIGH_WATER, Client, Rig
@@ -251,6 +251,18 @@ async def test_a_size_out_of_bounds_closes_that_connection_alone(rig: Rig, size:
     assert await ids(client) == [1]
     assert await client.closed()
     assert (await other.ask("metadata", 12, **METADATA)).cluster_id == rig.node.cluster.id
+
+
+@pytest.mark.parametrize("limit", [100, SCRATCH_BYTES, LARGEST_SCRATCH_BYTES + 100])
+async def test_a_frame_longer_than_socket_request_max_bytes_is_not_answered_though_it_is_there(limit: int) -> None:
+    async with Rig(config={"socket.request.max.bytes": str(limit)}) as rig:
+        longest, longer = rig.connect(), rig.connect()
+        for client, length in ((longest, limit), (longer, limit + 1)):
+            request = metadata(1)[SIZE_BYTES:]
+            client.transport.feed(length.to_bytes(4, "big") + request + bytes(length - len(request)))
+        assert await ids(longest) == [1]
+        assert await longer.closed()
+        assert not longer.transport.sent
 
 
 @pytest.mark.parametrize("length", [SCRATCH_BYTES, LARGEST_SCRATCH_BYTES, 300_000, 3_000_000])

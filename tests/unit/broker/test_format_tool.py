@@ -132,7 +132,11 @@ REFUSED: list[tuple[tuple[str, ...], str, str]] = [
     (("-t", ID, "-f", "group.version"), "", "Can't parse feature=level string"),
     (("-t", ID, "-f", "nix=1"), "", "Unsupported feature: nix"),
     (("-t", ID), "listeners=nonsense", "wrong configuration: listeners"),
-    (("-t", ID), "controller.quorum.voters=1@h:1,2@h:2", "has other nodes (2@h:2)"),
+    (
+        ("-t", ID),
+        "controller.quorum.voters=1@h:1,2@h:2",
+        "expected node 1, this one, alone: there is no quorum of several",
+    ),
     (("-t", ID), "metadata.log.dir=/elsewhere", "/elsewhere, is not one of log.dirs"),
     (("-t", ID, "-s"), "controller.quorum.voters=1@h:1", "You cannot specify controller.quorum.voters"),
     (("-t", ID, "-s"), "", "--standalone needs a listener that controller.listener.names has"),

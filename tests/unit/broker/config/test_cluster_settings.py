@@ -55,6 +55,52 @@ def test_other_nodes_stand_alone(text: str) -> None:
     assert not load_text(text).config.is_in_cluster
 
 
+COMBINED = """\
+process.roles=broker,controller
+node.id=1
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+advertised.listeners=PLAINTEXT://kafka1:9092,CONTROLLER://kafka1:9093
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        (
+            "controller.quorum.voters=1@kafka1:9093,2@kafka2:9093,3@kafka3:9093",
+            "controller.quorum.voters: expected node 1, this one, alone: there is no quorum of several here",
+        ),
+        ("controller.quorum.voters=2@kafka2:9093", "expected node 1, this one, alone"),
+        (
+            "controller.quorum.bootstrap.servers=kafka1:9093,kafka2:9093",
+            "controller.quorum.bootstrap.servers: expected this node alone: there is no quorum of several here",
+        ),
+        ("controller.quorum.voters=kafka1:9093", "expected id@host:port"),
+    ],
+)
+def test_combined_nodes_are_not_several_clusters_unnoticed(more: str, complaint: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        load_text(COMBINED + more)
+    assert complaint in str(refused.value)
+    with pytest.raises(ConfigurationError) as refused:  # process.roles is forgotten
+        load_text(f"node.id=1\n{more}")
+    assert complaint in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("servers", "seems_other"),
+    [("kafka1:9093", False), ("localhost:9093", False), ("kafka2:9093", True), ("kafka1:9094", True)],
+)
+def test_a_bootstrap_server_that_may_be_another_node_is_warned_of(servers: str, *, seems_other: bool) -> None:
+    warnings = load_text(f"{COMBINED}controller.quorum.bootstrap.servers={servers}").warnings
+    assert [servers in line and "process.roles=broker" in line for line in warnings] == [True] * seems_other
+
+
+def test_a_combined_node_that_names_itself_stands_alone() -> None:
+    assert load_text(f"{COMBINED}controller.quorum.voters=1@kafka1:9093").warnings == ()
+
+
 def test_a_controller_alone_needs_no_listener_for_clients() -> None:
     loaded = load_text(CONTROLLER)
     assert not loaded.config.is_broker

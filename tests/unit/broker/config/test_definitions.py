@@ -105,7 +105,9 @@ def test_every_kafka_name_is_either_defined_or_known_as_not_needed() -> None:
         if not internal:
             assert (definition.type.name, definition.default_text) == (kind, default)
             assert (mode_of(name) is UpdateMode.READ_ONLY) == read_only
-        if definition.check and kind != "CLASS":
+        if name == "share.coordinator.state.topic.compression.codec":  # Kafka checks it where it reads it
+            assert validator is None
+        elif definition.check and kind != "CLASS":
             assert re.sub("^one of ", "", definition.check.expected) == expected_of(validator)
         else:
             assert internal or "[" not in str(validator)

@@ -27,6 +27,8 @@ from broker.config.properties import parse_properties
         ("a=\\u0041\\t\\n\\q", {"a": "A\t\nq"}),
         ("a=b\rc=d\r\ne=f", {"a": "b", "c": "d", "e": "f"}),
         ("a=#b!", {"a": "#b!"}),
+        ("a=x\x85y\u2028z\x0bw\x1cv", {"a": "x\x85y\u2028z\x0bw\x1cv"}),
+        ("a=\\ud83d\\ude00\\u00e9", {"a": "\U0001f600\u00e9"}),
         ("", {}),
     ],
 )
@@ -35,5 +37,5 @@ def test_syntax(text: str, pairs: dict[str, str]) -> None:
 
 
 def test_a_malformed_unicode_escape_is_an_error() -> None:
-    with pytest.raises(ValueError, match="uxxxx"):
-        parse_properties("a=\\u12")
+    with pytest.raises(ValueError, match=r"^malformed \\uxxxx at a$"):
+        parse_properties("a=secret\\u12")

@@ -87,10 +87,6 @@ def test_a_pool_may_be_halved_or_doubled_from_what_it_has() -> None:
     assert refused({"num.io.threads": "7"}, {"num.io.threads": "17"}) is not None
 
 
-def test_a_value_that_is_not_needed_and_wrong_from_the_start_counts_as_its_default() -> None:
-    assert refused({"num.io.threads": "16"}, static={"num.io.threads": "many"}) is None
-
-
 def test_only_what_a_change_touches_is_asked() -> None:
     static = {"log.local.retention.ms": "9", "log.retention.ms": "5", "metric.reporters": "a.B"}
     assert refused({"num.io.threads": "9"}, static=static) is None

@@ -49,7 +49,7 @@ CONFIG = BrokerConfig.of()
         ),
         (
             {"streams.rack.aware.assignment.tags": "zone,,rack"},
-            "Configuration 'streams.rack.aware.assignment.tags' values must not be empty.",
+            "Invalid value zone,,rack for configuration streams.rack.aware.assignment.tags: entries must not be empty",
         ),
         (
             {"errors.deadletterqueue.topic.name": "__dead"},

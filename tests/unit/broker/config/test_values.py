@@ -26,7 +26,6 @@ def definition(kind: ConfigType, **more: object) -> ConfigDef:
         (ConfigType.DOUBLE, ".5", 0.5),
         (ConfigType.DOUBLE, "-Infinity", float("-inf")),
         (ConfigType.LIST, " a , b,c ", ("a", "b", "c")),
-        (ConfigType.LIST, "a,", ("a", "")),
         (ConfigType.LIST, "a\x0b,b\xa0,c", ("a", "b\xa0", "c")),
         (ConfigType.LIST, "  ", ()),
         (ConfigType.STRING, " x y ", "x y"),

@@ -148,9 +148,9 @@ def use_rule(rig: Rig, rule: Rule) -> None:
 
 
 async def test_a_rule_that_throws_closes_only_its_connection(rig: Rig) -> None:
-    use_rule(rig, Thrower(None, "", ""))
+    use_rule(rig, Thrower(None, (), ""))
     assert await refusal(rig, trusting(CA_, ALICE)) == "an unexpected error"
-    use_rule(rig, Rule(re.compile("CN=(.*?),.*"), "$1", "U"))
+    use_rule(rig, Rule(re.compile("CN=(.*?),.*"), (1,), "U"))
     client = TlsClient(rig, trusting(CA_, ALICE))
     assert await client.shake()
     assert str(client.connection.principal) == "User:ALICE"

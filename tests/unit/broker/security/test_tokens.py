@@ -78,8 +78,8 @@ def without(name: str) -> dict[str, Any]:
         signed(algorithm="PS384"),
         signed(kid=None),
         signed(key=EC_KEY, kid=None, algorithm="ES256"),
-        signed(CLAIMS | {"iat": NOW_S + 5000}),
-        signed(CLAIMS | {"exp": NOW_S - 29}),
+        signed(CLAIMS | {"iat": NOW_S + 500}),
+        signed(CLAIMS | {"iat": NOW_S - 900, "exp": NOW_S - 29}),
         signed(CLAIMS | {"nbf": NOW_S + 29}),
         signed(CLAIMS | {"scope": ["a", "b"]}),
         signed(without("scope")),
@@ -220,7 +220,7 @@ async def test_options_of_unsigned_tokens() -> None:
     tokens = UnsecuredTokens(options, clock.wall_ms)
 
     def token(**claims: object) -> str:
-        return jwt.encode({"who": "w", "exp": NOW_S + 1, "scope": "read write more", **claims}, "", "none")
+        return jwt.encode({"who": "w", "exp": NOW_S + 1, "scope": ["read", "write", "more"], **claims}, "", "none")
 
     assert await tokens.validate(token(exp=NOW_S - 4)) == Token("w", (NOW_S - 4) * 1000)
     with pytest.raises(BadTokenError):

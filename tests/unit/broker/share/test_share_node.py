@@ -250,7 +250,7 @@ async def test_of_a_long_log_as_much_is_read_as_is_acquired(shared: Shared) -> N
 
 async def test_group_share_assignment_interval_ms_changes_at_run_time(shared: Shared) -> None:
     await shared.member("m")
-    await shared.configure_cluster(**{"group.share.assignment.interval.ms": "60000"})
+    await shared.configure_cluster(**{"group.share.assignment.interval.ms": "15000"})
     await shared.member("n")
     groups = shared.rig.node.coordinators.groups
     group = await groups.read(GROUP, lambda state: state.groups.share.get(GROUP))
