@@ -15,8 +15,10 @@ import numpy as np
 from crc32c import crc32c
 from numpy.typing import NDArray
 
+from odradek_pipeline.datasource import walk
 from odradek_pipeline.datasource.errors import CorruptLogError
 from odradek_pipeline.datasource.segments import Segment
+from odradek_pipeline.datasource.walk import OpenLog
 
 _ABORTED = struct.Struct(">hqqqq")
 _SNAPSHOT_PREFIX = struct.Struct(">hI")
@@ -91,6 +93,16 @@ def read_offset_index(segment: Segment) -> OffsetIndex:
     offsets, positions = entries["offset"].astype(np.int64), entries["position"].astype(np.int64)
     count = _risen(offsets, positions)
     return OffsetIndex(offsets[:count] + segment.base_offset, positions[:count])
+
+
+def start_of(log: OpenLog, segment: Segment, offset: int) -> int:
+    """Where in a segment's log to begin to search for an offset. Raises OSError.
+
+    An index has no checksum: one that points to no batch, or beyond the offset, would hide records. Then it is 0.
+    """
+    position = read_offset_index(segment).lookup(offset)
+    header = walk.header_at(log, position, segment.base_offset)
+    return position if header is not None and header.base_offset <= offset else 0
 
 
 def read_time_index(segment: Segment) -> TimeIndex:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from odradek_pipeline.datasource import walk
 from odradek_pipeline.datasource.errors import CorruptLogError, DataLossError, DataSourceError
-from odradek_pipeline.datasource.indexes import read_offset_index, read_time_index
+from odradek_pipeline.datasource.indexes import read_time_index, start_of
 from odradek_pipeline.datasource.log_view import LogState
 from odradek_pipeline.datasource.options import EARLIEST, LATEST, Offsets, SourceOptions
 from odradek_pipeline.datasource.segments import Segment
@@ -103,9 +103,7 @@ def offset_for_timestamp(state: LogState, timestamp: int) -> int:
 
 def _first_at_or_after(state: LogState, segment: Segment, from_offset: int, timestamp: int) -> int | None:
     with walk.open_log(segment.log) as log:
-        start = read_offset_index(segment).lookup(max(from_offset, state.start))
-        if walk.header_at(log, start, segment.base_offset) is None:
-            start = 0
+        start = start_of(log, segment, max(from_offset, state.start))
         for position, header in walk.headers(log, start):
             if header.base_offset >= state.end:
                 return state.end
