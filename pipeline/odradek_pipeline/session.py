@@ -131,6 +131,8 @@ def running(session: SparkSession) -> Iterator[None]:
 def settings(options: SessionOptions, master: str | None, spark_version: str) -> dict[str, str]:
     """Spark's configuration for these options; `master` None means the cluster given to spark-submit."""
     conf = {"spark.sql.session.timeZone": "UTC", "spark.ui.showConsoleProgress": "false"}
+    if not sys.stderr.isatty():
+        conf["spark.log.structuredLogging.enabled"] = "true"
     wanted = coordinates(options.parts, spark_version) if options.packages is None else options.packages
     if wanted:
         conf["spark.jars.packages"] = ",".join(wanted)
