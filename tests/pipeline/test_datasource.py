@@ -48,6 +48,7 @@ def found(frame: DataFrame) -> list[tuple[Any, ...]]:
     )
 
 
+@pytest.mark.every_spark
 def test_spark_reads_what_a_consumer_reads(source: SparkSession, broker: Broker, topic: str) -> None:
     """Transactions of either outcome, one that is open, every codec, headers, nulls, several splits."""
     create_topic(broker.bootstrap_servers, topic, 2, internal_segment_bytes="100000", index_interval_bytes="500")
@@ -138,6 +139,7 @@ def test_a_stream_delivers_every_record_once_over_restarts(
     assert len(delivered) == 2 * 805
 
 
+@pytest.mark.every_spark
 def test_a_stream_follows_a_broker_in_limited_steps(source: SparkSession, broker: Broker, topic: str) -> None:
     create_topic(broker.bootstrap_servers, topic)
     produce(broker.bootstrap_servers, topic, [b"%d" % n for n in range(250)])
