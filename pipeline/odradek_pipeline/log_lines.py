@@ -39,7 +39,7 @@ def configure(stream: TextIO | None = None) -> bool:
     """Set up the log of the process, on standard error by default; return whether that is a terminal."""
     stream = stream or sys.stderr  # the current one, not the one at import time
     terminal = stream.isatty()
-    if not terminal and stream is sys.__stderr__ and stream.fileno() == STDERR:
+    if not terminal and stream is sys.__stderr__ and sys.stderr.fileno() == STDERR:
         stream = _divert()
     render: list[Processor] = (
         [structlog.dev.ConsoleRenderer()]
@@ -92,8 +92,8 @@ def as_json(line: str) -> str:
     if not isinstance(found, dict):
         text = line.rstrip()
         now = datetime.datetime.now(datetime.UTC).isoformat()
-        level = "error" if text.startswith(("Error: ", "Exception in ", "Traceback ")) else "info"
-        found = {"event": text, "level": level, "logger": "stderr", "timestamp": now}
+        guess = "error" if text.startswith(("Error: ", "Exception in ", "Traceback ")) else "info"
+        found = {"event": text, "level": guess, "logger": "stderr", "timestamp": now}
     named: dict[str, Any] = {NAMES.get(key, key): value for key, value in found.items()}
     if isinstance(level := named.get("level"), str):
         named["level"] = {"warn": "warning"}.get(level.lower(), level.lower())

@@ -131,8 +131,6 @@ def running(session: SparkSession) -> Iterator[None]:
 def settings(options: SessionOptions, master: str | None, spark_version: str) -> dict[str, str]:
     """Spark's configuration for these options; `master` None means the cluster given to spark-submit."""
     conf = {"spark.sql.session.timeZone": "UTC", "spark.ui.showConsoleProgress": "false"}
-    if not sys.stderr.isatty():
-        conf["spark.log.structuredLogging.enabled"] = "true"
     wanted = coordinates(options.parts, spark_version) if options.packages is None else options.packages
     if wanted:
         conf["spark.jars.packages"] = ",".join(wanted)
@@ -142,6 +140,7 @@ def settings(options: SessionOptions, master: str | None, spark_version: str) ->
             "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.databricks.delta.snapshotPartitions": "2",
+            "spark.log.structuredLogging.enabled": str(not sys.stderr.isatty()).lower(),
         }
     extensions = []
     if DELTA in options.parts:

@@ -154,10 +154,11 @@ def unknown_fields(text: Column, kind: DataType, path: str = "") -> Column:
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, MapType, StringType, StructType
 
+    texts = "map<string, string>"
+
     def below(inner: DataType, name: str) -> Callable[[Column], Column]:
         return lambda one: unknown_fields(one, inner, name)
 
-    texts = MapType(StringType(), StringType())
     match kind:
         case ArrayType() if has_struct(kind):
             found = F.from_json(text, ArrayType(StringType()), json_text.STRICT)
