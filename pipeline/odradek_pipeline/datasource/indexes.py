@@ -59,20 +59,23 @@ class OffsetIndex:
 
 @dataclass(frozen=True, slots=True)
 class TimeIndex:
-    """Largest timestamp so far -> offset of the batch that has it."""
+    """Largest timestamp so far -> offset of the batch that has it. `complete`: no entry had to be left out."""
 
     timestamps: NDArray[np.int64]
     offsets: NDArray[np.int64]
+    complete: bool
 
-    def lookup(self, timestamp: int) -> int:
-        """An offset before which every record is older than a time; 0 if there is no entry."""
+    def floor(self, timestamp: int) -> tuple[int, int] | None:
+        """The last entry up to a time: records before its offset are older than that. None if there is none."""
         slot = bisect_right(self.timestamps, timestamp) - 1
-        return int(self.offsets[slot]) if slot >= 0 else 0
+        return (int(self.timestamps[slot]), int(self.offsets[slot])) if slot >= 0 else None
 
     @property
-    def largest(self) -> int | None:
-        """The largest timestamp of a segment that is no longer being written."""
-        return int(self.timestamps[-1]) if len(self.timestamps) else None
+    def last(self) -> tuple[int, int] | None:
+        """The entry with the largest timestamp of a segment that is no longer being written."""
+        if not self.complete or not len(self.timestamps):
+            return None
+        return int(self.timestamps[-1]), int(self.offsets[-1])
 
 
 def _risen(*columns: NDArray[np.int64]) -> int:
@@ -112,7 +115,8 @@ def read_time_index(segment: Segment) -> TimeIndex:
     count = _risen(timestamps)
     if count == 1 and not int(timestamps[0]):
         count = 0
-    return TimeIndex(timestamps[:count], offsets[:count] + segment.base_offset)
+    complete = not timestamps[count:].any()
+    return TimeIndex(timestamps[:count], offsets[:count] + segment.base_offset, complete)
 
 
 def _read(path: str | None, entry: np.dtype[np.void]) -> NDArray[np.void]:

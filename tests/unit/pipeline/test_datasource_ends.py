@@ -17,7 +17,7 @@ from odradek_pipeline.datasource.planner import Planner
 from protocol.records.batch import LOG_OVERHEAD, MAGIC_AT
 from storage.files import OsFileSystem
 from tests.unit.pipeline.source_files import CONFIG, fill, folder, read, reader_of, segments
-from tests.unit.storage.support import Rig
+from tests.unit.storage.support import NOW, Rig
 
 COUNT = 17
 LAST_OFFSET_DELTA = range(23, 27)
@@ -152,6 +152,13 @@ def test_a_torn_end_after_a_clean_shutdown_is_damage(rig: Rig, caplog: pytest.Lo
 def test_no_flipped_bit_of_an_offset_index_hides_records(rig: Rig) -> None:
     options = {"startingOffsets": '{"t":{"0":4}}', "endingOffsets": '{"t":{"0":15}}', "splitBytes": "1"}
     path = segments(rig)[1].with_suffix(".index")
+    for _ in flips(path, range(8 * path.stat().st_size)):
+        assert read(reader_of(rig.root, **options)) == list(range(4, 15))
+
+
+def test_no_flipped_bit_of_a_time_index_hides_records(rig: Rig) -> None:
+    options = {"startingTimestamp": str(NOW + 4000), "endingTimestamp": str(NOW + 15000)}
+    path = segments(rig)[1].with_suffix(".timeindex")
     for _ in flips(path, range(8 * path.stat().st_size)):
         assert read(reader_of(rig.root, **options)) == list(range(4, 15))
 
