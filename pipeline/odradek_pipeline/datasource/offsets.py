@@ -106,7 +106,7 @@ def offset_for_timestamp(state: LogState, timestamp: int) -> int:
 
 
 def _is_so(log: OpenLog, segment: Segment, entry: tuple[int, int]) -> bool:
-    """Whether the batch at a time index's entry has its timestamp: the index has no checksum, and could hide records."""
+    """Whether the batch at a time index's entry has its time: the index has no checksum, and could hide records."""
     timestamp, offset = entry
     for _, header in walk.headers(log, start_of(log, segment, offset)):
         if header.next_offset > offset:
