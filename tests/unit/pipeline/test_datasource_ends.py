@@ -15,6 +15,7 @@ from odradek_pipeline.datasource.errors import DataSourceError
 from odradek_pipeline.datasource.options import SourceOptions
 from odradek_pipeline.datasource.planner import Planner
 from protocol.records.batch import LOG_OVERHEAD, MAGIC_AT
+from storage.append_types import LogConfig
 from storage.files import OsFileSystem
 from tests.unit.pipeline.source_files import CONFIG, fill, folder, read, reader_of, segments
 from tests.unit.storage.support import NOW, Rig
@@ -149,11 +150,15 @@ def test_a_torn_end_after_a_clean_shutdown_is_damage(rig: Rig, caplog: pytest.Lo
     assert "bytes are damaged" in caplog.text
 
 
-def test_no_flipped_bit_of_an_offset_index_hides_records(rig: Rig) -> None:
-    options = {"startingOffsets": '{"t":{"0":4}}', "endingOffsets": '{"t":{"0":15}}', "splitBytes": "1"}
+def test_no_flipped_bit_of_an_offset_index_hides_records(tmp_path: Path) -> None:
+    sparse = LogConfig(segment_bytes=1200, index_interval_bytes=300)
+    rig = Rig(OsFileSystem(), sparse, str(tmp_path / "sparse"))
+    fill(rig, COUNT)
     path = segments(rig)[1].with_suffix(".index")
+    start = int(path.stem) + 1
     for _ in flips(path, range(8 * path.stat().st_size)):
-        assert read(reader_of(rig.root, **options)) == list(range(4, 15))
+        options = {"startingOffsets": f'{{"t":{{"0":{start}}}}}', "splitBytes": "1"}
+        assert read(reader_of(rig.root, **options)) == list(range(start, COUNT))
 
 
 def test_no_flipped_bit_of_a_time_index_hides_records(rig: Rig) -> None:
