@@ -79,7 +79,7 @@ class LogTail:
         while segment is not None:
             following = listing.after(segment)
             with walk.open_log(segment.log) as log:
-                position, indexed_to = self._where(segment, log)
+                position, indexed_to = self._where(segment, log, limit)
                 whole_to = indexed_to if following is None else log.size
                 self._file = segment.base_offset, log.identity
                 self.torn = None
@@ -102,7 +102,7 @@ class LogTail:
             if segment is not None:
                 self.end = max(self.end, segment.base_offset)
 
-    def _where(self, segment: Segment, log: OpenLog) -> tuple[int, int]:
+    def _where(self, segment: Segment, log: OpenLog, limit: int | None) -> tuple[int, int]:
         """Where to go on in a file, and up to where it is known to have been intact.
 
         After a crash or in a copy, a torn batch may follow the last index entry, so that part is checked closely.
@@ -117,7 +117,7 @@ class LogTail:
         if walk.header_at(log, whole_to, segment.base_offset) is None:
             whole_to = 0
         if not self.with_transactions and self.end == segment.base_offset:
-            return whole_to, whole_to
+            return whole_to if limit is None else start_of(log, segment, limit - 1), whole_to
         return start_of(log, segment, self.end), whole_to
 
     def _is_torn(self, log: OpenLog, segment: Segment) -> bool:
