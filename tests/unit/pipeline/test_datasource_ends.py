@@ -118,8 +118,10 @@ def test_an_end_below_the_checkpointed_high_watermark_is_damage(
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 def test_a_high_watermark_anywhere_in_the_log_is_its_end(tmp_path: Path, isolation: str) -> None:
     rig = Rig(OsFileSystem(), LogConfig(segment_bytes=1200, index_interval_bytes=300), str(tmp_path / "sparse"))
-    fill(rig, COUNT)
-    for offset in range(COUNT + 1):
+    fill(rig, COUNT + 2)
+    rig.restart()
+    assert segments(rig)[-1].with_suffix(".index").stat().st_size
+    for offset in range(COUNT + 3):
         checkpoint(rig, offset)
         options = {"highWatermark": "checkpointed", "isolationLevel": isolation}
         assert read(reader_of(rig.root, **options)) == list(range(offset))
