@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import ast
 import sys
 import threading
 import time
@@ -121,8 +121,8 @@ def lag(progress: StreamingQueryProgress, topic: str) -> dict[str, int]:
 
 
 def offsets_of(text: str | None, topic: str) -> dict[str, int]:
-    """The offsets by partition; PySpark writes a missing one as the word `None`."""
-    found = json.loads(text) if text and text != "None" else None
+    """The offsets by partition; PySpark writes a missing one as the word `None`, and since 4.1 all as Python does."""
+    found = ast.literal_eval(text) if text else None
     return dict((found or {}).get(topic, {}))
 
 

@@ -143,6 +143,9 @@ def test_lag_is_what_is_left_of_each_partition() -> None:
     assert lag(_progress({"0": 5, "1": 9}, {"0": 8, "1": 9, "2": 4}), "t") == {"0": 3, "1": 0, "2": 4}
     assert lag(_progress({"0": 5}, {"0": 3}), "t") == {"0": 0}, "a topic that was made anew"
     assert lag(_progress(None, None), "t") == {}
+    as_in_4_1 = _progress({}, {})
+    as_in_4_1.sources[0].endOffset, as_in_4_1.sources[0].latestOffset = "{'t': {'0': 5}}", "{'t': {'0': 9}}"
+    assert lag(as_in_4_1, "t") == {"0": 4}
 
 
 def test_a_batch_is_counted_told_and_logged(own_log: None) -> None:
