@@ -77,6 +77,9 @@ def test_each_minor_version_of_spark_has_its_jars() -> None:
         "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
     )
     assert session.coordinates((session.DELTA,), "4.0.5") == ("io.delta:delta-spark_2.13:4.0.0",)
+    table = (ROOT / "docs" / "pipeline.md").read_text()
+    for minor, jars in session.JARS.items():
+        assert f"| {minor} | `{jars[session.KAFKA]}` | `{jars[session.DELTA]}` | `{jars[session.ICEBERG]}` |" in table
 
 
 def test_what_pip_takes_is_a_supported_pyspark() -> None:
