@@ -19,7 +19,7 @@ run: $(VENV)/.runtime ## a broker on 127.0.0.1:9092 that keeps its data in ./dat
 	@exec $(BIN)/odradek serve --set listeners=PLAINTEXT://127.0.0.1:9092 --set log.dirs=$(DATA) \
 	  --profile dev $(ARGS)
 
-test: $(VENV)/.dev build/spark-jars.stamp ## every test: unit, conformance, client, crash, pipeline
+test: $(VENV)/.dev build/spark-jars.stamp build/spark-4.1/.done ## every test: unit, conformance, client, crash, pipeline
 	$(PYTEST) -n 3 --dist loadfile $(ARGS) tests
 
 unit: $(VENV)/.dev ## the tests that start no broker process and need nothing but Python, in under a minute
@@ -37,7 +37,7 @@ churn: $(VENV)/.dev tools ## consumer groups of twenty members that join, leave 
 crash: $(VENV)/.dev tools ## kill -9, locked data folder, graceful stop
 	$(PYTEST) $(ARGS) tests/crash
 
-pipeline: $(VENV)/.dev build/spark-jars.stamp ## the Spark jobs, on local Spark against a broker over sockets
+pipeline: $(VENV)/.dev build/spark-jars.stamp build/spark-4.1/.done ## the Spark jobs, on local Spark against a broker over sockets
 	$(PYTEST) $(ARGS) tests/pipeline
 
 demo: $(VENV)/.dev $(VENV)/.pipeline ## a year of flights through a broker and Spark into a lake table and a picture
@@ -106,6 +106,7 @@ lock: ## compile the pinned requirements again (needs uv on the PATH)
 	uv pip compile pyproject.toml --group build --group dev -c requirements-cli.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-dev.txt
 	uv pip compile --group audit -c requirements-dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-audit.txt
 	uv pip compile pyproject.toml --group build --group pipeline -c requirements-dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-pipeline.txt
+	uv pip compile --group spark41 --no-deps --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-spark41.txt
 	uv pip compile --group fuzz --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-fuzz.txt
 	uv pip compile --group site --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-site.txt
 	uv pip compile --group data --no-deps --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-data.txt
@@ -149,6 +150,13 @@ tools: build/tools.stamp
 build/spark-jars.stamp: $(VENV)/.pipeline build/tools.stamp
 	@$(BIN)/python -m tests.pipeline.fetch_jars >build/spark-jars.log 2>&1 && touch $@ \
 	  || echo "Spark's jars could not be fetched (build/spark-jars.log); tests that need them skip" >&2
+
+# A second PySpark, which shares the other packages of .venv: tests/pipeline/test_other_spark.py puts it before them.
+build/spark-4.1/.done: requirements-spark41.txt build/spark-jars.stamp
+	@rm -rf $(@D)
+	$(PIP) install -q --require-hashes --no-deps --no-build-isolation --target $(@D) -r requirements-spark41.txt
+	@PYTHONPATH=$(@D) $(BIN)/python -m tests.pipeline.fetch_jars >build/spark-4.1/fetch.log 2>&1 && touch $@ \
+	  || echo "The jars for Spark 4.1 could not be fetched (build/spark-4.1/fetch.log); its test skips" >&2
 
 build/tools.stamp: tests/client/java/pom.xml tests/client/install-tools.sh
 	tests/client/install-tools.sh

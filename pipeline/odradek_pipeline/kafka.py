@@ -32,7 +32,9 @@ class Cluster:
 
     def client_properties(self) -> dict[str, str]:
         """A Java client's properties: bootstrap servers, and what `options` set for security, timeouts and so on."""
-        given = {key.removeprefix("kafka."): value for key, value in self.options.items() if key.startswith("kafka.")}
+        prefix = "kafka."  # which the connector recognises in any case
+        settings = ((key.lower(), value) for key, value in self.options.items())
+        given = {key.removeprefix(prefix): value for key, value in settings if key.startswith(prefix)}
         return {"bootstrap.servers": self.bootstrap, "default.api.timeout.ms": str(ADMIN_TIMEOUT_MS)} | given
 
 
@@ -83,6 +85,22 @@ class Admin:
                 if "UnknownTopicOrPartitionException" not in str(error):
                     raise
         return found
+
+    def offsets(self, topic: str) -> tuple[dict[int, int], dict[int, int]]:
+        """By partition, the first offset, and the one after the last that a read_committed consumer may read."""
+        kafka = self._jvm.org.apache.kafka
+        names = self._jvm.java.util.ArrayList()
+        names.add(topic)
+        described = _answer(self._client.describeTopics(names).topicNameValues()[topic])
+        options = kafka.clients.admin.ListOffsetsOptions(kafka.common.IsolationLevel.READ_COMMITTED)
+        found: list[dict[int, int]] = []
+        for spec in (kafka.clients.admin.OffsetSpec.earliest(), kafka.clients.admin.OffsetSpec.latest()):
+            wanted = self._jvm.java.util.HashMap()
+            for info in described.partitions():
+                wanted.put(kafka.common.TopicPartition(topic, info.partition()), spec)
+            answer = _answer(self._client.listOffsets(wanted, options).all())
+            found.append({place.partition(): result.offset() for place, result in answer.items()})
+        return found[0], found[1]
 
 
 def _answer(future: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -38,6 +38,14 @@ def pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...
             raise click.BadParameter(f"{value!r} is not KEY=VALUE", ctx, parameter)
         found[key] = rest
     return found
+
+
+def refuse(flag: str, given: Mapping[str, str], owned: Mapping[str, str]) -> None:
+    """Raises UsageError for a setting that is the command's own; `owned` says, by lower-case name, what sets it."""
+    for key in given:
+        by = owned.get(key.lower())
+        if by is not None:
+            raise click.UsageError(f"{flag} {key}: this is set by {by}")
 
 
 def _coordinates(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:

@@ -20,12 +20,25 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA = 17
-SCALA = "2.13"
-DELTA_VERSION = "4.0.0"
-ICEBERG_VERSION = "1.10.0"
 KAFKA = "kafka"
 DELTA = "delta"
 ICEBERG = "iceberg"
+PYSPARK = "pyspark>=4.0.0,<4.2"
+JARS: dict[str, dict[str, str]] = {
+    "4.0": {
+        KAFKA: "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
+        DELTA: "io.delta:delta-spark_2.13:4.0.0",
+        ICEBERG: "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0",
+    },
+    "4.1": {
+        KAFKA: "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1",
+        DELTA: "io.delta:delta-spark_4.1_2.13:4.1.0",
+        ICEBERG: "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
+    },
+}
+"""Maven coordinates by Spark's minor version. Within one, any patch of Spark works with the connector that is named;
+not every patch has a whole set of the connector's jars."""
+
 ICEBERG_CATALOG = "odradek_lake"
 CLASSES = {
     KAFKA: ("org.apache.spark.sql.kafka010.KafkaSourceProvider", "org.apache.kafka.clients.admin.AdminClient"),
@@ -62,8 +75,10 @@ class SessionOptions:
 
 
 def build(options: SessionOptions) -> SparkSession:
-    """Start (or find) the session. Raises NotInstalled if pyspark, Java 17 or a jar is not available."""
+    """Start (or find) the session. Raises NotInstalled if a supported pyspark, Java 17 or a jar is not available."""
     check_packages("pyspark")
+    if options.packages is None:
+        check_spark(_spark_version())
     from pyspark.sql import SparkSession
 
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -90,7 +105,8 @@ def build(options: SessionOptions) -> SparkSession:
     session.sparkContext.setLogLevel("WARN")
     if missing := [name for part in options.parts for name in CLASSES[part] if not _has_class(session, name)]:
         session.stop()
-        wanted = ",".join(coordinates(options.parts, _spark_version()))
+        known = JARS.get(_minor(_spark_version()))
+        wanted = "the jars for its version" if known is None else ",".join(known[part] for part in options.parts)
         raise NotInstalled(f"Spark has no jar with {missing[0]}: it needs --packages {wanted}, or these jars")
     return session
 
@@ -124,6 +140,7 @@ def settings(options: SessionOptions, master: str | None, spark_version: str) ->
             "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.databricks.delta.snapshotPartitions": "2",
+            "spark.log.structuredLogging.enabled": str(not sys.stderr.isatty()).lower(),
         }
     extensions = []
     if DELTA in options.parts:
@@ -143,14 +160,22 @@ def settings(options: SessionOptions, master: str | None, spark_version: str) ->
 
 
 def coordinates(parts: Iterable[str], spark_version: str) -> tuple[str, ...]:
-    """Maven coordinates of the jars. The Kafka connector must have Spark's own version; others fail at run time."""
-    minor = ".".join(spark_version.split(".")[:2])
-    known = {
-        KAFKA: f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}:{spark_version}",
-        DELTA: f"io.delta:delta-spark_{SCALA}:{DELTA_VERSION}",
-        ICEBERG: f"org.apache.iceberg:iceberg-spark-runtime-{minor}_{SCALA}:{ICEBERG_VERSION}",
-    }
+    """Maven coordinates of the jars for a supported version of Spark."""
+    known = JARS[_minor(spark_version)]
     return tuple(known[part] for part in parts)
+
+
+def check_spark(version: str) -> None:
+    """Raises NotInstalled for a Spark that this package has no jars for: one would be missing, or not fit."""
+    if _minor(version) not in JARS:
+        raise NotInstalled(
+            f"PySpark {version} is not supported, only {' and '.join(JARS)} are: pip install '{PYSPARK}'. "
+            "With jars of your own (--packages with coordinates or '') this is not checked"
+        )
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
 
 
 def check_packages(*names: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,6 +60,7 @@ def spark(warehouse: Path) -> Iterator[SparkSession]:
         started = session.build(options)
     except session.NotInstalled as error:
         pytest.skip(error.message)
+    assert started.version.startswith(os.environ.get("EXPECTED_SPARK", "")), "another PySpark was imported"
     yield started
     started.stop()
 

@@ -48,6 +48,7 @@ def found(frame: DataFrame) -> list[tuple[Any, ...]]:
     )
 
 
+@pytest.mark.every_spark
 def test_spark_reads_what_a_consumer_reads(source: SparkSession, broker: Broker, topic: str) -> None:
     """Transactions of either outcome, one that is open, every codec, headers, nulls, several splits."""
     create_topic(broker.bootstrap_servers, topic, 2, internal_segment_bytes="100000", index_interval_bytes="500")
@@ -97,6 +98,20 @@ def test_a_part_of_the_columns_and_of_the_log(source: SparkSession, broker: Brok
         table(source, broker.data_dir, topic, startingOffsets=f'{{"{topic}":{{"0":29}}}}').count()
 
 
+@pytest.mark.every_spark
+def test_filters_that_spark_pushes_down_change_no_rows(source: SparkSession, broker: Broker, topic: str) -> None:
+    create_topic(broker.bootstrap_servers, topic, 2)
+    for partition in (0, 1):
+        produce(broker.bootstrap_servers, topic, [b"%d" % n for n in range(100)], partition=partition)
+    source.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        frame = table(source, broker.data_dir, topic, columns="partition,offset", filterPushdown=True)
+        some = frame.where("partition = 1 AND offset >= 95")
+        assert sorted(some.collect()) == [(1, offset) for offset in range(95, 100)]
+    finally:
+        source.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
 def test_a_copied_folder_and_damage_in_it(source: SparkSession, broker: Broker, topic: str, tmp_path: Path) -> None:
     create_topic(broker.bootstrap_servers, topic)
     for number in range(20):
@@ -138,6 +153,7 @@ def test_a_stream_delivers_every_record_once_over_restarts(
     assert len(delivered) == 2 * 805
 
 
+@pytest.mark.every_spark
 def test_a_stream_follows_a_broker_in_limited_steps(source: SparkSession, broker: Broker, topic: str) -> None:
     create_topic(broker.bootstrap_servers, topic)
     produce(broker.bootstrap_servers, topic, [b"%d" % n for n in range(250)])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import structlog
 
 from odradek import Broker
 from tests.pipeline.lakes import Lake, committed, create_topic, delete_records, delete_topic, offsets, produce, transact
@@ -28,6 +29,7 @@ def lake(spark: SparkSession, broker: Broker, tmp_path: Path) -> Lake:
     return Lake(spark, broker.bootstrap_servers, tmp_path / "lake")
 
 
+@pytest.mark.every_spark
 def test_committed_records_once_and_aborted_ones_never(lake: Lake, topic: str) -> None:
     create_topic(lake.bootstrap, topic, 2)
     transact(lake.bootstrap, topic, f"{topic}-a", [([b"1", b"2"], True), ([b"no"], False), ([b"3"], True)])
@@ -64,9 +66,10 @@ def test_json_that_fits_is_parsed_and_the_rest_are_dead_letters(lake: Lake, topi
         b'{"n":"x"}': "JSON that does not fit the schema",
         b'{"n":99999999999}': "JSON that does not fit the schema",
         b"5": "JSON that does not fit the schema",
-        b'{"n":1} tail': "JSON that does not fit the schema",
+        b'{"n":1} tail': "not JSON",
         b'{"n":1},{"n":2}': "more than one JSON value",
-        b'{"n":1}]}': "JSON that does not fit the schema",
+        b'{"n":1}\n{"n":2}\n': "more than one JSON value",
+        b'{"n":1}]}': "not JSON",
         b'{"n":1}]]} tail': "not JSON",
         b'{"n":1}],[{"n":2}': "not JSON",
         b'{"n":1}],null]} tail': "not JSON",
@@ -84,7 +87,61 @@ def test_json_that_fits_is_parsed_and_the_rest_are_dead_letters(lake: Lake, topi
     assert [(row.topic, row.partition, row.offset) for row in letters] == [(topic, 0, 4 + n) for n in range(len(bad))]
     assert {bytes(row.value): row.reason for row in letters} == bad
     assert all(row.timestamp is not None and bytes(row.key) == b"k" for row in letters)
-    assert (lake.reporter.topics[topic].records, lake.reporter.topics[topic].dead_letters) == (19, 15)
+    assert (lake.reporter.topics[topic].records, lake.reporter.topics[topic].dead_letters) == (20, 16)
+    assert lake.reporter.topics[topic].unknown == 1
+
+
+@pytest.mark.every_spark
+def test_what_spark_takes_for_json_and_is_none_is_a_dead_letter(lake: Lake, topic: str) -> None:
+    """Also in a field that the schema does not name, and whatever follows."""
+    lax = ["{'n':1}", '{"n":NaN}', '{"d":NaN}', '{"d":-Infinity}', '{"x":NaN}', "{\"x\":'a'}", "{n:1}", '{"n":01}']
+    lax += ['{"x":"\\q"}', '{"x":"a\tb"}', '/*c*/{"n":1}', '{"n":1}//c', '{"n":1,}', '{"n":1};', '{"x":.5}', '{"x":+1}']
+    lax += ['{"n":1}#', '{"n":1}\0', '{"x":[1,]}', '{"x":True}', "\ufeff{}", '{"x":INF}', "TRUE", "{\"x\":''}"]
+    create_topic(lake.bootstrap, topic)
+    produce(lake.bootstrap, topic, [{"n": 1, "d": 0.5}, *(text.encode() for text in lax), {"n": 2, "d": 1e300}])
+    declared = f"{topic}=json:n INT, d DOUBLE"
+    assert lake.run(topic, schemas=[declared]) == {}
+    rows = lake.delta(topic).orderBy("offset").collect()
+    assert [tuple(row.value) for row in rows] == [(1, 0.5), (2, 1e300)]
+    letters = lake.delta(f"{topic}@dead-letters").collect()
+    assert {bytes(row.value).decode() for row in letters} == set(lax)
+    assert {row.reason for row in letters} == {"not JSON"}
+
+    other = Lake(lake.spark, lake.bootstrap, lake.path / "inferred")
+    assert other.run(topic, schemas=[f"{topic}=json"]) == {}
+    assert other.delta(topic).schema["value"].dataType.simpleString() == "struct<d:double,n:bigint>"
+
+
+@pytest.mark.every_spark
+def test_a_schema_is_inferred_from_every_partition(lake: Lake, topic: str) -> None:
+    create_topic(lake.bootstrap, topic, 4)
+    produce(lake.bootstrap, topic, [{"n": number} for number in range(30)], partition=0)
+    transact(lake.bootstrap, topic, f"{topic}-a", [([{"no": 1}] * 9, False)])
+    produce(lake.bootstrap, topic, [{"n": 1, "second": 1}] * 9, partition=1)
+    produce(lake.bootstrap, topic, [{"deep": {"third": 1}}], partition=3)
+    assert lake.run(topic, schemas=[f"{topic}=json"], infer_records=12) == {}
+    assert lake.delta(topic).schema["value"].dataType.simpleString() == (
+        "struct<deep:struct<third:bigint>,n:bigint,second:bigint>"
+    )
+    assert lake.delta(topic).count() == 40
+
+
+@pytest.mark.every_spark
+def test_unknown_fields_are_counted_and_named(lake: Lake, topic: str) -> None:
+    create_topic(lake.bootstrap, topic)
+    schema = f"{topic}=json:n INT, a STRUCT<x: INT>, l ARRAY<STRUCT<z: INT>>, m MAP<STRING, INT>"
+    produce(lake.bootstrap, topic, [{"n": 1, "m": {"any": 1}}, {"n": 1, "N": 2}, {"a": {"x": 1, "y.z": {"w": 1}}}])
+    produce(lake.bootstrap, topic, [{"l": [{"z": 1}, {"p": 1}], "N": 1}, None, b"bad", {"n": "misfit", "no": 1}])
+    with structlog.testing.capture_logs() as log:
+        assert lake.run(topic, schemas=[schema]) == {}
+    named = [event["fields"] for event in log if event["event"].startswith("fields that the schema does not name")]
+    assert named == [{"N": 2, "a.y.z": 1, "l.p": 1}]
+    assert lake.reporter.topics[topic].unknown == 3
+    produce(lake.bootstrap, topic, [{"N": 5}, {"N": 5, "q": None}])
+    with structlog.testing.capture_logs() as log:
+        assert lake.run(topic, schemas=[schema]) == {}
+    assert lake.reporter.topics[topic].unknown == 5
+    assert lake.delta(topic).count() == 7
 
 
 def test_a_decimal_with_a_long_exponent_is_a_dead_letter_at_once(lake: Lake, topic: str) -> None:
@@ -165,13 +222,16 @@ def test_a_topic_made_anew_is_not_taken_for_the_old_one(lake: Lake, topic: str) 
         assert sorted(bytes(row.value) for row in lake.delta(topic).collect()) == [b"new"] * 3 + [b"old"] * 2
 
 
+@pytest.mark.every_spark
 def test_records_deleted_before_they_were_read_stop_the_run_unless_allowed(lake: Lake, topic: str) -> None:
     create_topic(lake.bootstrap, topic)
     produce(lake.bootstrap, topic, [b"1", b"2"])
     assert lake.run(topic) == {}
     produce(lake.bootstrap, topic, [b"3", b"4", b"5"])
     delete_records(lake.bootstrap, topic, 4)
-    assert "--allow-data-loss" in lake.run(topic)[topic]
+    told = lake.run(topic)[topic]
+    assert "--allow-data-loss" in told
+    assert "partition 0 begins at offset 4, and 2 is the next to read" in told
     assert lake.run(topic, allow_data_loss=True) == {}
     assert offsets(lake.delta(topic)) == [(0, 0), (0, 1), (0, 4)]
 
@@ -236,6 +296,19 @@ def test_a_batch_tried_twice_is_in_the_tables_once(lake: Lake, topic: str) -> No
     assert lake.run(topic, schemas=[f"{topic}=json:n INT, s STRING"]) == {}
     assert offsets(lake.delta(topic)) == [(0, 0), (0, 1), (0, 2), (0, 4)]
     assert offsets(lake.delta(f"{topic}@dead-letters")) == [(0, 3)]
+    assert (lake.reporter.topics[topic].records, lake.reporter.topics[topic].dead_letters) == (7, 2)
     states = sorted((lake.path / "@checkpoints" / topic / "odradek").glob("[0-9]*"))
     newest = json.loads(states[-1].read_text())
     assert [entry["from_batch"] for entry in newest["schemas"]] == [0, 2], "a retried batch keeps its schema"
+
+
+def test_a_batch_without_bad_records_makes_no_table_of_dead_letters_when_it_is_retried(lake: Lake, topic: str) -> None:
+    create_topic(lake.bootstrap, topic)
+    schemas = [f"{topic}=json:n INT"]
+    produce(lake.bootstrap, topic, [{"n": 1}])
+    assert lake.run(topic, schemas=schemas) == {}
+    for name in ("0", ".0.crc"):
+        (lake.path / "@checkpoints" / topic / "records" / "0" / "commits" / name).unlink()
+    assert lake.run(topic, schemas=schemas) == {}
+    assert offsets(lake.delta(topic)) == [(0, 0)]
+    assert not (lake.path / f"{topic}@dead-letters").exists()

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import structlog
 
 from odradek import Broker
-from tests.pipeline.lakes import Lake, committed, create_topic, offsets, produce, transact
+from tests.pipeline.lakes import Lake, committed, create_topic, delete_records, offsets, produce, transact
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,6 +20,7 @@ def lake(spark: SparkSession, broker: Broker, tmp_path: Path) -> Lake:
     return Lake(spark, broker.bootstrap_servers, tmp_path / "lake")
 
 
+@pytest.mark.every_spark
 def test_iceberg_takes_a_batch_once_and_compacts(lake: Lake, topic: str) -> None:
     table, letters = f"odradek_lake.`{topic}`", f"odradek_lake.`{topic}@dead-letters`"
     create_topic(lake.bootstrap, topic)
@@ -38,6 +40,22 @@ def test_iceberg_takes_a_batch_once_and_compacts(lake: Lake, topic: str) -> None
     assert len(partitions) == 2
     marks = lake.spark.sql(f"SELECT summary['odradek.batch'] AS mark FROM {table}.snapshots").collect()
     assert len([row.mark for row in marks if row.mark]) == 2
+
+
+@pytest.mark.every_spark
+def test_parquet_names_unknown_fields_and_tells_lost_records(lake: Lake, topic: str) -> None:
+    create_topic(lake.bootstrap, topic)
+    produce(lake.bootstrap, topic, [{"n": 0, "before": 1}])
+    produce(lake.bootstrap, topic, [{"n": 1, "b": 1, "c": 1}, {"n": 1, "a": {"x": 1}, "c": 2}, b"bad"])
+    asked = {"table_format": "parquet", "schemas": [f"{topic}=json:n INT"]}
+    delete_records(lake.bootstrap, topic, 1)
+    with structlog.testing.capture_logs() as log:
+        assert lake.run(topic, **asked) == {}
+    assert [event["fields"] for event in log if "fields" in event] == [{"c": 2, "a": 1, "b": 1}]
+    assert (lake.reporter.topics[topic].unknown, lake.reporter.topics[topic].dead_letters) == (2, 1)
+    produce(lake.bootstrap, topic, [b"5", b"6"])
+    delete_records(lake.bootstrap, topic, 5)
+    assert "partition 0 begins at offset 5, and 4 is the next to read" in lake.run(topic, **asked)[topic]
 
 
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])

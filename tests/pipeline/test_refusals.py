@@ -96,6 +96,9 @@ def test_sigterm_with_work_left_is_exit_status_143(broker: Broker, topic: str, t
             time.sleep(0.1)
         child.send_signal(signal.SIGTERM)
         assert child.wait(120) == 128 + signal.SIGTERM, log.read_text()
+    events = [json.loads(line) for line in log.read_text().splitlines()]  # Ivy's and Spark's too
+    assert all(event["event"] and event["level"] and event["timestamp"] for event in events)
+    assert any("resolving dependencies" in event["event"] for event in events)
 
 
 def test_json_goes_from_a_topic_to_the_lake_and_back_unchanged(

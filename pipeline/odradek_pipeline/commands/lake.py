@@ -10,7 +10,35 @@ import click
 
 from odradek_pipeline import session
 from odradek_pipeline.lake import naming
-from odradek_pipeline.options import pairs, spark_options
+from odradek_pipeline.options import pairs, refuse, spark_options
+
+OWNED = {
+    **dict.fromkeys(("subscribe", "subscribepattern", "assign"), "--topic and --pattern"),
+    **dict.fromkeys(
+        ("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp", "startingoffsetsbytimestampstrategy"),
+        "--starting",
+    ),
+    **dict.fromkeys(
+        ("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"), "--available-now: a stream has no other end"
+    ),
+    "failondataloss": "--allow-data-loss",
+    "maxoffsetspertrigger": "--max-offsets",
+    "minpartitions": "--min-partitions",
+    "includeheaders": "the job: tables have a column for headers",
+    "kafka.bootstrap.servers": "--bootstrap",
+    "kafka.isolation.level": "the job: tables have committed records alone",
+    **dict.fromkeys(
+        (
+            "kafka.auto.offset.reset",
+            "kafka.enable.auto.commit",
+            "kafka.interceptor.classes",
+            "kafka.key.deserializer",
+            "kafka.value.deserializer",
+        ),
+        "Spark's Kafka connector, which allows no other",
+    ),
+}
+"""Settings of the connector, in lower case as it does not regard case, and what sets them."""
 
 
 def _topic_names(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -121,7 +149,7 @@ def command(
     Every committed record is in its table once, also after any crash; records that are not what the schema says are in
     the table NAME@dead-letters with the reason. Started again with the same --lake, it continues where it was.
     """
-    _check(rest)
+    _check(rest | {"options": options})
     session.check_packages("pyspark", "tqdm")
     from odradek_pipeline.kafka import Cluster
     from odradek_pipeline.lake import progress
@@ -154,5 +182,6 @@ def _check(given: dict[str, Any]) -> None:
         re.compile(given["pattern"] or "")
     except re.error as error:
         raise click.UsageError(f"--pattern: {error}") from None
+    refuse("--option", given["options"], OWNED)
     if given["catalog"] and given["table_format"] != "iceberg":
         raise click.UsageError("--catalog is for --format iceberg")

@@ -12,6 +12,26 @@ from odradek_pipeline import options, session
 
 JOB_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 FORMATS = ("delta", "iceberg", "parquet", "json", "csv")
+OWNED_BY_READER = {
+    **dict.fromkeys(("path", "paths"), "--source"),
+    **dict.fromkeys(
+        ("versionasof", "timestampasof", "snapshot-id", "as-of-timestamp", "branch", "tag"),
+        "the job, which reads the version that it began with",
+    ),
+}
+OWNED_BY_PRODUCER = {
+    "bootstrap.servers": "--bootstrap",
+    "metadata.broker.list": "--bootstrap",
+    "transaction.timeout.ms": "--transaction-seconds",
+    **dict.fromkeys(
+        ("transactional.id", "enable.idempotence", "acks", "request.required.acks", "partitioner"),
+        "the job, so that every row is written once and in order",
+    ),
+    **dict.fromkeys(
+        ("group.id", "isolation.level", "auto.offset.reset", "enable.auto.commit", "enable.partition.eof"),
+        "the job, which reads its own progress",
+    ),
+}
 
 
 def _job_name(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -97,11 +117,16 @@ def command(**given: Any) -> None:
         raise click.UsageError("one of --topic and --topic-column is needed")
     if given["topic_config"] and (given["topic"] is None or given["partitions"] is None):
         raise click.UsageError("--topic-config needs --topic and --partitions, without which no topic is created")
+    options.refuse("--option", given["reader"], OWNED_BY_READER)
+    for name in ("client_config", "producer_config"):
+        options.refuse(f"--{name.replace('_', '-')}", given[name], OWNED_BY_PRODUCER)
     if given["key_column"] is not None and given["key_expr"] is not None:
         raise click.UsageError("--key-column and --key-expr exclude each other")
     session.check_packages("pyspark", "tqdm", "pyarrow", "confluent_kafka")
+    from odradek_pipeline import log_lines
     from odradek_pipeline.reachable import require_brokers
 
+    terminal = log_lines.configure()
     require_brokers(given["bootstrap"], given["client_config"])
     parts = {"delta": (session.DELTA,), "iceberg": (session.ICEBERG,)}.get(given["source_format"], ())
     spark = session.build(
@@ -114,18 +139,16 @@ def command(**given: Any) -> None:
         )
     )
     with session.running(spark):
-        _run(spark, given)
+        _run(spark, given, terminal=terminal)
 
 
-def _run(spark: Any, given: dict[str, Any]) -> None:
-    from odradek_pipeline import log_lines
+def _run(spark: Any, given: dict[str, Any], *, terminal: bool) -> None:
     from odradek_pipeline.replay.job import Replay, replay
     from odradek_pipeline.replay.recipe import Recipe
     from odradek_pipeline.replay.source import Source
     from odradek_pipeline.replay.writer import Limits
 
     began = time.monotonic()
-    terminal = log_lines.configure()
     totals = replay(
         spark,
         Replay(

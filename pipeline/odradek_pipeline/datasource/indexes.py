@@ -15,8 +15,10 @@ import numpy as np
 from crc32c import crc32c
 from numpy.typing import NDArray
 
+from odradek_pipeline.datasource import walk
 from odradek_pipeline.datasource.errors import CorruptLogError
 from odradek_pipeline.datasource.segments import Segment
+from odradek_pipeline.datasource.walk import OpenLog
 
 _ABORTED = struct.Struct(">hqqqq")
 _SNAPSHOT_PREFIX = struct.Struct(">hI")
@@ -57,20 +59,23 @@ class OffsetIndex:
 
 @dataclass(frozen=True, slots=True)
 class TimeIndex:
-    """Largest timestamp so far -> offset of the batch that has it."""
+    """Largest timestamp so far -> offset of the batch that has it. `complete`: no entry had to be left out."""
 
     timestamps: NDArray[np.int64]
     offsets: NDArray[np.int64]
+    complete: bool
 
-    def lookup(self, timestamp: int) -> int:
-        """An offset before which every record is older than a time; 0 if there is no entry."""
+    def floor(self, timestamp: int) -> tuple[int, int] | None:
+        """The last entry up to a time: records before its offset are older than that. None if there is none."""
         slot = bisect_right(self.timestamps, timestamp) - 1
-        return int(self.offsets[slot]) if slot >= 0 else 0
+        return (int(self.timestamps[slot]), int(self.offsets[slot])) if slot >= 0 else None
 
     @property
-    def largest(self) -> int | None:
-        """The largest timestamp of a segment that is no longer being written."""
-        return int(self.timestamps[-1]) if len(self.timestamps) else None
+    def last(self) -> tuple[int, int] | None:
+        """The entry with the largest timestamp of a segment that is no longer being written."""
+        if not self.complete or not len(self.timestamps):
+            return None
+        return int(self.timestamps[-1]), int(self.offsets[-1])
 
 
 def _risen(*columns: NDArray[np.int64]) -> int:
@@ -93,6 +98,16 @@ def read_offset_index(segment: Segment) -> OffsetIndex:
     return OffsetIndex(offsets[:count] + segment.base_offset, positions[:count])
 
 
+def start_of(log: OpenLog, segment: Segment, offset: int) -> int:
+    """Where in a segment's log to begin to search for an offset. Raises OSError.
+
+    An index has no checksum: one that points to no batch, or beyond the offset, would hide records. Then it is 0.
+    """
+    position = read_offset_index(segment).lookup(offset)
+    header = walk.header_at(log, position, segment.base_offset)
+    return position if header is not None and header.base_offset <= offset else 0
+
+
 def read_time_index(segment: Segment) -> TimeIndex:
     """The time index, empty if the segment has none. Raises OSError."""
     entries = _read(segment.time_index, _TIME_ENTRY)
@@ -100,7 +115,8 @@ def read_time_index(segment: Segment) -> TimeIndex:
     count = _risen(timestamps)
     if count == 1 and not int(timestamps[0]):
         count = 0
-    return TimeIndex(timestamps[:count], offsets[:count] + segment.base_offset)
+    complete = not timestamps[count:].any()
+    return TimeIndex(timestamps[:count], offsets[:count] + segment.base_offset, complete)
 
 
 def _read(path: str | None, entry: np.dtype[np.void]) -> NDArray[np.void]:

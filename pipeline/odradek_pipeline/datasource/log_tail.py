@@ -16,6 +16,7 @@ from odradek_pipeline.datasource.indexes import (
     read_aborted,
     read_offset_index,
     read_open_transactions,
+    start_of,
 )
 from odradek_pipeline.datasource.segments import Listing, Segment
 from odradek_pipeline.datasource.walk import OpenLog
@@ -36,6 +37,7 @@ class LogTail:
         open_transactions: producer id -> first offset, for those open at `end`.
         with_transactions: whether they are wanted at all.
         strict: whether damage in the middle is an error.
+        torn: the file and position of what is no whole batch at the very end, as a crash or a copy may leave it.
     """
 
     since: int
@@ -44,6 +46,7 @@ class LogTail:
     strict: bool
     open_transactions: dict[int, int] = field(default_factory=dict)
     aborted: list[AbortedTxn] = field(default_factory=list)
+    torn: tuple[str, int] | None = None
     _file: tuple[int, tuple[int, int]] | None = None
     _position: int = 0
     _walked: int = 0
@@ -76,13 +79,19 @@ class LogTail:
         while segment is not None:
             following = listing.after(segment)
             with walk.open_log(segment.log) as log:
-                position, whole_to = self._where(segment, log)
-                whole_to = whole_to if following is None else log.size
+                position, indexed_to = self._where(segment, log, limit)
+                whole_to = indexed_to if following is None else log.size
                 self._file = segment.base_offset, log.identity
+                self.torn = None
                 reached = self._walk(log, position, whole_to, limit)
-                while not reached and self._position < whole_to:
+                while not reached and self._position < log.size:
+                    if self._position >= whole_to and self._is_torn(log, segment):
+                        self.torn = log.path, self._position
+                        break
                     reached = self._walk(log, self._behind_damage(log), whole_to, limit)
                 if reached:
+                    if following is None and self.end < (limit or 0):  # a high watermark is the end of a batch
+                        self._damaged(f"{log.path}: at {self._position} is no batch with offset {self.end}.")
                     self.end = max(self.end, limit or 0)
                     return
             if following is None and self._walked < self.end:
@@ -93,10 +102,10 @@ class LogTail:
             if segment is not None:
                 self.end = max(self.end, segment.base_offset)
 
-    def _where(self, segment: Segment, log: OpenLog) -> tuple[int, int]:
-        """Where to go on in a file, and up to where it is known to be intact.
+    def _where(self, segment: Segment, log: OpenLog, limit: int | None) -> tuple[int, int]:
+        """Where to go on in a file, and up to where it is known to have been intact.
 
-        In a copy, anything may follow the last index entry, so that part is checked closely.
+        After a crash or in a copy, a torn batch may follow the last index entry, so that part is checked closely.
         """
         if self._file == (segment.base_offset, log.identity):
             if log.size < self._position:
@@ -107,19 +116,39 @@ class LogTail:
         whole_to = int(index.positions[-1]) if len(index.positions) else 0
         if walk.header_at(log, whole_to, segment.base_offset) is None:
             whole_to = 0
-        start = index.lookup(self.end)
         if not self.with_transactions and self.end == segment.base_offset:
-            start = whole_to
-        if walk.header_at(log, start, segment.base_offset) is None:
-            start = 0
-        return start, whole_to
+            return whole_to if limit is None else start_of(log, segment, limit - 1), whole_to
+        return start_of(log, segment, self.end), whole_to
+
+    def _is_torn(self, log: OpenLog, segment: Segment) -> bool:
+        """Whether what is no whole batch is the last thing in the log; damage has whole batches behind it.
+
+        A record's value may itself be a batch. So if a broker has finished the torn batch meanwhile, that is not damage
+        either; the next look sees it.
+        """
+        if walk.next_whole(log, self._position, segment.base_offset) == log.size:
+            return True
+        with walk.open_log(log.path) as now:
+            return now.size > log.size and walk.whole_at(now, self._position, self.end)
+
+    def is_still_torn(self) -> bool:
+        """Whether the log's end is torn, also when looked at again. Raises OSError."""
+        if self.torn is None:
+            return False
+        with walk.open_log(self.torn[0]) as log:
+            return log.size > self.torn[1] and not walk.whole_at(log, self.torn[1], self.end)
 
     def _behind_damage(self, log: OpenLog) -> int:
-        text = f"{log.path}: there is no whole batch at {self._position}, after offset {self.end - 1}"
+        """Where to go on behind damage. Raises CorruptLogError if strict."""
+        found = walk.next_whole(log, self._position + 1, self.end)
+        what = walk.left_out(log, self._position, found, self.end)
+        self._damaged(f"{log.path}: there is no whole batch at {self._position}, after offset {self.end - 1}: {what}")
+        return found
+
+    def _damaged(self, text: str) -> None:
         if self.strict:
-            raise CorruptLogError(f"{text}, and the log goes on. With failOnCorruption=false it does so here.")
+            raise CorruptLogError(f"{text} And the log goes on; with failOnCorruption=false so does the read.")
         logger.warning("damage in the middle of a log: %s", text)
-        return walk.next_whole(log, self._position + 1, self.end)
 
     def _walk(self, log: OpenLog, position: int, check_from: int, limit: int | None) -> bool:
         """Whether `limit` was reached."""

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from odradek_pipeline.datasource.errors import DataLossError, DataSourceError
-from odradek_pipeline.datasource.folders import LOG_START, REPLICATION, Home, read_checkpoint, topic_id
+from odradek_pipeline.datasource.errors import CorruptLogError, DataLossError, DataSourceError
+from odradek_pipeline.datasource.folders import (
+    CLEAN_SHUTDOWN,
+    LOG_START,
+    REPLICATION,
+    Home,
+    read_checkpoint,
+    topic_id,
+)
 from odradek_pipeline.datasource.indexes import AbortedTxn
 from odradek_pipeline.datasource.log_tail import LogTail
 from odradek_pipeline.datasource.options import HighWatermark, Isolation, SourceOptions
 from odradek_pipeline.datasource.segments import Listing, list_segments
 from odradek_pipeline.protocol.topic_partition import TopicPartition
+
+logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 100
 
@@ -20,13 +31,22 @@ _ATTEMPTS = 100
 class Checkpoints:
     """The offsets beside the logs of one data folder."""
 
+    root: str
     log_starts: Mapping[TopicPartition, int]
     high_watermarks: Mapping[TopicPartition, int]
 
     @classmethod
     def read(cls, root: str) -> Checkpoints:
         """Raises CorruptLogError, OSError."""
-        return cls(read_checkpoint(root, LOG_START), read_checkpoint(root, REPLICATION))
+        return cls(root, read_checkpoint(root, LOG_START), read_checkpoint(root, REPLICATION))
+
+    def least_end(self, partition: TopicPartition) -> int:
+        """The offset that the log's end cannot be below: it was there when the checkpoints were written."""
+        return max(self.high_watermarks.get(partition, 0), self.log_starts.get(partition, 0))
+
+    def clean_shutdown(self) -> bool:
+        """Whether the broker has been stopped in good order, and not been started again."""
+        return os.path.exists(f"{self.root}/{CLEAN_SHUTDOWN}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +74,8 @@ class LogView:
         self._options = options
         self._topic_id: str | None = None
         self._tail: LogTail | None = None
+        self._outdated = -1
+        self._warned = ""
 
     def look(self, home: Home, checkpoints: Checkpoints) -> LogState | None:
         """The log as it is now; None if its folder is gone, or has no segment yet.
@@ -74,6 +96,8 @@ class LogView:
     def _look(self, home: Home, checkpoints: Checkpoints) -> LogState | None:
         listing = list_segments(home.folder)
         if not listing.segments:
+            if checkpoints.least_end(home.partition):
+                self._check_end(home, checkpoints, 0, None)
             return None
         first = listing.segments[0].base_offset
         log_start = max(checkpoints.log_starts.get(home.partition, 0), first)
@@ -83,12 +107,38 @@ class LogView:
         found_id = topic_id(home)
         if self._tail is None or found_id != self._topic_id:
             self._begin(listing, limit)
+            if self._topic_id is not None:  # recreated: a broker writes its checkpoints some seconds later
+                self._outdated = checkpoints.least_end(home.partition)
             self._topic_id = found_id
         tail = self._advance(listing, limit)
+        self._check_end(home, checkpoints, tail.end, tail)
         end = tail.end if limit is None else min(tail.end, limit)
         if tail.first_unstable_offset is not None:
             end = min(end, max(tail.first_unstable_offset, log_start))
         return LogState(home, found_id, listing, min(log_start, end), end, tail)
+
+    def _check_end(self, home: Home, checkpoints: Checkpoints, end: int, tail: LogTail | None) -> None:
+        """Check that the log goes as far as its broker had come. Raises CorruptLogError, OSError."""
+        least = checkpoints.least_end(home.partition)
+        if end < least != self._outdated:
+            text = (
+                f"{home.folder} ends at offset {end}, and the checkpoints beside it say that it went up to {least}: "
+                f"{least - end} offsets are missing. It is damaged or was cut; or the checkpoints were copied after "
+                "the log (copy them first), or the topic was recreated a moment ago (read again)."
+            )
+        elif tail is not None and tail.torn is not None and checkpoints.clean_shutdown() and tail.is_still_torn():
+            path, position = tail.torn
+            text = (
+                f"{path}: there is no whole batch at {position}, after offset {end - 1}, though the broker was stopped "
+                f"in good order: {os.path.getsize(path) - position} bytes are damaged."
+            )
+        else:
+            return
+        if self._options.fail_on_corruption:
+            raise CorruptLogError(f"{text} With failOnCorruption=false they are left out.")
+        if text != self._warned:
+            logger.warning("the end of a log is missing: %s", text)
+            self._warned = text
 
     def _begin(self, listing: Listing, limit: int | None) -> LogTail:
         committed = self._options.isolation is Isolation.READ_COMMITTED

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from odradek_pipeline.datasource import walk
 from odradek_pipeline.datasource.errors import CorruptLogError, DataLossError, DataSourceError
-from odradek_pipeline.datasource.indexes import read_offset_index, read_time_index
+from odradek_pipeline.datasource.indexes import read_time_index, start_of
 from odradek_pipeline.datasource.log_view import LogState
 from odradek_pipeline.datasource.options import EARLIEST, LATEST, Offsets, SourceOptions
 from odradek_pipeline.datasource.segments import Segment
+from odradek_pipeline.datasource.walk import OpenLog
 from odradek_pipeline.protocol.records.build import iter_records
 from odradek_pipeline.protocol.topic_partition import TopicPartition
 
@@ -92,29 +93,38 @@ def offset_for_timestamp(state: LogState, timestamp: int) -> int:
     """
     segments = state.listing.segments
     for segment in segments:
-        times = read_time_index(segment)
-        if segment is not segments[-1] and times.largest is not None and times.largest < timestamp:
-            continue
-        found = _first_at_or_after(state, segment, times.lookup(timestamp), timestamp)
+        with walk.open_log(segment.log) as log:
+            times = read_time_index(segment)
+            last, known = times.last, times.floor(timestamp)
+            if segment is not segments[-1] and last is not None and last[0] < timestamp and _is_so(log, segment, last):
+                continue
+            offset = known[1] if known is not None and _is_so(log, segment, known) else 0
+            found = _first_at_or_after(state, segment, log, offset, timestamp)
         if found is not None:
             return found
     return state.end
 
 
-def _first_at_or_after(state: LogState, segment: Segment, from_offset: int, timestamp: int) -> int | None:
-    with walk.open_log(segment.log) as log:
-        start = read_offset_index(segment).lookup(max(from_offset, state.start))
-        if walk.header_at(log, start, segment.base_offset) is None:
-            start = 0
-        for position, header in walk.headers(log, start):
-            if header.base_offset >= state.end:
-                return state.end
-            if header.max_timestamp < timestamp or header.next_offset <= state.start:
-                continue
-            try:
-                for record in iter_records(log.read(header.size, position), header):
-                    if record.timestamp >= timestamp and record.offset >= state.start:
-                        return min(record.offset, state.end)
-            except ValueError as error:
-                raise CorruptLogError(f"{log.path}: the batch at offset {header.base_offset}: {error}") from error
+def _is_so(log: OpenLog, segment: Segment, entry: tuple[int, int]) -> bool:
+    """Whether the batch at a time index's entry has its time: the index has no checksum, and could hide records."""
+    timestamp, offset = entry
+    for _, header in walk.headers(log, start_of(log, segment, offset)):
+        if header.next_offset > offset:
+            return header.max_timestamp == timestamp
+    return False
+
+
+def _first_at_or_after(state: LogState, segment: Segment, log: OpenLog, from_offset: int, timestamp: int) -> int | None:
+    start = start_of(log, segment, max(from_offset, state.start))
+    for position, header in walk.headers(log, start):
+        if header.base_offset >= state.end:
+            return state.end
+        if header.max_timestamp < timestamp or header.next_offset <= state.start:
+            continue
+        try:
+            for record in iter_records(log.read(header.size, position), header):
+                if record.timestamp >= timestamp and record.offset >= state.start:
+                    return min(record.offset, state.end)
+        except ValueError as error:
+            raise CorruptLogError(f"{log.path}: the batch at offset {header.base_offset}: {error}") from error
     return None

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from odradek_pipeline.datasource import walk
 from odradek_pipeline.datasource.errors import CorruptLogError, DataLossError, DataSourceError
 from odradek_pipeline.datasource.folders import CLEANER, RECOVERY_POINT, Home, find_homes, read_checkpoint, topic_id
-from odradek_pipeline.datasource.indexes import read_offset_index
+from odradek_pipeline.datasource.indexes import read_offset_index, read_time_index, start_of
 from odradek_pipeline.datasource.options import SourceOptions
-from odradek_pipeline.datasource.segments import Listing, Segment, list_segments
+from odradek_pipeline.datasource.segments import Listing, Segment, base_offset_of, list_segments
 from odradek_pipeline.datasource.splits import Hint, Piece
 from odradek_pipeline.datasource.walk import OpenLog
 from odradek_pipeline.protocol.records.batch import (
@@ -59,11 +59,7 @@ class PieceScan:
                     return
                 with walk.open_log(segment.log) as log:
                     attempts = 0
-                    index = read_offset_index(segment)
-                    position = index.lookup(self._cursor)
-                    if walk.header_at(log, position, segment.base_offset) is None:
-                        position = 0
-                    yield from self._file(log, position)
+                    yield from self._file(log, start_of(log, segment, self._cursor))
             except FileNotFoundError as error:
                 attempts += 1  # the file was renamed or removed between listing and opening
                 if attempts == _ATTEMPTS:
@@ -103,27 +99,33 @@ class PieceScan:
             self._lost(self.piece.end, f"the log ends at offset {self._cursor} now")
             return None
         if self._cursor < following.base_offset:
-            self._check_gap(listing.folder, following.base_offset)
+            self._check_gap(segment, following.base_offset)
             self._cursor = following.base_offset
         return following
 
-    def _check_gap(self, folder: str, base_offset: int) -> None:
+    def _check_gap(self, segment: Segment, base_offset: int) -> None:
         """Check a gap between segments. Compaction leaves some, but only below what a broker has checkpointed.
 
-        Any other gap means an incomplete copy: a segment was not whole yet when the next one was copied.
+        Any other gap means an incomplete copy: a segment was not whole yet when the next one was copied. So does an
+        index that has entries for what its log has not: compaction writes the indexes anew.
         """
-        root = os.path.dirname(folder)
-        known = [read_checkpoint(root, name) for name in (CLEANER, RECOVERY_POINT)]
+        folder = os.path.dirname(segment.log)
+        known = [read_checkpoint(os.path.dirname(folder), name) for name in (CLEANER, RECOVERY_POINT)]
         explained = max(one.get(self.piece.partition, 0) for one in known)
+        indexed = [*read_offset_index(segment).offsets[-1:], *read_time_index(segment).offsets[-1:]]
         text = f"{folder}: offsets {self._cursor} to {base_offset - 1} are missing before segment {base_offset}"
-        if not any(known):
+        if any(self._cursor <= offset < base_offset for offset in indexed):
+            problem = f"its indexes know offset {max(indexed)}: the log was cut"
+        elif not any(known):
             logger.warning("gap in a log without checkpoints, taken for compaction's: %s", text)
+            return
         elif base_offset > explained:
-            if self.options.fail_on_corruption:
-                raise CorruptLogError(
-                    f"{text}; compaction was no further than {explained}. Was it copied while it grew?"
-                )
-            logger.warning("gap in a log: %s", text)
+            problem = f"compaction was no further than {explained}. Was it copied while it grew?"
+        else:
+            return
+        if self.options.fail_on_corruption:
+            raise CorruptLogError(f"{text}; {problem}")
+        logger.warning("gap in a log: %s", text)
 
     def _listing(self) -> Listing | None:
         """The files of the partition, wherever they are now."""
@@ -144,6 +146,7 @@ class PieceScan:
 
     def _file(self, log: OpenLog, position: int) -> Iterator[tuple[BatchHeader, memoryview]]:
         """The wanted batches of one file from a position on."""
+        least_offset = base_offset_of(log.path)  # a batch's offset is not in its checksum, but in a file offsets rise
         while self._cursor < self.piece.end and position < log.size:
             block = memoryview(log.read(READ_BYTES, position))
             at = 0
@@ -158,18 +161,34 @@ class PieceScan:
                         break
                 if header is None or batch is None:
                     break
+                if header.base_offset < least_offset or self._overtakes(log, position + at, header):
+                    at = self._skip_damage(log, position + at, "its offset is out of order") - position
+                    break
                 if header.base_offset >= self.piece.end:
                     self._cursor = self.piece.end
                     return
+                least_offset = header.next_offset
+                if not check_crc(batch, 0, header):  # also of one to pass over: it says itself which offsets it has
+                    at = self._skip_damage(log, position + at, "its checksum is wrong") - position
+                    break
                 if header.next_offset > self._cursor:
-                    if not check_crc(batch, 0, header):
-                        at = self._skip_damage(log, position + at, "its checksum is wrong") - position
-                        break
                     yield header, batch
                     self._cursor = header.next_offset
                 at += header.size
             position += at
         self._done_with = log.path, log.identity
+
+    def _overtakes(self, log: OpenLog, position: int, header: BatchHeader) -> bool:
+        """Whether a batch leaves a gap before it, and the batch behind it has a lower offset: it is damaged."""
+        if header.base_offset <= self._cursor:
+            return False
+        following = walk.header_at(log, position + header.size, 0)
+        if following is not None:
+            return following.base_offset < header.next_offset
+        listing = self._listing()
+        own = base_offset_of(log.path)
+        behind = () if listing is None else (one.base_offset for one in listing.segments if one.base_offset > own)
+        return any(base_offset < header.next_offset for base_offset in behind)
 
     def _skip_damage(self, log: OpenLog, position: int, why: str) -> int:
         """Where to go on after a damaged batch: at the next batch with a correct checksum, or the file's end."""
@@ -177,7 +196,7 @@ class PieceScan:
         if self.options.fail_on_corruption:
             raise CorruptLogError(f"{text} With failOnCorruption=false it is left out.")
         found = walk.next_whole(log, position + 1, self._cursor)
-        logger.warning("damaged batch left out: %s Resumed at position %d.", text, found)
+        logger.warning("damaged batch left out: %s %s", text, walk.left_out(log, position, found, self._cursor))
         return found
 
 

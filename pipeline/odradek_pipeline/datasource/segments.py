@@ -52,6 +52,11 @@ class Listing:
         return tuple(one for one in self.segments if base <= one.base_offset < end)
 
 
+def base_offset_of(log: str) -> int:
+    """The offset that a segment starts at, by the path of its log."""
+    return int(os.path.basename(log)[:20])
+
+
 def list_segments(folder: str) -> Listing:
     """The current contents of a folder. Raises FileNotFoundError if it, or a file in it, is removed meanwhile."""
     names = _steady_names(folder)

@@ -160,7 +160,7 @@ def _cuts_in(wanted: OffsetRange, target: int, segment: Segment, log: OpenLog) -
     while at < len(marks) and marks[at] + target // 2 <= end:
         position = int(marks[at])
         header = walk.header_at(log, position, segment.base_offset)
-        if header is not None and wanted.start < header.base_offset < wanted.end:
+        if header is not None and max(wanted.start, places[-1][0]) < header.base_offset < wanted.end:
             places.append((header.base_offset, position))
             at = int(np.searchsorted(marks, position + target))
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 from collections.abc import Iterator
@@ -92,12 +93,19 @@ def checked_headers(
         yield at, header
 
 
+def whole_at(log: OpenLog, position: int, least_offset: int) -> bool:
+    """Whether a batch with a correct checksum is at a position. Raises as `header_at` does."""
+    header = header_at(log, position, least_offset)
+    return header is not None and check_crc(log.read(header.size, position), 0, header)
+
+
 def next_whole(log: OpenLog, position: int, least_offset: int) -> int:
     """The first position from here on of a batch with a correct checksum; the file's size if there is none.
 
-    For going on after damage: offsets are at least `least_offset`, and not absurdly higher.
+    For going on after damage: offsets are at least `least_offset`, and not absurdly higher. What was only allocated
+    (Kafka's `log.preallocate`) is passed over by the file system.
     """
-    while position + HEADER_SIZE <= log.size:
+    while (position := _next_data(log, position)) + HEADER_SIZE <= log.size:
         block = log.read(_SEARCH_BYTES, position)
         count = len(block) - HEADER_SIZE + 1
         if count <= 0:
@@ -111,6 +119,27 @@ def next_whole(log: OpenLog, position: int, least_offset: int) -> int:
                 return position + int(at)
         position += count
     return log.size
+
+
+def left_out(log: OpenLog, position: int, resumed: int, next_offset: int) -> str:
+    """How much is left out between damage and the batch at which reading is resumed, if there is one."""
+    size = f"{resumed - position} bytes"
+    header = header_at(log, resumed, 0)
+    return (
+        f"{size}, up to the file's end, are left out."
+        if header is None
+        else (f"{size}, {header.base_offset - next_offset} offsets, are left out; resumed at position {resumed}.")
+    )
+
+
+def _next_data(log: OpenLog, position: int) -> int:
+    """The first position from here on that was ever written to; the file's size if there is none."""
+    try:
+        return min(os.lseek(log.descriptor, position, os.SEEK_DATA), log.size)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        return log.size
 
 
 def _plausible(log: OpenLog, position: int, chunk: bytes, at: int, least_offset: int) -> BatchHeader | None:

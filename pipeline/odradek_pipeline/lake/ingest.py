@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import structlog
 
 from odradek_pipeline.files import Files
 from odradek_pipeline.kafka import Admin
-from odradek_pipeline.lake import schemas
+from odradek_pipeline.lake import records, schemas
 from odradek_pipeline.lake.errors import LakeError
 from odradek_pipeline.lake.settings import LakeSettings
 from odradek_pipeline.lake.state import Checkpoint, TopicState, new_state
@@ -26,17 +27,22 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 RECORDS = "records"
+MOST_NAMES = 100
+"""So many unknown fields of a topic are named; where keys are data, there is no end of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the ingests of a job share. `counted` is called for each batch: topic, records, dead letters among them."""
+    """What the ingests of a job share.
+
+    `counted` is called for each batch: topic, records, dead letters among them, records with unknown fields.
+    """
 
     spark: SparkSession
     files: Files
     admin: Admin
     settings: LakeSettings
-    counted: Callable[[str, int, int], None]
+    counted: Callable[[str, int, int, int], None]
 
 
 class Ingest(ABC):
@@ -53,6 +59,7 @@ class Ingest(ABC):
         self._settings = around.settings
         self._checkpoint = Checkpoint(around.files, around.settings.checkpoint(topic))
         self._state: TopicState | None = None
+        self._named: set[str] = set()
 
     @abstractmethod
     def start(self) -> list[StreamingQuery]:
@@ -161,8 +168,57 @@ class Ingest(ABC):
         return schema
 
     def _sample(self) -> DataFrame:
+        """The first records of every partition, `--infer-records` in all if there are as many.
+
+        Offsets may have gaps, from compaction for instance; then more of them are read.
+        """
+        first, last = self._around.admin.offsets(self.topic)
+        wanted = self._settings.infer_records
+        while True:
+            ends = spread(first, last, wanted)
+            sample = self._range(first, ends)
+            if ends == last or sample.count() >= self._settings.infer_records:
+                return sample
+            wanted *= 8
+
+    def _range(self, start: Mapping[int, int], end: Mapping[int, int]) -> DataFrame:
+        """The records of the topic between offsets."""
         reader = self._around.spark.read.format("kafka").options(**self._settings.cluster.connector_options())
-        return reader.option("subscribe", self.topic).load().limit(self._settings.infer_records)
+        reader = reader.option("startingOffsets", json.dumps({self.topic: start}))
+        reader = reader.option("endingOffsets", json.dumps({self.topic: end}))
+        return reader.option("subscribe", self.topic).option("failOnDataLoss", "false").load()
+
+    def _name_unknown(self, judged: DataFrame) -> None:
+        """Log the unknown fields that were not named before."""
+        found = records.unnamed_counts(judged, self._named, MOST_NAMES - len(self._named))
+        if found:
+            self._named |= found.keys()
+            logger.warning("fields that the schema does not name are left out", topic=self.topic, fields=found)
+
+    def lost(self) -> str | None:
+        """Which offsets that are still to be read are gone from the broker; None if they are all there.
+
+        Spark's queries only tell it in words, which change from version to version.
+        """
+        first, last = self._around.admin.offsets(self.topic)
+        for part in self.parts:
+            wanted = self._checkpoint.next_offsets(self.state, part).get(self.topic)
+            if wanted is None:
+                continue
+            for partition in sorted(first):
+                offset = wanted.get(partition, 0)
+                if offset < first[partition]:
+                    return (
+                        f"partition {partition} begins at offset {first[partition]}, and {offset} is the next to read"
+                    )
+                if offset > last[partition]:
+                    return f"partition {partition} ends at offset {last[partition]}, and {offset} is the next to read"
+        return None
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the topic's queries, by which their checkpoints are told apart."""
+        return (RECORDS,)
 
     def _stream(self) -> DataFrame:
         settings = self._settings
@@ -187,3 +243,13 @@ class Ingest(ABC):
 
         schema = self.state.schema_of(batch)
         return None if schema is None else StructType.fromJson(schema)
+
+
+def spread(first: Mapping[int, int], last: Mapping[int, int], wanted: int) -> dict[int, int]:
+    """Where to end in each partition to have so many offsets in all; those with fewer leave more for the others."""
+    ends = {}
+    for left, partition in enumerate(sorted(first, key=lambda one: last[one] - first[one])):
+        share = min(last[partition] - first[partition], -(-wanted // (len(first) - left)))
+        ends[partition] = first[partition] + share
+        wanted -= share
+    return ends

@@ -28,7 +28,6 @@ logger = structlog.get_logger(__name__)
 
 TICK_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 30.0
-DATA_LOSS = ("some data may have been missed", "KAFKA_DATA_LOSS", "may have been lost")
 
 
 class Phase(enum.Enum):
@@ -185,13 +184,21 @@ class LakeJob:
         failed = [error for query in run.queries if (error := query.exception()) is not None]
         if run.ingest.failure is not None:
             self._fail(topic, run, run.ingest.failure.message)
-        elif failed and any(mark in str(failed[0]) for mark in DATA_LOSS):
-            self._fail(topic, run, _data_loss(topic))
+        elif failed and (lost := self._lost(run)) is not None:
+            self._fail(topic, run, _data_loss(topic, lost))
         elif failed:
             _end(run)
             self._try_again(topic, run, reason(failed[0]))
         elif ended:
             run.phase = Phase.DONE
+
+    def _lost(self, run: TopicRun) -> str | None:
+        if self._settings.allow_data_loss:
+            return None
+        try:
+            return run.ingest.lost()
+        except ClusterError:
+            return None  # then that is why the query failed; the next attempt tells
 
     def _report(self, topic: str, run: TopicRun, part: int, query: StreamingQuery) -> None:
         latest = query.lastProgress
@@ -244,8 +251,8 @@ def _end(run: TopicRun) -> None:
         query.stop()
 
 
-def _data_loss(topic: str) -> str:
+def _data_loss(topic: str, lost: str) -> str:
     return (
-        f"topic {topic}: records that were not read yet are gone from the broker (retention, or DeleteRecords). "
-        "What is left is read with --allow-data-loss"
+        f"topic {topic}: records that were not read yet are gone from the broker (retention, or DeleteRecords): {lost}"
+        ". What is left is read with --allow-data-loss"
     )

@@ -12,43 +12,65 @@ from typing import TYPE_CHECKING, NoReturn
 from odradek_pipeline.files import join
 from odradek_pipeline.lake import records
 from odradek_pipeline.lake.errors import LakeError
-from odradek_pipeline.lake.ingest import RECORDS, Ingest
+from odradek_pipeline.lake.ingest import MOST_NAMES, RECORDS, Ingest
+from odradek_pipeline.lake.progress import offsets_of
 from odradek_pipeline.lake.state import TopicState
 from odradek_pipeline.lake.tables import PARTITION
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
 DEAD_LETTERS = "dead-letters"
 SINK_LOG = "_spark_metadata"
-COUNT = "bad"
+COUNT = "counts"
 
 
 class ParquetIngest(Ingest):
     """The queries of one topic: one for its rows and, if it has a schema, one for its dead letters."""
 
     def start(self) -> list[StreamingQuery]:
-        from pyspark.sql import functions as F
-
         struct = self._struct(0)
         stream = self._stream()
         table, dead_letters = self._settings.table(self.topic), self._settings.dead_letters(self.topic)
         if struct is None:
             return [self._sink(records.raw_rows(stream), table, RECORDS)]
-        bad = F.count(F.col(records.PROBLEM)).alias(COUNT)
         judged = records.json_judged(stream, struct)
         return [
             self._sink(records.json_rows(judged), table, RECORDS),
-            self._sink(records.dead_letters(judged.observe(COUNT, bad)), dead_letters, DEAD_LETTERS),
+            self._sink(
+                records.dead_letters(judged.observe(COUNT, *records.counts(()), *_examples())),
+                dead_letters,
+                DEAD_LETTERS,
+            ),
         ]
 
     def progressed(self, part: int, progress: StreamingQueryProgress) -> None:
         if part == 0:
-            self._around.counted(self.topic, progress.numInputRows, 0)
+            self._around.counted(self.topic, progress.numInputRows, 0, 0)
         elif COUNT in progress.observedMetrics:
-            self._around.counted(self.topic, 0, progress.observedMetrics[COUNT][COUNT])
+            seen = progress.observedMetrics[COUNT]
+            self._around.counted(self.topic, 0, seen["bad"], seen["unknown"])
+            if {seen["least"], seen["greatest"]} - {None} - self._named and len(self._named) < MOST_NAMES:
+                self._name_unknown(self._judged_again(progress))
+
+    def _judged_again(self, progress: StreamingQueryProgress) -> DataFrame:
+        """The records of a batch that is in the table, without those that the broker has deleted since."""
+        struct = self._struct(0)
+        source = progress.sources[0]
+        first, last = self._around.admin.offsets(self.topic)
+        start, end = (_offsets(text, self.topic) for text in (source.startOffset, source.endOffset))
+        start = start or self._checkpoint.first_offsets(self.state, DEAD_LETTERS).get(self.topic, {})
+        begin = {one: max(first[one], start.get(one, 0)) for one in first}
+        stop = {one: max(begin[one], min(end.get(one, 0), last[one])) for one in first}
+        if struct is None:
+            raise RuntimeError("raw records have no fields")
+        return records.json_judged(self._range(begin, stop), struct)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return (RECORDS, DEAD_LETTERS) if self._struct(0) is not None else (RECORDS,)
 
     def _sink(self, rows: DataFrame, path: str, part: str) -> StreamingQuery:
         writer = rows.writeStream.format("parquet").partitionBy(PARTITION).option("path", path)
@@ -62,3 +84,15 @@ class ParquetIngest(Ingest):
 
     def _check_change(self, state: TopicState, schema: dict[str, object] | None) -> NoReturn:
         raise LakeError(f"topic {self.topic}: the schema of a Parquet table stays as it began: give another --lake")
+
+
+def _examples() -> list[Column]:
+    """Two unknown fields of a batch: a file sink's plan stays, so those that were named cannot be left out of it."""
+    from pyspark.sql import functions as F
+
+    least, greatest = F.min(F.array_min(records.UNKNOWN)), F.max(F.array_max(records.UNKNOWN))
+    return [least.alias("least"), greatest.alias("greatest")]
+
+
+def _offsets(text: str | None, topic: str) -> dict[int, int]:
+    return {int(partition): offset for partition, offset in offsets_of(text, topic).items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import ast
 import sys
 import threading
 import time
@@ -23,6 +23,9 @@ logger = structlog.get_logger(__name__)
 
 RECORDS = Counter("odradek_lake_records", "Records taken from the topic, dead letters included", ["topic"])
 DEAD = Counter("odradek_lake_dead_letters", "Records that went to the dead-letter table", ["topic"])
+UNKNOWN = Counter(
+    "odradek_lake_unknown_fields", "Records in the table with fields that the schema does not name", ["topic"]
+)
 BATCHES = Counter("odradek_lake_batches", "Batches in the table", ["topic"])
 FAILURES = Counter("odradek_lake_failures", "Times that a topic's query ended with an error", ["topic"])
 LAG = Gauge(
@@ -34,10 +37,11 @@ LATEST = Gauge("odradek_lake_batch_timestamp_seconds", "When the newest batch wa
 
 @dataclass(slots=True)
 class TopicProgress:
-    """Records and dead letters since the start, and how many offsets the table lagged behind after the newest batch."""
+    """Counts since the start; `unknown`: records with unknown fields. `behind`: the newest batch's lag, in offsets."""
 
     records: int = 0
     dead_letters: int = 0
+    unknown: int = 0
     behind: int = 0
 
 
@@ -49,13 +53,15 @@ class Reporter:
     topics: dict[str, TopicProgress] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def counted(self, topic: str, records: int, dead_letters: int) -> None:
+    def counted(self, topic: str, records: int, dead_letters: int, unknown: int) -> None:
         RECORDS.labels(topic).inc(records)
         DEAD.labels(topic).inc(dead_letters)
+        UNKNOWN.labels(topic).inc(unknown)
         with self._lock:
             seen = self.topics.setdefault(topic, TopicProgress())
             seen.records += records
             seen.dead_letters += dead_letters
+            seen.unknown += unknown
         if dead_letters:
             logger.warning("records went to the dead letters", topic=topic, records=dead_letters)
 
@@ -107,16 +113,16 @@ class Reporter:
 def lag(progress: StreamingQueryProgress, topic: str) -> dict[str, int]:
     """By partition, the offsets between the batch's end and the topic's end, as far as it may be read."""
     source = progress.sources[0]
-    ends = _offsets(source.endOffset, topic)
+    ends = offsets_of(source.endOffset, topic)
     return {
         partition: max(0, end - ends.get(partition, 0))
-        for partition, end in _offsets(source.latestOffset, topic).items()
+        for partition, end in offsets_of(source.latestOffset, topic).items()
     }
 
 
-def _offsets(text: str | None, topic: str) -> dict[str, int]:
-    """The offsets by partition; PySpark writes a missing one as the word `None`."""
-    found = json.loads(text) if text and text != "None" else None
+def offsets_of(text: str | None, topic: str) -> dict[str, int]:
+    """The offsets by partition; PySpark writes a missing one as the word `None`, and since 4.1 all as Python does."""
+    found = ast.literal_eval(text) if text else None
     return dict((found or {}).get(topic, {}))
 
 

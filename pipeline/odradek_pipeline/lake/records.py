@@ -5,24 +5,24 @@ The columns are Kafka's own; what JSON contains is nested in `value`, so that a 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from odradek_pipeline.lake.schemas import decimals_as_text, required_paths
+from odradek_pipeline import json_text
+from odradek_pipeline.lake.schemas import decimals_as_text, has_struct, required_paths
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 PARSED = "_parsed"
 PROBLEM = "_problem"
-CORRUPT = "_corrupt"
-VALUES = "odradek values"
-OPENED, CLOSED = f'{{"{VALUES}":[[', "],[null,null,null]]}"
+UNKNOWN = "_unknown"
 LONG_EXPONENT = r"[eE][+,-]*[\p{Nd},]{4}"
 MAY_HAVE_LONG_EXPONENT = rf"{LONG_EXPONENT}|[eE][+,-]*[\p{{Nd}},]*\\u|\\u00[46]5"
 """For JSON, in which any character of a string may be written as a `\\u`."""
 
-ESCAPES, STRINGS = r"(?s)\\.", r"""(?s)"[^"]*"|'[^']*'"""
+ESCAPES, STRINGS = r"(?s)\\.", r'''(?s)"[^"]*"'''
 
 DAY_MS = 86_400_000
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
@@ -37,19 +37,51 @@ def raw_rows(batch: DataFrame) -> DataFrame:
 
 
 def json_judged(batch: DataFrame, schema: StructType) -> DataFrame:
-    """The batch with `_parsed` and `_problem`, which is null for good records. A null value, a tombstone, is good.
+    """The batch with `_parsed`, `_problem`, which is null for good records, and `_unknown`.
 
-    Each value is parsed as if it were all the elements of an array, so that a second value, or anything else after the
-    first, is noticed: a parser given the value itself stops at its end. A value that itself closes that array and goes
-    on (`{"n":1}]}`) does not end with the three nulls, or not after exactly one array.
+    A null value, a tombstone, is good. `_unknown` are the paths of the fields in a good record that the schema does not
+    name.
     """
     from pyspark.sql import functions as F
 
-    text = F.concat(F.lit(OPENED), F.col("value").cast("string"), F.lit(CLOSED))
+    text = json_text.enclosed(F.col("value"))
     decimals = decimals_as_text(schema)
     if decimals is not None:
         text = F.when(~_has_long_exponent(text, decimals), text)
-    return batch.withColumn(PARSED, _parsed(text, schema)).withColumn(PROBLEM, _problem(schema))
+    judged = batch.withColumn(PARSED, json_text.parsed(text, schema)).withColumn(PROBLEM, _problem(schema))
+    unknown = unknown_fields(F.col("value").cast("string"), schema)
+    return judged.withColumn(UNKNOWN, F.when(F.col(PROBLEM).isNull(), unknown))
+
+
+def counts(named: Collection[str] | None = None) -> list[Column]:
+    """Aggregates of a batch: `records`; of judged ones (`named` given) also `bad`, `unknown` and `unnamed` ones.
+
+    Records with unknown fields are `unknown`, and `unnamed` if one is not among `named`.
+    """
+    from pyspark.sql import functions as F
+
+    total = F.count(F.lit(1)).alias("records")
+    if named is None:
+        return [total]
+    bad = F.count(F.col(PROBLEM)).alias("bad")
+    unknown = F.count_if(F.size(UNKNOWN) > 0).alias("unknown")
+    return [total, bad, unknown, F.count_if(F.size(unnamed(named)) > 0).alias("unnamed")]
+
+
+def unnamed(named: Collection[str]) -> Column:
+    """The paths in `_unknown` that are not among those."""
+    from pyspark.sql import functions as F
+
+    return F.array_except(F.col(UNKNOWN), _strings(named)) if named else F.col(UNKNOWN)
+
+
+def unnamed_counts(judged: DataFrame, named: Collection[str], most: int) -> dict[str, int]:
+    """The most frequent unknown fields that are not among `named`, and how many records have each."""
+    from pyspark.sql import functions as F
+
+    each = judged.select(F.explode(unnamed(named)).alias("field")).groupBy("field").count()
+    rows = each.orderBy(F.desc("count"), "field").limit(most).collect()
+    return {row["field"]: row["count"] for row in rows}
 
 
 def json_rows(judged: DataFrame) -> DataFrame:
@@ -67,14 +99,6 @@ def dead_letters(judged: DataFrame) -> DataFrame:
     return bad.select(*_common(), F.col("value"), F.col(PROBLEM).alias("reason"), _date())
 
 
-def _parsed(text: Column, schema: StructType) -> Column:
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import ArrayType, StringType, StructField, StructType
-
-    document = StructType([StructField(VALUES, ArrayType(ArrayType(schema))), StructField(CORRUPT, StringType())])
-    return F.from_json(text, document, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT})
-
-
 def _has_long_exponent(text: Column, decimals: StructType) -> Column:
     """Whether a number, or the text of a decimal, has an exponent of four digits or more; also if damage hides it.
 
@@ -84,11 +108,11 @@ def _has_long_exponent(text: Column, decimals: StructType) -> Column:
     from pyspark.sql import functions as F
 
     outside_of_strings = F.regexp_replace(F.regexp_replace(text, ESCAPES, ""), STRINGS, "")
-    parsed = _parsed(text, decimals)
-    texts = F.to_json(F.struct(parsed[VALUES]))
+    parsed = json_text.parsed(text, decimals)
+    texts = F.to_json(F.struct(parsed[json_text.VALUES]))
     found = (
         outside_of_strings.rlike(LONG_EXPONENT)
-        | parsed[CORRUPT].isNotNull()
+        | parsed[json_text.CORRUPT].isNotNull()
         | texts.rlike(rf'{LONG_EXPONENT}[^"]*"(?!:)')  # but no key of a map
     )
     return F.when(text.rlike(MAY_HAVE_LONG_EXPONENT), found).otherwise(False)
@@ -97,17 +121,18 @@ def _has_long_exponent(text: Column, decimals: StructType) -> Column:
 def _problem(schema: StructType) -> Column:
     from pyspark.sql import functions as F
 
-    lists = F.col(PARSED)[VALUES]
-    elements, end = F.get(lists, F.lit(0)), F.get(lists, F.lit(1))
-    shape = F.when(F.expr("try_parse_json(cast(value as string)) is null"), "not JSON").otherwise(
-        "JSON that does not fit the schema"
+    found, value = F.col(PARSED), F.col("value")
+    size = F.size(json_text.elements(found))
+    shape = (
+        F.when(json_text.count(value) == 1, "JSON that does not fit the schema")
+        .when(json_text.count(json_text.listed(value)) > 1, "more than one JSON value")
+        .otherwise("not JSON")
     )
     problem = (
-        F.when(F.col("value").isNull(), None)
+        F.when(value.isNull(), None)
         .when(~F.expr("is_valid_utf8(value)"), "not UTF-8")
-        .when(F.col(PARSED).isNull() | F.col(PARSED)[CORRUPT].isNotNull(), shape)
-        .when(~F.coalesce((F.size(lists) == 2) & (F.size(end) == 3), F.lit(False)), "not JSON")
-        .when(F.size(elements) != 1, F.when(F.size(elements) == 0, "empty").otherwise("more than one JSON value"))
+        .when(~json_text.is_parsed(found), shape)
+        .when(size != 1, F.when(size == 0, "empty").otherwise("more than one JSON value"))
     )
     for path in required_paths(schema):
         outer, field = _first(), _first()
@@ -121,7 +146,51 @@ def _first() -> Column:
     """The first element of the first array: the value."""
     from pyspark.sql import functions as F
 
-    return F.get(F.get(F.col(PARSED)[VALUES], F.lit(0)), F.lit(0))
+    return F.get(json_text.elements(F.col(PARSED)), F.lit(0))
+
+
+def unknown_fields(text: Column, kind: DataType, path: str = "") -> Column:
+    """The paths of fields in a JSON value's text that a type does not name; in an array, those of any element."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, MapType, StringType, StructType
+
+    texts = "map<string, string>"
+
+    def below(inner: DataType, name: str) -> Callable[[Column], Column]:
+        return lambda one: unknown_fields(one, inner, name)
+
+    match kind:
+        case ArrayType() if has_struct(kind):
+            found = F.from_json(text, ArrayType(StringType()), json_text.STRICT)
+            return F.flatten(F.transform(found, below(kind.elementType, path)))
+        case MapType() if has_struct(kind):
+            found = F.map_values(F.from_json(text, texts, json_text.STRICT))
+            return F.flatten(F.transform(found, below(kind.valueType, path)))
+        case StructType() if not any(has_struct(part.dataType) for part in kind.fields):
+            parts = [_without(F.json_object_keys(text), kind.names, path)]
+        case StructType():
+            fields = F.from_json(text, texts, json_text.STRICT)
+            parts = [_without(F.map_keys(fields), kind.names, path)]
+            parts += [
+                unknown_fields(fields[part.name], part.dataType, f"{path}{part.name}.")
+                for part in kind.fields
+                if has_struct(part.dataType)
+            ]
+        case _:
+            return _strings(())
+    return F.array_distinct(F.concat(*(F.coalesce(part, _strings(())) for part in parts)))
+
+
+def _without(keys: Column, names: Collection[str], path: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.transform(F.array_except(keys, _strings(names)), lambda name: F.concat(F.lit(path), name))
+
+
+def _strings(values: Collection[str]) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.array(*map(F.lit, values)).cast("array<string>")
 
 
 def _common() -> list[Column]:

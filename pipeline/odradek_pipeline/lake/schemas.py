@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from odradek_pipeline import json_text
 from odradek_pipeline.lake.errors import LakeError
 from odradek_pipeline.lake.json_schema import struct_of
 from odradek_pipeline.reasons import reason
@@ -86,11 +87,11 @@ def infer(spark: SparkSession, sample: DataFrame) -> StructType | None:
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
-    values = sample.where(F.col("value").isNotNull() & F.expr("is_valid_utf8(value)"))
+    values = sample.where(F.expr("is_valid_utf8(value)") & (json_text.count(F.col("value")) == 1))
     # PySpark reads JSON only from an RDD of Python objects, for which the driver would have to hold the values.
     jvm: Any = spark._jvm
     texts = getattr(values.select(F.col("value").cast("string"))._jdf, "as")(jvm.org.apache.spark.sql.Encoders.STRING())
-    reader = spark.read.option("mode", "DROPMALFORMED").option("columnNameOfCorruptRecord", NO_FIELD)
+    reader = spark.read.options(mode="DROPMALFORMED", columnNameOfCorruptRecord=NO_FIELD, **json_text.STRICT)
     return StructType.fromJson(json.loads(reader._jreader.json(texts).schema().json())) or None
 
 
@@ -208,6 +209,13 @@ def decimals_as_text(kind: Any) -> Any:
             inner = decimals_as_text(kind.valueType)
             return None if inner is None else MapType(StringType(), inner)
     return None
+
+
+def has_struct(kind: DataType) -> bool:
+    """Whether a type is a struct, or has one nested in it."""
+    from pyspark.sql.types import StructType
+
+    return any(isinstance(part, StructType) for _, part in _types(kind))
 
 
 def _types(kind: DataType, path: str = "") -> Iterator[tuple[str, DataType]]:

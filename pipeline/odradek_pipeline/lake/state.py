@@ -99,5 +99,25 @@ class Checkpoint:
         """The newest batch that is known to be in the tables; -1 if there is none yet."""
         return max(self._numbers(join(self.spark_folder(state), "commits")), default=-1)
 
+    def next_offsets(self, state: TopicState, part: str) -> dict[str, dict[int, int]]:
+        """By topic and partition, from where on a query has still to read; empty if that is not settled yet."""
+        folder = self.spark_folder(state, part)
+        newest = max(self._numbers(join(folder, "commits")), default=-1)
+        if newest < 0:
+            return self.first_offsets(state, part)
+        return self._offsets(join(folder, "offsets", str(newest)))
+
+    def first_offsets(self, state: TopicState, part: str) -> dict[str, dict[int, int]]:
+        """By topic and partition, where a query began; empty if that is not settled yet."""
+        return self._offsets(join(self.spark_folder(state, part), "sources", "0", "0"))
+
+    def _offsets(self, path: str) -> dict[str, dict[int, int]]:
+        """The offsets in a file of Spark's checkpoint."""
+        if not self._files.exists(path):
+            return {}
+        last_line = self._files.read(path).rstrip().rsplit("\n", 1)[-1]  # before it are a version and other things
+        found = json.loads(last_line[last_line.index("{") :])
+        return {topic: {int(key): offset for key, offset in by.items()} for topic, by in found.items()}
+
     def _numbers(self, folder: str) -> list[int]:
         return [int(name) for name in self._files.names(folder) if name.isdigit()]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import structlog
 
 from odradek_pipeline.lake import records
 from odradek_pipeline.lake.errors import LakeError
-from odradek_pipeline.lake.ingest import RECORDS, Ingest, Surroundings
+from odradek_pipeline.lake.ingest import MOST_NAMES, RECORDS, Ingest, Surroundings
 from odradek_pipeline.lake.settings import DELTA
 from odradek_pipeline.lake.tables import DeltaTable, IcebergTable, Table
 from odradek_pipeline.reasons import reason
@@ -63,37 +64,40 @@ class TransactionalIngest(Ingest):
             self._optimize(batch.sparkSession)
 
     def _write_first(self, batch: DataFrame, number: int) -> None:
-        """Count the rows as they pass, and read the batch again only if there are dead letters."""
+        """Count the rows as they pass; read the batch again only for dead letters and to name unknown fields."""
         from pyspark.sql import Observation
-        from pyspark.sql import functions as F
 
         seen = Observation()
-        total = F.count(F.lit(1)).alias("records")
         struct = self._struct(number)
         if struct is None:
-            rows = records.raw_rows(batch.observe(seen, total))
-        else:
-            bad = F.count(F.col(records.PROBLEM)).alias("bad")
-            rows = records.json_rows(records.json_judged(batch, struct).observe(seen, total, bad))
+            rows = records.raw_rows(batch.observe(seen, *records.counts()))
+            self._table.append(rows, self.state.run, number, retried=False)
+            self._around.counted(self.topic, seen.get["records"], 0, 0)
+            return
+        judged = records.json_judged(batch, struct)
+        rows = records.json_rows(judged.observe(seen, *records.counts(self._named)))
         self._table.append(rows, self.state.run, number, retried=False)
-        counts = seen.get
-        if struct is not None and counts["bad"]:
-            letters = records.dead_letters(records.json_judged(batch, struct))
-            self._dead_letters.append(letters, self.state.run, number, retried=False)
-        self._around.counted(self.topic, counts["records"], counts.get("bad", 0))
+        self._write_rest(judged, number, seen.get, retried=False)
 
     def _write_again(self, batch: DataFrame, number: int) -> None:
         """Write the batch again, and count its rows by reading it: no append does so if the tables already have it."""
         struct = self._struct(number)
         if struct is None:
             self._table.append(records.raw_rows(batch), self.state.run, number, retried=True)
-            self._around.counted(self.topic, batch.count(), 0)
+            self._around.counted(self.topic, batch.count(), 0, 0)
             return
         judged = records.json_judged(batch, struct)
         self._table.append(records.json_rows(judged), self.state.run, number, retried=True)
-        letters = records.dead_letters(judged)
-        self._dead_letters.append(letters, self.state.run, number, retried=True)
-        self._around.counted(self.topic, batch.count(), letters.count())
+        (row,) = judged.agg(*records.counts(self._named)).collect()
+        self._write_rest(judged, number, row.asDict(), retried=True)
+
+    def _write_rest(self, judged: DataFrame, number: int, counts: Mapping[str, int], *, retried: bool) -> None:
+        """Write the dead letters, if there are any: their table begins with the first one."""
+        if counts["bad"]:
+            self._dead_letters.append(records.dead_letters(judged), self.state.run, number, retried=retried)
+        if counts["unnamed"] and len(self._named) < MOST_NAMES:
+            self._name_unknown(judged)
+        self._around.counted(self.topic, counts["records"], counts["bad"], counts["unknown"])
 
     def _optimize(self, spark: SparkSession) -> None:
         """Compact the tables; a failure only costs small files, so it is logged and the run goes on."""

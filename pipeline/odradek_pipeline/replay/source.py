@@ -10,11 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from odradek_pipeline.files import Files, delta_name, join
+from odradek_pipeline.json_text import STRICT
 from odradek_pipeline.replay.errors import ReplayRefused
 
 # By default Spark turns what it cannot read into nulls, and takes the columns of a CSV file for those of the schema,
 # whatever its header calls them.
-OUR_OPTIONS = {"json": {"mode": "FAILFAST"}, "csv": {"mode": "FAILFAST", "enforceSchema": "false"}}
+OUR_OPTIONS = {"json": {"mode": "FAILFAST"} | STRICT, "csv": {"mode": "FAILFAST", "enforceSchema": "false"}}
 
 
 @dataclass(frozen=True, slots=True)

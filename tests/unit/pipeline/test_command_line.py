@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 from click import ClickException
 from click.testing import CliRunner
+from packaging.specifiers import SpecifierSet
 
 from odradek_pipeline import session
 from odradek_pipeline.cli import main
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_the_help_needs_no_spark() -> None:
@@ -66,11 +70,42 @@ def test_an_old_java_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path
         session.check_java()
 
 
-def test_the_connector_has_sparks_version() -> None:
-    assert session.coordinates((session.KAFKA, session.ICEBERG), "4.1.3") == (
-        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3",
-        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.10.0",
+def test_each_minor_version_of_spark_has_its_jars() -> None:
+    assert session.coordinates((session.KAFKA, session.DELTA, session.ICEBERG), "4.1.3") == (
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1",
+        "io.delta:delta-spark_4.1_2.13:4.1.0",
+        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
     )
+    assert session.coordinates((session.DELTA,), "4.0.5") == ("io.delta:delta-spark_2.13:4.0.0",)
+    table = (ROOT / "docs" / "pipeline.md").read_text()
+    for minor, jars in session.JARS.items():
+        assert f"| {minor} | `{jars[session.KAFKA]}` | `{jars[session.DELTA]}` | `{jars[session.ICEBERG]}` |" in table
+
+
+def test_what_pip_takes_is_a_supported_pyspark() -> None:
+    """Without an upper bound pip took a version for which there are no jars."""
+    project = tomllib.loads((ROOT / "pipeline" / "pyproject.toml").read_text())["project"]
+    (bound,) = [one for one in project["dependencies"] if one.startswith("pyspark")]
+    assert bound == session.PYSPARK
+    allowed = SpecifierSet(bound.removeprefix("pyspark"))
+    for minor in session.JARS:
+        assert f"{minor}.0" in allowed
+        assert f"{minor}.99" in allowed
+    assert not [
+        f"{major}.{minor}.0"
+        for major in (3, 4, 5)
+        for minor in range(10)
+        if f"{major}.{minor}" not in session.JARS and f"{major}.{minor}.0" in allowed
+    ]
+
+
+@pytest.mark.parametrize("version", ["3.5.9", "4.2.0", "4.3.0", "5.0.0.dev1"])
+def test_another_spark_is_one_clear_line_before_jars_are_fetched(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyspark = pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
+    monkeypatch.setattr(pyspark, "__version__", version)
+    monkeypatch.setattr(session, "check_java", lambda: pytest.fail("Spark was about to start"))
+    with pytest.raises(session.NotInstalled, match=rf"^PySpark {version} is not supported, only 4.0 and 4.1 are: pip"):
+        session.build(session.SessionOptions(parts=(session.KAFKA,)))
 
 
 def test_local_masters_have_no_ui_and_clusters_keep_theirs() -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -20,6 +23,7 @@ from prometheus_client import REGISTRY
 
 from odradek_pipeline import log_lines
 from odradek_pipeline.cli import main
+from odradek_pipeline.kafka import Cluster
 from odradek_pipeline.lake.progress import Reporter, configure, lag
 
 NEEDED = ["lake", "--bootstrap", "nowhere:1", "--lake", "/nowhere"]
@@ -47,6 +51,68 @@ def test_what_makes_no_sense_is_refused_before_spark_starts(options: list[str], 
     told = CliRunner().invoke(main, NEEDED + options)
     assert told.exit_code in (1, 2)
     assert message in told.output
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "subscribe=foo",
+        "subscribePattern=.*",
+        'ASSIGN={"t":[0]}',
+        "startingOffsets=latest",
+        "startingTimestamp=1",
+        "startingOffsetsByTimestamp={}",
+        "endingoffsets=latest",
+        "failOnDataLoss=false",
+        "maxOffsetsPerTrigger=1",
+        "minPartitions=1",
+        "includeHeaders=false",
+        "kafka.bootstrap.servers=other:1",
+        "Kafka.Isolation.Level=read_uncommitted",
+        "kafka.auto.offset.reset=latest",
+    ],
+)
+def test_options_that_the_job_owns_are_refused(option: str) -> None:
+    told = CliRunner().invoke(
+        main, [*NEEDED, "--topic", "t", "--option", "kafka.fetch.max.wait.ms=9", "--option", option]
+    )
+    assert told.exit_code == 2
+    assert f"Error: --option {option.partition('=')[0]}: this is set by " in told.output
+
+
+def test_options_that_the_job_does_not_own_reach_the_clients() -> None:
+    cluster = Cluster("b:1", {"kafka.Security.Protocol": "SSL", "KAFKA.client.id": "x", "groupIdPrefix": "g"})
+    assert cluster.client_properties()["security.protocol"] == "SSL"
+    assert cluster.client_properties()["client.id"] == "x"
+    assert cluster.connector_options()["groupIdPrefix"] == "g"
+
+
+NOISY = r"""
+import subprocess, sys
+from odradek_pipeline import log_lines
+assert not log_lines.configure()
+print("plain text", file=sys.stderr)
+subprocess.run(["printf", r"of a child \377\n\n"], stdout=sys.stderr, check=True)
+print('{"ts": "2026-01-01T00:00:00Z", "level": "WARN", "msg": "of Spark", "logger": "X"}', file=sys.stderr)
+child = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL)  # outlives this process, with its standard error
+print(child.pid)
+raise ValueError("crash")
+"""
+
+
+def test_standard_error_is_json_lines_whoever_writes_to_it() -> None:
+    done = subprocess.run([sys.executable, "-c", NOISY], capture_output=True, timeout=30, check=False)
+    os.kill(int(done.stdout), signal.SIGKILL)
+    assert done.returncode == 1
+    events = [json.loads(line) for line in done.stderr.decode().splitlines()]
+    crash = next(event for event in events if event["event"] == "the job has crashed")
+    assert "ValueError: crash" in crash["exception"]
+    assert [(event["event"], event["level"]) for event in events if event is not crash] == [
+        ("plain text", "info"),
+        ("of a child \ufffd", "info"),
+        ("of Spark", "warning"),
+    ]
+    assert all("timestamp" in event for event in events)
 
 
 def test_a_port_that_is_taken_is_one_clear_line(own_log: None) -> None:
@@ -77,13 +143,16 @@ def test_lag_is_what_is_left_of_each_partition() -> None:
     assert lag(_progress({"0": 5, "1": 9}, {"0": 8, "1": 9, "2": 4}), "t") == {"0": 3, "1": 0, "2": 4}
     assert lag(_progress({"0": 5}, {"0": 3}), "t") == {"0": 0}, "a topic that was made anew"
     assert lag(_progress(None, None), "t") == {}
+    as_in_4_1 = _progress({}, {})
+    as_in_4_1.sources[0].endOffset, as_in_4_1.sources[0].latestOffset = "{'t': {'0': 5}}", "{'t': {'0': 9}}"
+    assert lag(as_in_4_1, "t") == {"0": 4}
 
 
 def test_a_batch_is_counted_told_and_logged(own_log: None) -> None:
     stream = io.StringIO()
     reporter = configure(stream)
     assert reporter.bar is None, "no bar where there is no terminal"
-    reporter.counted("counted", 7, 2)
+    reporter.counted("counted", 7, 2, 3)
     source = SimpleNamespace(endOffset='{"counted": {"0": 5}}', latestOffset='{"counted": {"0": 8}}')
     progress: Any = SimpleNamespace(sources=[source], numInputRows=7, batchDuration=1500, batchId=3)
     reporter.batch("counted", progress)
@@ -91,6 +160,7 @@ def test_a_batch_is_counted_told_and_logged(own_log: None) -> None:
     labels = {"topic": "counted"}
     assert REGISTRY.get_sample_value("odradek_lake_records_total", labels) == 7
     assert REGISTRY.get_sample_value("odradek_lake_dead_letters_total", labels) == 2
+    assert REGISTRY.get_sample_value("odradek_lake_unknown_fields_total", labels) == 3
     assert REGISTRY.get_sample_value("odradek_lake_lag_offsets", labels | {"partition": "0"}) == 3
     assert REGISTRY.get_sample_value("odradek_lake_batch_seconds", labels) == 1.5
     assert REGISTRY.get_sample_value("odradek_lake_failures_total", labels) == 1
@@ -127,6 +197,6 @@ def test_the_bar_shows_what_is_done_and_what_is_left() -> None:
         def close(self) -> None: ...
 
     reporter = Reporter(Bar())
-    reporter.counted("t", 7, 0)
+    reporter.counted("t", 7, 0, 0)
     reporter.batch("t", _progress({"0": 7}, {"0": 10}))
     assert (reporter.bar.n, reporter.bar.total, reporter.bar.postfix) == (7, 10, {"topics": 1, "behind": 3})

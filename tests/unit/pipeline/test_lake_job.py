@@ -113,7 +113,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dict[str, str], 
     return _run
 
 
-def _nothing(topic: str, records: int, dead_letters: int) -> None:
+def _nothing(topic: str, records: int, dead_letters: int, unknown: int) -> None:
     raise AssertionError("nothing was written")
 
 
@@ -152,3 +152,35 @@ def test_what_a_query_did_right_before_its_end_is_counted(
     monkeypatch.setattr(job_module, "TransactionalIngest", TwoQueries)
     assert run({"a"}) == ({}, [])
     assert sorted(TwoQueries.counted) == [(0, 3), (1, 1)]
+
+
+class Failing(TwoQueries):
+    """Its query fails with words that say nothing, and `losses` are what the looks at the offsets find in turn."""
+
+    losses: list[str | ClusterError | None]
+
+    def start(self) -> list[FakeQuery]:
+        query = FakeQuery(0, records=0)
+        query.exception = lambda: RuntimeError("anything at all")  # type: ignore[method-assign,assignment,return-value]
+        return [query]
+
+    def lost(self) -> str | None:
+        look = self.losses.pop(0)
+        if isinstance(look, ClusterError):
+            raise look
+        return look
+
+
+def test_a_query_that_fails_over_lost_records_is_told_by_offsets_and_not_by_its_words(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_module, "TransactionalIngest", Failing)
+    Failing.losses = [None, ClusterError("away"), "partition 0 begins at offset 4, and 2 is the next to read", None]
+    ((topic, told),) = run({"a"}, attempts=9)[0].items()
+    assert topic == "a"
+    assert "(retention, or DeleteRecords): partition 0 begins at offset 4, and 2 is the next to read. What" in told
+    assert Failing.losses == [None], "it is not tried again"
+    assert run({"a"}, attempts=1)[0] == {"a": "topic a: gave up after 1 attempts: anything at all"}
+    assert run({"a"}, attempts=1, allow_data_loss=True)[0] == {
+        "a": "topic a: gave up after 1 attempts: anything at all"
+    }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -25,9 +27,12 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from odradek_pipeline.kafka import Cluster
 from odradek_pipeline.lake import naming, state
 from odradek_pipeline.lake.errors import LakeError
+from odradek_pipeline.lake.ingest import spread
 from odradek_pipeline.lake.json_schema import struct_of
+from odradek_pipeline.lake.parquet import ParquetIngest
 from odradek_pipeline.lake.schemas import (
     SchemaSpec,
     check_evolution,
@@ -37,6 +42,7 @@ from odradek_pipeline.lake.schemas import (
     required_paths,
     spec_of,
 )
+from odradek_pipeline.lake.settings import LakeSettings
 
 
 def test_json_schema_becomes_columns() -> None:
@@ -161,3 +167,73 @@ def test_a_batch_keeps_the_schema_it_was_planned_with() -> None:
     assert [other.with_schema({"v": 4}, 2).schema_of(batch) for batch in (0, 1, 2)] == [{"v": 3}, {"v": 3}, {"v": 4}]
     assert {"v": 1} in [entry.schema for entry in other.schemas], "the table has rows of it"
     assert json.dumps(grown.newest_schema) == '{"v": 2}'
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wanted", "shares"),
+    [
+        ([100, 100, 100], 30, [10, 10, 10]),
+        ([100, 0, 5], 30, [25, 0, 5]),
+        ([3, 4], 100, [3, 4]),
+        ([100, 100, 100], 1, [1, 0, 0]),
+        ([], 10, []),
+    ],
+)
+def test_a_sample_is_spread_over_partitions(sizes: list[int], wanted: int, shares: list[int]) -> None:
+    first = {partition: 7 * partition for partition in range(len(sizes))}
+    last = {partition: first[partition] + size for partition, size in enumerate(sizes)}
+    ends = spread(first, last, wanted)
+    assert sorted(ends[one] - first[one] for one in first) == sorted(shares)
+    assert sum(ends[one] - first[one] for one in first) == min(wanted, sum(sizes))
+
+
+class FakeFiles:
+    """Spark's checkpoint as paths and texts."""
+
+    def __init__(self, texts: dict[str, str]) -> None:
+        self._texts = texts
+
+    def exists(self, path: str) -> bool:
+        return path in self._texts
+
+    def read(self, path: str) -> str:
+        return self._texts[path]
+
+    def names(self, folder: str) -> list[str]:
+        return [path.rpartition("/")[2] for path in self._texts if path.rpartition("/")[0] == folder]
+
+
+def test_a_checkpoint_tells_what_is_to_be_read_next() -> None:
+    begun = state.new_state("t", "id", "delta", None)
+    texts: dict[str, str] = {}
+    files: Any = FakeFiles(texts)
+    checkpoint = state.Checkpoint(files, "/c")
+    assert checkpoint.next_offsets(begun, "records") == {}
+    texts["/c/records/0/sources/0/0"] = '\0v1\n{"t":{"0":5,"1":0}}'
+    assert checkpoint.next_offsets(begun, "records") == {"t": {0: 5, 1: 0}}
+    texts["/c/records/0/offsets/0"] = 'v1\n{"batchWatermarkMs":0,"conf":{}}\n{"t":{"0":9,"1":2}}'
+    assert checkpoint.next_offsets(begun, "records") == {"t": {0: 5, 1: 0}}, "planned is not read"
+    texts["/c/records/0/commits/0"] = 'v1\n{"nextBatchWatermarkMs":0}'
+    assert checkpoint.next_offsets(begun, "records") == {"t": {0: 9, 1: 2}}
+    assert checkpoint.first_offsets(begun, "records") == {"t": {0: 5, 1: 0}}
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "lost"),
+    [
+        ({0: 3, 1: 0}, {0: 9, 1: 0}, None),
+        ({0: 9, 1: 0}, {0: 9, 1: 0}, "partition 0 begins at offset 9, and 5 is the next to read"),
+        ({0: 0, 1: 0}, {0: 4, 1: 0}, "partition 0 ends at offset 4, and 5 is the next to read"),
+        ({0: 5, 1: 2}, {0: 5, 1: 2}, "partition 1 begins at offset 2, and 0 is the next to read"),
+    ],
+)
+def test_data_loss_is_told_by_offsets(first: dict[int, int], last: dict[int, int], lost: str | None) -> None:
+    """A partition that the query has not read from yet begins at 0."""
+    begun = state.new_state("t", "id", "delta", None)
+    files = FakeFiles({"/l/@checkpoints/t/records/0/sources/0/0": '{"t":{"0":5}}'})
+    admin = SimpleNamespace(topic_ids=lambda names: {"t": "id"}, offsets=lambda topic: (first, last))
+    settings = LakeSettings(Cluster("b:1"), "/l", ("t",))
+    around: Any = SimpleNamespace(files=files, admin=admin, settings=settings)
+    ingest = ParquetIngest(around, "t")
+    ingest._state = begun
+    assert ingest.lost() == lost

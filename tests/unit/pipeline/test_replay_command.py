@@ -21,6 +21,14 @@ NEEDED = ["--bootstrap", "localhost:1", "--source", "/in"]
         (["--job", "a:b", "--topic", "t"], "letters, digits, '.', '_' and '-'"),
         (["--job", "a", "--topic", "t", "--format", "orc"], "'orc' is not one of"),
         (["--topic", "t"], "Missing option '--job'"),
+        (["--job", "a", "--topic", "t", "--option", "VersionAsOf=3"], "--option VersionAsOf: this is set by the job"),
+        (["--job", "a", "--topic", "t", "--option", "path=/x"], "--option path: this is set by --source"),
+        (["--job", "a", "--topic", "t", "--client-config", "bootstrap.servers=x:1"], "is set by --bootstrap"),
+        (
+            ["--job", "a", "--topic", "t", "--producer-config", "acks=1"],
+            "--producer-config acks: this is set by the job",
+        ),
+        (["--job", "a", "--topic", "t", "--client-config", "transactional.id=x"], "--client-config transactional.id: "),
     ],
 )
 def test_a_wrong_command_line(arguments: list[str], message: str) -> None:
