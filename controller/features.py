@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
-from controller.decision import Decision
+from controller.decision import ConfigSchema, Decision
+from controller.replica_rules import ELR_FEATURE, MIN_ISR, min_isr_record
+from metadata.configs import CLUSTER_DEFAULT, ResourceType
 from metadata.image import MetadataImage
 from metadata.settings import METADATA_VERSION
 from protocol.errors import InvalidUpdateVersion
-from protocol.metadata.settings import FeatureLevelRecord
+from protocol.metadata.settings import ConfigRecord, FeatureLevelRecord
 
 SUPPORTED: Mapping[str, tuple[int, int]] = MappingProxyType(
     {
@@ -51,9 +54,11 @@ class FeatureUpdate:
     upgrade_type: int
 
 
-def decide(image: MetadataImage, updates: Sequence[FeatureUpdate], *, validate_only: bool) -> Decision[None]:
+def decide(
+    image: MetadataImage, updates: Sequence[FeatureUpdate], schema: ConfigSchema, *, validate_only: bool
+) -> Decision[None]:
     """All updates or none; of two for one feature the last counts. Raises InvalidUpdateVersion for a wrong one."""
-    records = []
+    records: list[Any] = []
     for name, each in {each.name: each for each in updates}.items():
         current = image.features.get(name, 0)
         complaint = _complaint(current, each) or _complaint_of_brokers(image, each)
@@ -61,7 +66,18 @@ def decide(image: MetadataImage, updates: Sequence[FeatureUpdate], *, validate_o
             raise InvalidUpdateVersion(f"No feature was changed: {name} cannot be set to {each.level}. {complaint}")
         if each.level != current:
             records.append(FeatureLevelRecord(name=name, feature_level=each.level))
+            if name == ELR_FEATURE and not current:
+                records += _minimum_of_cluster(image, schema)
     return Decision([] if validate_only else records, None)
+
+
+def _minimum_of_cluster(image: MetadataImage, schema: ConfigSchema) -> Iterator[ConfigRecord]:
+    """With eligible leader replicas the cluster has a `min.insync.replicas`, and no broker one of its own (KIP-966)."""
+    if MIN_ISR not in image.configs.of(ResourceType.BROKER, CLUSTER_DEFAULT):
+        yield min_isr_record(CLUSTER_DEFAULT, schema.topic_value({}, MIN_ISR))
+    for name in image.configs.names(ResourceType.BROKER):
+        if name != CLUSTER_DEFAULT and MIN_ISR in image.configs.of(ResourceType.BROKER, name):
+            yield min_isr_record(name, None)
 
 
 def _complaint(current: int, wanted: FeatureUpdate) -> str | None:

@@ -24,8 +24,11 @@ async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateF
     updates = [
         FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type) for each in request.feature_updates
     ]
-    return await ctx.controller.submit(
-        lambda image: decide(image, updates, validate_only=request.validate_only).map(lambda _: _done(ctx, updates)),
+    controller, validate_only = ctx.controller, request.validate_only
+    return await controller.submit(
+        lambda image: decide(image, updates, controller.around.schema, validate_only=validate_only).map(
+            lambda _: _done(ctx, updates)
+        ),
         ctx,
     )
 
