@@ -98,7 +98,7 @@ class ReplicaManager:
         clock = logs.services.clock
         self.wall_ms = clock.wall_ms
         self._cluster = cluster
-        self._alter_partition = AlterPartition(node_id, cluster.broker_epoch, cluster.ask_controller, clock)
+        self._alter_partition = AlterPartition(node_id, cluster.broker_epoch, cluster.ask_controller, clock.machine)
         self.replication = Replication(
             node_id, clock, cache, self._alter_partition, lambda: cluster.settings().lag_time_max_ms
         )
