@@ -159,7 +159,9 @@ async def test_without_room_for_transactions_v2_in_the_log_their_requests_are_no
         lower = FeatureUpdate("transaction.version", 0, SAFE_DOWNGRADE)
         controller = rig.node.controller
         schema = controller.around.schema
-        await controller.submit(lambda image: features.decide(image, [lower], schema, validate_only=False))
+        await controller.submit(
+            lambda image: features.decide(image, [lower], schema, kraft_version=0, validate_only=False)
+        )
         assert await producer.produce(b"first", 0) == ["unsupported_version"]
         assert await producer.end(commit=False) == "unsupported_version"
         one = AddPartitionsToTxnTransaction(
