@@ -126,6 +126,4 @@ def _check_voter(
 
 
 def _refuse_voters(doing: str) -> NoReturn:
-    raise UnsupportedVersion(
-        f"Cluster doesn't support {doing} voter: a controller of Odradek is the only one of its cluster."
-    )
+    raise UnsupportedVersion(f"Cluster doesn't support {doing} voter: the controller of this cluster is the only one.")
