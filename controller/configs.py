@@ -82,7 +82,7 @@ def decide(
 
 def _records(image: MetadataImage, change: ResourceChange, schema: ConfigSchema) -> Iterator[Any]:
     resource = change.resource_type, change.name
-    current = image.configs.of(*resource)
+    current = schema.known(change.resource_type, image.configs.of(*resource))
     altered = apply_changes(current if change.incremental else {}, change.changes, _lists(schema, change.resource_type))
     _check(image, resource, altered, schema)
     if change.resource_type in (ResourceType.TOPIC, ResourceType.BROKER):

@@ -18,7 +18,7 @@ from protocol.metadata.topics import LEADER_UNCHANGED, NO_LEADER, RECOVERY_UNCHA
 Record = Any
 """A record of `protocol.metadata.topics`, whose fields are checked where it is made."""
 
-_NOT_ELIGIBLE = PartitionChangeRecord(eligible_leader_replicas=(), last_known_elr=())
+_NOT_ELIGIBLE = PartitionChangeRecord(topic_id=None, eligible_leader_replicas=(), last_known_elr=())
 """What a ClearElrRecord is to each partition that has eligible leader replicas."""
 
 

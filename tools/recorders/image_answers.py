@@ -76,7 +76,7 @@ def answered(kafka: KafkaImages, rng: random.Random, most: int) -> Iterator[tupl
     done = 0
     while done < most:
         kafka.begin()
-        image, before, in_log = EMPTY, {}, 0
+        image, before, in_log = EMPTY, State(), 0
         while in_log < IN_A_LOG:
             records, image = _delta(image, rng)
             values = [_value(record) for record in records]

@@ -176,6 +176,13 @@ def test_a_value_that_appending_makes_longer_than_a_record_can_hold_is_refused(p
     assert value == "delete," + part * fits
 
 
+@pytest.mark.parametrize("incremental", [True, False])
+def test_a_configuration_that_another_release_has_left_hinders_no_change(incremental: bool) -> None:
+    image = image_of(config(TOPIC, "t", "of.an.older.release", "x"), image=IMAGE)
+    decision = decided(change(TOPIC, "t", ("retention.ms", SET, "6"), incremental=incremental), image=image)
+    assert (codes(decision), decision.records) == (["none"], [config(TOPIC, "t", "retention.ms", "6")])
+
+
 # -- min.insync.replicas (KIP-966)
 
 
