@@ -16,7 +16,7 @@ from controller.broker_changes import image_after
 from controller.decision import ConfigSchema, Decision
 from controller.features import DEFAULTS, SUPPORTED
 from controller.partition_change import PartitionChange
-from controller.replica_rules import MIN_ISR, ReplicaRules
+from controller.replica_rules import MIN_ISR, ReplicaRules, min_isr_record
 from metadata.configs import CLUSTER_DEFAULT, ResourceType
 from metadata.image import MetadataImage
 from metadata.settings import METADATA_VERSION
@@ -27,7 +27,7 @@ from protocol.metadata.brokers import (
     RegisterControllerRecord,
     SupportedFeature,
 )
-from protocol.metadata.settings import ConfigRecord, FeatureLevelRecord
+from protocol.metadata.settings import FeatureLevelRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +58,7 @@ def bootstrap(image: MetadataImage, min_insync_replicas: int) -> Decision[None]:
         names = sorted(DEFAULTS, key=lambda name: (name != METADATA_VERSION, name))
         records += [FeatureLevelRecord(name=name, feature_level=DEFAULTS[name]) for name in names]
     if MIN_ISR not in image.configs.of(ResourceType.BROKER, CLUSTER_DEFAULT):
-        records.append(
-            ConfigRecord(
-                resource_type=ResourceType.BROKER,
-                resource_name=CLUSTER_DEFAULT,
-                name=MIN_ISR,
-                value=str(min_insync_replicas),
-            )
-        )
+        records.append(min_isr_record(CLUSTER_DEFAULT, str(min_insync_replicas)))
     return Decision(records, None)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.decision import ConfigSchema, Decision, Surroundings
+from controller.replica_rules import MIN_ISR, elr_enabled
 from metadata import topic_names
 from metadata.configs import CLUSTER_DEFAULT, Resource, ResourceType
 from metadata.image import MetadataImage
@@ -27,8 +28,6 @@ from protocol.metadata.topics import ClearElrRecord
 
 LONGEST_VALUE = 32_767
 """In UTF-16 units: the longest string that a record can hold (`ConfigurationControlManager.MAX_VALUE_SIZE`)."""
-
-MIN_ISR = "min.insync.replicas"
 
 
 class AlterOp(enum.IntEnum):
@@ -83,17 +82,19 @@ def decide(
 
 def _records(image: MetadataImage, change: ResourceChange, schema: ConfigSchema) -> Iterator[Any]:
     resource = change.resource_type, change.name
-    current = image.configs.of(*resource)
+    current = schema.known(change.resource_type, image.configs.of(*resource))
     altered = apply_changes(current if change.incremental else {}, change.changes, _lists(schema, change.resource_type))
     _check(image, resource, altered, schema)
     if change.resource_type in (ResourceType.TOPIC, ResourceType.BROKER):
         _require_short(altered.values())
-    _check_min_isr(change, current, altered)
+    if elr_enabled(image):
+        _check_min_isr(change, current, altered)
     yield from changed_records(resource, current, altered)
-    if change.resource_type == ResourceType.TOPIC and current.get(MIN_ISR) != altered.get(MIN_ISR):
-        yield ClearElrRecord(topic_name=change.name)
-    elif resource == (ResourceType.BROKER, CLUSTER_DEFAULT) and current.get(MIN_ISR) != altered.get(MIN_ISR):
-        yield ClearElrRecord(topic_name="")
+    if elr_enabled(image) and current.get(MIN_ISR) != altered.get(MIN_ISR):
+        if change.resource_type == ResourceType.TOPIC:
+            yield ClearElrRecord(topic_name=change.name)
+        elif resource == (ResourceType.BROKER, CLUSTER_DEFAULT):
+            yield ClearElrRecord(topic_name="")
 
 
 def changed_records(resource: Resource, current: Mapping[str, str], altered: Mapping[str, str]) -> Iterator[Any]:

@@ -43,6 +43,9 @@ class ConfigSchema(Protocol):
     def check(self, resource_type: int, name: str, configs: Mapping[str, str | None]) -> None:
         """Raises InvalidConfiguration or InvalidRequest if the resource cannot have all these configurations."""
 
+    def known(self, resource_type: int, configs: Mapping[str, str]) -> dict[str, str]:
+        """Those that this release knows: what another one has left in the metadata counts for nothing."""
+
     def is_list(self, resource_type: int, name: str) -> bool:
         """Whether parts may be appended to this configuration and subtracted from it."""
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
-from controller.decision import Decision
+from controller.decision import ConfigSchema, Decision
+from controller.replica_rules import ELR_FEATURE, MIN_ISR, min_isr_record
+from metadata.configs import CLUSTER_DEFAULT, ResourceType
 from metadata.image import MetadataImage
-from metadata.settings import METADATA_VERSION
+from metadata.settings import KRAFT_VERSION, METADATA_VERSION
 from protocol.errors import InvalidUpdateVersion
-from protocol.metadata.settings import FeatureLevelRecord
+from protocol.metadata.settings import ConfigRecord, FeatureLevelRecord
 
 SUPPORTED: Mapping[str, tuple[int, int]] = MappingProxyType(
     {
         "eligible.leader.replicas.version": (0, 1),
         "group.version": (0, 1),
-        "kraft.version": (0, 1),
+        KRAFT_VERSION: (0, 1),
         "metadata.version": (7, 33),
         "share.version": (0, 2),
         "streams.version": (0, 1),
@@ -51,17 +54,43 @@ class FeatureUpdate:
     upgrade_type: int
 
 
-def decide(image: MetadataImage, updates: Sequence[FeatureUpdate], *, validate_only: bool) -> Decision[None]:
-    """All updates or none; of two for one feature the last counts. Raises InvalidUpdateVersion for a wrong one."""
-    records = []
+def decide(
+    image: MetadataImage,
+    updates: Sequence[FeatureUpdate],
+    schema: ConfigSchema,
+    *,
+    kraft_version: int,
+    validate_only: bool,
+) -> Decision[bool]:
+    """All updates or none; of two for one feature the last counts. Raises InvalidUpdateVersion for a wrong one.
+
+    The response is whether `kraft.version`, whose level is given, is to be raised: no record of the image does that.
+    """
+    records: list[Any] = []
+    raises_kraft_version = False
     for name, each in {each.name: each for each in updates}.items():
-        current = image.features.get(name, 0)
+        current = kraft_version if name == KRAFT_VERSION else image.features.get(name, 0)
         complaint = _complaint(current, each) or _complaint_of_brokers(image, each)
         if complaint:
             raise InvalidUpdateVersion(f"No feature was changed: {name} cannot be set to {each.level}. {complaint}")
-        if each.level != current:
-            records.append(FeatureLevelRecord(name=name, feature_level=each.level))
-    return Decision([] if validate_only else records, None)
+        if each.level == current:
+            continue
+        if name == KRAFT_VERSION:
+            raises_kraft_version = not validate_only
+            continue
+        records.append(FeatureLevelRecord(name=name, feature_level=each.level))
+        if name == ELR_FEATURE and not current:
+            records += _minimum_of_cluster(image, schema)
+    return Decision([] if validate_only else records, raises_kraft_version)
+
+
+def _minimum_of_cluster(image: MetadataImage, schema: ConfigSchema) -> Iterator[ConfigRecord]:
+    """With eligible leader replicas the cluster has a `min.insync.replicas`, and no broker one of its own (KIP-966)."""
+    if MIN_ISR not in image.configs.of(ResourceType.BROKER, CLUSTER_DEFAULT):
+        yield min_isr_record(CLUSTER_DEFAULT, schema.topic_value({}, MIN_ISR))
+    for name in image.configs.names(ResourceType.BROKER):
+        if name != CLUSTER_DEFAULT and MIN_ISR in image.configs.of(ResourceType.BROKER, name):
+            yield min_isr_record(name, None)
 
 
 def _complaint(current: int, wanted: FeatureUpdate) -> str | None:
@@ -78,7 +107,7 @@ def _complaint(current: int, wanted: FeatureUpdate) -> str | None:
         return "A lower level needs the upgrade type of a safe or unsafe downgrade."
     if wanted.level > current and wanted.upgrade_type != UPGRADE:
         return "A higher level needs the upgrade type of an upgrade."
-    if wanted.name == "kraft.version" and wanted.level < current:
+    if wanted.name == KRAFT_VERSION and wanted.level < current:
         return "This feature cannot be downgraded."
     if wanted.name == METADATA_VERSION and wanted.level < min(current, LOWEST_LOSSLESS_METADATA_VERSION):
         return "The downgrade might lose metadata, so neither a safe nor an unsafe one is made."

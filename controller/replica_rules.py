@@ -10,6 +10,7 @@ from metadata.brokers import BrokerRegistration
 from metadata.configs import ResourceType
 from metadata.image import MetadataImage
 from metadata.topics import PartitionRegistration, TopicImage
+from protocol.metadata.settings import ConfigRecord
 
 ELR_FEATURE = "eligible.leader.replicas.version"
 MIN_ISR = "min.insync.replicas"
@@ -34,7 +35,7 @@ class ReplicaRules:
         self, image: MetadataImage, schema: ConfigSchema, *, going: Iterable[int] = (), coming: Iterable[int] = ()
     ) -> None:
         self.image = image
-        self.elr_enabled = image.features.get(ELR_FEATURE, 0) > 0
+        self.elr_enabled = elr_enabled(image)
         self._schema = schema
         self._going = frozenset(going)
         self._coming = frozenset(coming)
@@ -69,6 +70,16 @@ class ReplicaRules:
 
     def _config(self, topic_name: str, name: str) -> str:
         return self._schema.topic_value(self.image.configs.of(ResourceType.TOPIC, topic_name), name)
+
+
+def elr_enabled(image: MetadataImage) -> bool:
+    """Whether the cluster has eligible leader replicas (KIP-966)."""
+    return image.features.get(ELR_FEATURE, 0) > 0
+
+
+def min_isr_record(broker: str, value: str | None) -> ConfigRecord:
+    """That sets, or takes away, `min.insync.replicas` of a broker, or of the cluster."""
+    return ConfigRecord(resource_type=ResourceType.BROKER, resource_name=broker, name=MIN_ISR, value=value)
 
 
 def is_online(broker: BrokerRegistration, directory: UUID | None) -> bool:

@@ -85,11 +85,6 @@ def _remove_topic(delta: MetadataDelta, record: Any) -> None:
     delta.configs.remove((ResourceType.TOPIC, delta.topics.remove(record)))
 
 
-def _unregister_broker(delta: MetadataDelta, record: Any) -> None:
-    delta.cluster.unregister(record)
-    delta.configs.remove((ResourceType.BROKER, str(record.broker_id)))
-
-
 def _set_feature(delta: MetadataDelta, record: Any) -> None:
     if record.feature_level:
         delta.features.put(record.name, record.feature_level)
@@ -112,7 +107,7 @@ def _nothing(_delta: MetadataDelta, _record: Any) -> None:
 
 _REPLAY: dict[str, Callable[[MetadataDelta, Any], None]] = {
     "RegisterBrokerRecord": lambda delta, record: delta.cluster.register(record),
-    "UnregisterBrokerRecord": _unregister_broker,
+    "UnregisterBrokerRecord": lambda delta, record: delta.cluster.unregister(record),
     "FenceBrokerRecord": lambda delta, record: delta.cluster.fence(record),
     "UnfenceBrokerRecord": lambda delta, record: delta.cluster.unfence(record),
     "BrokerRegistrationChangeRecord": lambda delta, record: delta.cluster.change(record),

@@ -81,13 +81,9 @@ def _topics(before: TopicsImage, after: TopicsImage) -> Iterator[Any]:
 
 
 def _removed_with(before: MetadataImage, after: MetadataImage) -> set[Resource]:
-    """What loses its configurations with the topics and brokers that go: even one of the same name begins anew."""
-    topics = (topic.name for topic in before.topics if topic.id not in after.topics.names)
-    brokers = (str(node_id) for node_id in before.cluster.brokers if node_id not in after.cluster.brokers)
-    return {
-        *((int(ResourceType.TOPIC), name) for name in topics),
-        *((int(ResourceType.BROKER), name) for name in brokers),
-    }
+    """What loses its configurations with the topics that go: even one of the same name begins anew."""
+    names = (topic.name for topic in before.topics if topic.id not in after.topics.names)
+    return {(int(ResourceType.TOPIC), name) for name in names}
 
 
 def _without(configs: ConfigsImage, gone: Iterable[Resource]) -> ConfigsImage:

@@ -18,6 +18,8 @@ QuotaKey = tuple[tuple[str, str | None], ...]
 """(type, name) of each part of an entity with quotas, by type; the name None is the type's default."""
 
 METADATA_VERSION = "metadata.version"
+KRAFT_VERSION = "kraft.version"
+"""Unlike all other features it is no part of an image: its level is in a control record of the metadata log."""
 
 
 def quota_key(entity: Iterable[QuotaEntity]) -> QuotaKey:

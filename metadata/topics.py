@@ -13,10 +13,13 @@ from uuid import UUID
 
 from metadata.maps import Map
 from metadata.topic_names import collision_key, is_internal
-from protocol.metadata.topics import LEADER_UNCHANGED, NO_LEADER, RECOVERY_UNCHANGED
+from protocol.metadata.topics import LEADER_UNCHANGED, NO_LEADER, RECOVERY_UNCHANGED, PartitionChangeRecord
 
 Record = Any
 """A record of `protocol.metadata.topics`, whose fields are checked where it is made."""
+
+_NOT_ELIGIBLE = PartitionChangeRecord(topic_id=None, eligible_leader_replicas=(), last_known_elr=())
+"""What a ClearElrRecord is to each partition that has eligible leader replicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,19 +205,22 @@ class TopicsDelta:
         topic.changed[record.partition_id] = topic.partition(record.partition_id).merge(record)
 
     def clear_elr(self, record: Record) -> None:
-        """Forget the eligible leader replicas of one topic, or of all."""
-        for topic in self._named(record.topic_name):
-            found = self._topic(topic.id)
-            for index in range(topic.partition_count):
+        """Forget the eligible leader replicas of one topic, or of all: a change of each partition that has some."""
+        for topic_id in self._named(record.topic_name):
+            found = self._topic(topic_id)
+            for index in {*found.after.partitions, *found.changed}:
                 partition = found.partition(index)
                 if partition.elr or partition.last_known_elr:
-                    found.changed[index] = replace(partition, elr=(), last_known_elr=())
+                    found.changed[index] = partition.merge(_NOT_ELIGIBLE)
 
-    def _named(self, name: str) -> list[TopicImage]:
-        if not name:
-            return [topic for topic in self._image if topic.id not in self.deleted]
-        topic = self._image.get(name)
-        return [] if topic is None or topic.id in self.deleted else [topic]
+    def _named(self, name: str) -> list[UUID]:
+        """The topic of this name, or all that there are now; raises KeyError."""
+        there = {topic_id: delta.after.name for topic_id, delta in self.changed.items()}
+        there |= {topic.id: topic.name for topic in self._image if topic.id not in self.deleted}
+        found = [topic_id for topic_id, known in there.items() if not name or known == name]
+        if name and not found:
+            raise KeyError(f"no topic has the name {name}")
+        return found
 
     def _topic(self, topic_id: UUID) -> TopicDelta:
         found = self.changed.get(topic_id)

@@ -11,7 +11,12 @@ from broker.config.definition import ConfigDef, ConfigType, to_text
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
 from broker.config.defs.not_needed import NOT_NEEDED
 from broker.config.describe import describe_new_topic
-from broker.config.resource_defs import parse_client_metrics_configs, parse_group_configs
+from broker.config.resource_defs import (
+    CLIENT_METRICS_CONFIGS,
+    GROUP_CONFIGS,
+    parse_client_metrics_configs,
+    parse_group_configs,
+)
 from broker.config.topic_config import parse_topic_configs
 from metadata.configs import ResourceType
 from metadata.maps import Map
@@ -19,6 +24,11 @@ from metadata.maps import Map
 MOST_DESCRIBED = 16
 
 _BROKER: Mapping[str, ConfigDef] = {**NOT_NEEDED, **BROKER_CONFIGS}
+_NAMES: Mapping[int, Mapping[str, ConfigDef]] = {
+    ResourceType.TOPIC: TOPIC_CONFIGS,
+    ResourceType.GROUP: GROUP_CONFIGS,
+    ResourceType.CLIENT_METRICS: CLIENT_METRICS_CONFIGS,
+}
 
 
 class NodeConfigSchema:
@@ -46,6 +56,11 @@ class NodeConfigSchema:
                 parse_group_configs(self._config(), given)
             case ResourceType.CLIENT_METRICS:
                 parse_client_metrics_configs(given)
+
+    def known(self, resource_type: int, configs: Mapping[str, str]) -> dict[str, str]:
+        """See `ConfigSchema.known`; a broker may have any, for its plugins."""
+        names = _NAMES.get(resource_type)
+        return {name: text for name, text in configs.items() if names is None or name in names}
 
     def is_list(self, resource_type: int, name: str) -> bool:
         definition = _definitions(resource_type).get(name)

@@ -43,6 +43,12 @@ class FetchedLog:
         self._pending: deque[_Fetched] = deque()
 
     @property
+    def kraft_version(self) -> int:
+        """The finalized level of `kraft.version`."""
+        record = self.quorum_records.get(KRaftVersionRecord.__name__)
+        return record.k_raft_version if isinstance(record, KRaftVersionRecord) else 0
+
+    @property
     def end_offset(self) -> int:
         """The offset to fetch next."""
         return self._pending[-1].header.next_offset if self._pending else self.committed_end

@@ -111,6 +111,7 @@ class FollowedMetadata:
             self._publish,
             retry_ms=self._retry_ms,
         )
+        self.cache.kraft_version = lambda: self.observer.kraft_version
         self.lifecycle = BrokerLifecycle(
             self.channel("heartbeat"),
             network.clock,

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from metadata.brokers import BrokerRegistration
 from metadata.configs import CLUSTER_DEFAULT, ResourceType
 from metadata.image import EMPTY, MetadataImage
+from metadata.settings import KRAFT_VERSION
 from metadata.topics import TopicImage
 
 
 class MetadataCache:
-    """`image` is replaced as a whole; who looks at more than one thing of it keeps the image that it began with."""
+    """`image` is replaced as a whole; who looks at more than one thing of it keeps the image that it began with.
 
-    __slots__ = ("image",)
+    `kraft_version` gives the finalized level of that feature, which is in control records of the metadata log: no image
+    has them.
+    """
+
+    __slots__ = ("image", "kraft_version")
 
     def __init__(self, image: MetadataImage = EMPTY) -> None:
         self.image = image
+        self.kraft_version: Callable[[], int] = lambda: 0
 
     def topic(self, name: str) -> TopicImage | None:
         return self.image.topics.get(name)
@@ -35,6 +41,11 @@ class MetadataCache:
     def feature(self, name: str) -> int:
         """The finalized level of a feature; 0 if it is not finalized."""
         return self.image.features.get(name, 0)
+
+    def finalized_features(self, image: MetadataImage) -> dict[str, int]:
+        """The level of each finalized feature, by name, as clients are told: level 0 is not finalized."""
+        levels = {**image.features, KRAFT_VERSION: self.kraft_version()}
+        return {name: levels[name] for name in sorted(levels) if levels[name]}
 
     def broker_configs(self, node_id: int) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """What is set for one broker, and for the cluster."""

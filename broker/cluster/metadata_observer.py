@@ -97,6 +97,11 @@ class MetadataObserver:
         """The offset after the last record that was fetched."""
         return self._log.end_offset
 
+    @property
+    def kraft_version(self) -> int:
+        """The finalized level of `kraft.version`."""
+        return self._log.kraft_version
+
     def begin_with(self, copied: Copied) -> None:
         """Go on from the node's own copy."""
         self.image = copied.image

@@ -86,6 +86,7 @@ class StandaloneMetadata:
         self._former: MetadataImage | None = None
         self._snapshotting: asyncio.Task[None] | None = None
         cache.image = _after(read.image, read.imported)
+        cache.kraft_version = lambda: log.kraft_version
 
     @classmethod
     async def open(

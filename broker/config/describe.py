@@ -12,7 +12,7 @@ from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
 from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
 from broker.config.kafka_names import definition_of, described_names
 from broker.config.resource_names import node_id_of
-from broker.config.topic_config import topic_values
+from broker.config.topic_config import known_topic_configs, topic_values
 from protocol.errors import InvalidRequest
 
 
@@ -55,7 +55,7 @@ def describe_topic(
     broker_config: BrokerConfig, overrides: Mapping[str, str | None], keys: Keys = None
 ) -> list[ConfigEntry]:
     """The topic's configurations: all of them, or those of `keys`. Raises InvalidConfiguration for wrong overrides."""
-    values = topic_values(broker_config, overrides)
+    values = topic_values(broker_config, known_topic_configs(overrides))
     entries: list[ConfigEntry] = []
     for name in _chosen(_names_of_topic(overrides), keys):
         definition = TOPIC_CONFIGS[name]

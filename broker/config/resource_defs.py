@@ -280,6 +280,11 @@ def _limit(broker_config: BrokerConfig, name: str) -> _Limit:
     return _Limit(str(fixed), fixed)
 
 
+def effective_client_metrics_configs(configs: Mapping[str, str]) -> dict[str, Value]:
+    """Every subscription configuration's value that counts under those in the metadata."""
+    return _parsed(CLIENT_METRICS_CONFIGS, {name: configs[name] for name in CLIENT_METRICS_CONFIGS if name in configs})
+
+
 def parse_client_metrics_configs(overrides: Mapping[str, str]) -> dict[str, Value]:
     """Every subscription configuration's value. Raises InvalidRequest and InvalidConfiguration as Kafka does."""
     for name in overrides:

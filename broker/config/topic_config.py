@@ -60,9 +60,14 @@ def _check_together(values: Mapping[str, Value]) -> None:
         )
 
 
+def known_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Those that this release knows: what another release has left in the metadata counts for nothing, as in Kafka."""
+    return {name: text for name, text in configs.items() if name in TOPIC_CONFIGS}
+
+
 def log_config(broker_config: BrokerConfig, overrides: Mapping[str, str | None]) -> LogConfig:
-    """The log's configuration for a topic with these overrides. Raises InvalidConfiguration."""
-    values = topic_values(broker_config, overrides, check_inherited=False)
+    """The log's configuration for a topic that has these in the metadata. Raises InvalidConfiguration."""
+    values = topic_values(broker_config, known_topic_configs(overrides), check_inherited=False)
     policies = values["cleanup.policy"]
     ratio = values["min.cleanable.dirty.ratio"]
     assert isinstance(policies, tuple)

@@ -32,7 +32,7 @@ async def cluster(ask: Ask) -> Page:
             "controllers": _controllers(ask),
             "brokers": [_broker(one, leads.get(one.id, (0, 0))) for one in brokers],
             "states": states,
-            "features": sorted(image.features.items()),
+            "features": list(node.cluster.cache.finalized_features(image).items()),
             "paging": shown,
             "rows": shown.rows,
         },

@@ -13,14 +13,9 @@ from broker.config.broker_config import BrokerConfig, ConfigurationError, split_
 from broker.config.options import config_options, load_options
 from broker.config.sources import Loaded
 from broker.format_tool.scram import scram_record
-from controller.quorum.features import (
-    METADATA_VERSION,
-    SCRAM_SINCE,
-    FeatureError,
-    chosen_levels,
-    version_name,
-)
+from controller.quorum.features import SCRAM_SINCE, FeatureError, chosen_levels, version_name
 from controller.quorum.format import FormatError, Formatting, bootstrap_records, format_folders
+from metadata.settings import METADATA_VERSION
 from protocol.metadata.control import VoterEndpoint
 from storage.files import OsFileSystem
 from storage.folders.meta_properties import MetaPropertiesError

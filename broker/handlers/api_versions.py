@@ -51,7 +51,7 @@ def answer(ctx: RequestContext, request: ApiVersionsRequest, apis: Iterable[Api]
         finalized_features_epoch=image.offset,
         finalized_features=tuple(
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in sorted(image.features.items())
+            for name, level in ctx.cluster.cache.finalized_features(image).items()
         ),
     )
 

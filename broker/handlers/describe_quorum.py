@@ -81,7 +81,7 @@ def _metadata_partition(ctx: RequestContext, log: MetadataLog) -> PartitionData:
     now_ms = ctx.local.clock.machine.wall_ms()  # as the fetches of observers
     leader = ReplicaState(
         replica_id=ctx.local.node_id,
-        replica_directory_id=None,
+        replica_directory_id=log.voter_directory_id,
         log_end_offset=end_offset,
         last_fetch_timestamp=now_ms,
         last_caught_up_timestamp=now_ms,

@@ -1,7 +1,7 @@
 """The APIs that are always refused, each with the answer of a Kafka that lacks the same.
 
 SASL is spoken before a client is known, and not here (KIP-43, KIP-152). The voters of the metadata do not change, since
-`kraft.version` is 0 (KIP-853). No plugin keeps descriptions of topologies (KIP-1331).
+a controller of ours is the only one (KIP-853). No plugin keeps descriptions of topologies (KIP-1331).
 """
 
 from __future__ import annotations
@@ -126,4 +126,4 @@ def _check_voter(
 
 
 def _refuse_voters(doing: str) -> NoReturn:
-    raise UnsupportedVersion(f"Cluster doesn't support {doing} voter because the kraft.version feature is 0")
+    raise UnsupportedVersion(f"Cluster doesn't support {doing} voter: the controller of this cluster is the only one.")

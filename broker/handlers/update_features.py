@@ -13,9 +13,14 @@ from kio.schema.update_features.v1.response import UpdateFeaturesResponse as Res
 from kio.schema.update_features.v2 import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 from broker.request_context import RequestContext
+from controller.decision import Decision
 from controller.features import FeatureUpdate, decide
+from controller.quorum.metadata_log import MetadataLog
+from metadata.image import MetadataImage
 from protocol.durations import ZERO
-from protocol.errors import KafkaError, UnknownServerError
+from protocol.errors import InvalidUpdateVersion, KafkaError, UnknownServerError
+from protocol.metadata.brokers import Endpoint
+from protocol.metadata.control import VoterEndpoint
 
 LAST_VERSION_WITH_RESULTS = 1
 
@@ -24,10 +29,33 @@ async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateF
     updates = [
         FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type) for each in request.feature_updates
     ]
-    return await ctx.controller.submit(
-        lambda image: decide(image, updates, validate_only=request.validate_only).map(lambda _: _done(ctx, updates)),
-        ctx,
-    )
+    schema, validate_only, raises_kraft_version = ctx.controller.around.schema, request.validate_only, False
+
+    def decision(image: MetadataImage) -> Decision[UpdateFeaturesResponse | ResponseWithResults]:
+        nonlocal raises_kraft_version
+        kraft_version = ctx.cluster.cache.kraft_version()
+        found = decide(image, updates, schema, kraft_version=kraft_version, validate_only=validate_only)
+        raises_kraft_version = found.response
+        if raises_kraft_version:
+            _voter(ctx)
+        return found.map(lambda _: _done(ctx, updates))
+
+    response = await ctx.controller.submit(decision, ctx)
+    if raises_kraft_version:
+        log, voter = _voter(ctx)
+        await log.become_dynamic(VoterEndpoint(name=voter.name, host=voter.host, port=voter.port))
+    return response
+
+
+def _voter(ctx: RequestContext) -> tuple[MetadataLog, Endpoint]:
+    """The metadata log, and where its controller is reached. Raises InvalidUpdateVersion if it is not."""
+    service = ctx.cluster.controller_service
+    if service is None or service.endpoint is None:
+        raise InvalidUpdateVersion(
+            "No feature was changed: kraft.version 1 needs a listener that controller.listener.names has, "
+            "where the voter is reached."
+        )
+    return service.log, service.endpoint
 
 
 def _done(ctx: RequestContext, updates: Sequence[FeatureUpdate]) -> UpdateFeaturesResponse | ResponseWithResults:

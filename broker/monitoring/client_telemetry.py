@@ -18,7 +18,7 @@ import crc32c
 from kio.schema.errors import ErrorCode
 
 from broker.cluster.metadata_cache import MetadataCache
-from broker.config.resource_defs import parse_client_metrics_configs, parse_match
+from broker.config.resource_defs import effective_client_metrics_configs, parse_match
 from broker.monitoring.pushed_metrics import MOST_POINTS, Pushed, PushedMetrics, pushed
 from metadata.configs import ConfigsImage, ResourceType
 from metadata.delta import MetadataDelta
@@ -194,7 +194,7 @@ class ClientTelemetry:
         interval_ms = DEFAULT_INTERVAL_MS
         configs = self._cache.image.configs
         for name in configs.names(ResourceType.CLIENT_METRICS):
-            values = parse_client_metrics_configs(configs.of(ResourceType.CLIENT_METRICS, name))
+            values = effective_client_metrics_configs(configs.of(ResourceType.CLIENT_METRICS, name))
             if not _matches(parse_match(values["match"]), attributes):
                 continue
             wanted, own_interval = values["metrics"], values["interval.ms"]

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from controller.quorum.errors import MetadataLogError
+from metadata.settings import METADATA_VERSION
 from protocol import uuids
 from protocol.metadata import serde
 from protocol.metadata.serde import UnknownRecordError
@@ -17,7 +18,6 @@ from protocol.primitives import DecodeError
 from protocol.records.batch import BatchHeader
 from protocol.records.build import iter_records
 
-METADATA_VERSION = "metadata.version"
 HIGHEST_KRAFT_VERSION = 1
 
 

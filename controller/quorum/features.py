@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-METADATA_VERSION = "metadata.version"
-KRAFT_VERSION = "kraft.version"
+from metadata.settings import KRAFT_VERSION, METADATA_VERSION
+
 LOWEST_LEVEL = 7
 
 _VERSIONS = (

@@ -13,9 +13,9 @@ from typing import Any
 from uuid import UUID
 
 from controller.quorum import snapshots
-from controller.quorum.features import KRAFT_VERSION, METADATA_VERSION
 from controller.quorum.snapshots import BOOTSTRAP
 from controller.quorum.survey import FOLDER_NAME
+from metadata.settings import KRAFT_VERSION, METADATA_VERSION
 from protocol import uuids
 from protocol.metadata.control import (
     KRaftVersionFeature,

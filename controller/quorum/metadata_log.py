@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -25,7 +26,7 @@ from controller.quorum.quorum_state import QuorumState
 from controller.quorum.snapshots import SnapshotId
 from controller.quorum.survey import Survey, survey
 from protocol.errors import KafkaError, SnapshotNotFound
-from protocol.metadata.control import KRaftVersionRecord, LeaderChangeMessage, Voter
+from protocol.metadata.control import KRaftVersionRecord, LeaderChangeMessage, Voter, VoterEndpoint
 from storage.files import is_transient
 from storage.log.log_services import LogServices
 from storage.log.retention import apply_retention
@@ -66,7 +67,7 @@ class MetadataLog:
         self._node_id = node_id
         self._config = config
         self._found = found
-        self._state = found.state or QuorumState(data_version=found.facts.kraft_version)
+        self._state = replace(found.state or QuorumState(), data_version=found.facts.kraft_version)
         self._opened_end = log.log_end_offset
         self.on_refused: Callable[[NoRoomError], None] = lambda _: None
         self.on_failure: Callable[[str], None] = lambda reason: logger.error("metadata log failed", error=reason)
@@ -166,6 +167,30 @@ class MetadataLog:
     def kraft_version(self) -> int:
         """The finalized level of `kraft.version`."""
         return self._found.facts.kraft_version
+
+    @property
+    def voter_directory_id(self) -> UUID | None:
+        """The id of this node's folder as that of a voter, which voters of a dynamic quorum alone have."""
+        facts = self._found.facts
+        found: UUID | None = facts.voters.voters[0].voter_directory_id if facts.kraft_version else None
+        return found
+
+    async def become_dynamic(self, endpoint: VoterEndpoint) -> None:
+        """Raise `kraft.version` to 1: the log says from now on that this node is the voter, and where it is reached.
+
+        Raises MetadataLogError.
+        """
+        from controller.quorum.format import voters_record
+
+        if self._found.directory_id is None:
+            raise MetadataLogError(
+                f"The folder of {self._folder} has no id, which the voter of a dynamic quorum needs."
+            )
+        voters = voters_record(self._node_id, self._found.directory_id, endpoint)
+        offset = self._commit.append_control([KRaftVersionRecord(version=0, k_raft_version=1), voters])
+        await self._commit.durable(offset)
+        facts = self._found.facts
+        facts.kraft_version, facts.voters, facts.voters_offset = 1, voters, offset
 
     # -- for observers
 

@@ -49,6 +49,7 @@ class Survey:
         is_torn: there is something after the last whole batch, as a power failure leaves it.
         leftovers: names of unfinished and removed snapshots.
         covers_log: the snapshot goes further than the log.
+        directory_id: that of the folder of `log.dirs`, if it is known.
     """
 
     state: QuorumState | None = None
@@ -62,6 +63,7 @@ class Survey:
     is_torn: bool = False
     leftovers: list[str] = field(default_factory=list)
     covers_log: bool = False
+    directory_id: UUID | None = None
 
     @property
     def start_offset(self) -> int:
@@ -75,7 +77,7 @@ def survey(fs: FileSystem, root: str, node_id: int, directory_id: UUID | None) -
     Raises MetadataLogError, which says why the log cannot be used; OSError.
     """
     folder = f"{root}/{FOLDER_NAME}"
-    found = Survey()
+    found = Survey(directory_id=directory_id)
     if fs.is_dir(folder):
         _look_into(fs, folder, found)
     if not found.bootstrap and not found.facts.has_records and fs.exists(f"{root}/{OLD_BOOTSTRAP}"):

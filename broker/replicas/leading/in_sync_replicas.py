@@ -11,7 +11,8 @@ both: the maximal ISR.
 | PENDING   | the controller says that nothing was changed: `withdraw`     | COMMITTED  |
 | PENDING   | the controller has refused and does not say so (`refused`)   | PENDING    |
 
-In the last case, as with FENCED_LEADER_EPOCH, this node's metadata is old: the next image decides.
+In the last case, as with FENCED_LEADER_EPOCH, this node's metadata is old, or an earlier copy of the request was
+accepted and its answer lost: the next image decides, or the answer to the next request.
 """
 
 from __future__ import annotations

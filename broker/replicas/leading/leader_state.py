@@ -45,7 +45,10 @@ OUR_METADATA_IS_OLD = (
     ErrorCode.invalid_request,
     ErrorCode.new_leader_elected,
 )
-"""Whether something was changed, the next image says."""
+"""Whether something was changed, the next image says; without one the controller is asked again."""
+
+ASK_AGAIN_MS = 500
+"""The pause before that: the image is a few milliseconds behind, unless this node's metadata cannot be trusted."""
 
 
 @dataclass(slots=True)
@@ -219,9 +222,11 @@ class LeaderState:
 
     def shrink(self) -> None:
         """Propose an ISR without the followers that lag too long; to be called every half of that time."""
+        shared, leader_end = self._shared, self._log.log_end_offset
+        if self._partition.high_watermark < leader_end:
+            self._partition.advance()  # a replica that was about to join, and held it back, may lag by now
         if self.in_sync.is_pending:
             return
-        shared, leader_end = self._shared, self._log.log_end_offset
         now_ms, lag_ms = shared.clock.monotonic_ms(), shared.lag_time_max_ms()
         late = {
             replica
@@ -249,7 +254,8 @@ class LeaderState:
         self.in_sync.propose(isr)
         self._submit(isr)
 
-    def _submit(self, isr: frozenset[int]) -> None:
+    def _submit(self, isr: frozenset[int], refused: ErrorCode = ErrorCode.none) -> None:
+        """Ask for an ISR; `refused` is why the last request for it was."""
         change = IsrChange(
             self._partition.topic_id,
             self._log.partition,
@@ -260,7 +266,7 @@ class LeaderState:
 
         def done(outcome: IsrOutcome) -> None:
             if self.in_sync.proposed is isr:  # else an image came first
-                self._answered(isr, outcome)
+                self._answered(isr, outcome, refused)
 
         if not self._shared.controller.submit(change, done):
             self.in_sync.withdraw()  # a proposal of an earlier state is still on its way
@@ -269,7 +275,7 @@ class LeaderState:
         follower = self.followers.get(replica)
         return self._shared.controller.broker_epoch() if follower is None else follower.broker_epoch
 
-    def _answered(self, isr: frozenset[int], outcome: IsrOutcome) -> None:
+    def _answered(self, isr: frozenset[int], outcome: IsrOutcome, refused: ErrorCode) -> None:
         shared, before = self._shared, self.in_sync.committed
         described = {"partition": self._log.name, "isr": sorted(before), "proposed": sorted(isr)}
         if outcome.error is ErrorCode.none:
@@ -284,8 +290,17 @@ class LeaderState:
             self._partition.advance()
             return
         shared.failed_updates += 1
-        logger.warning("in-sync replicas not changed", error=outcome.error.name, **described)
+        if outcome.error is not refused:
+            logger.warning("in-sync replicas not changed", error=outcome.error.name, **described)
         if outcome.error in NOT_DONE:
             self.in_sync.withdraw()
-        elif outcome.error not in OUR_METADATA_IS_OLD:
-            self._submit(isr)
+            self._partition.advance()
+        elif outcome.error in OUR_METADATA_IS_OLD:
+            shared.clock.machine.call_later(ASK_AGAIN_MS, lambda: self._ask_again(isr, outcome.error))
+        else:
+            self._submit(isr, outcome.error)
+
+    def _ask_again(self, isr: frozenset[int], refused: ErrorCode) -> None:
+        """Ask again for what was refused, with the epochs that are known now, unless an image came meanwhile."""
+        if self.in_sync.proposed is isr:
+            self._submit(isr, refused)

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
 
+from broker.cluster.internal_topics import wanted
+from broker.config.describe import describe_topic
+from broker.config.resource_defs import effective_client_metrics_configs
+from broker.config.topic_config import log_config
 from broker.coordinators.group_coordinator import GroupOverrides, consumer_group_config
 from controller.configs import AlterOp
+from controller.decision import Decision
 from metadata.configs import CLUSTER_DEFAULT, ResourceType
+from protocol.metadata.settings import ConfigRecord
 from tests.unit.broker.admin_rig import Rig
 from tests.unit.broker.rig import Rig as NodeRig
 
@@ -32,6 +38,26 @@ async def test_what_is_set_is_found_after_a_restart() -> None:
     assert again.node.cluster.cache.image.configs.names(ResourceType.GROUP) == ["a/b <default>"]
     await again.set_configs(*GROUP, {})
     assert again.node.cluster.cache.image.configs.names(ResourceType.GROUP) == []
+
+
+async def test_configurations_that_another_release_has_left_count_for_nothing() -> None:
+    """As in Kafka: a folder of Kafka 3 may have `message.format.version` of topics."""
+    rig = await Rig.open()
+    await rig.create(wanted("t", 1, 1))
+    left = [
+        ConfigRecord(resource_type=kind, resource_name="t", name="message.format.version", value="2.8")
+        for kind in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLIENT_METRICS)
+    ]
+    await rig.node.metadata.controller.submit(lambda _: Decision(left, None))
+    again = await Rig.open(rig.fs)
+    await again.set_configs(ResourceType.TOPIC, "t", {"retention.ms": "77"})
+    config, configs = again.node.local.config, again.node.cluster.cache.image.configs
+    assert log_config(config, configs.of(ResourceType.TOPIC, "t")).retention_ms == 77
+    described = {entry.name: entry.value for entry in describe_topic(config, configs.of(ResourceType.TOPIC, "t"))}
+    assert described["retention.ms"] == "77"
+    assert "message.format.version" not in described
+    assert effective_client_metrics_configs(configs.of(ResourceType.CLIENT_METRICS, "t"))["interval.ms"] == 300_000
+    assert again.node.controller.around.schema.known(ResourceType.GROUP, {"message.format.version": "2.8"}) == {}
 
 
 async def test_a_group_may_have_the_name_that_stands_for_all_brokers() -> None:

@@ -157,7 +157,11 @@ async def test_without_room_for_transactions_v2_in_the_log_their_requests_are_no
     async with Rig(config=CONFIG) as rig:
         producer = await opened(rig)
         lower = FeatureUpdate("transaction.version", 0, SAFE_DOWNGRADE)
-        await rig.node.controller.submit(lambda image: features.decide(image, [lower], validate_only=False))
+        controller = rig.node.controller
+        schema = controller.around.schema
+        await controller.submit(
+            lambda image: features.decide(image, [lower], schema, kraft_version=0, validate_only=False)
+        )
         assert await producer.produce(b"first", 0) == ["unsupported_version"]
         assert await producer.end(commit=False) == "unsupported_version"
         one = AddPartitionsToTxnTransaction(

@@ -87,6 +87,9 @@ class Schema:
         if unknown or not (configs.get("retention.ms") or "0").isdigit():
             raise InvalidConfiguration(f"refused for {name}")
 
+    def known(self, resource_type: int, configs: Mapping[str, str]) -> dict[str, str]:
+        return {name: text for name, text in configs.items() if name != "of.an.older.release"}
+
     def is_list(self, resource_type: int, name: str) -> bool:
         return resource_type == ResourceType.TOPIC and name == "cleanup.policy"
 

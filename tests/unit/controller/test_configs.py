@@ -8,11 +8,13 @@ import pytest
 
 from controller.configs import LONGEST_VALUE, AlterOp, Change, ResourceChange, apply_changes, changed_records, decide
 from controller.decision import Decision
+from controller.replica_rules import ELR_FEATURE, MIN_ISR
 from metadata.configs import CLUSTER_DEFAULT, ResourceType
 from metadata.image import MetadataImage
 from protocol.errors import InvalidConfiguration, KafkaError, UnknownServerError
+from protocol.metadata.settings import FeatureLevelRecord
 from protocol.metadata.topics import ClearElrRecord
-from tests.unit.controller.images import after, around, broker, config, image_of, topic
+from tests.unit.controller.images import after, around, broker, config, image_of, partition, topic
 
 SET, DELETE, APPEND, SUBTRACT = AlterOp
 TOPIC, BROKER, METRICS, GROUP = (
@@ -21,8 +23,8 @@ TOPIC, BROKER, METRICS, GROUP = (
     ResourceType.CLIENT_METRICS,
     ResourceType.GROUP,
 )
-MIN_ISR = "min.insync.replicas"
 IMAGE = image_of(
+    FeatureLevelRecord(name=ELR_FEATURE, feature_level=1),
     broker(1),
     *topic("t", 1, [1], configs={"retention.ms": "5"}),
     *topic("u", 2, [1]),
@@ -174,6 +176,13 @@ def test_a_value_that_appending_makes_longer_than_a_record_can_hold_is_refused(p
     assert value == "delete," + part * fits
 
 
+@pytest.mark.parametrize("incremental", [True, False])
+def test_a_configuration_that_another_release_has_left_hinders_no_change(incremental: bool) -> None:
+    image = image_of(config(TOPIC, "t", "of.an.older.release", "x"), image=IMAGE)
+    decision = decided(change(TOPIC, "t", ("retention.ms", SET, "6"), incremental=incremental), image=image)
+    assert (codes(decision), decision.records) == (["none"], [config(TOPIC, "t", "retention.ms", "6")])
+
+
 # -- min.insync.replicas (KIP-966)
 
 
@@ -199,3 +208,25 @@ def test_a_minimum_that_is_removed_from_a_topic_counts_as_changed() -> None:
     image = image_of(config(TOPIC, "t", MIN_ISR, "2"), image=IMAGE)
     decision = decided(change(TOPIC, "t", (MIN_ISR, DELETE, None)), image=image)
     assert decision.records == [config(TOPIC, "t", MIN_ISR, None), ClearElrRecord(topic_name="t")]
+
+
+@pytest.mark.parametrize("name", [CLUSTER_DEFAULT, "1"])
+def test_without_eligible_leader_replicas_the_minimum_of_brokers_is_a_configuration_like_others(name: str) -> None:
+    """An older release would not know the ClearElrRecord."""
+    image = image_of(FeatureLevelRecord(name=ELR_FEATURE, feature_level=0), image=IMAGE)
+    for value, op in (("2", SET), (None, DELETE)):
+        decision = decided(change(BROKER, name, (MIN_ISR, op, value)), image=image)
+        assert decision.records == [config(BROKER, name, MIN_ISR, value)]
+        image = after(image, decision)
+
+
+def test_without_eligible_leader_replicas_none_are_cleared_of_a_topic() -> None:
+    image = image_of(FeatureLevelRecord(name=ELR_FEATURE, feature_level=0), image=IMAGE)
+    decision = decided(change(TOPIC, "t", (MIN_ISR, SET, "2")), image=image)
+    assert decision.records == [config(TOPIC, "t", MIN_ISR, "2")]
+
+
+def test_a_changed_minimum_raises_the_epoch_that_alter_partition_must_know() -> None:
+    image = image_of(partition(1, 0, [1, 2], isr=(1,), eligible_leader_replicas=(2,), partition_epoch=4), image=IMAGE)
+    changed = after(image, decided(change(TOPIC, "t", (MIN_ISR, SET, "2")), image=image)).topics.by_name["t"]
+    assert (changed.partitions[0].elr, changed.partitions[0].partition_epoch) == ((), 5)

@@ -131,7 +131,31 @@ def test_clear_elr_of_one_topic_and_of_all() -> None:
     assert image_of(ClearElrRecord(), image=image).topics.by_name["t"].partitions[0].elr == ()
 
 
-def test_a_broker_that_is_unregistered_is_gone_with_its_configurations() -> None:
+def test_clear_elr_is_a_change_of_the_partitions_that_have_one() -> None:
+    topic = (*ORDERS, partition(1, 2, last_known_elr=(1,), leader_epoch=3, partition_epoch=5))
+    cleared = image_of(ClearElrRecord(topic_name="orders"), image=image_of(*topic)).topics.by_name["orders"].partitions
+    assert [cleared[index].partition_epoch for index in range(3)] == [0, 0, 6]
+    assert [cleared[index].leader_epoch for index in range(3)] == [0, 0, 3]
+
+
+@pytest.mark.parametrize("name", ["orders", ""])
+def test_clear_elr_of_a_topic_of_the_same_delta(name: str) -> None:
+    """A broker that reads the log in one go has the topic, its ELR and the end of that in one delta."""
+    elr = PartitionChangeRecord(topic_id=_id(1), partition_id=1, eligible_leader_replicas=(2,))
+    found = image_of(*ORDERS, elr, ClearElrRecord(topic_name=name)).topics.by_name["orders"].partitions[1]
+    assert (found.elr, found.partition_epoch) == ((), 2)
+
+
+def test_clear_elr_of_a_topic_that_takes_the_name_of_a_removed_one() -> None:
+    again = TopicRecord(name="orders", topic_id=_id(2)), partition(2, 0, eligible_leader_replicas=(1,))
+    records = RemoveTopicRecord(topic_id=_id(1)), *again, ClearElrRecord(topic_name="orders")
+    image = image_of(*records, image=image_of(*ORDERS))
+    assert [topic.id for topic in image.topics] == [_id(2)]
+    assert image.topics.by_name["orders"].partitions[0].elr == ()
+
+
+def test_a_broker_that_is_unregistered_leaves_its_configurations() -> None:
+    """They count again when it registers again, as in Kafka."""
     broker = RegisterBrokerRecord(broker_id=1, broker_epoch=5, incarnation_id=_id(3), end_points=(), features=())
     of_it, of_all = (ConfigRecord(resource_type=4, resource_name=name, name="a", value="1") for name in ("1", ""))
     image = image_of(broker, of_it, of_all)
@@ -139,7 +163,7 @@ def test_a_broker_that_is_unregistered_is_gone_with_its_configurations() -> None
         image_of(UnregisterBrokerRecord(broker_id=1, broker_epoch=4), image=image)
     image = image_of(UnregisterBrokerRecord(broker_id=1, broker_epoch=5), image=image)
     assert not image.cluster.brokers
-    assert list(image.configs.by_resource) == [(4, "")]
+    assert set(image.configs.by_resource) == {(4, "1"), (4, "")}
 
 
 def test_records_of_older_releases_fence_and_unfence_a_broker() -> None:

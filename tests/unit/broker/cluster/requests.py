@@ -162,12 +162,13 @@ def take_producer_ids() -> Request:
 
 
 def set_share_version(level: int) -> Request:
-    def decide(image: MetadataImage) -> Decision[None]:
+    def decide(image: MetadataImage, around: Surroundings) -> Decision[bool]:
         rises = level > image.features.get(SHARE_VERSION, 0)
         kind = features.UPGRADE if rises else features.SAFE_DOWNGRADE
-        return features.decide(image, [features.FeatureUpdate(SHARE_VERSION, level, kind)], validate_only=False)
+        update = [features.FeatureUpdate(SHARE_VERSION, level, kind)]
+        return features.decide(image, update, around.schema, kraft_version=0, validate_only=False)
 
     def apply(state: State) -> State:
         return state.but(share_version=level)
 
-    return Request(lambda image, _: decide(image), apply)
+    return Request(decide, apply)

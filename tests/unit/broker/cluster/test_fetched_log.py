@@ -95,6 +95,7 @@ def test_what_the_quorum_says_of_itself_is_kept_for_copies() -> None:
     log.append(bytes(control_batch(records, 0, 1, 0)) + batch(2, 1, "a"))
     assert taken(log, 3) == ["a"]
     assert list(log.quorum_records.values()) == records[1:]
+    assert (log.kraft_version, FetchedLog().kraft_version) == (1, 0)
 
 
 def damaged(data: bytes, at: int) -> bytes:

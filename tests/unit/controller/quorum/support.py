@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
+from uuid import UUID
 
 from controller.quorum.metadata_log import MetadataLog
 from controller.quorum.opening import MetadataLogConfig
@@ -51,14 +52,18 @@ class Process:
     """What has the log open, with an event loop of its own; what it leaves undone when it ends is never done."""
 
     def __init__(
-        self, fs: FileSystem, clock: ManualClock | None = None, config: MetadataLogConfig | None = None
+        self,
+        fs: FileSystem,
+        clock: ManualClock | None = None,
+        config: MetadataLogConfig | None = None,
+        directory_id: UUID | None = None,
     ) -> None:
         self.clock = clock or ManualClock(NOW)
         self.loop = asyncio.new_event_loop()
         self.loop.set_exception_handler(self._note)
         self.errors: list[BaseException | str] = []
         self.stopped = False
-        self.log = MetadataLog.open(services(fs, self.clock), ROOT, NODE_ID, config=config)
+        self.log = MetadataLog.open(services(fs, self.clock), ROOT, NODE_ID, directory_id=directory_id, config=config)
         self.failures: list[str] = []
         self.log.on_failure = self.failures.append
 

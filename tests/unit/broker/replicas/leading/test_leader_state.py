@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.peers.errors import PeerUnreachableError
 from broker.replicas.leading.alter_partition import RETRY_MS
+from broker.replicas.leading.leader_state import ASK_AGAIN_MS
 from broker.replicas.partition import Partition
 from controller.quorum.errors import NoRoomError
 from metadata.brokers import ClusterImage
@@ -31,6 +32,7 @@ class Controller:
         self.error = ErrorCode.none
         self.failure: Exception | None = None
         self.gate: asyncio.Event | None = None
+        self.leaves_out = False
 
     async def ask(self, request: Any) -> Any:
         wanted = {
@@ -53,6 +55,7 @@ class Controller:
             )
             for topic in request.topics
             for one in topic.partitions
+            if not self.leaves_out
         ]
         topics = [SimpleNamespace(topic_id=topic.topic_id, partitions=answers) for topic in request.topics]
         return SimpleNamespace(error_code=ErrorCode.none, topics=topics)
@@ -192,29 +195,127 @@ async def test_a_follower_that_is_fenced_or_an_earlier_run_does_not_join() -> No
     assert led.isr == [1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    ("error", "pending", "times"),
-    [
-        (ErrorCode.ineligible_replica, False, 1),
-        (ErrorCode.operation_not_attempted, False, 1),
-        (ErrorCode.invalid_update_version, True, 1),
-        (ErrorCode.fenced_leader_epoch, True, 1),
-        (ErrorCode.new_leader_elected, True, 1),
-        (ErrorCode.unknown_server_error, False, 2),  # asked again, and then done
-    ],
+OLD_METADATA = (
+    ErrorCode.fenced_leader_epoch,
+    ErrorCode.invalid_request,
+    ErrorCode.invalid_update_version,
+    ErrorCode.new_leader_elected,
+    ErrorCode.unknown_topic_id,
+    ErrorCode.unknown_topic_or_partition,
 )
-async def test_what_the_controllers_refusal_means(error: ErrorCode, pending: bool, times: int) -> None:
+NOT_DONE = (ErrorCode.ineligible_replica, ErrorCode.operation_not_attempted)
+AT_ONCE = (ErrorCode.not_controller, ErrorCode.request_timed_out, ErrorCode.unknown_server_error)
+
+
+@pytest.mark.parametrize("error", OLD_METADATA)
+async def test_a_leader_whose_change_was_refused_asks_again_until_an_image_or_the_controller_decides(
+    error: ErrorCode, capsys: pytest.CaptureFixture[str]
+) -> None:
     led = Led(isr=(1, 2))
     led.controller.error = error
     led.fetched(3, 0)
     await settle()
+    for times in range(1, 4):
+        assert (led.leader.in_sync.proposed, led.leader.in_sync.maximal) == ({1, 2, 3}, {1, 2, 3})
+        assert len(led.controller.asked) == times
+        await led.rig.clock.run(ASK_AGAIN_MS)
+    assert capsys.readouterr().out.count(error.name) == 1  # however often it is refused
     led.controller.error = ErrorCode.none
-    await led.rig.clock.run(RETRY_MS)
-    assert led.leader.in_sync.is_pending is pending
-    assert len(led.controller.asked) == times
-    assert led.leader.in_sync.maximal == ({1, 2, 3} if pending or times == 2 else {1, 2})
+    await led.rig.clock.run(ASK_AGAIN_MS)
+    assert (led.leader.in_sync.is_pending, led.isr, led.shared.failed_updates) == (False, [1, 2, 3], 4)
+
+
+@pytest.mark.parametrize("error", OLD_METADATA)
+async def test_after_a_refusal_the_image_decides_and_nothing_more_is_asked(error: ErrorCode) -> None:
+    led = Led(isr=(1, 2))
+    led.controller.error = error
+    led.fetched(3, 0)
+    await settle()
     led.partition.lead(state(0, replicas=(1, 2, 3), isr=(1, 2), partition_epoch=5))
     assert (led.leader.in_sync.is_pending, led.isr) == (False, [1, 2])
+    await led.rig.clock.run(3 * ASK_AGAIN_MS)
+    assert len(led.controller.asked) == 1
+    led.controller.error = ErrorCode.none
+    led.fetched(3, 0)
+    await settle()
+    assert (led.isr, led.leader.partition_epoch) == ([1, 2, 3], 6)
+
+
+async def test_a_refused_change_is_asked_for_no_more_once_another_leads() -> None:
+    led = Led(isr=(1, 2))
+    led.controller.error = ErrorCode.fenced_leader_epoch
+    led.fetched(3, 0)
+    await settle()
+    led.partition.follow(state(1, leader=2))
+    await led.rig.clock.run(3 * ASK_AGAIN_MS)
+    assert len(led.controller.asked) == 1
+
+
+@pytest.mark.parametrize("error", NOT_DONE)
+async def test_a_change_that_was_not_made_is_proposed_anew_by_the_next_fetch(error: ErrorCode) -> None:
+    led = Led(isr=(1, 2))
+    led.controller.error = error
+    led.fetched(3, 0)
+    await settle()
+    assert (led.leader.in_sync.is_pending, led.leader.in_sync.maximal) == (False, {1, 2})
+    led.controller.error = ErrorCode.none
+    await led.rig.clock.run(RETRY_MS)
+    assert len(led.controller.asked) == 1
+    led.fetched(3, 0)
+    await settle()
+    assert led.isr == [1, 2, 3]
+
+
+@pytest.mark.parametrize("error", AT_ONCE)
+async def test_a_change_that_failed_for_another_reason_is_sent_again_soon(error: ErrorCode) -> None:
+    led = Led(isr=(1, 2))
+    led.controller.error = error
+    led.fetched(3, 0)
+    await settle()
+    await led.rig.clock.run(RETRY_MS)
+    assert (len(led.controller.asked), led.leader.in_sync.maximal) == (2, {1, 2, 3})
+    led.controller.error = ErrorCode.none
+    await led.rig.clock.run(RETRY_MS)
+    assert led.isr == [1, 2, 3]
+
+
+async def test_a_change_that_the_answer_leaves_out_is_sent_again() -> None:
+    led = Led(isr=(1, 2))
+    led.controller.leaves_out = True
+    led.fetched(3, 0)
+    await settle()
+    led.controller.leaves_out = False
+    await led.rig.clock.run(RETRY_MS)
+    assert (len(led.controller.asked), led.isr) == (2, [1, 2, 3])
+
+
+async def test_the_high_watermark_goes_on_when_a_replica_is_refused_that_held_it_back() -> None:
+    """The others have fetched all there is: no fetch of theirs would move it."""
+    led = Led(isr=(1, 2))
+    led.controller.error, led.controller.gate = ErrorCode.ineligible_replica, asyncio.Event()
+    led.fetched(3, 0)
+    led.append(2)
+    led.fetched(2, 2)
+    led.brokers(fenced3=True)
+    assert led.high_watermark == 0
+    led.controller.gate.set()
+    await settle()
+    assert led.high_watermark == 2
+
+
+async def test_the_high_watermark_goes_on_when_a_replica_that_was_about_to_join_lags_too_long() -> None:
+    led = Led(isr=(1, 2))
+    led.brokers(fenced3=True)
+    led.fetched(3, 0)  # is at the end, but fenced: not proposed
+    led.append(2)
+    led.brokers()
+    led.fetched(2, 2)
+    assert led.high_watermark == 0
+    led.rig.clock.advance(LAG_MS + 1)
+    led.fetched(2, 2)
+    assert led.high_watermark == 0
+    led.leader.shrink()
+    assert led.high_watermark == 2
 
 
 @pytest.mark.parametrize(
