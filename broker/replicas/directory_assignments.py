@@ -4,7 +4,7 @@ The controller needs to know when a folder fails: it then moves the leaders away
 folder it takes for lost cannot lead, even if it is in sync again in a new one; so a node with one folder has to tell,
 too. The image has what the controller knows; what differs is sent, until it is the same.
 
-A replica that this node cannot write, since its folder has no room (`full_folders`) or its log is offline, is said to be
+A replica that this node cannot write, as its folder has no room (`full_folders`) or its log is offline, is said to be
 lost, if another broker has it in sync: else this node would go on leading it.
 """
 
