@@ -1,4 +1,4 @@
-"""Whatever a connection has met (pauses, throttles, slow answers, bytes in pieces), every request is answered in order."""
+"""Whatever a connection has met (pauses, throttles, late answers, bytes in pieces), all is answered in order."""
 
 from __future__ import annotations
 
@@ -144,3 +144,14 @@ async def test_more_requests_than_may_overlap_are_answered_as_room_is_made() -> 
     await model.end()
     assert bytes(model.transport.sent) == b"".join(model.expected)
     assert model.transport.reading
+
+
+async def test_work_that_is_given_up_ends_its_connection_since_its_client_would_wait_for_the_answer() -> None:
+    model = Model()
+    warned: list[str] = []
+    model.connection._server.lines = SimpleNamespace(warn=lambda event, *_, error: warned.append(error))
+    await model.act("send", [(PRODUCE, LATER, 10, 4), (PRODUCE, LATER, 10, 4)])
+    model.waiting[0].cancel()
+    await settle()
+    assert model.transport.lost
+    assert warned == ["the work on a request was given up, and answers come in order"]

