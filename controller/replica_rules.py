@@ -53,7 +53,7 @@ class ReplicaRules:
         broker = self.image.cluster.brokers.get(broker_id)
         if broker is None or not self.is_active(broker_id):
             return False
-        known = dict(zip(partition.replicas, partition.directories, strict=False)) | (assigned or {})
+        known = {**dict(zip(partition.replicas, partition.directories, strict=False)), **(assigned or {})}
         return is_online(broker, known.get(broker_id, MIGRATING))
 
     def default_directory(self, broker_id: int) -> UUID | None:

@@ -23,6 +23,7 @@ from broker.peers.client import PeerNetwork
 from broker.stopping import Stopped
 from controller.brokers import Registration
 from controller.decision import NoQuota
+from protocol.durations import MILLISECOND
 from protocol.errors import Timeout
 from tests.doubles.clock import ManualClock, settle
 from tests.doubles.files import MemoryFileSystem
@@ -228,3 +229,21 @@ async def test_a_node_that_waits_for_a_lost_controller_stops_in_good_order() -> 
         node.cluster.auto_topics.begin(["wanted"], NoQuota())
         assert await cluster.during(node.stop(), 2 * SESSION_MS) is Stopped.CLEAN
         del cluster.nodes[2].node
+
+
+async def test_a_producer_is_sent_elsewhere_while_the_controller_that_gives_out_ids_is_lost() -> None:
+    async with ClusterRig(brokers=1) as cluster:
+        await cluster.kill(CONTROLLER)
+        begun_ms = cluster.clock.monotonic_ms()
+        answer = await cluster.ask(
+            cluster.nodes[2].connect(),
+            "init_producer_id",
+            4,
+            transactional_id=None,
+            transaction_timeout=60_000 * MILLISECOND,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        assert answer.error_code.name == "coordinator_load_in_progress"
+        assert cluster.clock.monotonic_ms() - begun_ms < SESSION_MS
+        await cluster.start(CONTROLLER)

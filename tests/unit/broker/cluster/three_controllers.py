@@ -84,7 +84,7 @@ class Controller:
             )
         return default_entity(cls, error_code=ErrorCode.none)
 
-    def _fetched(self, request: Any) -> FetchResponse:
+    def _fetched(self, request: Any) -> Any:
         (asked,) = request.topics[0].partitions
         leader, log = self.quorum.active, self.quorum.log
         partition = default_entity(
