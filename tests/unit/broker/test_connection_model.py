@@ -46,7 +46,7 @@ class Model:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        server: Any = SimpleNamespace(
+        self.server: Any = SimpleNamespace(
             clock=self.clock,
             throttle_wheel=TimingWheel(self.clock),
             outbox=Outbox(self.clock),
@@ -56,7 +56,7 @@ class Model:
             forget=lambda _: None,
         )
         dispatcher: Any = self
-        self.connection = Connection(server, dispatcher, "PLAINTEXT")
+        self.connection = Connection(self.server, dispatcher, "PLAINTEXT")
         self.transport = FakeTransport(self.connection, "client")
         self.connection.connection_made(self.transport)
         self.sent = 0
@@ -149,7 +149,7 @@ async def test_more_requests_than_may_overlap_are_answered_as_room_is_made() -> 
 async def test_work_that_is_given_up_ends_its_connection_since_its_client_would_wait_for_the_answer() -> None:
     model = Model()
     warned: list[str] = []
-    model.connection._server.lines = SimpleNamespace(warn=lambda event, *_, error: warned.append(error))
+    model.server.lines = SimpleNamespace(warn=lambda event, *_, error: warned.append(error))
     await model.act("send", [(PRODUCE, LATER, 10, 4), (PRODUCE, LATER, 10, 4)])
     model.waiting[0].cancel()
     await settle()

@@ -46,6 +46,10 @@ class Cluster(ClusterRig):
         settings = {name.replace("_", "."): value for name, value in config.items()}
         super().__init__(brokers=2, config=settings, controller_roles="controller")
 
+    async def __aenter__(self) -> Cluster:
+        await super().__aenter__()
+        return self
+
     async def make(self, topic: str, *replicas: tuple[int, ...]) -> None:
         """Create a topic with these replicas of its partitions, the first ones leading."""
         assignments = tuple(

@@ -23,7 +23,7 @@ LEADER, FOLLOWER = 2, 3
 class Waiting(Cluster):
     """A topic `orders` led by node 2, whose followers have stopped fetching, with a Produce that waits for them."""
 
-    client: Client
+    producer: Client
 
     def __init__(self) -> None:
         super().__init__(replicas=3, replica_lag_time_max_ms="600000")
@@ -36,10 +36,10 @@ class Waiting(Cluster):
             await self.clock.run(1_000)
         await self.produce(self.nodes[LEADER].connect(), "orders")
         self.hold_followers()
-        self.client = self.nodes[LEADER].connect()
-        self.client.send("produce", 9, **produce("orders", {0: batch(b"waits")}, timeout_ms=TIMEOUT_MS))
+        self.producer = self.nodes[LEADER].connect()
+        self.producer.send("produce", 9, **produce("orders", {0: batch(b"waits")}, timeout_ms=TIMEOUT_MS))
         await self.clock.run(100)
-        assert not self.client.replies()
+        assert not self.producer.replies()
         assert self.purgatory.watched == 1
         return self
 
@@ -61,7 +61,7 @@ class Waiting(Cluster):
     async def outcome(self, within_ms: float = SOON_MS) -> str:
         """The error code of the answer."""
         await self.clock.run(within_ms)
-        (reply,) = self.client.replies()
+        (reply,) = self.producer.replies()
         name: str = answer(reply, "produce", 9).responses[0].partition_responses[0].error_code.name
         return name
 
@@ -93,7 +93,7 @@ async def _is_cut_off_from_the_controller(cluster: Waiting) -> None:
     cluster.network.dead.add(cluster.nodes[LEADER].host)
     cluster.network.cut_host(cluster.nodes[LEADER].host)
     await cluster.clock.run(12_000)
-    assert not cluster.client.replies()
+    assert not cluster.producer.replies()
     cluster.network.dead.discard(cluster.nodes[LEADER].host)
 
 
