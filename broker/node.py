@@ -346,6 +346,7 @@ class Node:
         self._stop_coordinating()
         await self.server.stop()
         await self.dispatcher.drain()
+        self.metadata.stop_asking()
         stopped = await end_work(self.local.clock.machine, self._last_works(), lambda: self.replicas.logs.closed)
         if self._http is not None:
             await self._http.stop()

@@ -143,7 +143,7 @@ class PartitionChange:
 
     def _is_valid_leader(self, broker_id: int) -> bool:
         is_eligible = broker_id in (self.isr or self._elr)
-        return is_eligible and self._rules.may_lead(self.partition, broker_id)
+        return is_eligible and self._rules.may_lead(self.partition, broker_id, self.directories)
 
     def _last_known_leader(self) -> int | None:
         """The last leader, if it is up and no eligible replica is left: nobody else can have more (KIP-966)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from controller.decision import ConfigSchema
@@ -47,12 +47,14 @@ class ReplicaRules:
         broker = self.image.cluster.brokers.get(broker_id)
         return broker_id in self._coming or (broker is not None and broker.is_active)
 
-    def may_lead(self, partition: PartitionRegistration, broker_id: int) -> bool:
-        """Whether the broker is active, and its replica lies in a directory that is online."""
+    def may_lead(
+        self, partition: PartitionRegistration, broker_id: int, assigned: Mapping[int, UUID | None] | None = None
+    ) -> bool:
+        """Whether the broker is active, and its replica lies, or will lie, in a directory that is online."""
         broker = self.image.cluster.brokers.get(broker_id)
         if broker is None or not self.is_active(broker_id):
             return False
-        known = dict(zip(partition.replicas, partition.directories, strict=False))
+        known = {**dict(zip(partition.replicas, partition.directories, strict=False)), **(assigned or {})}
         return is_online(broker, known.get(broker_id, MIGRATING))
 
     def default_directory(self, broker_id: int) -> UUID | None:

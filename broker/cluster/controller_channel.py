@@ -34,6 +34,8 @@ class ControllerChannel:
         self._clients = clients
         self._clock = clock
         self._request_timeout_ms = request_timeout_ms
+        self._waiting: set[asyncio.Future[ActiveController]] = set()
+        self._closed = False
         quorum.when_elected(lambda active: clients.keep_only(active.host, active.port))
 
     async def send(self, call: Call[T], timeout_ms: float) -> T:
@@ -48,6 +50,8 @@ class ControllerChannel:
         while True:
             controller = await self._known_until(deadline)
             left_ms = deadline - self._clock.monotonic_ms()
+            if self._closed:
+                raise NoControllerError(f"this node asks the controllers nothing more, as it stops: {why}")
             if controller is None or left_ms <= 0:
                 raise NoControllerError(f"no controller has answered within {timeout_ms:.0f} ms: {why}")
             client = self._clients.of(controller.host, controller.port)
@@ -64,9 +68,10 @@ class ControllerChannel:
             await self._clock.sleep(RETRY_MS)
 
     async def _known_until(self, deadline: float) -> ActiveController | None:
-        if self._quorum.active is not None:
+        if self._closed or self._quorum.active is not None:
             return self._quorum.active
         known = asyncio.ensure_future(self._quorum.until_known())
+        self._waiting.add(known)
 
         def give_up() -> None:
             known.cancel()
@@ -77,8 +82,12 @@ class ControllerChannel:
         finally:
             timer.cancel()
             known.cancel()
+            self._waiting.discard(known)
         return None if known.cancelled() else known.result()
 
     def close(self) -> None:
-        """End the connections; what is in flight or waits fails."""
+        """End the connections; what is in flight or waits fails, now and later."""
+        self._closed = True
         self._clients.close()
+        for known in self._waiting:
+            known.cancel()

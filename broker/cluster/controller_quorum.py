@@ -40,6 +40,7 @@ class ControllerQuorum:
     def __init__(self, configured: Sequence[ControllerAddress]) -> None:
         self.epoch = 0
         self.active: ActiveController | None = None
+        self._named: ActiveController | None = None
         self._configured = configured
         self._next = 0
         self._known = asyncio.Event()
@@ -71,8 +72,9 @@ class ControllerQuorum:
         self.epoch = epoch
         if new is None or new == self.active:
             return
-        logger.info("active controller", node=node_id, epoch=epoch, address=f"{new.host}:{new.port}")
-        self.active = new
+        if new != self._named:  # the others name one that was lost, until they notice
+            logger.info("active controller", node=node_id, epoch=epoch, address=f"{new.host}:{new.port}")
+        self.active = self._named = new
         self._known.set()
         for callback in self._on_elected:
             callback(new)

@@ -151,17 +151,16 @@ class FollowedMetadata:
     async def join(self, joining: Joining) -> None:
         """See `NodeMetadata.join`. Raises RegistrationError, NoControllerError, MetadataLogError."""
         new = joining.registration
-        epoch = await self.lifecycle.register(
-            Identity(
-                new.broker_id,
-                self._who.cluster_id,
-                new.incarnation_id,
-                new.endpoints,
-                new.rack,
-                new.directories,
-                joining.previous_epoch,
-            )
+        identity = Identity(
+            new.broker_id,
+            self._who.cluster_id,
+            new.incarnation_id,
+            new.endpoints,
+            new.rack,
+            new.directories,
+            joining.previous_epoch,
         )
+        epoch = await self.observer.follow_during(self.lifecycle.register(identity))
         await self.observer.catch_up(epoch, timeout_ms=self._intervals.registration_ms)
 
     async def enter(self) -> None:
@@ -254,12 +253,16 @@ class FollowedMetadata:
         if self._leaves_orderly:
             await self.lifecycle.shut_down()
 
-    async def close(self) -> bool:
-        """See `NodeMetadata.close`."""
-        self.publisher.start(())
-        await self.lifecycle.stop()
+    def stop_asking(self) -> None:
+        """See `NodeMetadata.stop_asking`."""
         self._forwarding.close()
         self._alter_partition.close()
         self._directories.close()
+
+    async def close(self) -> bool:
+        """See `NodeMetadata.close`."""
+        self.publisher.start(())
+        self.stop_asking()
+        await self.lifecycle.stop()
         await self.observer.stop()
         return True

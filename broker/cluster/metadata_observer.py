@@ -7,15 +7,17 @@ dropped. The id of a snapshot: the log no longer reaches back so far; the snapsh
 the image. An error: another controller leads, or none.
 
 At the start `catch_up` fetches while nothing follows the image, and gives up when nothing more comes for
-`initial.broker.registration.timeout.ms`; from `start` on a task fetches, and never gives up. What cannot be gone on
+`initial.broker.registration.timeout.ms`; `follow_during` fetches while something else waits for the active controller;
+from `start` on a task fetches, and never gives up. While a change is applied, which may take long, it is only looked
+who leads: whoever waits for the active controller relies on a fetch that finds the next one. What cannot be gone on
 from (records that this release does not know, another cluster, a log that has lost what was committed) ends the node.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 import structlog
 from kio.schema.errors import ErrorCode
@@ -24,7 +26,7 @@ from broker.cluster.controller_channel import NoControllerError
 from broker.cluster.controller_quorum import ControllerQuorum
 from broker.cluster.fetched_log import FetchedLog
 from broker.cluster.metadata_copy import Copied, MetadataCopy
-from broker.cluster.observer_requests import Observer, Position, fetch, fetch_snapshot
+from broker.cluster.observer_requests import MOST_BYTES, Observer, Position, fetch, fetch_snapshot
 from broker.peers.client import PeerClient
 from broker.peers.clients import PeerClients
 from broker.peers.errors import PeerError
@@ -37,6 +39,8 @@ from metadata.loader import ImageLoader
 from timing.clock import Clock
 
 logger = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 MAX_WAIT_MS = 500
 """How long a controller holds a fetch back for which there is nothing (`KafkaRaftClient.MAX_FETCH_WAIT_MS`)."""
@@ -140,6 +144,19 @@ class MetadataObserver:
                 else f"no controller has answered within {timeout_ms:.0f} ms: {self._complaint}"
             )
 
+    async def follow_during(self, asking: Coroutine[Any, Any, T]) -> T:
+        """The result of what waits for the active controller, fetching meanwhile: so a failover is noticed.
+
+        Raises what `asking` does, MetadataLogError.
+        """
+        task = asyncio.ensure_future(asking)
+        try:
+            while not task.done():
+                await self._step(MAX_WAIT_MS)
+        finally:
+            task.cancel()
+        return task.result()
+
     def start(self) -> None:
         """Follow the log from now on."""
         self._task = asyncio.get_running_loop().create_task(self._follow(), name="metadata-observer")
@@ -167,13 +184,27 @@ class MetadataObserver:
 
     async def _step(self, max_wait_ms: int) -> None:
         """Fetch once, and do what the answer says."""
+        await self._ask(max_wait_ms, MOST_BYTES, self._take)
+
+    async def _look_who_leads(self) -> None:
+        """Fetch as little as there is, and take nothing of it: while a change is applied the active controller may be
+        lost, and who waits for it must know the next one."""
+
+        async def nothing(_client: PeerClient, _partition: Any) -> bool:
+            return True
+
+        await self._ask(0, 0, nothing)
+
+    async def _ask(self, max_wait_ms: int, most_bytes: int, take: Callable[[PeerClient, Any], Awaitable[bool]]) -> None:
+        """Fetch once, and let `take` have what the active controller answers; if it does not, look for another one."""
         active = self._quorum.active
         where = self._quorum.next_to_ask() if active is None else active
         client = self._clients.of(where.host, where.port)
         at = Position(self._log.end_offset, self._log.last_epoch, self._log_start, self.high_watermark)
         try:
-            answer = await client.send(fetch(self._who, self._quorum.epoch, at, max_wait_ms))
-            handled = await self._answered(client, answer)
+            answer = await client.send(fetch(self._who, self._quorum.epoch, at, max_wait_ms, most_bytes))
+            partition = self._of_active(client, answer)
+            handled = partition is not None and await take(client, partition)
         except PeerError as error:
             self._complain(str(error))
             handled = False
@@ -184,19 +215,23 @@ class MetadataObserver:
             self._quorum.lost()
             await self._clock.sleep(self._retry_ms)
 
-    async def _answered(self, client: PeerClient, answer: Any) -> bool:
-        """Take an answer; return whether the node that gave it is the active controller."""
+    def _of_active(self, client: PeerClient, answer: Any) -> Any | None:
+        """What an answer says of the log; None if it is not from the active controller."""
         if answer.error_code is ErrorCode.inconsistent_cluster_id:
             raise MetadataLogError(f"{client} is a controller of another cluster than {self._who.cluster_id}.")
         if answer.error_code is not ErrorCode.none or not answer.responses:
             self._complain(f"{client} answers {answer.error_code.name}")
-            return False
+            return None
         partition = answer.responses[0].partitions[0]
         self._note_leader(partition, answer.node_endpoints)
         if partition.error_code is not ErrorCode.none:
             if partition.error_code not in _ANOTHER_LEADS:
                 self._complain(f"{client} answers {partition.error_code.name}")
-            return False
+            return None
+        return partition
+
+    async def _take(self, client: PeerClient, partition: Any) -> bool:
+        """Take what was fetched; whether that was possible."""
         if partition.snapshot_id.end_offset >= 0:
             return await self._fetch_snapshot(client, SnapshotId(*_pair(partition.snapshot_id)))
         if partition.diverging_epoch.epoch >= 0:
@@ -234,8 +269,21 @@ class MetadataObserver:
             self._saving = asyncio.create_task(self._save(self.image), name="metadata-snapshot")
 
     async def _published(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        await self._publish(delta, image)
+        publishing = asyncio.ensure_future(self._publish(delta, image))
+        try:
+            while not await self._done_soon(publishing):
+                await self._look_who_leads()
+        finally:
+            publishing.cancel()
+        publishing.result()
         self.image = image
+
+    async def _done_soon(self, work: asyncio.Future[None]) -> bool:
+        """Whether the work is done within the time of a fetch."""
+        pause = asyncio.ensure_future(self._clock.sleep(MAX_WAIT_MS))
+        await asyncio.wait((work, pause), return_when=asyncio.FIRST_COMPLETED)
+        pause.cancel()
+        return work.done()
 
     async def _fetch_snapshot(self, client: PeerClient, snapshot: SnapshotId) -> bool:
         """Fetch a whole snapshot, and let it take the place of the image."""

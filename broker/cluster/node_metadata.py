@@ -95,5 +95,8 @@ class NodeMetadata(Protocol):
     async def leave(self) -> None:
         """Let other nodes take over what this node leads, as it is to stop; it serves until this returns."""
 
+    def stop_asking(self) -> None:
+        """Ask other nodes for no decision any more, as the node serves no more; what waits for one fails."""
+
     async def close(self) -> bool:
         """End, as the node serves no more; return whether that went well."""

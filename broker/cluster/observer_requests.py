@@ -40,7 +40,7 @@ class Position:
     high_watermark: int
 
 
-def fetch(who: Observer, leader_epoch: int, at: Position, max_wait_ms: int) -> Call[Any]:
+def fetch(who: Observer, leader_epoch: int, at: Position, max_wait_ms: int, most_bytes: int = MOST_BYTES) -> Call[Any]:
     """The records from a position on, or where to go on instead."""
     from kio.schema.fetch.v18.request import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 
@@ -50,7 +50,7 @@ def fetch(who: Observer, leader_epoch: int, at: Position, max_wait_ms: int) -> C
         fetch_offset=at.offset,
         last_fetched_epoch=at.epoch,
         log_start_offset=at.log_start,
-        partition_max_bytes=MOST_BYTES,
+        partition_max_bytes=most_bytes,
         replica_directory_id=who.directory_id,
         high_watermark=at.high_watermark,
     )
@@ -59,7 +59,7 @@ def fetch(who: Observer, leader_epoch: int, at: Position, max_wait_ms: int) -> C
         replica_state=ReplicaState(replica_id=who.node_id),
         max_wait=max_wait_ms * MILLISECOND,
         min_bytes=0,
-        max_bytes=MOST_BYTES,
+        max_bytes=most_bytes,
         topics=(FetchTopic(topic_id=TOPIC_ID, partitions=(partition,)),),
         forgotten_topics_data=(),
     )

@@ -206,6 +206,9 @@ class StandaloneMetadata:
         epoch = -1 if broker is None else broker.epoch
         return await self.controller.submit(lambda image: producer_ids.decide(image, node_id, epoch))
 
+    def stop_asking(self) -> None:
+        """Return at once: this node decides itself."""
+
     async def close(self) -> bool:
         """Fence the broker and close the log; whether that went well. Nothing follows the image any more."""
         self.publisher.start(())

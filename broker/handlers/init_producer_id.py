@@ -1,10 +1,12 @@
 """InitProducerId 0-5 (KIP-98, KIP-360, KIP-588), for idempotent and for transactional producers.
 
-Deviation: Kafka answers COORDINATOR_LOAD_IN_PROGRESS while it fetches its first block of ids; here the answer waits.
+Deviation: Kafka answers COORDINATOR_LOAD_IN_PROGRESS while it fetches its first block of ids; here the answer waits for
+it, unless that takes long: then the client may ask a broker that has ids.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 
 from kio.schema.errors import ErrorCode
@@ -15,9 +17,11 @@ from broker.network.old_clients import fencing_known_from
 from broker.request_context import RequestContext
 from coordinator.runtime.outcome import ProducerEpoch
 from protocol.durations import MILLISECOND, ZERO
-from protocol.errors import InvalidRequest, KafkaError
+from protocol.errors import CoordinatorLoadInProgress, InvalidRequest, KafkaError
 
 NONE = -1
+PATIENCE_MS = 5_000
+"""How long a block of ids may take; the controller may be gone for a minute."""
 FIRST_VERSION_WITH_PRODUCER_FENCED = 4
 
 Answer = InitProducerIdResponse
@@ -33,7 +37,14 @@ def handle(ctx: RequestContext, request: InitProducerIdRequest) -> Answer | Awai
 
 
 async def _when_ids_are_ready(ctx: RequestContext, request: InitProducerIdRequest) -> Answer:
-    await ctx.coordinators.producer_ids.ready()
+    ready = asyncio.ensure_future(ctx.coordinators.producer_ids.ready())
+    pause = asyncio.ensure_future(ctx.local.clock.machine.sleep(PATIENCE_MS))
+    await asyncio.wait((ready, pause), return_when=asyncio.FIRST_COMPLETED)
+    pause.cancel()
+    if not ready.done():
+        ready.cancel()
+        raise CoordinatorLoadInProgress
+    ready.result()
     answer = _answer(ctx, request)
     return answer if isinstance(answer, InitProducerIdResponse) else await answer
 

@@ -238,6 +238,8 @@ class Connection(asyncio.BufferedProtocol):
         reply.done = True
         try:
             reply.buffers = pending.finish()
+            if pending.work.cancelled() and self._transport is not None:
+                raise CloseConnectionError("the work on a request was given up, and answers come in order")
         except CloseConnectionError as error:
             self.warn("connection closed", error=str(error))
             self.close()

@@ -3,6 +3,9 @@
 The controller needs to know when a folder fails: it then moves the leaders away that are in there. A replica whose
 folder it takes for lost cannot lead, even if it is in sync again in a new one; so a node with one folder has to tell,
 too. The image has what the controller knows; what differs is sent, until it is the same.
+
+A replica that this node cannot write, as its folder has no room (`full_folders`) or its log is offline, is said to be
+lost, if another broker has it in sync: else this node would go on leading it.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from kio.schema.assign_replicas_to_dirs.v0.request import DirectoryData, Partiti
 from kio.schema.errors import ErrorCode
 
 from broker.peers.errors import PeerError
+from broker.replicas.full_folders import FullFolders
+from controller.replica_rules import LOST
 from protocol import uuids
 from protocol.errors import KafkaError
 
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from broker.replicas.replica_manager import ReplicaManager
     from metadata.delta import MetadataDelta
     from metadata.image import MetadataImage
+    from metadata.topics import PartitionRegistration
 
 logger = structlog.get_logger(__name__)
 
@@ -43,7 +49,7 @@ Replica = tuple[UUID, int]
 
 
 class DirectoryAssignments:
-    """`reconcile` looks only at topics that have changed, and at all of them after a log's move and in the first call.
+    """`reconcile` looks at topics that have changed, and at all once logs have moved or failed and in the first call.
 
     That call comes before the node is unfenced, so before a replica here can be in sync: the controller elects no
     leader later on, when it learns that the folder of a replica is not lost. The others are a periodic job.
@@ -64,7 +70,8 @@ class DirectoryAssignments:
         self._assign = assign
         self._all = True
         self._changed: set[UUID] = set()
-        self._moves_seen = 0
+        self._seen = 0, 0
+        self._full = FullFolders(replicas.logs)
 
     def follow(self, delta: MetadataDelta, _image: MetadataImage) -> None:
         """Note which topics to look at: replicas may be new here, or the metadata may have directories from now on."""
@@ -78,9 +85,10 @@ class DirectoryAssignments:
 
     async def reconcile(self) -> None:
         """Tell the controller the folders that it does not know; what fails is tried again with the next call."""
-        moves = self._replicas.moves.ended
-        self._all |= moves != self._moves_seen
-        self._moves_seen = moves
+        seen = self._replicas.moves.ended, self._replicas.logs.failures
+        self._all |= seen != self._seen
+        self._seen = seen
+        self._all |= self._full.look()
         if not self._all and not self._changed:
             return
         wanted = self._differences(self._replicas if self._all else self._of_changed_topics())
@@ -88,6 +96,7 @@ class DirectoryAssignments:
         self._changed = {topic_id for topic_id, _ in wanted}
         if not wanted:
             return
+        self._say_lost(wanted)
         places = iter(wanted.items())
         while some := dict(islice(places, MOST_AT_ONCE)):
             try:
@@ -98,6 +107,16 @@ class DirectoryAssignments:
             if answer.error_code is not ErrorCode.none:
                 logger.warning("directories of replicas not assigned", error=answer.error_code.name)
                 return
+
+    def _say_lost(self, wanted: dict[Replica, UUID]) -> None:
+        lost = [replica for replica, directory in wanted.items() if directory == LOST]
+        if lost:
+            logger.error(
+                "replicas cannot be written here: other brokers are to lead them",
+                replicas=len(lost),
+                without_room=sorted(self._full.paths),
+                advice="free some room, or see why logs are offline; what no other broker has in sync stays as it is",
+            )
 
     def _of_changed_topics(self) -> Iterator[Partition]:
         for topic in filter(None, map(self._cache.image.topics.by_id, self._changed)):
@@ -117,12 +136,26 @@ class DirectoryAssignments:
         for partition in partitions:
             topic = image.topics.by_id(partition.topic_id)
             state = None if topic is None else topic.partitions.get(partition.index)
-            if state is None or self._node_id not in state.replicas or partition.log.is_offline:
+            if state is None or self._node_id not in state.replicas:
                 continue
-            here = known.get(partition.log.folder.rpartition("/")[0])
-            if here is not None and state.directory_of(self._node_id) != here:
-                found[partition.topic_id, partition.index] = here
+            directory = self._directory(partition, state, known)
+            if directory is not None and state.directory_of(self._node_id) != directory:
+                found[partition.topic_id, partition.index] = directory
         return found
+
+    def _directory(self, partition: Partition, state: PartitionRegistration, known: dict[str, UUID]) -> UUID | None:
+        """Where the controller shall think that the replica is; None for no matter.
+
+        It hears of failed folders with the heartbeats.
+        """
+        log = partition.log
+        folder = log.folder.rpartition("/")[0]
+        here = known.get(folder)
+        if here is None or not (log.is_offline or folder in self._full.paths):
+            return here
+        if state.has_leader and any(node_id != self._node_id for node_id in state.isr):
+            return LOST
+        return None if log.is_offline else here
 
     def _request(self, wanted: dict[Replica, UUID]) -> AssignReplicasToDirsRequest:
         by_directory: dict[UUID, dict[UUID, list[int]]] = {}

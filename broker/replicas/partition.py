@@ -364,8 +364,8 @@ class Partition:
         self.gated = self.flush_gated or self.replicas is not None
         if self.flush_gated and not was_gated:
             self.log.flush()
-        elif self.role is LEADER:
-            self.advance()
+        elif self.role is LEADER and not self.advance():
+            self.changed()  # acks=1 may have waited for a flush
 
     def _flushed(self, _flushed: LogOffsetMetadata) -> None:
         self.wake_fetcher()

@@ -31,6 +31,7 @@ from broker.replicas.log_making import LogMaking, Replica
 from broker.replicas.log_moves import LogMoves
 from broker.replicas.partition import Partition, Role
 from broker.replicas.replication_quota import ReplicationQuota
+from controller.replica_rules import LOST
 from metadata.configs import ResourceType
 from protocol.errors import KafkaStorage, NotLeaderOrFollower, UnknownTopicOrPartition
 from protocol.metadata.topics import NO_LEADER
@@ -142,7 +143,7 @@ class ReplicaManager:
 
     def offline_of(self, topic: TopicImage) -> Set[int]:
         """The partitions of a topic whose logs are offline here, while no other node leads them."""
-        if not self.logs.any_failed:
+        if not self.logs.failures:
             return frozenset()
         mine = (self._node_id, NO_LEADER)
         return {
@@ -319,7 +320,9 @@ class ReplicaManager:
             partition.lead(replica.state)
         else:
             partition.follow(replica.state)
-        if partition.role is Role.FOLLOWER and replica.state.has_leader:
+        # The cluster takes a replica in a folder without room for lost: see `full_folders`.
+        is_lost = replica.state.directory_of(self._node_id) == LOST
+        if partition.role is Role.FOLLOWER and replica.state.has_leader and not is_lost:
             self.fetchers.follow(partition)
         else:
             self.fetchers.leave(partition)

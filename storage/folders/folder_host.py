@@ -11,7 +11,7 @@ from storage.folders.log_dirs import LogDir
 class Folders(Protocol):
     """All folders of the node (`LogManager`)."""
 
-    any_failed: bool
+    failures: int
 
     def checkpoint_truncated(self, log_dir: LogDir) -> None: ...
     def fail_if_device(self, log_dir: LogDir, error: Exception) -> None: ...
@@ -28,5 +28,5 @@ class FolderHost:
         self.folders.checkpoint_truncated(self.log_dir)
 
     def failed(self, error: Exception) -> None:
-        self.folders.any_failed = True
+        self.folders.failures += 1
         self.folders.fail_if_device(self.log_dir, error)

@@ -36,7 +36,7 @@ class LogManager:
     """The logs of the folders in `dirs`.
 
     Attributes:
-        any_failed: whether a log went offline, or was missing, since startup.
+        failures: how many logs went offline, or were missing, since startup.
         on_folder_failed: called once for each folder whose device fails after startup, when its logs are offline.
         closed: how many logs `close` has dealt with.
         unclean: folders of `log.dirs` that do not count as cleanly shut down, however `close` goes.
@@ -63,7 +63,7 @@ class LogManager:
         self._fs = services.fs
         self._new_id = new_id
         self._folder_state_of = folder_state_of
-        self.any_failed = False
+        self.failures = 0
         self.on_folder_failed: Callable[[LogDir], None] = lambda _: None
         self.closed = 0
         self.unclean: set[str] = set()

@@ -21,6 +21,7 @@ from kio.schema.errors import ErrorCode
 from broker.replicas.leading.alter_partition import IsrChange, IsrOutcome
 from broker.replicas.leading.follower_state import NO_BROKER_EPOCH, FollowerState
 from broker.replicas.leading.in_sync_replicas import InSyncReplicas
+from controller.replica_rules import is_online
 from protocol.errors import NotEnoughReplicas, NotLeaderOrFollower
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class LeaderState:
     """
 
     __slots__ = (
+        "_directories",
         "_epoch_start_offset",
         "_leader_epoch",
         "_log",
@@ -106,6 +108,7 @@ class LeaderState:
         self.followers: dict[int, FollowerState] = {}
         self.in_sync = InSyncReplicas()
         self.partition_epoch = -1
+        self._directories: dict[int, UUID | None] = {}
         self._leader_epoch = -1
         self._epoch_start_offset = 0
 
@@ -130,6 +133,7 @@ class LeaderState:
         self._leader_epoch = registration.leader_epoch
         self._epoch_start_offset = epoch_start_offset
         self.partition_epoch = registration.partition_epoch
+        self._directories = dict(zip(registration.replicas, registration.directories, strict=False))
         self.in_sync.commit(isr)
 
     def end(self) -> None:
@@ -242,9 +246,14 @@ class LeaderState:
         return not self.in_sync.is_pending and follower.log_end_offset >= enough and self._may_join(replica, follower)
 
     def _may_join(self, replica: int, follower: FollowerState) -> bool:
-        """Whether the controller would take it: it is alive, is not leaving, and is the run that has fetched."""
+        """Whether the controller would take it: it is alive, is not leaving, and is the run that has fetched.
+
+        One whose folder has failed or has no room does not come back soon. Kafka's leaders wait for it, until it lags.
+        """
         broker = self._shared.cache.broker(replica)
         if broker is None or broker.fenced or broker.in_controlled_shutdown:
+            return False
+        if not is_online(broker, self._directories.get(replica)):
             return False
         return follower.broker_epoch in (NO_BROKER_EPOCH, broker.epoch)
 

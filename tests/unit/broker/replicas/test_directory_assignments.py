@@ -34,10 +34,12 @@ class Replicas(list[Any]):
     """Partition 0 of `t` lies in /a, partition 1 in /b."""
 
     logs = SimpleNamespace(
+        failures=0,
+        services=SimpleNamespace(shortages=SimpleNamespace(all=list)),
         usable_dirs=[
             SimpleNamespace(path=path, directory_id=uuids.to_text(directory))
             for path, directory in (("/a", A), ("/b", B))
-        ]
+        ],
     )
 
     def __init__(self) -> None:

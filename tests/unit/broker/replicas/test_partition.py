@@ -97,3 +97,14 @@ def test_the_high_watermark_follows_the_flushed_end_and_never_moves_back() -> No
     assert partition.bounds == (0, 2, 2, 3)
     hosted.rig.workers.run_all()
     assert partition.bounds == (0, 3, 3, 3)
+
+
+def test_who_waits_for_a_flush_is_told_when_flushing_by_message_is_switched_off_though_followers_lag() -> None:
+    """The high watermark stays, and acks=1 waits for nothing else."""
+    hosted = Hosted(flush_messages=1)
+    hosted.partition.lead(state(0, replicas=(1, 2), isr=(1, 2)))
+    hosted.append()
+    told = len(hosted.advances)
+    hosted.partition.configure(LogConfig())
+    assert (hosted.partition.durable_end, hosted.partition.high_watermark) == (1, 0)
+    assert len(hosted.advances) == told + 1
