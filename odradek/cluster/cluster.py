@@ -380,4 +380,6 @@ def _cluster_id(data_dir: str | os.PathLike[str] | None) -> str:
             name, _, value = line.partition("=")
             if name.strip() == "cluster.id":
                 return value.strip()
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        continue  # Kafka's tools would take it for an option
+    return made

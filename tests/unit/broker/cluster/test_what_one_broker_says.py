@@ -145,7 +145,7 @@ async def test_records_that_another_broker_has_are_not_left_out_in_silence() -> 
 
 
 async def test_a_group_is_seen_by_brokers_that_do_not_coordinate_it() -> None:
-    async with Cluster(**QUICK) as cluster:
+    async with Cluster(1, **QUICK) as cluster:
         group = await cluster.named(GROUP, 2)
         member = ClassicMember(cluster.nodes[2], group, "t", client_id="reader")
         await member.enter({"t": list(ALL)})
@@ -162,7 +162,7 @@ async def test_a_group_is_seen_by_brokers_that_do_not_coordinate_it() -> None:
 
 
 async def test_a_group_of_the_consumer_protocol_is_seen_by_brokers_that_do_not_coordinate_it() -> None:
-    async with Cluster(**QUICK) as cluster:
+    async with Cluster(1, **QUICK) as cluster:
         group = await cluster.named(GROUP, 3)
         member = ConsumerMember(cluster.nodes[3], group, "t", client_id="reader")
         await member.heartbeat()
@@ -173,7 +173,7 @@ async def test_a_group_of_the_consumer_protocol_is_seen_by_brokers_that_do_not_c
 
 
 async def test_a_wait_for_a_group_of_another_coordinator_ends_when_it_is_so() -> None:
-    async with Cluster(**QUICK) as cluster:
+    async with Cluster(1, **QUICK) as cluster:
         group = await cluster.named(GROUP, 2)
         await fill(cluster)
         await committed(cluster, group, 2, {0: 1})
@@ -234,7 +234,7 @@ async def test_healthy_partitions_of_other_brokers_are_explained_as_such() -> No
 
 
 async def test_a_member_that_fetches_from_other_brokers_is_not_said_to_be_silent() -> None:
-    async with Cluster(**QUICK) as cluster:
+    async with Cluster(1, **QUICK) as cluster:
         group = await cluster.named(GROUP, 2)
         member = ClassicMember(cluster.nodes[2], group, "t")
         await member.enter({"t": list(ALL)})
