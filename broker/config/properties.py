@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 _BLANK = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_ESCAPE = r"(?s)\\(?:u([0-9a-fA-F]{4})|(.))"
+_ESCAPE = r"(?s)\\(?:(?:\r\n|\n|\r)[ \t\f]*|u([0-9a-fA-F]{4})|(.))"
 _KEY = r"(?s)(?:\\.|[^\\=: \t\f])*"
 _SEPARATOR = r"[ \t\f]*(?:[=:][ \t\f]*)?"
 _LINE_END = r"\r\n|\n|\r"
@@ -22,7 +22,7 @@ def parse_properties(text: str) -> dict[str, str]:
     for line in _logical_lines(text):
         key = _leading(_KEY, line)
         rest = line[len(key) :]
-        pairs[_unescape(key)] = _unescape(rest[len(_leading(_SEPARATOR, rest)) :])
+        pairs[unescape(key)] = unescape(rest[len(_leading(_SEPARATOR, rest)) :])
     return pairs
 
 
@@ -49,7 +49,8 @@ def _logical_lines(text: str) -> Iterator[str]:
         yield pending
 
 
-def _unescape(text: str) -> str:
+def unescape(text: str) -> str:
+    """A value as it is meant where it stands in such a file, be it on several lines. Raises ValueError."""
     if "\\" not in text:
         return text
 
@@ -58,7 +59,7 @@ def _unescape(text: str) -> str:
         if digits:
             return chr(int(digits, 16))
         if plain == "u":
-            raise ValueError(f"malformed \\uxxxx in {text!r}")
-        return _ESCAPES.get(plain, plain)
+            raise ValueError("malformed \\uxxxx")
+        return _ESCAPES.get(plain, plain) if plain else ""  # the end of a line that the next one continues
 
     return re.sub(_ESCAPE, char, text)

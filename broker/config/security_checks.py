@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from broker.config.broker_config import BrokerConfig
 from broker.config.defs.not_needed import NOT_NEEDED
 from broker.config.jaas import MODULES, JaasError, parse_jaas
-from broker.config.listener_settings import PREFIX, ListenerSettings, wrong_values
+from broker.config.listener_settings import PREFIX, USERS, USERS_FILE, ListenerSettings, wrong_values
 from broker.config.listeners import Listener
 
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
@@ -127,10 +127,10 @@ def _mechanism(settings: ListenerSettings, mechanism: str) -> Iterator[str]:
             return
         if module.name != MODULES[mechanism]:
             yield f"{key} names the login module {module.name}: expected {MODULES[mechanism]}"
-    elif mechanism == "PLAIN" and not settings.text("odradek.users.file"):
+    elif mechanism == "PLAIN" and not (settings.text(USERS_FILE) or settings.text(USERS)):
         yield (
             f'{key} is not set: name the users, as {MODULES[mechanism]} required user_alice="her password"; '
-            "or set odradek.users.file"
+            f"or set {USERS_FILE}"
         )
     yield from _handler(settings, mechanism, has_line=bool(line))
 

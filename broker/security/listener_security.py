@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.listener_settings import ListenerSettings
+from broker.config.listener_settings import USERS_FILE, ListenerSettings
 from broker.config.listeners import Listener
 from broker.network.principal import ANONYMOUS, USER, Principal, UnknownClientError
 from broker.security.errors import SecurityError
@@ -149,7 +149,7 @@ def _sasl(settings: ListenerSettings, listener: Listener, sources: Sources, coun
 
 def _files(settings: ListenerSettings, listener: Listener) -> list[str]:
     names = ["ssl.keystore.location", "ssl.truststore.location"] if listener.uses_tls else []
-    names += ["odradek.users.file"] if listener.uses_sasl else []
+    names += [USERS_FILE] if listener.uses_sasl else []
     return [location for name in names if (location := settings.text(name))]
 
 
