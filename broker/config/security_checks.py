@@ -15,6 +15,8 @@ from broker.config.listeners import Listener
 
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 PEM, PKCS12, JKS = "PEM", "PKCS12", "JKS"
+KEY_FILES = ("tls.key", "tls.crt")
+"""What a folder in place of a PEM keystore has, as Kubernetes mounts a Secret of the type kubernetes.io/tls."""
 _STORE_TYPES = (PEM, PKCS12, JKS)
 
 _PLUG_INS = ("ssl.engine.factory.class", "principal.builder.class")

@@ -29,7 +29,8 @@ TLS_DEFS: tuple[ConfigDef, ...] = (
         "ssl.keystore.location",
         STRING,
         None,
-        "File with the broker's private key and certificate chain. It is read again when it changes.",
+        "File with the broker's private key and certificate chain; with PEM also a folder with `tls.key` and "
+        "`tls.crt`, as Kubernetes mounts a Secret. It is read again when it changes.",
         mode=PER_LISTENER,
     ),
     ConfigDef("ssl.keystore.password", PASSWORD, None, "Password of a PKCS12 keystore.", mode=PER_LISTENER),

@@ -5,6 +5,7 @@ Blocking, any thread: files are read, and a password is stretched many thousand 
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from broker.config.listener_settings import ListenerSettings
-from broker.config.security_checks import JKS, PEM, PKCS12
+from broker.config.security_checks import JKS, KEY_FILES, PEM, PKCS12
 from broker.security.errors import SecurityError
 
 _JKS_MAGIC, _JCEKS_MAGIC = bytes.fromhex("feedfeed"), bytes.fromhex("cececece")
@@ -54,6 +55,10 @@ def load_key(settings: ListenerSettings) -> KeyMaterial | None:
     if location is None:
         return None
     where = settings.found("ssl.keystore.location")
+    if os.path.isdir(location):
+        key, chain = (_read(where, os.path.join(location, name)) for name in KEY_FILES)
+        _require_pem(settings, "ssl.keystore")
+        return _pem_key(f"{where} = {location!r}", key, chain, password)
     content = _read(where, location)
     if _kind(settings, "ssl.keystore", location, content) == PEM:
         return _pem_key(f"{where} = {location!r}", content, content, password)
@@ -103,6 +108,12 @@ def _kind(settings: ListenerSettings, store: str, location: str, content: bytes)
     if kind != PEM and is_pem:
         raise SecurityError(f"{where} is a PEM file: set {type_key}=PEM")
     return PEM if kind == PEM else PKCS12
+
+
+def _require_pem(settings: ListenerSettings, store: str) -> None:
+    if (settings.text(f"{store}.type") or JKS).upper() != PEM:
+        where = f"{settings.found(f'{store}.location')} = {settings.text(f'{store}.location')!r}"
+        raise SecurityError(f"{where} is a folder with {' and '.join(KEY_FILES)}: set {store}.type=PEM")
 
 
 def _pem_key(where: str, key: bytes, chain: bytes, password: str | None) -> KeyMaterial:

@@ -59,6 +59,17 @@ def test_pem_in_a_file_inline_and_encrypted(tmp_path: Path) -> None:
     assert common_name(unneeded) == expected
 
 
+def test_a_folder_has_key_and_certificate_as_kubernetes_mounts_a_secret(tmp_path: Path) -> None:
+    (tmp_path / "tls.key").write_bytes(PAIR.key)
+    (tmp_path / "tls.crt").write_bytes(PAIR.chain)
+    assert "CN=broker" in common_name(settings(ssl_keystore_type="PEM", ssl_keystore_location=str(tmp_path)))
+    with pytest.raises(SecurityError, match=r"is a folder with tls.key and tls.crt: set ssl.keystore.type=PEM"):
+        load_key(settings(ssl_keystore_location=str(tmp_path)))
+    (tmp_path / "tls.crt").unlink()
+    with pytest.raises(SecurityError, match="the file cannot be read: No such file"):
+        load_key(settings(ssl_keystore_type="PEM", ssl_keystore_location=str(tmp_path)))
+
+
 @pytest.mark.parametrize("kind", ["PKCS12", "pkcs12", "JKS"])
 def test_pkcs12_which_java_takes_for_jks_too(tmp_path: Path, kind: str) -> None:
     store = stored(tmp_path, PAIR.pkcs12(PASSWORD), ssl_keystore_type=kind, ssl_keystore_password=PASSWORD)
