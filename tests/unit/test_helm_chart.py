@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -148,6 +149,14 @@ def test_listeners_with_tls_and_sasl_out_of_secrets(tmp_path: Path) -> None:
     mounts = {one["name"]: one["mountPath"] for one in container(documents)["volumeMounts"]}
     assert (mounts["tls"], mounts["users"]) == ("/etc/odradek/tls", "/etc/odradek/users")
     assert ports(documents["Service", "mine"]) == {"internal": 9091, "sasl-ssl": 9092}
+
+
+def test_the_values_of_the_documentation(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```yaml\n# values.yaml(.*?)```", (ROOT / "docs/operations.md").read_text(), re.DOTALL)
+    loaded = broker(rendered(yaml.safe_load("#" + text), tmp_path), 2)
+    assert loaded.config.is_in_cluster
+    assert addresses(loaded)[2] == "EXTERNAL://b2.kafka.example:9094"
+    assert [one.protocol for one in loaded.listeners.bound] == ["SSL", "SASL_SSL", "SASL_SSL"]
 
 
 def test_pkcs12_stores_with_a_password(tmp_path: Path) -> None:
