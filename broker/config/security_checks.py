@@ -97,7 +97,7 @@ def _type_of(settings: ListenerSettings, store: str) -> str:
 def _store_type(settings: ListenerSettings, store: str) -> Iterator[str]:
     kind = _type_of(settings, store)
     if kind not in _STORE_TYPES:
-        yield f"{settings.found(f'{store}.type')} = {kind!r}: expected PEM or PKCS12"
+        yield f"{settings.found(f'{store}.type')} = {kind!r}: expected PEM, PKCS12 or JKS"
 
 
 def _sasl(settings: ListenerSettings) -> Iterator[str]:

@@ -19,7 +19,7 @@ BOOLEAN, CLASS, INT, LIST, LONG, PASSWORD, STRING = (
 )
 PER_BROKER, PER_LISTENER = UpdateMode.PER_BROKER, UpdateMode.PER_LISTENER
 
-_STORE_TYPES = "PEM or PKCS12. JKS is refused, unless the file is a PKCS12 one, which Java takes for JKS too"
+_STORE_TYPES = "PEM, PKCS12 or JKS; the content decides between the last two, as in Java"
 
 TLS_DEFS: tuple[ConfigDef, ...] = (
     ConfigDef(
