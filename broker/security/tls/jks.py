@@ -6,8 +6,8 @@
     SHA-1 of the password, a salt and all of this
 
 A protected key is an EncryptedPrivateKeyInfo whose octets are a salt, the key XOR a stream, and a digest of password
-and key; each 20 bytes of the stream are SHA-1 of the password and the 20 before. That hides a key from nobody who has the
-file and time; here what Java opens is to be opened.
+and key; each 20 bytes of the stream are SHA-1 of the password and the 20 before. That hides a key from nobody who has
+the file and time; here what Java opens is to be opened.
 """
 
 from __future__ import annotations
