@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 
 from broker.config.controllers import controllers, inter_broker_listener
 from broker.config.sources import Loaded, load
 
+kubernetes_validate: Any = pytest.importorskip("kubernetes_validate", reason="requirements-dev.txt is not installed")
 yaml: Any = pytest.importorskip("yaml", reason="requirements-dev.txt is not installed")
 
 DOCKER = Path(__file__).parent.parent.parent / "docker"

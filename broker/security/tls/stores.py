@@ -58,9 +58,9 @@ def load_key(settings: ListenerSettings) -> KeyMaterial | None:
         return None
     where = settings.found("ssl.keystore.location")
     if os.path.isdir(location):
-        key, chain = (_read(where, os.path.join(location, name)) for name in KEY_FILES)
+        key, certificates = (_read(where, os.path.join(location, name)) for name in KEY_FILES)
         _require_pem(settings, "ssl.keystore")
-        return _pem_key(f"{where} = {location!r}", key, chain, password)
+        return _pem_key(f"{where} = {location!r}", key, certificates, password)
     content = _read(where, location)
     kind = _kind(settings, "ssl.keystore", location, content)
     if kind == PEM:
