@@ -24,7 +24,7 @@ APACHE_KRAFT = {
 }
 
 
-def brokers(port: int, patience_s: float = 15, **client: str) -> set[str]:
+def brokers(port: int, patience_s: float = 15, /, **client: str) -> set[str]:
     """The addresses that a client is told. One that is refused goes on trying, with KafkaException at the end."""
     shown = {name.replace("_", "."): value for name, value in client.items()}
     admin = AdminClient({"bootstrap.servers": f"localhost:{port}", **shown})
