@@ -22,9 +22,11 @@ Values come from three places, of which a later one wins:
 1. a `server.properties` file, in Java's properties syntax;
 2. environment variables: `KAFKA_` and the name in capitals, with `_` for `.`, `__` for `_` and `___` for `-`
    (`KAFKA_LOG_DIRS` is `log.dirs`, `ODRADEK_HTTP_PORT` is `odradek.http.port`, `CLUSTER_ID` is `odradek.cluster.id`).
-   With `KAFKA_ADVERTISED_LISTENERS` and no listeners, every interface is opened at the advertised ports, as in Kafka's
-   image;
+   A backslash means what it means in a properties file, into which Kafka's images write these values. Other variables
+   of these images, for users and certificates, are [read too](operations.md#environments-of-other-images);
 3. `--set key=value` on the command line.
+
+With `advertised.listeners` and no `listeners`, every interface is opened at the advertised ports.
 
 A wrong value stops the start, and every wrong one is listed; values are bounded as in Kafka. A name that Kafka has and
 this broker does not need, and a name that nobody knows, draw one warning each. Files may begin with a byte order mark.

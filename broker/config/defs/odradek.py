@@ -128,6 +128,13 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "SCRAM-SHA-512 by default. Only the broker's own account should be able to read it.",
     ),
     ConfigDef(
+        "odradek.users",
+        ConfigType.PASSWORD,
+        None,
+        "The same users themselves, a line each, in place of a file or besides it; for one listener alone as "
+        "`listener.name.<listener>.odradek.users`.",
+    ),
+    ConfigDef(
         "odradek.tls.folder",
         STRING,
         None,
