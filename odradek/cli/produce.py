@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain, islice
 from typing import Any, TextIO
 
 import click
@@ -95,6 +96,8 @@ def _input() -> TextIO:
 
 def _records(values: tuple[str, ...], form: str, delimiter: str | None) -> Iterator[dict[str, Any]]:
     lines = iter(values) if values else (line.rstrip("\n") for line in _input())
+    if form != "text":  # of a text a byte order mark may be a part, as for Kafka's own command
+        lines = chain((line.removeprefix("\ufeff") for line in islice(lines, 1)), lines)
     for number, line in enumerate(lines, 1):
         if form == "json":
             yield from_json(line, number)
