@@ -13,6 +13,7 @@ acquired. They are kept as runs of neighbours that share a state, a member and a
 | renew                  | 121                   | acquired with a new lock              | 121       | 121   |
 | lock ends, member goes | -                     | as for release                        | -         | -     |
 | limit is lowered       | as for reject         | -                                     | -         | -     |
+| log has it no more     | archived              | -                                     | -         | -     |
 | letter is written      | -                     | -                                     | archived  | -     |
 | log start moves past   | gone                  | gone                                  | gone      | gone  |
 
@@ -142,10 +143,10 @@ class InFlight:
     ) -> None:
         """Acquire records beyond the end offset; a record batch that crosses a limit comes whole unless exact."""
         room = rules.max_locks - self._span
-        first = self.end_offset + 1
         wanted = min(left, room)
         if room <= 0:
             return
+        first = self._past_hole(batches[0][0])
         for index, (_, batch_last) in enumerate(batches):
             if batch_last < first:
                 continue
@@ -154,7 +155,7 @@ class InFlight:
             if wish.exact and size >= left:
                 last = first + left - 1
             is_end = last - first + 1 >= wanted or index == len(batches) - 1
-            if is_end or (not wish.exact and 0 < wish.batch_size <= size):
+            if is_end or (not wish.exact and size >= wish.batch_size):
                 run = Run(first, last, RecordState.AVAILABLE, batch_size=last - first + 1)
                 self._runs.append(run)
                 lock.take(run)
@@ -166,6 +167,15 @@ class InFlight:
                 first = last + 1
             if wanted <= 0:
                 return
+
+    def _past_hole(self, first: int) -> int:
+        """The first offset to acquire of what is not in flight; what the log lacks before `first` is done."""
+        begin = self.end_offset + 1
+        if begin >= first:
+            return begin
+        self._runs.append(Run(begin, first - 1, RecordState.ARCHIVED))
+        self._drop_final()
+        return first
 
     # -- acknowledging
 
@@ -255,6 +265,15 @@ class InFlight:
             is_open = run.state is RecordState.AVAILABLE and not run.changing
             if is_open and run.delivery_count >= rules.max_deliveries:
                 change.add(run, _given_up(rules), LetterCause.TOO_MANY_DELIVERIES)
+        return change
+
+    def give_up_missing(self, begin: int, end: int) -> Change:
+        """Give up what is available from `begin` on and before `end`: compaction has taken it out of the log."""
+        change = Change()
+        for run in self._between(begin, end - 1):
+            if run.state is RecordState.AVAILABLE and not run.changing:
+                for part in self._cut(max(begin, run.first), min(end - 1, run.last)):
+                    change.add(part, RecordState.ARCHIVED)
         return change
 
     def archive(self, runs: Sequence[Run]) -> Change:

@@ -77,6 +77,7 @@ class SharePartition:
         self.fenced = False
         self.reading = False
         self.missed = False
+        self._read: Future[None] | None = None
         self.on_available: Callable[[], None] = lambda: None
         self.leader_epoch = leader_epoch
         self._state_epoch = loaded.state_epoch
@@ -114,19 +115,38 @@ class SharePartition:
     def in_flight(self) -> Sequence[Run]:
         return self._in_flight.runs
 
+    # -- whose turn it is to read
+
+    def begin_reading(self) -> None:
+        self.reading, self.missed = True, False
+
+    def end_reading(self) -> None:
+        self.reading = False
+        if self._read is not None:
+            self._read.set_result(None)
+            self._read = None
+
+    def read(self) -> Future[None]:
+        """Done when the fetch that reads records of it has read them; not to be cancelled."""
+        if self._read is None:
+            self._read = asyncio.get_running_loop().create_future()
+        return self._read
+
     # -- what members do
 
-    def acquire(self, member_id: str, batches: Sequence[tuple[int, int]], wish: Wish) -> list[Acquired]:
-        """Acquire what is available of record batches that were read, given by first and last offset.
+    def acquire(
+        self, member_id: str, offset: int, batches: Sequence[tuple[int, int]], wish: Wish
+    ) -> list[Acquired]:
+        """Acquire what is available of record batches that were read from `offset` on, given by first and last offset.
 
         Raises NotLeaderOrFollower if somebody else looks after it by now.
         """
         if self.fenced:
             raise NotLeaderOrFollower
         rules = self._rules()
-        over = self._in_flight.give_up_over_limit(rules)
-        if over:
-            self._persist(over)
+        self._persist(self._in_flight.give_up_over_limit(rules))
+        if batches and offset < batches[0][0]:
+            self._persist(self._in_flight.give_up_missing(offset, batches[0][0]))
         acquired = self._in_flight.acquire(member_id, batches, wish, rules, self._clock.monotonic_ms())
         if acquired:
             self._watch_locks()

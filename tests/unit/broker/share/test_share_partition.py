@@ -100,7 +100,7 @@ class Rig:
         )
 
     def acquire(self, first: int, last: int, member: str = "m") -> list[tuple[int, int, int]]:
-        got = self.partition.acquire(member, [(first, last)], Wish(500))
+        got = self.partition.acquire(member, first, [(first, last)], Wish(500, 500))
         return [(one.first, one.last, one.delivery_count) for one in got if isinstance(one, Acquired)]
 
     def states(self) -> list[tuple[int, int, RecordState]]:
