@@ -213,7 +213,9 @@ class ShareFetching:
         places = [(batch.first, batch.last) for batch in batches]
         if not self._shares.sessions.has(self._session):
             return  # it has ended meanwhile, and what its member had was released
-        acquired = share.acquire(self._member_id, one.target.fetch_offset, places, Wish(left, wish.batch_size, wish.exact))
+        acquired = share.acquire(
+            self._member_id, one.target.fetch_offset, places, Wish(left, wish.batch_size, wish.exact)
+        )
         acquired = self._without_aborted(one, share, batches, acquired)
         if acquired:
             records = spanning(data, batches, acquired[0].first, acquired[-1].last)

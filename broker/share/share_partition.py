@@ -134,9 +134,7 @@ class SharePartition:
 
     # -- what members do
 
-    def acquire(
-        self, member_id: str, offset: int, batches: Sequence[tuple[int, int]], wish: Wish
-    ) -> list[Acquired]:
+    def acquire(self, member_id: str, offset: int, batches: Sequence[tuple[int, int]], wish: Wish) -> list[Acquired]:
         """Acquire what is available of record batches that were read from `offset` on, given by first and last offset.
 
         Raises NotLeaderOrFollower if somebody else looks after it by now.

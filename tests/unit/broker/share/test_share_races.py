@@ -84,9 +84,7 @@ async def test_who_hangs_up_while_the_log_is_read_holds_nothing(
     assert acquired(await second.fetch()) == [(0, 0, 1)]
 
 
-async def test_who_finds_a_partition_being_read_reads_it_next(
-    shared: Shared, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_who_finds_a_partition_being_read_reads_it_next(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that reads waits on for more bytes; the other one, which came meanwhile, wants no more than there are."""
     first, second = await shared.member("m"), await shared.member("n")
     await shared.produce(b"a")
