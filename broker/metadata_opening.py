@@ -21,7 +21,7 @@ from broker.config.listeners import Listener
 from broker.config.outgoing import CONTROLLER_MECHANISM, INTER_BROKER_MECHANISM
 from broker.node_state import Base
 from broker.peers.client import PeerClient, PeerNetwork, PeerSettings
-from broker.peers.clients import PeerClients
+from broker.peers.clients import INSPECTION_CLIENT_ID, PeerClients
 from broker.peers.versions import ask_versions
 from broker.replicas.cluster_access import ALONE, ClusterAccess, ReplicationSettings
 from broker.security.outgoing.security import secured
@@ -30,6 +30,9 @@ from controller.decision import Surroundings
 from protocol import uuids
 from protocol.metadata.brokers import Endpoint
 from storage.folders.log_dirs import UNKNOWN_EPOCH, LogDirs
+
+INSPECTION_TIMEOUT_MS = 2_000
+"""Somebody waits for the answer: a broker that gives none for so long is told of instead."""
 
 NO_METADATA = (
     "there is no metadata in {}, the first folder of log.dirs. Name the folder first that has __cluster_metadata-0, "
@@ -133,8 +136,17 @@ def _new_client(base: Base, cache: MetadataCache, node_id: int) -> PeerClient | 
 
 def clients_for_transactions(base: Base, cache: MetadataCache) -> BrokerClients:
     """How this node's transaction coordinators and leaders reach those of other brokers."""
+    return _clients(base, cache, PeerSettings(f"broker-{base.node_id}-transactions"))
+
+
+def clients_for_inspection(base: Base, cache: MetadataCache) -> BrokerClients:
+    """How this node asks other brokers what they lead and coordinate, for whoever asks this node about the cluster."""
+    return _clients(base, cache, PeerSettings(INSPECTION_CLIENT_ID, INSPECTION_TIMEOUT_MS))
+
+
+def _clients(base: Base, cache: MetadataCache, settings: PeerSettings) -> BrokerClients:
     network = _network(base, listener_of_brokers(base.current.config), INTER_BROKER_MECHANISM)
-    clients = PeerClients(PeerSettings(f"broker-{base.node_id}-transactions"), network, ask_versions)
+    clients = PeerClients(settings, network, ask_versions)
     return BrokerClients(cache, inter_broker_listener(base.current.config), clients)
 
 

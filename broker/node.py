@@ -206,7 +206,7 @@ class Node:
         metrics, groups = self.local.metrics, self.coordinators.groups
         rates = self._rates = RecentRates(self.local.clock.machine.monotonic_ms)
         register_replication(metrics, self.replicas)
-        groups.register_metrics(metrics)
+        groups.register_metrics(metrics, self.cluster.peers if self._is_one_of_several else None)
         self.coordinators.transactions.register_metrics(metrics)
         if isinstance(self.metadata, FollowedMetadata):
             register_cluster_metrics(metrics, self.metadata, self.local.clock.machine, rates)
@@ -370,6 +370,7 @@ class Node:
         self.coordinators.transactions.stop()
         self.coordinators.groups.stop()
         self.coordinators.share.stop()
+        self.cluster.peers.close()
 
     def _last_works(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """What may wait for a device while the node stops, in order."""

@@ -30,6 +30,7 @@ from broker.coordinators.hosted import Host
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.folder_opening import lock_folders
 from broker.metadata_opening import (
+    clients_for_inspection,
     clients_for_transactions,
     cluster_access,
     endpoint,
@@ -332,7 +333,7 @@ def _services(
         share.partitions,
     )
     return Services(
-        Cluster(dirs.cluster_id, cache, metadata.log, auto_topics, service),
+        Cluster(dirs.cluster_id, cache, metadata.log, auto_topics, clients_for_inspection(base, cache), service),
         metadata.port,
         replicas,
         Coordinators(groups, transactions, producer_ids, share.coordinator),

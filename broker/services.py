@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass
 
 from broker.cluster.auto_create import AutoTopicCreation
+from broker.cluster.broker_clients import BrokerClients
 from broker.cluster.controller_port import Controller
 from broker.cluster.controller_service import ControllerService
 from broker.cluster.metadata_cache import MetadataCache
@@ -30,13 +31,15 @@ from timing.clock import Clock
 class Cluster:
     """What the cluster agrees on, its log (None if that is other nodes'), and the creation of topics on first use.
 
-    `controller_service` is what the node does as the controller of other nodes, None if it does not.
+    `peers` are the other brokers, for questions about what they lead and coordinate. `controller_service` is what the
+    node does as the controller of other nodes, None if it does not.
     """
 
     id: str
     cache: MetadataCache
     metadata_log: MetadataLog | None
     auto_topics: AutoTopicCreation
+    peers: BrokerClients
     controller_service: ControllerService | None = None
 
 

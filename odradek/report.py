@@ -31,6 +31,7 @@ def text(found: Json) -> str:
         "topics (first offset..end)": list(map(_topic, found["topics"])),
         "groups": [line for group in found["groups"] for line in _group(group)],
         "open transactions": list(map(_transaction, found["transactions"])),
+        **({"not known": list(found["unknown"])} if found.get("unknown") else {}),
         "last requests": list(_requests(entries)),
         "warnings": list(map(str, warnings)),
     }
@@ -48,26 +49,32 @@ def _section(name: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _topic(topic: Json) -> str:
-    return f"{topic['topic']}: " + ", ".join(
-        f"{one['partition']}: {one['start']}..{one['end']}"
-        + (f" (held at {one['stable']})" if one["stable"] != one["end"] else "")
-        for one in topic["partitions"]
-    )
+    return f"{topic['topic']}: " + ", ".join(map(_partition, topic["partitions"]))
+
+
+def _partition(one: Json) -> str:
+    if one.get("unknown"):
+        return f"{one['partition']}: not known ({one['unknown']})"
+    held = f" (held at {one['stable']})" if one["stable"] != one["end"] else ""
+    return f"{one['partition']}: {one['start']}..{one['end']}{held}"
 
 
 def _group(group: Json) -> Iterator[str]:
     lag = group["lag"]
-    behind = ", ".join(
-        f"{one['topic']}-{one['partition']}: {one['lag']}"
-        + (" never committed" if one["committed"] is None else f" from {one['committed']}")
-        for one in lag["partitions"]
-        if one["lag"]
-    )
-    yield f"{group['group']}: {group['state']}, lag {lag['total']}" + (f" ({behind})" if behind else "")
+    behind = ", ".join(map(_behind, (one for one in lag["partitions"] if one["lag"] != 0)))
+    total = "not known" if lag["total"] is None else lag["total"]
+    yield f"{group['group']}: {group['state']}, lag {total}" + (f" ({behind})" if behind else "")
     for member in group["members"]:
         parts = [f"{topic}-{index}" for topic, indexes in member["assignment"].items() for index in indexes]
         waits = f", waits for the answer to its {member['waits_for']}" if member["waits_for"] else ""
         yield f"  {member['client_id']} ({member['id']}): {', '.join(parts) or 'no partitions'}{waits}"
+
+
+def _behind(one: Json) -> str:
+    where = f"{one['topic']}-{one['partition']}"
+    if one["lag"] is None:
+        return f"{where}: {one['unknown']}"
+    return f"{where}: {one['lag']}" + (" never committed" if one["committed"] is None else f" from {one['committed']}")
 
 
 def _transaction(one: Json) -> str:

@@ -10,7 +10,7 @@ from broker.console.ask import Ask
 from broker.console.formats import link
 from broker.control.endpoint import ControlError, Endpoint
 from broker.control.endpoints import ENDPOINTS
-from broker.inspection.groups import read_group
+from broker.inspection.cluster import read_group
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 
 
@@ -120,7 +120,7 @@ async def act(ask: Ask, name: str, form: Mapping[str, str]) -> str:
 
 async def _check_topics_read(ask: Ask, group_id: str, topic: str | None) -> None:
     """Who commits for a group must be let to read its topics too, as in OffsetCommit. Raises ControlError."""
-    group = await read_group(ask.node.coordinators.groups, group_id)
+    group = await read_group(ask.node, group_id)
     for name in {topic} if topic else {name for name, _ in group.offsets}:
         ask.rights.check(AclOperation.READ, ResourceType.TOPIC, name)
 

@@ -82,7 +82,7 @@ def _slow(node: Node) -> list[dict[str, Any]]:
     """The slowest of the last requests, where there is a journal; those that wait longest for an answer among them."""
     if node.journal is None:
         return []
-    now_ms = node.local.clock.monotonic_ms()
+    now_ms = node.journal.now_ms
     took = [
         (now_ms - one.began_ms if one.outcome.value == "waiting" else one.took_ms or 0.0, one)
         for one in node.journal.since(None)

@@ -1,7 +1,8 @@
-"""The groups that this node coordinates, and one of them: its members, its lag over time, and why it waits."""
+"""The groups of the cluster, and one of them: its members, its lag over time, and why it waits."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from broker.console import formats
@@ -10,8 +11,9 @@ from broker.console.charts import Chart, chart
 from broker.control.endpoint import ControlError
 from broker.explain.explain import explain_group
 from broker.explain.finding import Finding
-from broker.inspection.groups import GroupView, list_summaries, read_group
-from broker.inspection.lag import PartitionLag, partition_lags, total_lag
+from broker.inspection.cluster import list_summaries, read_groups
+from broker.inspection.groups import GroupView
+from broker.inspection.lag import PartitionLag, read_lags, total_lag
 from metadata.acls import AclOperation, ResourceType
 
 ON_A_PAGE = 50
@@ -24,28 +26,23 @@ LEAST_SHOWN = 30
 
 async def groups(ask: Ask) -> Page:
     part, state = ask.text("q"), ask.text("state")
-    found = await list_summaries(ask.node.coordinators.groups)
+    found, unknown = await list_summaries(ask.node)
     states = sorted({one.state for one in found})
     by_id = {one.group_id: one for one in found if part.lower() in one.group_id.lower() and state in ("", one.state)}
     shown = paged(ask, await allowed(ask.rights, ResourceType.GROUP, list(by_id)), ON_A_PAGE)
-    rows = [{"summary": by_id[group_id], "lag": await _lag(ask, group_id)} for group_id in shown.rows]
+    seen = await _see(ask, shown.rows)
+    rows = [{"group": group, "lag": total_lag(group, lags)} for group, lags in seen]
     return Page(
         "groups.html",
         "Groups",
-        {"paging": shown, "rows": rows, "q": part, "state": state, "states": states},
+        {"paging": shown, "rows": rows, "q": part, "state": state, "states": states, "unknown": unknown},
     )
 
 
-async def _lag(ask: Ask, group_id: str) -> int | None:
-    seen, lags = await _see(ask, group_id)
-    return total_lag(seen, lags)
-
-
-async def _see(ask: Ask, group_id: str) -> tuple[GroupView, list[PartitionLag]]:
-    node = ask.node
-    seen = await read_group(node.coordinators.groups, group_id)
-    lags = partition_lags(seen, node.cluster.cache.image.topics, node.replicas)
-    return seen, [one for one in lags if ask.rights.sees_topic(one.topic)]
+async def _see(ask: Ask, group_ids: Sequence[str]) -> list[tuple[GroupView, list[PartitionLag]]]:
+    groups = await read_groups(ask.node, group_ids)
+    visible = [[one for one in lags if ask.rights.sees_topic(one.topic)] for lags in await read_lags(ask.node, groups)]
+    return [*zip(groups, visible, strict=True)]
 
 
 def _missing(group_id: str, findings: list[Finding] | None) -> str:
@@ -57,7 +54,7 @@ def _missing(group_id: str, findings: list[Finding] | None) -> str:
 async def group(ask: Ask) -> Page:
     group_id = ask.name("id")
     ask.rights.check(AclOperation.DESCRIBE, ResourceType.GROUP, group_id)
-    seen, lags = await _see(ask, group_id)
+    ((seen, lags),) = await _see(ask, [group_id])
     findings = await explain_group(ask.node, group_id) if ask.sees_all_names else None
     if not seen.exists:
         raise ControlError(_missing(group_id, findings), status=404)

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import structlog
 
-from broker.inspection.groups import list_summaries, read_group
-from broker.inspection.lag import partition_lags
+from broker.inspection.cluster import read_groups
+from broker.inspection.groups import list_summaries
+from broker.inspection.lag import read_lags
 from broker.monitoring.metrics import LAG_BOUNDS_S, TIME_BOUNDS_MS, RequestCounters, bound_of
 from broker.node import Node
 from protocol.errors import KafkaError
@@ -126,19 +127,23 @@ class History:
         return found
 
     async def sample_lags(self) -> None:
-        """Note the lags as they are now; those of groups that are gone are forgotten."""
+        """Note the lags as they are now; those of groups that are gone are forgotten.
+
+        These are groups that somebody has looked at here, and those that this node coordinates.
+        """
         node = self._node
         try:
-            existing = [one.group_id for one in await list_summaries(node.coordinators.groups)]
-            for group_id in existing[: MOST_GROUPS - len(self._lags)]:
+            own = [one.group_id for one in await list_summaries(node.coordinators.groups)]
+            for group_id in own[: MOST_GROUPS - len(self._lags)]:
                 if group_id not in self._lags:
                     self._lags[group_id] = Lags()
-            for group_id in set(self._lags) - set(existing):
-                del self._lags[group_id]
-            for group_id, kept in list(self._lags.items()):
-                group = await read_group(node.coordinators.groups, group_id)
-                lags = partition_lags(group, node.cluster.cache.image.topics, node.replicas)
-                kept.add({(one.topic, one.partition): one.lag for one in lags})
+            groups = await read_groups(node, list(self._lags))
+            for group, lags in zip(groups, await read_lags(node, groups, patience_ms=0), strict=True):
+                known = {(one.topic, one.partition): one.lag for one in lags if one.lag is not None}
+                if not group.exists:
+                    self._lags.pop(group.group_id, None)
+                elif group.group_id in self._lags and len(known) == len(lags):
+                    self._lags[group.group_id].add(known)
                 await asyncio.sleep(0)  # a group may have thousands of partitions
         except KafkaError as error:  # a coordinator is loading, or has moved: the next time, then
             logger.debug("lags were not noted for the console", error=str(error))

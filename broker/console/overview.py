@@ -10,7 +10,7 @@ from broker.console.ask import Ask, Page
 from broker.console.charts import chart
 from broker.console.partition_states import count_partitions
 from broker.faults.names import api_name
-from broker.inspection.groups import list_summaries
+from broker.inspection.cluster import list_summaries
 from broker.node import Node
 from broker.replicas.partition import Role
 from broker.version import own_version
@@ -23,7 +23,7 @@ async def overview(ask: Ask) -> Page:
     node, image = ask.node, ask.node.cluster.cache.image
     # The image never changes, so a thread can look through all of it.
     states = await asyncio.to_thread(count_partitions, image)
-    groups = await list_summaries(node.coordinators.groups)
+    groups, unknown = await list_summaries(node)
     return Page(
         "overview.html",
         "Overview",
@@ -39,6 +39,7 @@ async def overview(ask: Ask) -> Page:
             "states": states,
             "offline": sum(one.role is Role.OFFLINE for one in node.replicas),
             "groups": len(groups),
+            "unknown_groups": unknown,
             "unsettled": sum(one.state not in ("Stable", "Empty") for one in groups),
             "connections": len(node.server.connections),
             "brokers": len(image.cluster.alive()),

@@ -9,8 +9,8 @@ from broker.console.ask import Ask, Page, paged
 from broker.control.endpoint import ControlError
 from broker.control.topics import topic_of
 from broker.explain.explain import explain_topic
+from broker.inspection.partitions import PartitionView, read_partitions
 from broker.node import Node
-from broker.replicas.partition import Role
 from metadata.acls import AclOperation, ResourceType
 from metadata.topics import PartitionRegistration, TopicImage
 
@@ -32,6 +32,7 @@ def seen_topic(ask: Ask, parameter: str, operation: AclOperation = AclOperation.
 async def topic(ask: Ask) -> Page:
     found = seen_topic(ask, "name")
     shown = paged(ask, list(range(found.partition_count)), ON_A_PAGE)
+    partitions = await read_partitions(ask.node, [(found.name, index) for index in shown.rows])
     configs = describe_topic(ask.node.local.config, dict(ask.node.cluster.cache.topic_configs(found.name)))
     return Page(
         "topic.html",
@@ -42,35 +43,26 @@ async def topic(ask: Ask) -> Page:
             "internal": found.is_internal,
             "partition_count": found.partition_count,
             "paging": shown,
-            "rows": [_row(ask.node, found.name, index, found.partitions[index]) for index in shown.rows],
+            "rows": [_row(ask.node, one, found.partitions[one.partition]) for one in partitions.values()],
             "configs": sorted(configs, key=lambda one: (one.source is not ConfigSource.TOPIC, one.name)),
             "findings": await explain_topic(ask.node, found.name) if ask.sees_all_names else None,
         },
     )
 
 
-def _row(node: Node, topic: str, index: int, registered: PartitionRegistration) -> dict[str, Any]:
-    partition = node.replicas.get(topic, index)
-    row = {
-        "index": index,
+def _row(node: Node, one: PartitionView, registered: PartitionRegistration) -> dict[str, Any]:
+    """What files its log has is known of those that this node leads."""
+    led = node.replicas.get(one.topic, one.partition) if one.leader == node.node_id else None
+    return {
+        "index": one.partition,
         "leader": registered.leader,
         "epoch": registered.leader_epoch,
         "replicas": list(registered.replicas),
         "isr": list(registered.isr),
-        "start": None,
-        "stable": None,
-        "end": None,
-        "bytes": None,
-        "segments": None,
-        "open": 0,
+        "start": one.start if one.is_known else None,
+        "stable": one.stable if one.is_known else None,
+        "end": one.end if one.is_known else None,
+        "bytes": None if led is None else led.log.size,
+        "segments": None if led is None else len(led.log.segments),
+        "open": len(one.open_producers) if one.is_known else None,
     }
-    if partition is not None and partition.role is not Role.OFFLINE:
-        row |= {
-            "start": partition.log_start_offset,
-            "stable": partition.last_stable_offset,
-            "end": partition.high_watermark,
-            "bytes": partition.log.size,
-            "segments": len(partition.log.segments),
-            "open": len(partition.log.producers.open_transactions),
-        }
-    return row

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from broker.console.ask import Ask, Page, allowed, paged
+from broker.inspection.partitions import PartitionView, read_topics
 from broker.node import Node
 from metadata.acls import ResourceType
 from metadata.image import MetadataImage
@@ -18,7 +20,11 @@ async def topics(ask: Ask) -> Page:
     image, part, with_internal = ask.node.cluster.cache.image, ask.text("q"), ask.text("internal") == "yes"
     found = await asyncio.to_thread(_matching, image, part.lower(), with_internal)
     shown = paged(ask, await allowed(ask.rights, ResourceType.TOPIC, found), ON_A_PAGE)
-    rows = [_row(ask.node, image.topics.by_name[name]) for name in shown.rows]
+    partitions = await read_topics(ask.node, shown.rows)
+    of_topic: dict[str, list[PartitionView]] = {name: [] for name in shown.rows}
+    for one in partitions.values():
+        of_topic[one.topic].append(one)
+    rows = [_row(ask.node, image.topics.by_name[name], of) for name, of in of_topic.items()]
     return Page("topics.html", "Topics", {"paging": shown, "rows": rows, "q": part, "internal": with_internal})
 
 
@@ -29,16 +35,17 @@ def _matching(image: MetadataImage, part: str, with_internal: bool) -> list[str]
     )
 
 
-def _row(node: Node, topic: TopicImage) -> dict[str, Any]:
-    """Sizes and records are of the partitions that this node has; not known if it has none."""
-    logs = [partition for index in range(topic.partition_count) if (partition := node.replicas.get(topic.name, index))]
+def _row(node: Node, topic: TopicImage, partitions: Sequence[PartitionView]) -> dict[str, Any]:
+    """Records are those of all leaders; sizes, of the partitions that this node leads: not known if it leads none."""
+    indexes = [one.partition for one in partitions if one.leader == node.node_id]
+    logs = [partition for index in indexes if (partition := node.replicas.get(topic.name, index))]
     counters = node.local.metrics.topics.get(topic.name)
     return {
         "name": topic.name,
         "internal": topic.is_internal,
         "partitions": topic.partition_count,
         "replicas": topic.replication_factor,
-        "records": sum(max(one.high_watermark - one.log_start_offset, 0) for one in logs) if logs else None,
+        "records": sum(one.end - one.start for one in partitions) if all(one.is_known for one in partitions) else None,
         "bytes": sum(one.log.size for one in logs) if logs else None,
         "bytes_in": (counters.bytes_in if counters else 0) if logs else None,
         "cleanup": node.cluster.cache.topic_configs(topic.name).get("cleanup.policy", "delete"),

@@ -8,7 +8,9 @@ from typing import Any
 from broker.console.ask import Ask, Page, allowed, paged
 from broker.control.endpoint import ControlError
 from broker.explain.explain import explain_transaction
-from broker.inspection.transactions import TransactionView, list_transactions, read_transaction
+from broker.inspection.cluster import list_transactions, read_transaction
+from broker.inspection.transactions import TransactionView
+from broker.replicas.partition import Role
 from metadata.acls import AclOperation, ResourceType
 
 ON_A_PAGE = 50
@@ -18,7 +20,7 @@ MOST_HELD = 200
 
 async def transactions(ask: Ask) -> Page:
     part, only_open = ask.text("q"), ask.text("open") == "yes"
-    found = await list_transactions(ask.node.coordinators.transactions)
+    found, unknown = await list_transactions(ask.node)
     names = await allowed(ask.rights, ResourceType.TRANSACTIONAL_ID, [one.transactional_id for one in found])
     visible = set(names)
     by_producer = {one.producer_id: one for one in found}
@@ -37,6 +39,7 @@ async def transactions(ask: Ask) -> Page:
         {
             "paging": shown,
             "rows": shown.rows,
+            "unknown": unknown,
             "q": part,
             "only_open": only_open,
             "held": await _held(ask, by_producer, visible),
@@ -45,12 +48,14 @@ async def transactions(ask: Ask) -> Page:
 
 
 async def _held(ask: Ask, by_producer: dict[int, TransactionView], visible: set[str]) -> list[dict[str, Any]]:
-    """The partitions with an open transaction; the loop gets a turn in between."""
+    """The partitions that this node leads with an open transaction; the loop gets a turn in between."""
     held: list[dict[str, Any]] = []
     for number, partition in enumerate(list(ask.node.replicas)):
         if number % PARTITIONS_A_TURN == PARTITIONS_A_TURN - 1:
             await asyncio.sleep(0)
         producers = partition.log.producers
+        if partition.role is not Role.LEADER:
+            continue  # what a follower has is old
         if not producers.open_transactions or len(held) >= MOST_HELD:
             continue
         if not ask.rights.sees_topic(partition.topic):
@@ -74,7 +79,7 @@ async def _held(ask: Ask, by_producer: dict[int, TransactionView], visible: set[
 async def transaction(ask: Ask) -> Page:
     name = ask.name("id")
     ask.rights.check(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name)
-    found = await read_transaction(ask.node.coordinators.transactions, name)
+    found = await read_transaction(ask.node, name)
     findings = await explain_transaction(ask.node, name) if ask.sees_all_names else None
     if not found.exists:
         text = " ".join(f"{one.text}. {one.advice}" for one in findings or ())

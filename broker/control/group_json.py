@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from broker.inspection.groups import GroupView, MemberView
-from broker.inspection.lag import PartitionLag, total_lag
+from broker.inspection.lag import PartitionLag, sum_of, total_lag
 
 FEW = 5
 """How many members or partitions a sentence names."""
@@ -52,17 +52,18 @@ def summary_json(group: GroupView) -> dict[str, Any]:
 
 
 def lag_json(group: GroupView, lags: Sequence[PartitionLag]) -> dict[str, Any]:
-    """The lag by partition, and in total."""
+    """The lag by partition, and in total; null where it is not known, with `unknown`, which says why."""
     return {
         "group": group.group_id,
-        "total": sum(one.lag for one in lags),
+        "total": sum_of(lags),
         "partitions": [
             {
                 "topic": one.topic,
                 "partition": one.partition,
                 "committed": one.committed,
-                "end": one.end,
+                "end": None if one.unknown else one.end,
                 "lag": one.lag,
+                **({"unknown": one.unknown} if one.unknown else {}),
             }
             for one in lags
         ],
@@ -97,7 +98,10 @@ def described(group: GroupView, lags: Sequence[PartitionLag]) -> str:
     total = total_lag(group, lags)
     if not lags:
         return f"{text}, with no partitions"
-    behind = ", ".join(f"{lag.topic}-{lag.partition}: {lag.lag}" for lag in lags if lag.lag)
+    behind = ", ".join(f"{lag.name}: {lag.lag}" for lag in lags if lag.lag)
+    unknown = ", ".join(f"{lag.name}: {lag.unknown}" for lag in lags if lag.unknown)
+    if unknown:
+        return f"{text}; its lag is not known ({unknown})"
     if total is None:
         return f"{text}; its lag counts once it is Stable or Empty"
     return f"{text}, lag {total}" + (f" ({behind})" if behind else "")

@@ -11,14 +11,16 @@ from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Val
 from broker.control.group_json import committed_json, counted, described, group_json, lag_json, summary_json
 from broker.control.offset_resets import resolve
 from broker.control.waiting import DEFAULT_TIMEOUT_S, TIMEOUT, Changes, wait_until
-from broker.inspection.groups import GroupView, list_groups, read_group
-from broker.inspection.lag import PartitionLag, partition_lags, total_lag
+from broker.inspection.cluster import list_groups, read_group
+from broker.inspection.groups import GroupView
+from broker.inspection.lag import PartitionLag, read_lags, total_lag
 from broker.node import Node
+from broker.peers.asking import PATIENCE_MS, RETRY_MS
 from coordinator.group import on_demand
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from coordinator.runtime.outcome import Outcome
-from protocol.errors import CoordinatorLoadInProgress
+from protocol.errors import CoordinatorLoadInProgress, NotCoordinator
 
 STATES = (
     "Empty",
@@ -37,11 +39,12 @@ Seen = tuple[GroupView, list[PartitionLag]]
 
 
 async def _list(node: Node, _values: Values) -> dict[str, Any]:
-    return {"groups": [summary_json(group) for group in await list_groups(node.coordinators.groups)]}
+    groups, unknown = await list_groups(node)
+    return {"groups": [summary_json(group) for group in groups], **({"unknown": unknown} if unknown else {})}
 
 
 async def _get(node: Node, values: Values) -> dict[str, Any]:
-    return group_json(await read_group(node.coordinators.groups, values["group"]))
+    return group_json(await read_group(node, values["group"]))
 
 
 async def _lag(node: Node, values: Values) -> dict[str, Any]:
@@ -49,12 +52,13 @@ async def _lag(node: Node, values: Values) -> dict[str, Any]:
 
 
 async def _committed(node: Node, values: Values) -> dict[str, Any]:
-    return committed_json(await read_group(node.coordinators.groups, values["group"]))
+    return committed_json(await read_group(node, values["group"]))
 
 
-async def _see(node: Node, group_id: str) -> Seen:
-    group = await read_group(node.coordinators.groups, group_id)
-    return group, partition_lags(group, node.cluster.cache.image.topics, node.replicas)
+async def _see(node: Node, group_id: str, patience_ms: float = PATIENCE_MS) -> Seen:
+    group = await read_group(node, group_id)
+    (lags,) = await read_lags(node, [group], patience_ms)
+    return group, lags
 
 
 # -- waits
@@ -87,14 +91,18 @@ async def _wait(node: Node, values: Values) -> dict[str, Any]:
 
 
 async def _look(node: Node, group_id: str, changes: Changes) -> Seen:
-    """See the group. It is enough to listen to the coordinator: without a commit, no lag gets smaller."""
+    """See the group. It is enough to listen to a coordinator of this node: without a commit, no lag gets smaller."""
     async with node.changing:  # a snapshot that is restored brings another coordinator
         runtime = node.coordinators.groups.runtime
         changes.follow(runtime, runtime.listen)
         try:
-            return await _see(node, group_id)
+            seen = await _see(node, group_id, patience_ms=0)
         except CoordinatorLoadInProgress:
             return GroupView(group_id), []
+    group, lags = seen
+    if group.coordinator is not None or any(one.unknown for one in lags):
+        changes.look_again(node.clock.machine, RETRY_MS)  # nobody tells this node of what changes elsewhere
+    return seen
 
 
 # -- on demand
@@ -102,14 +110,14 @@ async def _look(node: Node, group_id: str, changes: Changes) -> Seen:
 
 async def _rebalance(node: Node, values: Values) -> dict[str, Any]:
     group_id = values["group"]
-    await _existing(node, group_id)
+    await _existing_here(node, group_id)
     await node.coordinators.groups.write(group_id, lambda state: on_demand.rebalance(state.groups, group_id))
     return await _get(node, values)
 
 
 async def _expire(node: Node, values: Values) -> dict[str, Any]:
     group_id, member = values["group"], values.get("member")
-    group = await _existing(node, group_id)
+    group = await _existing_here(node, group_id)
     if member is not None and not _has_member(group, member):
         there = ", ".join(f"{known.member_id} (client {known.client_id})" for known in group.members) or "none"
         raise ControlError(
@@ -131,7 +139,7 @@ def _has_member(group: GroupView, member: str) -> bool:
 async def _reset(node: Node, values: Values) -> dict[str, Any]:
     """Commit as an administrator does: only where no member is active."""
     coordinator, group_id = node.coordinators.groups, values["group"]
-    group = await read_group(coordinator, group_id)
+    group = await _group_here(node, group_id)
     if group.members:
         clients = ", ".join(member.client_id or member.member_id for member in group.members)
         raise ControlError(
@@ -146,12 +154,12 @@ async def _reset(node: Node, values: Values) -> dict[str, Any]:
     refused = [code for code in codes if code is not ErrorCode.none]
     if refused:
         raise ControlError(f"the offsets were refused: {refused[0].name}", status=409)
-    return committed_json(await read_group(coordinator, group_id))
+    return committed_json(await read_group(node, group_id))
 
 
 async def _delete(node: Node, values: Values) -> None:
     group_id = values["group"]
-    group = await _existing(node, group_id)
+    group = await _existing_here(node, group_id)
     if group.members:
         clients = ", ".join(member.client_id or member.member_id for member in group.members)
         raise ControlError(f"group {group_id} is {group.state} and has members: {clients}", status=409)
@@ -164,8 +172,16 @@ async def _delete(node: Node, values: Values) -> None:
         raise ControlError(f"group {group_id} was not deleted: {code.name}", status=409)
 
 
-async def _existing(node: Node, group_id: str) -> GroupView:
-    group = await read_group(node.coordinators.groups, group_id)
+async def _group_here(node: Node, group_id: str) -> GroupView:
+    """The group. Raises NotCoordinator if another broker coordinates it: that one can change it."""
+    group = await read_group(node, group_id)
+    if group.coordinator is not None:
+        raise NotCoordinator(f"broker {group.coordinator} coordinates group {group_id}: ask that broker")
+    return group
+
+
+async def _existing_here(node: Node, group_id: str) -> GroupView:
+    group = await _group_here(node, group_id)
     if not group.exists:
         raise ControlError(f"group = {group_id!r}: there is no such group", parameter="group", status=NOT_FOUND)
     return group

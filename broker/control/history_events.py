@@ -14,6 +14,7 @@ from uuid import UUID
 from broker.control.topic_reader import READ_BYTES, decode_batches
 from broker.faults.names import error_name
 from broker.node import Node
+from broker.replicas.partition import Role
 from protocol import messages
 from protocol.api_table import API_BY_NAME
 from protocol.errors import KafkaError
@@ -160,9 +161,9 @@ class LogContent(NamedTuple):
 
 
 async def log_event(node: Node, topic: str, index: int, begin: int) -> Event | None:
-    """What a partition has from offset `begin` on; None if it is gone or offline."""
+    """What a partition has from offset `begin` on; None if it is gone or offline, or another broker leads it now."""
     partition = node.replicas.get(topic, index)
-    if partition is None or partition.log.is_offline:
+    if partition is None or partition.role is not Role.LEADER:
         return None
     start, end = max(begin, partition.log_start_offset), partition.high_watermark
     content = LogContent([], [])

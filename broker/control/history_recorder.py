@@ -113,7 +113,7 @@ class Recorder:
         exchange = {
             "id": f"{self._run}.{next(self._numbers)}",
             "connection": f"{connection.client_host}:{connection.client_port}",
-            "at": self._node.local.clock.wall_ms(),
+            "at": self._node.local.clock.machine.wall_ms(),
         }
         if api == PRODUCE:
             self.note(kind="request", request=request, **exchange)

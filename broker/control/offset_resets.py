@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from broker.control.endpoint import ControlError
 from broker.inspection.groups import GroupView
+from broker.inspection.partitions import PartitionView, offsets_at_time, read_partitions
 from broker.node import Node
-from broker.replicas.partition import Partition
+from broker.peers.leaders import NONE, Unknown
 from protocol.topic_partition import PartitionKey
-from storage.log import time_lookup
 
 EARLIEST, LATEST = "earliest", "latest"
 ACCEPTED = "expected earliest, latest, an offset from 0 on, or a time such as 2026-11-27T04:00:00Z"
@@ -24,10 +25,21 @@ async def resolve(
 ) -> list[tuple[PartitionKey, int]]:
     """The offset for each partition. An offset is taken as it is, even one that does not exist.
 
-    A time stands for the first record of that time or later, or the end if there is none. Raises ControlError.
+    A time stands for the first record of that time or later, or the end if there is none. Raises ControlError, also if
+    one of the offsets is not known: then none is reset.
     """
     target = _target(to)
-    return [(one.key, await _offset(one, target)) for one in _partitions(node, group, topic, partitions)]
+    found = await read_partitions(node, _keys(node, group, topic, partitions))
+    if isinstance(target, int):
+        return [(key, target) for key in found]
+    silent = [f"{one.name}: {one.unknown}" for one in found.values() if one.unknown]
+    if silent:
+        raise ControlError(f"no offset was reset, as not all are known ({'; '.join(silent)})", status=503)
+    if target == EARLIEST:
+        return [(key, one.start) for key, one in found.items()]
+    if isinstance(target, datetime):
+        return await _at_time(node, found, int(target.timestamp() * 1000))
+    return [(key, one.end) for key, one in found.items()]
 
 
 def _target(to: str | int) -> Target:
@@ -50,20 +62,17 @@ def _time(text: str) -> datetime:
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
-def _partitions(node: Node, group: GroupView, topic: str | None, partitions: Sequence[Any] | None) -> list[Partition]:
-    if topic is None:
-        if partitions is not None:
-            raise ControlError("topic is missing: partitions are those of a topic", parameter="topic")
-        keys = list(group.offsets)
-        if not keys:
-            raise ControlError(
-                f"topic is missing: group {group.group_id} has no committed offsets that would name one",
-                parameter="topic",
-            )
-    else:
-        keys = [(topic, index) for index in _indexes(node, topic, partitions)]
-    found = [node.replicas.get(*key) for key in keys]
-    return [partition for partition in found if partition is not None]
+def _keys(node: Node, group: GroupView, topic: str | None, partitions: Sequence[Any] | None) -> list[PartitionKey]:
+    if topic is not None:
+        return [(topic, index) for index in _indexes(node, topic, partitions)]
+    if partitions is not None:
+        raise ControlError("topic is missing: partitions are those of a topic", parameter="topic")
+    if not group.offsets:
+        raise ControlError(
+            f"topic is missing: group {group.group_id} has no committed offsets that would name one",
+            parameter="topic",
+        )
+    return list(group.offsets)
 
 
 def _indexes(node: Node, topic: str, partitions: Sequence[Any] | None) -> list[int]:
@@ -84,13 +93,15 @@ def _indexes(node: Node, topic: str, partitions: Sequence[Any] | None) -> list[i
     return indexes
 
 
-async def _offset(partition: Partition, target: Target) -> int:
-    if isinstance(target, int):
-        return target
-    if target == EARLIEST:
-        return partition.log_start_offset
-    if isinstance(target, datetime):
-        found = await time_lookup.first_at_or_after(partition.log, int(target.timestamp() * 1000))
-        if found is not None and found.offset < partition.high_watermark:
-            return found.offset
-    return partition.high_watermark
+async def _at_time(
+    node: Node, partitions: Mapping[PartitionKey, PartitionView], wall_ms: int
+) -> list[tuple[PartitionKey, int]]:
+    by_leader: dict[int, list[PartitionKey]] = {}
+    for key, one in partitions.items():
+        by_leader.setdefault(one.leader, []).append(key)
+    asked = [offsets_at_time(node, leader, keys, wall_ms) for leader, keys in by_leader.items()]
+    told = {key: offset for several in await asyncio.gather(*asked) for key, offset in several.items()}
+    silent = [f"{partitions[key].name}: {one.why}" for key, one in told.items() if isinstance(one, Unknown)]
+    if silent:
+        raise ControlError(f"no offset was reset, as not all are known ({'; '.join(silent)})", status=503)
+    return [(key, one.end if (found := told[key]) == NONE else int(found)) for key, one in partitions.items()]

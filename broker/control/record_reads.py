@@ -13,7 +13,10 @@ from broker.control.record_json import as_json
 from broker.control.record_match import PARAMETERS, Difference, Expected, distance, shown
 from broker.control.topic_reader import Found, TopicReader
 from broker.control.topics import PARTITION, TOPIC, partitions_of, topic_of
+from broker.inspection.partitions import leader_of
 from broker.node import Node
+from protocol.errors import NotLeaderOrFollower
+from protocol.metadata.topics import NO_LEADER
 
 MOST_RECORDS = 2_000
 """The most records of an answer."""
@@ -36,7 +39,7 @@ TIMEOUT = Parameter("timeout", Kind.NUMBER, "how long to wait, in seconds", leas
 def reader_of(node: Node, values: Values) -> TopicReader:
     """A reader for the parameters topic, partition, from and committed. Raises ControlError."""
     topic = topic_of(node, values["topic"])
-    positions = {partition.index: 0 for partition in partitions_of(node, topic, values)}
+    positions = {index: 0 for name, index in partitions_of(topic, values) if _is_here(node, name, index)}
     for index, offset in _offsets(values.get("from", "0"), positions).items():
         partition = node.replicas.get(topic.name, index)
         end = 0 if partition is None else partition.high_watermark
@@ -44,6 +47,14 @@ def reader_of(node: Node, values: Values) -> TopicReader:
             raise ControlError(f"from = {offset}: {topic.name}-{index} ends at {end}", parameter="from")
         positions[index] = offset
     return TopicReader(node, topic.name, positions, committed=values.get("committed", True))
+
+
+def _is_here(node: Node, topic: str, index: int) -> bool:
+    """Raises NotLeaderOrFollower if another broker leads the partition: who reads it here would miss records."""
+    leader = leader_of(node, (topic, index))
+    if leader not in (None, NO_LEADER, node.node_id):
+        raise NotLeaderOrFollower(f"broker {leader} leads {topic}-{index}: ask that broker for this partition")
+    return node.replicas.get(topic, index) is not None
 
 
 def _offsets(text: str, positions: dict[int, int]) -> dict[int, int]:

@@ -2,42 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from broker.control.endpoint import Endpoint, Kind, Parameter, Values
 from broker.control.group_json import group_json, lag_json
 from broker.control.journal import DEFAULT_LIMIT, read_journal
 from broker.control.transactions import transaction_json
-from broker.inspection.groups import list_groups
-from broker.inspection.lag import partition_lags
-from broker.inspection.partitions import read_topic
-from broker.inspection.transactions import list_transactions
+from broker.inspection.cluster import list_groups, list_transactions
+from broker.inspection.lag import read_lags
+from broker.inspection.partitions import PartitionView, read_topics
 from broker.node import Node
 
 
 async def _report(node: Node, values: Values) -> dict[str, Any]:
-    image, now_ms = node.cluster.cache.image, node.local.clock.wall_ms()
-    transactions = await list_transactions(node.coordinators.transactions)
+    now_ms = node.local.clock.wall_ms()
+    topics = [topic.name for topic in node.cluster.cache.image.topics.sorted() if not topic.is_internal]
+    partitions = [*(await read_topics(node, topics)).values()]
+    groups, transactions = await list_groups(node), await list_transactions(node)
+    lags = await read_lags(node, groups.found)
     return {
-        "topics": [_topic(node, topic.name) for topic in image.topics.sorted() if not topic.is_internal],
+        "topics": [_topic(topic, [one for one in partitions if one.topic == topic]) for topic in topics],
         "groups": [
-            group_json(group) | {"lag": lag_json(group, partition_lags(group, image.topics, node.replicas))}
-            for group in await list_groups(node.coordinators.groups)
+            group_json(group) | {"lag": lag_json(group, of_group)}
+            for group, of_group in zip(groups.found, lags, strict=True)
         ],
-        "transactions": [transaction_json(transaction, now_ms) for transaction in transactions if transaction.is_open],
+        "transactions": [transaction_json(each, now_ms) for each in transactions.found if each.is_open],
+        "unknown": [*groups.unknown, *transactions.unknown],
         "journal": read_journal(node, values),
     }
 
 
-def _topic(node: Node, topic: str) -> dict[str, Any]:
-    return {
-        "topic": topic,
-        "partitions": [
-            {"partition": one.partition, "start": one.start, "end": one.end, "stable": one.stable}
-            for one in read_topic(node, topic)
-            if one.start >= 0  # in a cluster, another broker leads it
-        ],
-    }
+def _topic(topic: str, partitions: Sequence[PartitionView]) -> dict[str, Any]:
+    return {"topic": topic, "partitions": [_partition(one) for one in partitions]}
+
+
+def _partition(one: PartitionView) -> dict[str, Any]:
+    if one.unknown:
+        return {"partition": one.partition, "unknown": one.unknown}
+    return {"partition": one.partition, "start": one.start, "end": one.end, "stable": one.stable}
 
 
 ENDPOINTS = (

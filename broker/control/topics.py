@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 from kio.schema.create_topics.v7.request import CreateTopicsRequest
+from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.errors import ErrorCode
 
 from broker.cluster.internal_topics import BY_DEFAULT, wanted
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
 from broker.handlers.delete_records import delete_records
+from broker.inspection.partitions import leader_of, read_partitions
 from broker.nearest import did_you_mean
 from broker.node import Node
-from broker.replicas.partition import Partition
+from broker.peers.asking import ask
 from broker.replicas.records_delete import TO_HIGH_WATERMARK
 from controller import create_topics, delete_topics
 from controller.decision import NoQuota
@@ -22,6 +26,9 @@ from metadata.configs import ResourceType
 from metadata.topic_names import is_internal
 from metadata.topics import TopicImage
 from protocol.durations import MILLISECOND
+from protocol.errors import KafkaStorage, LeaderNotAvailable
+from protocol.metadata.topics import NO_LEADER
+from protocol.topic_partition import PartitionKey
 
 TIMEOUT = timedelta(seconds=30)
 LOOK_MS = 5
@@ -46,20 +53,17 @@ def topic_of(node: Node, name: str) -> TopicImage:
     return found
 
 
-def partitions_of(node: Node, topic: TopicImage, values: Values) -> list[Partition]:
+def partitions_of(topic: TopicImage, values: Values) -> list[PartitionKey]:
     """The topic's partitions, or the one that the request names. Raises ControlError."""
-    indexes = range(topic.partition_count)
-    if "partition" in values:
-        index = values["partition"]
-        if index not in indexes:
-            raise ControlError(
-                f"partition = {index}: expected 0 to {topic.partition_count - 1}, as {topic.name} has "
-                f"{topic.partition_count} partitions",
-                parameter="partition",
-            )
-        indexes = range(index, index + 1)
-    found = [node.replicas.get(topic.name, index) for index in indexes]
-    return [partition for partition in found if partition is not None]
+    index, count = values.get("partition"), topic.partition_count
+    if index is None:
+        return [(topic.name, each) for each in range(count)]
+    if index not in range(count):
+        raise ControlError(
+            f"partition = {index}: expected 0 to {count - 1}, as {topic.name} has {count} partitions",
+            parameter="partition",
+        )
+    return [(topic.name, index)]
 
 
 def _described(node: Node, topic: TopicImage) -> dict[str, Any]:
@@ -139,26 +143,47 @@ async def _delete(node: Node, values: Values) -> None:
     await node.controller.submit(lambda image: delete_topics.decide(image, request, NoQuota()), request=request)
 
 
-def _offsets(node: Node, values: Values) -> dict[str, Any]:
-    found = {}
-    for partition in partitions_of(node, topic_of(node, values["topic"]), values):
-        partition.check_leads()
-        start, stable, high_watermark, _ = partition.bounds
-        found[str(partition.index)] = {"start": start, "stable": stable, "end": high_watermark}
-    return {"partitions": found}
+async def _offsets(node: Node, values: Values) -> dict[str, Any]:
+    found = await read_partitions(node, partitions_of(topic_of(node, values["topic"]), values))
+    for one in found.values():
+        if one.unknown:
+            text = f"the offsets of {one.name} are not known: {one.unknown}"
+            raise LeaderNotAvailable(text) if one.has_leader else KafkaStorage(text)
+    return {
+        "partitions": {
+            str(one.partition): {"start": one.start, "stable": one.stable, "end": one.end} for one in found.values()
+        }
+    }
 
 
 async def _truncate(node: Node, values: Values) -> dict[str, Any]:
     """Delete records as Kafka's DeleteRecords does (KIP-107): offsets go on from where they are."""
     topic = topic_of(node, values["topic"])
     offset = values.get("before", TO_HIGH_WATERMARK)
-    wanted = {partition.key: offset for partition in partitions_of(node, topic, values)}
-    results = await delete_records(node.replicas, wanted, TIMEOUT // MILLISECOND)
-    for (name, index), result in results.items():
-        if result.error_code is not ErrorCode.none:
-            at_fault = "before" if result.error_code is ErrorCode.offset_out_of_range else None
-            raise ControlError(f"{result.error_code.name.upper()}: {name}-{index}", parameter=at_fault, status=409)
-    return _offsets(node, {key: value for key, value in values.items() if key != "before"})
+    by_leader: dict[int, list[PartitionKey]] = {}
+    for key in partitions_of(topic, values):
+        leader = leader_of(node, key)
+        here = leader in (None, NO_LEADER, node.node_id)
+        by_leader.setdefault(node.node_id if here or leader is None else leader, []).append(key)
+    deletions = (_delete_before(node, leader, keys, offset) for leader, keys in by_leader.items())
+    for (name, index), code in [each for several in await asyncio.gather(*deletions) for each in several]:
+        if code is not ErrorCode.none:
+            at_fault = "before" if code is ErrorCode.offset_out_of_range else None
+            raise ControlError(f"{code.name.upper()}: {name}-{index}", parameter=at_fault, status=409)
+    return await _offsets(node, {key: value for key, value in values.items() if key != "before"})
+
+
+async def _delete_before(
+    node: Node, leader: int, keys: Sequence[PartitionKey], offset: int
+) -> list[tuple[PartitionKey, ErrorCode]]:
+    if leader == node.node_id:
+        results = await delete_records(node.replicas, dict.fromkeys(keys, offset), TIMEOUT // MILLISECOND)
+        return [(key, result.error_code) for key, result in results.items()]
+    asked = tuple(DeleteRecordsPartition(partition_index=index, offset=offset) for _, index in keys)
+    topics = (DeleteRecordsTopic(name=keys[0][0], partitions=asked),)
+    request = DeleteRecordsRequest(topics=topics, timeout=TIMEOUT)
+    answer = await ask(node.cluster.peers.reach, leader, request, lowest=0, timeout_ms=2 * (TIMEOUT // MILLISECOND))
+    return [((each.name, one.partition_index), one.error_code) for each in answer.topics for one in each.partitions]
 
 
 ENDPOINTS = (

@@ -7,11 +7,13 @@ from typing import Any
 
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
 from broker.control.waiting import DEFAULT_TIMEOUT_S, TIMEOUT, Changes, wait_until
-from broker.inspection.transactions import TransactionView, list_transactions, read_transaction
+from broker.inspection.cluster import list_transactions, read_transaction
+from broker.inspection.transactions import TransactionView
 from broker.node import Node
+from broker.peers.asking import RETRY_MS
 from coordinator.runtime.outcome import Outcome
 from coordinator.transaction.transaction_coordinator_shard import TransactionCoordinatorShard
-from protocol.errors import CoordinatorLoadInProgress
+from protocol.errors import CoordinatorLoadInProgress, NotCoordinator
 from protocol.topic_partition import by_topic
 
 STATES = (
@@ -30,12 +32,13 @@ ID = Parameter("transactional_id", Kind.STRING, "the transactional id", required
 
 async def _list(node: Node, _values: Values) -> dict[str, Any]:
     now_ms = node.local.clock.wall_ms()
-    found = await list_transactions(node.coordinators.transactions)
-    return {"transactions": [transaction_json(transaction, now_ms) for transaction in found]}
+    found, unknown = await list_transactions(node)
+    listed = [transaction_json(transaction, now_ms) for transaction in found]
+    return {"transactions": listed, **({"unknown": unknown} if unknown else {})}
 
 
 async def _get(node: Node, values: Values) -> dict[str, Any]:
-    found = await read_transaction(node.coordinators.transactions, values["transactional_id"])
+    found = await read_transaction(node, values["transactional_id"])
     return transaction_json(found, node.local.clock.wall_ms())
 
 
@@ -47,7 +50,7 @@ def transaction_json(found: TransactionView, now_ms: int) -> dict[str, Any]:
         "producer_id": found.producer_id,
         "epoch": found.producer_epoch,
         "timeout": found.timeout_ms / 1000,
-        "open_for": round((now_ms - found.start_ms) / 1000, 3) if found.is_open else None,
+        "open_for": round(found.age_ms(now_ms) / 1000, 3) if found.is_open else None,
         "partitions": {topic: list(indexes) for topic, indexes in by_topic(found.partitions).items()},
     }
 
@@ -69,9 +72,12 @@ async def _look(node: Node, transactional_id: str, changes: Changes) -> Transact
         coordinator = node.coordinators.transactions
         changes.follow(coordinator.runtime, coordinator.runtime.listen)
         try:
-            return await read_transaction(coordinator, transactional_id)
+            found = await read_transaction(node, transactional_id)
         except CoordinatorLoadInProgress:
             return TransactionView(transactional_id)
+    if found.coordinator is not None:
+        changes.look_again(node.clock.machine, RETRY_MS)  # nobody tells this node of what changes elsewhere
+    return found
 
 
 def _described(found: TransactionView) -> str:
@@ -87,7 +93,7 @@ def _described(found: TransactionView) -> str:
 
 async def forget(node: Node, transactional_id: str) -> None:
     """Abort the open transaction of a transactional id, if there is one, and forget the id."""
-    found = await read_transaction(node.coordinators.transactions, transactional_id)
+    found = await read_transaction(node, transactional_id)
     if found.is_ongoing:
         await _abort(node, {"transactional_id": transactional_id})
     elif found.is_prepared:
@@ -141,7 +147,10 @@ async def _fence_once(node: Node, found: TransactionView) -> None:
 
 
 async def _existing(node: Node, transactional_id: str) -> TransactionView:
-    found = await read_transaction(node.coordinators.transactions, transactional_id)
+    found = await read_transaction(node, transactional_id)
+    if found.coordinator is not None:
+        name = transactional_id
+        raise NotCoordinator(f"broker {found.coordinator} coordinates transactional id {name}: ask that broker")
     if not found.exists:
         raise ControlError(
             f"transactional_id = {transactional_id!r}: there is no such transactional id",

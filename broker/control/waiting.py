@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import TypeVar
 
 from broker.control.endpoint import ControlError, Kind, Parameter
+from timing.clock import Clock
 
 T = TypeVar("T")
 
@@ -35,6 +36,12 @@ class Changes:
         """Look again whenever the source changes, to which `listen` listens."""
         if source not in self._ends:
             self._ends[source] = listen(self._happened.set)
+
+    def look_again(self, clock: Clock, delay_ms: float) -> None:
+        """Look again after a while, though no source may have changed."""
+        if "time" in self._ends:
+            self._ends.pop("time")()
+        self._ends["time"] = clock.call_later(delay_ms, self._happened.set).cancel
 
     def end(self) -> None:
         for end in self._ends.values():

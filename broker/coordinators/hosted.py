@@ -113,6 +113,11 @@ class HostedCoordinator(Generic[S]):
         partition = None if topic is None else topic.partitions.get(partition_for(key, self._partitions))
         return NO_LEADER if partition is None else partition.leader
 
+    def leaders(self, image: MetadataImage) -> frozenset[int]:
+        """The brokers that lead partitions of the internal topic; with NO_LEADER if one has none."""
+        topic = image.topics.get(self._topic)
+        return frozenset(one.leader for one in (() if topic is None else topic.partitions.values()))
+
     def write(self, key: str, operation: Operation[S, T]) -> Future[T]:
         """Run `operation` in the shard that `key` belongs to; see `CoordinatorContext.write`."""
         return self.runtime.write(partition_for(key, self._partitions), operation)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.explain.finding import Finding, Findings, Severity, counted, listed, seconds
 from broker.explain.situations import GroupSituation, who
-from broker.inspection.groups import GroupView, MemberView
+from broker.inspection.groups import SETTLED, GroupView, MemberView
 from broker.nearest import did_you_mean
 
 
@@ -36,8 +36,21 @@ def group_is_empty(it: GroupSituation) -> Findings:
     )
 
 
+def whom_it_waits_for_is_known_elsewhere(it: GroupSituation) -> Findings:
+    """Kafka's requests do not tell whom a group waits for."""
+    group = it.group
+    if group.coordinator is not None and group.protocol == "classic" and group.state not in SETTLED:
+        yield Finding(
+            Severity.WARNING,
+            "whom_it_waits_for_is_known_elsewhere",
+            f"group {group.group_id} is {group.state}: nobody reads until it is Stable; whom it waits for, its "
+            f"coordinator knows, broker {group.coordinator}",
+            "Ask that broker to explain the group.",
+        )
+
+
 def waits_for_members_to_join(it: GroupSituation) -> Findings:
-    if it.group.state != "PreparingRebalance":
+    if it.group.state != "PreparingRebalance" or it.group.coordinator is not None:
         return
     late = [member for member in it.group.members if member.is_late]
     for member in late:
@@ -171,7 +184,7 @@ def _since(it: GroupSituation) -> str:
 
 def _left(it: GroupSituation, member: MemberView) -> str:
     """The time until the member is removed: the end of the phase, or of its session."""
-    waited_ms = 0 if it.group.since_ms is None else it.now_ms - it.group.since_ms
+    waited_ms = 0 if it.group.since_ms is None else max(it.now_ms - it.group.since_ms, 0)
     left_ms: float = _rebalance_timeout_ms(it.group) - waited_ms
     if member.session_left_ms is not None:
         left_ms = min(left_ms, member.session_left_ms)
@@ -185,6 +198,7 @@ def _rebalance_timeout_ms(group: GroupView) -> int:
 RULES = (
     group_does_not_exist,
     group_is_empty,
+    whom_it_waits_for_is_known_elsewhere,
     waits_for_members_to_join,
     waits_for_sync,
     waits_for_revocation,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from broker.explain.finding import Finding, Findings, Severity, counted, listed, seconds
-from broker.explain.holders import advice_for, holder_of
+from broker.explain.holders import advice_for, holder_of, silent_leaders
 from broker.explain.situations import GroupSituation, who
 from broker.inspection.fetches import FetchView
 from broker.inspection.groups import MemberView
-from broker.inspection.lag import PartitionLag
 from broker.inspection.partitions import PartitionView
 from protocol.topic_partition import PartitionKey
 
@@ -26,6 +25,10 @@ def partition_is_offline(it: GroupSituation) -> Findings:
             f"{listed(offline)} cannot be read: no leader is online",
             "The broker's log says what happened to its folder.",
         )
+
+
+def offsets_are_unknown(it: GroupSituation) -> Findings:
+    yield from silent_leaders(it.partitions.values())
 
 
 def held_by_transaction(it: GroupSituation) -> Findings:
@@ -63,13 +66,13 @@ def commits_wait_for_transaction(it: GroupSituation) -> Findings:
 
 def committed_out_of_range(it: GroupSituation) -> Findings:
     for lag in it.lags:
-        if lag.committed is None or lag.start <= lag.committed <= lag.end:
+        if lag.unknown or lag.committed is None or lag.start <= lag.committed <= lag.end:
             continue
         why = "records before that were deleted" if lag.committed < lag.start else "there are no such records yet"
         yield Finding(
             Severity.PROBLEM,
             "committed_out_of_range",
-            f"the committed offset {lag.committed} of {_name(lag)} is out of range: the log has {lag.start} to "
+            f"the committed offset {lag.committed} of {lag.name} is out of range: the log has {lag.start} to "
             f"{lag.end} ({why})",
             "The consumer goes where auto.offset.reset says; with none it fails. To go elsewhere: "
             f'broker.group("{it.group.group_id}").reset_offsets("earliest").',
@@ -80,7 +83,7 @@ def is_not_fetched(it: GroupSituation) -> Findings:
     """Somebody has the partition and does not ask for its records."""
     for key, member in it.group.owners().items():
         partition = it.partitions.get(key)
-        if partition is None or it.group.state != "Stable" or member.is_late:
+        if partition is None or not partition.is_here or it.group.state != "Stable" or member.is_late:
             continue
         fetch = it.fetch_of(member, key)
         if fetch is not None and (fetch.waits or fetch.ago_ms < SILENT_MS):
@@ -93,6 +96,19 @@ def is_not_fetched(it: GroupSituation) -> Findings:
             "is_not_fetched",
             f"{partition.name} is assigned to {who(member)}, which does not fetch: {last}{ends}",
             "It does not poll: it works on earlier records, has paused the partition, or has died.",
+        )
+
+
+def fetches_are_seen_elsewhere(it: GroupSituation) -> Findings:
+    """Who fetches from other brokers, this one cannot see."""
+    others = [one for key in it.group.owners() if (one := it.partitions.get(key)) is not None and not one.is_here]
+    if others:
+        brokers = listed(str(broker) for broker in sorted({one.leader for one in others}))
+        yield Finding(
+            Severity.INFO,
+            "fetches_are_seen_elsewhere",
+            f"whether members fetch {listed(one.name for one in others)} is not seen here: broker {brokers} leads them",
+            "If records are not read, look at the journal there, or ask that broker to explain the group.",
         )
 
 
@@ -130,21 +146,21 @@ def fetched_and_not_committed(it: GroupSituation) -> Findings:
         yield Finding(
             Severity.INFO,
             "fetched_and_not_committed",
-            f"{counted(sum(lag.lag for lag in behind), 'record')} of {listed(map(_name, behind))} were fetched and are "
-            "not committed: the application works on them, or does not commit",
+            f"{counted(sum(lag.lag or 0 for lag in behind), 'record')} of {listed(lag.name for lag in behind)} were "
+            "fetched and are not committed: the application works on them, or does not commit",
             "Between two commits this is normal. If the lag grows, see how long the application takes for a record, "
             "and whether it commits (enable.auto.commit).",
         )
 
 
 def nothing_new(it: GroupSituation) -> Findings:
-    done = [lag for lag in it.lags if lag.committed == lag.end]
+    done = [lag for lag in it.lags if lag.lag == 0 and lag.committed == lag.end]
     if done and len(done) == len(it.lags):
         yield Finding(
             Severity.INFO,
             "nothing_new",
-            f"group {it.group.group_id} has committed the end of {listed(map(_name, done))}: there is nothing new to "
-            "read",
+            f"group {it.group.group_id} has committed the end of {listed(lag.name for lag in done)}: there is nothing "
+            "new to read",
             f'To read again: stop the consumers, then broker.group("{it.group.group_id}").reset_offsets("earliest").',
         )
 
@@ -155,8 +171,8 @@ def has_never_committed(it: GroupSituation) -> Findings:
         yield Finding(
             Severity.WARNING,
             "has_never_committed",
-            f"group {it.group.group_id} has no committed offset in {listed(map(_name, fresh))}: a consumer starts "
-            "where auto.offset.reset says, by default at the end",
+            f"group {it.group.group_id} has no committed offset in {listed(lag.name for lag in fresh)}: a consumer "
+            "starts where auto.offset.reset says, by default at the end",
             "Set auto.offset.reset=earliest to read what was written before.",
         )
 
@@ -175,7 +191,7 @@ def reads_committed(it: GroupSituation) -> Findings:
 def _fetched(it: GroupSituation) -> Iterator[tuple[PartitionKey, MemberView, PartitionView, FetchView]]:
     for key, member in it.group.owners().items():
         partition, fetch = it.partitions.get(key), it.fetch_of(member, key)
-        if partition is not None and partition.has_leader and fetch is not None:
+        if partition is not None and partition.is_known and fetch is not None:
             yield key, member, partition, fetch
 
 
@@ -193,16 +209,14 @@ def _fetch(it: GroupSituation, key: PartitionKey) -> FetchView | None:
     return None if owner is None else it.fetch_of(owner, key)
 
 
-def _name(lag: PartitionLag) -> str:
-    return f"{lag.topic}-{lag.partition}"
-
-
 RULES = (
     partition_is_offline,
+    offsets_are_unknown,
     held_by_transaction,
     commits_wait_for_transaction,
     committed_out_of_range,
     is_not_fetched,
+    fetches_are_seen_elsewhere,
     reads_elsewhere,
     has_never_committed,
     nothing_new,

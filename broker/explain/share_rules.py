@@ -27,7 +27,11 @@ def waits_for_share_partitions(it: GroupSituation) -> Findings:
 
 def has_no_share_session(it: GroupSituation) -> Findings:
     for member in it.group.members:
-        led = [one for one in it.partitions.values() if one.has_leader and _is_assigned(member.assignment, one)]
+        led = [
+            one
+            for one in it.partitions.values()
+            if one.is_known and one.is_here and _is_assigned(member.assignment, one)
+        ]
         if led and member.member_id not in _shares(it).sessions:
             ends = "" if member.session_left_ms is None else f"; it is removed in {seconds(member.session_left_ms)}"
             yield Finding(

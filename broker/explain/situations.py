@@ -27,7 +27,7 @@ class Holder:
     def described(self, now_ms: int) -> str:
         """`the transaction of transactional id x (client c at h), open for 40 s`."""
         who = f" ({self.request.who})" if self.request is not None else ""
-        age_ms = now_ms - self.transaction.start_ms
+        age_ms = self.transaction.age_ms(now_ms)
         return (
             f"the transaction of transactional id {self.transaction.transactional_id}{who}, open for {age_ms // 1000} s"
         )
@@ -75,13 +75,14 @@ class GroupSituation:
 
 @dataclass(frozen=True, slots=True)
 class TopicSituation:
-    """A topic, and who reads it. `retention_ms` is -1 for records that are kept for ever."""
+    """A topic, and who reads it; `unknown` says which groups are not known. `retention_ms` is -1 for ever."""
 
     now_ms: int
     topic: str
     partitions: Sequence[PartitionView]
     retention_ms: int
     readers: Sequence[str]
+    unknown: Sequence[str]
     existing: frozenset[str]
     holders: Holders
     kit: KitView

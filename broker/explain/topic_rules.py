@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.explain.finding import Finding, Findings, Severity, counted, listed, seconds
-from broker.explain.holders import advice_for, holder_of
+from broker.explain.holders import advice_for, holder_of, silent_leaders
 from broker.explain.situations import TopicSituation
 from broker.nearest import did_you_mean
 
@@ -30,8 +30,12 @@ def partition_is_offline(it: TopicSituation) -> Findings:
         )
 
 
+def offsets_are_unknown(it: TopicSituation) -> Findings:
+    yield from silent_leaders(it.partitions)
+
+
 def has_no_records(it: TopicSituation) -> Findings:
-    if it.partitions and all(one.end == 0 for one in it.partitions if one.has_leader):
+    if it.partitions and all(one.end == 0 for one in it.partitions):
         yield Finding(
             Severity.PROBLEM,
             "has_no_records",
@@ -72,7 +76,9 @@ def held_by_transaction(it: TopicSituation) -> Findings:
 
 
 def is_read_by(it: TopicSituation) -> Findings:
-    if it.partitions and not it.readers:
+    for sentence in it.unknown:
+        yield Finding(Severity.WARNING, "is_read_by", f"not all groups are known: {sentence}")
+    if it.partitions and not it.readers and not it.unknown:
         yield Finding(
             Severity.INFO,
             "is_read_by",
@@ -93,6 +99,7 @@ def has_records(it: TopicSituation) -> Findings:
 RULES = (
     topic_does_not_exist,
     partition_is_offline,
+    offsets_are_unknown,
     has_no_records,
     records_were_deleted,
     held_by_transaction,

@@ -23,7 +23,7 @@ def is_open(it: TransactionSituation) -> Findings:
     found = it.transaction
     if not found.is_ongoing:
         return
-    age_ms = it.now_ms - found.start_ms
+    age_ms = found.age_ms(it.now_ms)
     who = f" of {it.requests[0].who}" if it.requests else ""
     last = f"; its last request ({it.requests[0].api}) was {seconds(it.requests[0].ago_ms)} ago" if it.requests else ""
     left_ms = found.timeout_ms - age_ms

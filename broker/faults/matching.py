@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from broker.peers.clients import INSPECTION_CLIENT_ID
+
 if TYPE_CHECKING:
     from broker.faults.facts import Facts
     from broker.faults.spec import FaultSpec
@@ -27,9 +29,10 @@ class Selection:
 
 
 def matches_head(spec: FaultSpec, ctx: RequestContext) -> bool:
-    """Whether the selectors match that need no look into the request."""
+    """Whether the selectors match that need no look into the request; what brokers ask about each other is let be."""
     return (
-        (spec.version is None or ctx.version == spec.version)
+        ctx.client_id != INSPECTION_CLIENT_ID
+        and (spec.version is None or ctx.version == spec.version)
         and (spec.client_id is None or ctx.client_id == spec.client_id)
         and (spec.listener is None or ctx.connection.listener_name == spec.listener)
     )

@@ -78,7 +78,7 @@ def _is_metadata_alone(topics: Sequence[asked.TopicData]) -> bool:
 
 def _metadata_partition(ctx: RequestContext, log: MetadataLog) -> PartitionData:
     end_offset = log.durable_end
-    now_ms = ctx.local.clock.wall_ms()
+    now_ms = ctx.local.clock.machine.wall_ms()  # as the fetches of observers
     leader = ReplicaState(
         replica_id=ctx.local.node_id,
         replica_directory_id=None,

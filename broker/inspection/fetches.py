@@ -35,7 +35,7 @@ def read_fetches(node: Node) -> list[FetchView]:
     """The last Fetch of each open connection; none without a journal."""
     if node.journal is None:
         return []
-    now_ms = node.local.clock.monotonic_ms()
+    now_ms = node.journal.now_ms
     views = (_view(node, exchange, now_ms) for exchange in node.journal.fetches())
     return [view for view in views if view is not None]
 

@@ -60,25 +60,26 @@ class MemberView:
     protocol: str
     assignment: Mapping[str, Sequence[int]]
     topics: frozenset[str] | None
-    waits_for: str | None
-    is_late: bool
-    session_left_ms: float | None
-    rebalance_timeout_ms: int
+    waits_for: str | None = None
+    is_late: bool = False
+    session_left_ms: float | None = None
+    rebalance_timeout_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
     """A group. `since_ms` is the wall time at which it entered its state, None if that is not known.
 
-    `generation` is the group epoch in the consumer protocol. `pending` are member ids that were given out with
-    MEMBER_ID_REQUIRED and not used yet. `in_transactions` are partitions whose commit waits for its transaction.
+    `generation` is the group epoch in the consumer protocol, None if it is not known. `pending` are member ids that
+    were given out with MEMBER_ID_REQUIRED and not used yet. `in_transactions` are partitions whose commit waits for its
+    transaction. `coordinator` is the broker that described it, None if it is this node.
     """
 
     group_id: str
     state: str = DEAD
     protocol: str = ""
     protocol_type: str | None = None
-    generation: int = 0
+    generation: int | None = 0
     assignor: str | None = None
     leader: str | None = None
     since_ms: int | None = None
@@ -86,6 +87,7 @@ class GroupView:
     pending: Sequence[str] = ()
     committed: Mapping[PartitionKey, CommittedOffset] | None = None
     in_transactions: frozenset[PartitionKey] = frozenset()
+    coordinator: int | None = None
 
     @property
     def exists(self) -> bool:
@@ -132,12 +134,12 @@ async def list_groups(coordinator: GroupCoordinator) -> list[GroupView]:
 
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
-    """A line of a list of groups."""
+    """A line of a list of groups; `members` is None if its coordinator is another broker, which does not tell it."""
 
     group_id: str
     state: str
     protocol: str
-    members: int
+    members: int | None
 
 
 async def list_summaries(coordinator: GroupCoordinator) -> list[GroupSummary]:
@@ -208,11 +210,11 @@ def _classic_member(group: ClassicGroup, member: Member, now_ms: float) -> Membe
     return MemberView(
         member.member_id,
         member.client_id,
-        _host(member.client_host),
+        host_of(member.client_host),
         member.group_instance_id,
         GroupType.CLASSIC.value,
-        _assigned_bytes(member.assignment) if group.uses_consumer_protocol else {},
-        _subscription(member) if group.uses_consumer_protocol else None,
+        assigned_by(member.assignment) if group.uses_consumer_protocol else {},
+        topics_subscribed_by(*(one.metadata for one in member.protocols)) if group.uses_consumer_protocol else None,
         waits_for,
         late,
         None if member.session is None or member.is_waiting else member.session.ends_ms - now_ms,
@@ -220,7 +222,7 @@ def _classic_member(group: ClassicGroup, member: Member, now_ms: float) -> Membe
     )
 
 
-def _assigned_bytes(assignment: bytes) -> dict[str, list[int]]:
+def assigned_by(assignment: bytes) -> dict[str, list[int]]:
     """By topic; nothing if the leader wrote what nobody understands."""
     try:
         partitions = deserialize_assignment(assignment).partitions if assignment else []
@@ -232,9 +234,10 @@ def _assigned_bytes(assignment: bytes) -> dict[str, list[int]]:
     return dict(sorted(found.items()))
 
 
-def _subscription(member: Member) -> frozenset[str] | None:
+def topics_subscribed_by(*metadata: bytes) -> frozenset[str] | None:
+    """The topics that a member subscribes to, by what it says for each assignor; None if nobody understands it."""
     try:
-        return frozenset[str]().union(*(subscribed_topics(protocol.metadata) for protocol in member.protocols))
+        return frozenset[str]().union(*map(subscribed_topics, metadata))
     except SchemaError:
         return None
 
@@ -269,7 +272,7 @@ def _consumer_member(groups: ConsumerGroups, group: ConsumerGroup, member: Consu
     return MemberView(
         member.member_id,
         member.client_id,
-        _host(member.client_host),
+        host_of(member.client_host),
         member.instance_id,
         (GroupType.CLASSIC if member.is_classic else GroupType.CONSUMER).value,
         _assigned(groups.topics, member.assigned.items()),
@@ -303,7 +306,7 @@ def _share_member(groups: ShareGroups, group: ShareGroup, member: ShareMember) -
     return MemberView(
         member.member_id,
         member.client_id,
-        _host(member.client_host),
+        host_of(member.client_host),
         None,
         GroupType.SHARE.value,
         _assigned(groups.topics, member.assigned.items()),
@@ -348,7 +351,7 @@ def _streams_member(groups: StreamsGroups, group: StreamsGroup, member: StreamsM
     return MemberView(
         member.member_id,
         member.client_id,
-        _host(member.client_host),
+        host_of(member.client_host),
         member.instance_id,
         GroupType.STREAMS.value,
         active,
@@ -365,6 +368,6 @@ def _assigned(topics: TopicsPort, assigned: Iterable[tuple[UUID, frozenset[int]]
     return dict(sorted((image.name, sorted(indexes)) for image, indexes in images if image is not None))
 
 
-def _host(client_host: str) -> str:
+def host_of(client_host: str) -> str:
     """The address, without the slash with which Java writes it."""
     return client_host.removeprefix("/")

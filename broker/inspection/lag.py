@@ -2,49 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from broker.inspection.groups import SETTLED, GroupView
-from broker.replicas.replica_manager import ReplicaManager
+from broker.inspection.partitions import PartitionView, read_partitions
+from broker.node import Node
+from broker.peers.asking import PATIENCE_MS
 from metadata.topics import TopicsImage
 from protocol.topic_partition import PartitionKey
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """One partition: `end` is its high watermark; `committed` is None if the group has not committed there."""
+    """One partition: `end` is its high watermark; `committed` is None if the group has not committed there.
+
+    `unknown` says why `start` and `end` are not known, and is empty if they are.
+    """
 
     topic: str
     partition: int
     committed: int | None
     start: int
     end: int
+    unknown: str = ""
 
     @property
-    def lag(self) -> int:
-        """The records from the committed offset to the end; without a commit, all that there are."""
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def lag(self) -> int | None:
+        """The records from the committed offset to the end; without a commit, all that there are.
+
+        None if the leader did not tell the end.
+        """
+        if self.unknown:
+            return None
         first = self.start if self.committed is None else self.committed
         return max(self.end - first, 0)
 
 
-def partition_lags(group: GroupView, topics: TopicsImage, replicas: ReplicaManager) -> list[PartitionLag]:
-    """The lag in every existing partition that the group has committed to, has assigned, or subscribes to."""
+def concerned(group: GroupView, topics: TopicsImage) -> list[PartitionKey]:
+    """The partitions that the group has committed to, has assigned, or subscribes to."""
     keys: dict[PartitionKey, None] = dict.fromkeys((*group.offsets, *group.owners()))
     for name in group.topics:
         topic = topics.get(name)
         keys |= dict.fromkeys((name, index) for index in range(0 if topic is None else topic.partition_count))
+    return sorted(keys)
+
+
+def partition_lags(
+    group: GroupView, keys: Iterable[PartitionKey], partitions: Mapping[PartitionKey, PartitionView]
+) -> list[PartitionLag]:
+    """The lag in each of these partitions, as far as it exists."""
     found = []
-    for topic_name, index in sorted(keys):
-        partition = replicas.get(topic_name, index)
+    for key in keys:
+        partition = partitions.get(key)
         if partition is not None:
-            committed = group.offsets.get((topic_name, index))
+            committed = group.offsets.get(key)
             offset = None if committed is None else committed.value.offset
-            start, end = partition.log_start_offset, partition.high_watermark
-            found.append(PartitionLag(topic_name, index, offset, start, end))
+            found.append(PartitionLag(*key, offset, partition.start, partition.end, partition.unknown))
+    return found
+
+
+async def read_lags(
+    node: Node, groups: Sequence[GroupView], patience_ms: float = PATIENCE_MS
+) -> list[list[PartitionLag]]:
+    """The lags of each group, in every existing partition that concerns it."""
+    topics = node.cluster.cache.image.topics
+    keys = [concerned(group, topics) for group in groups]
+    partitions = await read_partitions(node, (key for of_group in keys for key in of_group), patience_ms)
+    return [partition_lags(group, of_group, partitions) for group, of_group in zip(groups, keys, strict=True)]
+
+
+def sum_of(lags: Iterable[PartitionLag]) -> int | None:
+    """The sum; None if one of them is not known."""
+    found = 0
+    for one in lags:
+        if one.lag is None:
+            return None
+        found += one.lag
     return found
 
 
 def total_lag(group: GroupView, lags: Sequence[PartitionLag]) -> int | None:
-    """The sum; None while it says nothing: without partitions, and while members wait for theirs."""
-    return sum(lag.lag for lag in lags) if lags and group.state in SETTLED else None
+    """The sum; None while it says nothing: without partitions, while members wait for theirs, if one is not known."""
+    return sum_of(lags) if lags and group.state in SETTLED else None

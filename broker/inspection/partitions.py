@@ -1,19 +1,34 @@
-"""A partition as its readers see it."""
+"""Partitions as their leaders have them: those of this node, and those of other brokers, which are asked.
+
+What a follower has is old: its high watermark is what the leader's was at its last Fetch. So a partition's offsets are
+told by its leader, or not at all, as Kafka's tools do it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from broker.node import Node
+from broker.peers.asking import PATIENCE_MS, RETRY_MS
+from broker.peers.leaders import NONE, Bounds, Told, Unknown, ask_bounds, ask_offsets, ask_open_producers
 from broker.replicas.partition import Role
+from protocol.errors import KafkaError, OffsetNotAvailable
+from protocol.metadata.topics import NO_LEADER
+from protocol.topic_partition import PartitionKey
+from storage.log import time_lookup
+
+NO_LEADER_ONLINE = "no leader is online"
+NOT_YET = "its leader is new, and does not know yet what is committed"
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """Its offsets, and the producers of its open transactions by first offset.
+    """Its offsets, -1 if they are not known, and the producers of its open transactions by first offset.
 
-    `has_leader` is False if its log is offline, or another node should lead it and none does.
+    `leader` is NO_LEADER if its log is offline, or another node should lead it and none does. `unknown` says why the
+    offsets are not known, and is empty if they are. `is_here`: all its readers fetch from this node.
     """
 
     topic: str
@@ -21,12 +36,22 @@ class PartitionView:
     start: int
     stable: int
     end: int
-    has_leader: bool
-    open_producers: Mapping[int, int]
+    leader: int
+    open_producers: Mapping[int, int] = field(default_factory=dict)
+    unknown: str = ""
+    is_here: bool = True
 
     @property
     def name(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+    @property
+    def has_leader(self) -> bool:
+        return self.leader != NO_LEADER
+
+    @property
+    def is_known(self) -> bool:
+        return not self.unknown
 
     @property
     def is_held(self) -> bool:
@@ -34,27 +59,103 @@ class PartitionView:
         return self.stable < self.end
 
 
-def read_partition(node: Node, topic: str, index: int) -> PartitionView | None:
-    """The partition; None if it does not exist."""
-    image = node.cluster.cache.topic(topic)
-    if image is None or not 0 <= index < image.partition_count:
-        return None
-    partition = node.replicas.get(topic, index)
+async def read_partitions(
+    node: Node, keys: Iterable[PartitionKey], patience_ms: float = PATIENCE_MS
+) -> dict[PartitionKey, PartitionView]:
+    """Those of the partitions that exist, in order. A leader that does not answer is asked again for a while."""
+    clock = node.clock.machine
+    deadline_ms = clock.monotonic_ms() + patience_ms
+    found: dict[PartitionKey, PartitionView] = {}
+    missing: Collection[PartitionKey] = sorted(set(keys))
+    while True:
+        read, missing = await _read(node, missing)
+        found |= read
+        if not missing or clock.monotonic_ms() >= deadline_ms:
+            return dict(sorted(found.items()))
+        await clock.sleep(RETRY_MS)
+
+
+async def read_topics(
+    node: Node, topics: Iterable[str], patience_ms: float = PATIENCE_MS
+) -> dict[PartitionKey, PartitionView]:
+    """The partitions of those topics that exist, in order."""
+    images = [(name, node.cluster.cache.topic(name)) for name in topics]
+    keys = [(name, index) for name, topic in images if topic is not None for index in range(topic.partition_count)]
+    return await read_partitions(node, keys, patience_ms)
+
+
+async def _read(
+    node: Node, keys: Iterable[PartitionKey]
+) -> tuple[dict[PartitionKey, PartitionView], list[PartitionKey]]:
+    """The partitions as they are now, and those of them of which more is likely to be known soon."""
+    found: dict[PartitionKey, PartitionView] = {}
+    elsewhere: dict[int, list[PartitionKey]] = {}
+    for key in keys:
+        leader = leader_of(node, key)
+        if leader == node.node_id:
+            found[key] = _of_this_node(node, key)
+        elif leader == NO_LEADER:
+            found[key] = PartitionView(*key, -1, -1, -1, NO_LEADER, unknown=NO_LEADER_ONLINE)
+        elif leader is not None:
+            elsewhere.setdefault(leader, []).append(key)
+    soon = [key for key, one in found.items() if one.unknown == NOT_YET]
+    for read, passing in await asyncio.gather(*(_ask(node, leader, of) for leader, of in elsewhere.items())):
+        found |= read
+        soon += passing
+    return found, soon
+
+
+def leader_of(node: Node, key: PartitionKey) -> int | None:
+    """The partition's leader as this node knows it; None if there is no such partition."""
+    topic = node.cluster.cache.topic(key[0])
+    registered = None if topic is None else topic.partitions.get(key[1])
+    return None if registered is None else registered.leader
+
+
+def _of_this_node(node: Node, key: PartitionKey) -> PartitionView:
+    partition = node.replicas.get(*key)
     if partition is None or partition.role is not Role.LEADER:
-        return PartitionView(topic, index, -1, -1, -1, False, {})
-    return PartitionView(
-        topic,
-        index,
-        partition.log_start_offset,
-        partition.last_stable_offset,
-        partition.high_watermark,
-        True,
-        dict(partition.log.producers.open_transactions),
-    )
+        return PartitionView(*key, -1, -1, -1, NO_LEADER, unknown=NO_LEADER_ONLINE)
+    try:
+        partition.check_end_is_known()
+    except OffsetNotAvailable:
+        return PartitionView(*key, -1, -1, -1, node.node_id, unknown=NOT_YET)
+    start, stable, end, _ = partition.bounds
+    open_producers = dict(partition.log.producers.open_transactions)
+    is_here = node.local.config.optional_string("replica.selector.class") is None
+    return PartitionView(*key, start, stable, end, node.node_id, open_producers, is_here=is_here)
 
 
-def read_topic(node: Node, topic: str) -> list[PartitionView]:
-    """The topic's partitions; none if it does not exist."""
-    image = node.cluster.cache.topic(topic)
-    found = [read_partition(node, topic, index) for index in range(0 if image is None else image.partition_count)]
-    return [partition for partition in found if partition is not None]
+async def _ask(
+    node: Node, leader: int, keys: Collection[PartitionKey]
+) -> tuple[dict[PartitionKey, PartitionView], list[PartitionKey]]:
+    told = await ask_bounds(node.cluster.peers.reach, leader, keys)
+    found = {key: _as_told(key, leader, one) for key, one in told.items()}
+    held = [key for key, one in found.items() if one.is_held]
+    producers = await ask_open_producers(node.cluster.peers.reach, leader, held) if held else {}
+    found |= {key: replace(found[key], open_producers=producers.get(key, {})) for key in held}
+    return found, [key for key, one in told.items() if isinstance(one, Unknown) and one.passes]
+
+
+def _as_told(key: PartitionKey, leader: int, told: Bounds | Unknown) -> PartitionView:
+    if isinstance(told, Unknown):
+        return PartitionView(*key, -1, -1, -1, leader, unknown=told.why, is_here=False)
+    return PartitionView(*key, told.start, told.stable, told.end, leader, is_here=False)
+
+
+async def offsets_at_time(node: Node, leader: int, keys: Collection[PartitionKey], wall_ms: int) -> Told:
+    """The first committed offset of that time or later in partitions of one leader; -1 where there is none."""
+    if leader != node.node_id:
+        return await ask_offsets(node.cluster.peers.reach, leader, keys, wall_ms)
+    return {key: await _at_time(node, key, wall_ms) for key in keys}
+
+
+async def _at_time(node: Node, key: PartitionKey, wall_ms: int) -> int | Unknown:
+    try:
+        partition = node.replicas.find(*key)
+        partition.check_leads()
+        found = await time_lookup.first_at_or_after(partition.log, wall_ms)
+        partition.check_leads()  # it may be led elsewhere by now
+    except KafkaError as error:
+        return Unknown(str(error), passes=True)
+    return NONE if found is None or found.offset >= partition.high_watermark else found.offset

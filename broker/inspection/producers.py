@@ -36,7 +36,7 @@ def requests_of(node: Node, transactional_id: str) -> list[ProducerRequest]:
     """The requests with that transactional id that the journal still has, the newest first."""
     if node.journal is None:
         return []
-    now_ms = node.local.clock.monotonic_ms()
+    now_ms = node.journal.now_ms
     return list(_found(node.journal.since(None), transactional_id, now_ms))
 
 

@@ -22,7 +22,7 @@ class TransactionView:
     """A transactional id; Dead if it does not exist. `start_ms` is the wall time at which its transaction began.
 
     `partitions` are those of the open transaction; `without_marker`, once it is decided, those whose marker is not
-    written yet.
+    written yet. `coordinator` is the broker that described it, None if it is this node.
     """
 
     transactional_id: str
@@ -33,6 +33,7 @@ class TransactionView:
     start_ms: int = -1
     partitions: Sequence[PartitionKey] = ()
     without_marker: Sequence[PartitionKey] = ()
+    coordinator: int | None = None
 
     @property
     def exists(self) -> bool:
@@ -50,6 +51,10 @@ class TransactionView:
     def is_open(self) -> bool:
         """Whether readers of committed records may have to wait for it."""
         return self.is_ongoing or self.is_prepared
+
+    def age_ms(self, now_ms: int) -> int:
+        """How long ago its transaction began; 0 if it began in what is the future since the clock was set back."""
+        return max(now_ms - self.start_ms, 0)
 
 
 async def read_transaction(coordinator: TransactionCoordinator, transactional_id: str) -> TransactionView:

@@ -7,6 +7,7 @@ from typing import Any
 
 from broker.journal.entries import Client, ConnectionEvent, Entry, Exchange, Mark, Warned
 from broker.journal.recorder import Recorder
+from broker.journal.rendering import is_inspection
 from broker.logging import WARNINGS
 from broker.network.connection import Connection
 from broker.network.dispatch import Dispatcher
@@ -15,10 +16,14 @@ from timing.clock import Clock
 
 
 class Journal:
-    """The journal, which is empty until `begin`."""
+    """The journal, which is empty until `begin`.
+
+    Its times are the machine's, as those of connections are: a test that moves the broker's clock, also back, changes
+    neither the order of what has happened nor how long ago that was.
+    """
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self._clock = clock.machine
         self._marks = count(1)
         self.recorder = Recorder(_client)
 
@@ -49,11 +54,17 @@ class Journal:
         """The entries after the mark (None: all) that are still kept, in order."""
         found: list[Entry] = []
         for entry in self.recorder.entries(self._wall_from_monotonic_ms):
-            if not isinstance(entry, Mark):
+            if isinstance(entry, Mark):
+                if entry.number == mark:
+                    found.clear()
+            elif not is_inspection(entry):
                 found.append(entry)
-            elif entry.number == mark:
-                found.clear()
         return found
+
+    @property
+    def now_ms(self) -> float:
+        """Now, in the time in which exchanges began."""
+        return self._clock.monotonic_ms()
 
     def fetches(self) -> list[Exchange]:
         """The last Fetch of each open connection."""

@@ -12,6 +12,7 @@ from broker.config.describe import is_secret
 from broker.faults.names import api_name
 from broker.faults.rendering import entity_as_json
 from broker.journal.entries import Client, ConnectionEvent, Entry, Exchange
+from broker.peers.clients import INSPECTION_CLIENT_ID
 from protocol import messages
 from protocol.api_table import API_BY_KEY
 from protocol.headers import RequestHeader, parse_request_header
@@ -34,6 +35,12 @@ def header_of(exchange: Exchange) -> RequestHeader | None:
         return parse_request_header(exchange.request)
     except DecodeError:
         return None
+
+
+def is_inspection(entry: Entry) -> bool:
+    """Whether it is a question of another broker, for somebody who looks at the cluster."""
+    header = header_of(entry) if isinstance(entry, Exchange) else None
+    return header is not None and header.client_id == INSPECTION_CLIENT_ID
 
 
 def entry_json(entry: Entry) -> Json:

@@ -5,6 +5,7 @@ Import it only where metrics are served: loading prometheus_client takes a while
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
@@ -69,6 +70,10 @@ class MetricsReader:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+
+    async def prepare(self) -> None:
+        """Ask other brokers what is theirs to know; await this before `ask`."""
+        await asyncio.gather(*(question() for question in self._metrics.questions))
 
     def ask(self) -> Iterator[Callable[[], Metric | None]]:
         """The steps. Each reads something of the node, and returns the function that makes a family (or None) from it.

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
+from broker.cluster.metadata_cache import MetadataCache
 from broker.monitoring.cardinality import Most, bounded
 from broker.monitoring.metrics import Labelled, Metrics
+from broker.peers.queues import Reach
+from broker.replicas.partition import Role
 from broker.replicas.replica_manager import ReplicaManager
 from coordinator.group.classic.metrics import GroupMetrics
 from coordinator.group.classic.states import GroupState
@@ -18,6 +22,8 @@ from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupType
 from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.runtime.runtime import CoordinatorRuntime
+from protocol.metadata.topics import NO_LEADER
+from protocol.topic_partition import PartitionKey
 
 MANAGER = "kafka_coordinator_group_groupmetadatamanager_"
 COORDINATOR = "kafka_server_group_coordinator_metrics_"
@@ -35,7 +41,7 @@ STREAMS_STATES = {
 
 
 class Committed(NamedTuple):
-    """A group's committed offset in a partition; `lag` is the number of records after it, None if there is no log."""
+    """A group's committed offset in a partition; `lag` is the number of records after it, None if it is not known."""
 
     group: str
     topic: str
@@ -51,6 +57,7 @@ Shards = Callable[[], Iterator[GroupCoordinatorShard]]
 def register_group_metrics(
     metrics: Metrics,
     partitions: ReplicaManager,
+    ends: EndsElsewhere | None,
     runtime: CoordinatorRuntime[GroupCoordinatorShard],
     groups: GroupMetrics,
     consumer_groups: ConsumerGroupMetrics,
@@ -70,7 +77,7 @@ def register_group_metrics(
     _counts(metrics, groups, consumer_groups, offsets)
     _groups_of_kip_848(metrics, consumer_groups, shards)
     _streams_groups(metrics, shards)
-    _consumer_groups(metrics, partitions, shards)
+    _consumer_groups(metrics, partitions, ends, shards)
 
 
 def _counts(
@@ -150,7 +157,7 @@ def _by_state(shards: Iterable[GroupCoordinatorShard]) -> Labelled:
     return [((state.value.lower(),), found[state]) for state in ConsumerGroupState]
 
 
-def _consumer_groups(metrics: Metrics, partitions: ReplicaManager, shards: Shards) -> None:
+def _consumer_groups(metrics: Metrics, partitions: ReplicaManager, ends: EndsElsewhere | None, shards: Shards) -> None:
     gauge = metrics.gauge
     gauge(
         f"{EXPORTER}members",
@@ -161,7 +168,9 @@ def _consumer_groups(metrics: Metrics, partitions: ReplicaManager, shards: Shard
             metrics.most.clients,
         ),
     )
-    committed = _CommittedOffsets(partitions, shards, metrics.most)
+    committed = _CommittedOffsets(partitions, ends, shards, metrics.most)
+    if ends is not None:
+        metrics.questions.append(committed.ask)
     metrics.walks.append(committed.walk)
     gauge(
         f"{EXPORTER}current_offset",
@@ -189,14 +198,58 @@ def _consumer_groups(metrics: Metrics, partitions: ReplicaManager, shards: Shard
     )
 
 
+class EndsElsewhere:
+    """The ends of partitions that other brokers lead, as these have told them: what a follower has is old.
+
+    A group's coordinator reports its lag, so the sums over all brokers are right. `found` is of the last scrape.
+    """
+
+    def __init__(self, node_id: int, cache: MetadataCache, reach: Reach) -> None:
+        self._node_id = node_id
+        self._cache = cache
+        self._reach = reach
+        self.found: Mapping[PartitionKey, int] = {}
+
+    async def ask(self, keys: Iterable[PartitionKey]) -> None:
+        """Ask for the ends of those that are led elsewhere; one that is not told is left out."""
+        from broker.peers.leaders import LATEST, ask_offsets
+
+        by_leader: dict[int, list[PartitionKey]] = {}
+        for topic, index in keys:
+            image = self._cache.topic(topic)
+            known = None if image is None else image.partitions.get(index)
+            if known is not None and known.leader not in (self._node_id, NO_LEADER):
+                by_leader.setdefault(known.leader, []).append((topic, index))
+        told = await asyncio.gather(*(ask_offsets(self._reach, leader, of, LATEST) for leader, of in by_leader.items()))
+        self.found = {key: end for of in told for key, end in of.items() if isinstance(end, int)}
+
+
 class _CommittedOffsets:
     """All committed offsets as of the last walk: a scrape walks through thousands, a few in each turn of the loop."""
 
-    def __init__(self, partitions: ReplicaManager, shards: Shards, most: Most) -> None:
+    def __init__(self, partitions: ReplicaManager, ends: EndsElsewhere | None, shards: Shards, most: Most) -> None:
         self._most = most
         self._partitions = partitions
+        self._ends = ends
         self._shards = shards
         self._rows: list[Committed] = []
+
+    async def ask(self) -> None:
+        """Ask the leaders of partitions elsewhere for their ends."""
+        keys: set[PartitionKey] = set()
+        for shard in list(self._shards()):
+            for of_group in list(shard.offsets.store.groups().values()):
+                keys |= {(topic, index) for topic, of in of_group.items() for index in of}
+                await asyncio.sleep(0)
+        if self._ends is not None:
+            await self._ends.ask(keys)
+
+    def _end(self, topic: str, index: int) -> int | None:
+        """The high watermark, as the leader has it; None if it is not known."""
+        partition = self._partitions.get(topic, index)
+        if partition is not None and partition.role is Role.LEADER:
+            return partition.high_watermark
+        return None if self._ends is None else self._ends.found.get((topic, index))
 
     def walk(self) -> Iterator[None]:
         """Several scrapes may walk at the same time."""
@@ -208,9 +261,8 @@ class _CommittedOffsets:
                     (topic, index, one) for topic, of in groups.get(group, {}).items() for index, one in of.items()
                 ]
                 for number, (topic, index, committed) in enumerate(offsets):
-                    partition = self._partitions.get(topic, index)
-                    offset = committed.value.offset
-                    lag = None if partition is None else max(partition.high_watermark - offset, 0)
+                    end, offset = self._end(topic, index), committed.value.offset
+                    lag = None if end is None else max(end - offset, 0)
                     rows.append(Committed(group, topic, index, offset, lag))
                     if number % OFFSETS_A_STEP == OFFSETS_A_STEP - 1:
                         yield

@@ -32,6 +32,7 @@ def make_app(
         encode, content_type = choose_encoder(",".join(request.headers.getall("Accept", [])))
         # Thousands of partitions make a page of megabytes. The broker's state is read on the loop, in small steps;
         # turning it into text, most of the work, needs no state.
+        await reader.prepare()
         makes = []
         for make in reader.ask():
             makes.append(make)

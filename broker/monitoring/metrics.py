@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from itertools import accumulate
@@ -169,6 +169,8 @@ class Metrics:
         self.readings: dict[str, Reading] = {}
         self.families: list[Callable[[], Iterable[Family]]] = []
         """Asked at every scrape for metrics that nobody registered."""
+        self.questions: list[Callable[[], Awaitable[None]]] = []
+        """Put to other brokers before every scrape."""
         self.walks: list[Callable[[], Iterator[None]]] = []
         """Run through at every scrape before anything is read; the loop gets a turn at each step."""
         self.loop_lag_s = Histogram(LAG_BOUNDS_S)
@@ -262,6 +264,7 @@ class Metrics:
     def forget_parts(self) -> None:
         """Let go of what the parts of a node registered: others take their place. What is `permanent` stays."""
         self.readings = {name: reading for name, reading in self.readings.items() if reading.permanent}
+        self.questions.clear()
         self.walks.clear()
         self.families.clear()
 

@@ -75,6 +75,7 @@ class OtlpExport:
         if self._tools is None:
             self._tools = await asyncio.to_thread(self._load)
         exporter, reader = self._tools
+        await reader.prepare()
         makes = []
         for make in reader.ask():
             makes.append(make)

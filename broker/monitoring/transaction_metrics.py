@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from broker.monitoring.metrics import Metrics, Values
-from broker.replicas.partition import Partition
+from broker.replicas.partition import Partition, Role
 from broker.replicas.replica_manager import ReplicaManager
 from coordinator.transaction.metrics import TransactionMetrics
 from coordinator.transaction.states import AT_REST, TransactionState
@@ -45,7 +45,7 @@ def register_transaction_metrics(
     metrics.gauge("odradek_transactional_ids", "Transactional ids by state.", ("state",), lambda: _by_state(known))
     metrics.gauge(
         "odradek_oldest_open_transaction_seconds",
-        "Age of a partition's oldest open transaction; of one that no coordinator knows, since its last record.",
+        "Age of a partition's oldest open transaction; if its coordinator is not this node, since its last record.",
         ("topic", "partition"),
         lambda: _ages(known, partitions, clock.wall_ms()),
     )
@@ -69,7 +69,7 @@ def _ages(known: Known, partitions: ReplicaManager, now_ms: int) -> Values:
     ages = []
     for partition, oldest in _oldest_open(partitions):
         begun_ms = begun.get(oldest.producer_id, oldest.last_timestamp)
-        ages.append(((partition.topic, str(partition.index)), (now_ms - begun_ms) / 1000))
+        ages.append(((partition.topic, str(partition.index)), max(now_ms - begun_ms, 0) / 1000))
     return ages
 
 
@@ -79,8 +79,10 @@ def _late(partitions: ReplicaManager, before_ms: int) -> int:
 
 
 def _oldest_open(partitions: ReplicaManager) -> Iterator[tuple[Partition, ProducerStateEntry]]:
-    """Partitions with open transactions, each with the producer of the oldest."""
+    """Partitions that this node leads with open transactions, each with the producer of the oldest."""
     for partition in partitions:
+        if partition.role is not Role.LEADER:
+            continue  # its leader reports it
         producers = partition.log.producers
         oldest = next(iter(producers.open_transactions.values()), None)
         if oldest is not None:

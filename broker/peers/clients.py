@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from broker.peers.client import PeerClient, PeerNetwork, PeerSettings, Prepare
 
+INSPECTION_CLIENT_ID = "odradek-inspection"
+"""The client id of the questions of brokers about each other. No fault strikes them, and no journal shows them: whoever
+looks at a cluster must not change what is seen."""
+
 
 class PeerClients:
     """Makes a client when its address is first asked for, and keeps it until the end."""

@@ -98,9 +98,11 @@ class ReplicaManager:
         clock = logs.services.clock
         self.wall_ms = clock.wall_ms
         self._cluster = cluster
-        self._alter_partition = AlterPartition(node_id, cluster.broker_epoch, cluster.ask_controller, clock)
+        # The other nodes' time does not move with this one's: an ISR does not shrink as a test moves the clock.
+        machine = clock.machine
+        self._alter_partition = AlterPartition(node_id, cluster.broker_epoch, cluster.ask_controller, machine)
         self.replication = Replication(
-            node_id, clock, cache, self._alter_partition, lambda: cluster.settings().lag_time_max_ms
+            node_id, machine, cache, self._alter_partition, lambda: cluster.settings().lag_time_max_ms
         )
         windows = cluster.settings().quota_windows
         self.leader_quota = ReplicationQuota("leader", node_id, cache, clock.monotonic_ms, windows)

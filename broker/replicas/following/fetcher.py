@@ -111,7 +111,7 @@ class Fetcher:
         self.number = number
         self.followed: dict[Key, Followed] = {}
         self._context = context
-        self._clock = context.clock
+        self._clock = context.clock.machine
         self._session = FetchSession()
         self._peer: Peer | None = None
         self._changed = asyncio.Event()
@@ -315,7 +315,7 @@ class Fetcher:
 
     async def _append(self, followed: Followed, result: FetchPartitionResponse) -> None:
         partition, records = followed.partition, memoryview(result.records or b"")  # type: ignore[arg-type]  # it is read
-        now_ms = self._clock.wall_ms()
+        now_ms = self._context.clock.wall_ms()
         self._context.quota.record(*partition.key, len(records))
         if (base_offset := begins_anew(partition.log, records, result.log_start_offset)) is not None:
             truncation = Truncation(partition.log, base_offset, partition.log_end_offset)

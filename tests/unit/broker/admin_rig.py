@@ -100,8 +100,9 @@ class Rig:
         sources = Sources(clock, chance, LoopWorkers(), lambda *_: None)
         security = NodeSecurity(current, sources, TimingWheel(clock))
         share: Any = None  # no share group comes here
+        peers: Any = None  # nobody asks other brokers
         node.metadata, node.controller = metadata, metadata.port
-        node.cluster = Cluster("NfaQcBywSz--MiXDmlGZAQ", cache, metadata.log, auto_topics)
+        node.cluster = Cluster("NfaQcBywSz--MiXDmlGZAQ", cache, metadata.log, auto_topics, peers)
         node.coordinators = SimpleNamespace(producer_ids=ProducerIds(metadata.allocate_producer_ids))
         node.local = Local(1, current, clock, chance, metrics, throttling, sessions, telemetry, security, share)
 

@@ -80,6 +80,9 @@ class NodeClock(ManualClock):
     def wall_ms(self) -> int:
         return self._shared.wall_ms()
 
+    async def run(self, ms: float) -> None:
+        await self._shared.run(ms)
+
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         return self._shared.call_later(delay_ms, lambda: None if self.dead else callback())
 
