@@ -49,7 +49,9 @@ class Member:
 class Lag(dict[TopicPartition, int]):
     """Records that a group has not committed yet, by (topic, partition), and in `total`.
 
-    Where the group has never committed, all records of the partition count.
+    Where the group has never committed, all records of the partition count. For a share group they are those that are
+    not done, neither acknowledged nor given up, as `kafka-share-groups.sh --describe` counts them. A partition whose
+    lag is not known is left out: one that a share group has not begun to read, or whose leader does not answer.
     """
 
     @property
@@ -105,9 +107,10 @@ class Group(str):
         return int(self.describe()["generation"])
 
     def lag(self) -> Lag:
-        """How many records it has not committed yet."""
+        """How many records it has not committed yet; of a share group, how many are not done."""
         found = self._broker.control.get(f"{self._path}/lag")
-        return Lag({(one["topic"], one["partition"]): one["lag"] for one in found["partitions"]})
+        known = [one for one in found["partitions"] if one["lag"] is not None]
+        return Lag({(one["topic"], one["partition"]): one["lag"] for one in known})
 
     def committed(self) -> dict[TopicPartition, int]:
         """The committed offsets, by (topic, partition)."""

@@ -55,8 +55,8 @@ def _lines() -> Iterator[str]:
         ((*_common(d), ", ".join(f"`{s.name}`" for s in d.synonyms)) for d in _public(TOPIC_CONFIGS.values())),
     )
     yield "\n## Groups' own configurations\n"
-    yield "Set per group, before there is one or later (`kafka-configs.sh --entity-type groups`, IncrementalAlterConfigs"
-    yield "with resource type GROUP); a group without a value of its own takes the broker's, if there is one.\n"
+    yield "Set per group, before there is one or later (`kafka-configs.sh --entity-type groups`,"
+    yield "IncrementalAlterConfigs with resource type GROUP); without a value of its own a group takes the broker's.\n"
     yield from _table(
         ("Name", "Meaning", "Value", "Default", "Broker's default"),
         ((*_common(d), _of_broker(d.name)) for d in _public(GROUP_CONFIGS.values())),

@@ -14,6 +14,7 @@ from broker.control.waiting import DEFAULT_TIMEOUT_S, TIMEOUT, Changes, wait_unt
 from broker.inspection.cluster import list_groups, read_group
 from broker.inspection.groups import GroupView
 from broker.inspection.lag import PartitionLag, read_lags, total_lag
+from broker.inspection.share_groups import is_share, sessions_of
 from broker.node import Node
 from broker.peers.asking import PATIENCE_MS, RETRY_MS
 from coordinator.group import on_demand
@@ -66,8 +67,11 @@ async def _see(node: Node, group_id: str, patience_ms: float = PATIENCE_MS) -> S
 
 async def _wait(node: Node, values: Values) -> dict[str, Any]:
     state, members, lag = values.get("state"), values.get("members"), values.get("lag")
-    if state is None and members is None and lag is None:
-        raise ControlError("state, members and lag are missing: name what to wait for", parameter="state")
+    sessions = values.get("share_sessions")
+    if state is None and members is None and lag is None and sessions is None:
+        raise ControlError(
+            "state, members, lag and share_sessions are missing: name what to wait for", parameter="state"
+        )
     timeout_s = values.get("timeout", DEFAULT_TIMEOUT_S)
 
     def reached(seen: Seen) -> bool:
@@ -76,6 +80,8 @@ async def _wait(node: Node, values: Values) -> dict[str, Any]:
             return False
         if not group.exists and state is None and not (members == 0 and lag is None):
             return False
+        if sessions not in (None, len(sessions_of(node, group.group_id))):
+            return False
         total = total_lag(group, lags)
         return members in (None, len(group.members)) and (lag is None or (total is not None and total <= lag))
 
@@ -83,7 +89,11 @@ async def _wait(node: Node, values: Values) -> dict[str, Any]:
         wanted = [f"state {state}"] if state is not None else []
         wanted += [counted(members, "member")] if members is not None else []
         wanted += [f"a lag of at most {lag}"] if lag is not None else []
-        return f"waited {timeout_s:g} s for {', '.join(wanted)}: {described(*seen)}"
+        there = described(*seen)
+        if sessions is not None:
+            wanted += [counted(sessions, "share session")]
+            there += f"; {counted(len(sessions_of(node, values['group'])), 'share session')} here"
+        return f"waited {timeout_s:g} s for {', '.join(wanted)}: {there}"
 
     look = partial(_look, node, values["group"])
     group, lags = await wait_until(look, reached, failed, timeout_s)
@@ -91,16 +101,22 @@ async def _wait(node: Node, values: Values) -> dict[str, Any]:
 
 
 async def _look(node: Node, group_id: str, changes: Changes) -> Seen:
-    """See the group. It is enough to listen to a coordinator of this node: without a commit, no lag gets smaller."""
+    """See the group. It is enough to listen to this node: without a commit, no lag gets smaller.
+
+    That of a share group does when its state is written, or when it begins to read what is led here.
+    """
     async with node.changing:  # a snapshot that is restored brings another coordinator
-        runtime = node.coordinators.groups.runtime
-        changes.follow(runtime, runtime.listen)
+        for source in (node.coordinators.groups.runtime, node.coordinators.share.runtime, node.local.share):
+            changes.follow(source, source.listen)
         try:
             seen = await _see(node, group_id, patience_ms=0)
         except CoordinatorLoadInProgress:
             return GroupView(group_id), []
     group, lags = seen
-    if group.coordinator is not None or any(one.unknown for one in lags):
+    is_elsewhere = group.coordinator is not None or (
+        is_share(group) and len(node.cluster.cache.image.cluster.alive()) > 1
+    )
+    if is_elsewhere or any(one.unknown for one in lags):
         changes.look_again(node.clock.machine, RETRY_MS)  # nobody tells this node of what changes elsewhere
     return seen
 
@@ -208,6 +224,7 @@ ENDPOINTS = (
             Parameter("state", Kind.STRING, "the state to wait for", choices=STATES),
             Parameter("members", Kind.INTEGER, "how many members it is to have", least=0),
             Parameter("lag", Kind.INTEGER, "the largest lag, in records, once it is Stable or Empty", least=0),
+            Parameter("share_sessions", Kind.INTEGER, "how many members have a share session with this node", least=0),
             TIMEOUT,
         ),
     ),

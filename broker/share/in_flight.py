@@ -27,7 +27,7 @@ not persisted by themselves (Kafka's `SharePartition`).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from broker.share.record_states import AcknowledgeType, LetterCause, RecordState
@@ -242,21 +242,25 @@ class InFlight:
             case AcknowledgeType.RELEASE:
                 _release(change, run, rules)
 
-    def release_member(self, member_id: str, rules: Rules) -> Change:
-        """Release all that a member has acquired: its session has ended."""
+    def acquired(self, member_ids: Collection[str] | None = None, offset: int | None = None) -> list[Run]:
+        """What is acquired and in no change: of these members, or of all; the record at one offset alone, or all."""
+        found = [run for run in self._runs if run.state is RecordState.ACQUIRED and not run.changing]
+        if member_ids is not None:
+            found = [run for run in found if run.member_id in member_ids]
+        if offset is not None:
+            found = [part for run in found if run.first <= offset <= run.last for part in self._cut(offset, offset)]
+        return found
+
+    def release(self, runs: Iterable[Run], rules: Rules) -> Change:
+        """Release what is acquired: its member has told so, or its session has ended."""
         change = Change()
-        for run in self._runs:
-            if run.state is RecordState.ACQUIRED and not run.changing and run.member_id == member_id:
-                _release(change, run, rules)
+        for run in runs:
+            _release(change, run, rules)
         return change
 
     def release_expired(self, rules: Rules, now_ms: float) -> Change:
         """Release all whose lock has ended."""
-        change = Change()
-        for run in self._runs:
-            if run.state is RecordState.ACQUIRED and not run.changing and run.locked_until_ms <= now_ms:
-                _release(change, run, rules)
-        return change
+        return self.release((run for run in self.acquired() if run.locked_until_ms <= now_ms), rules)
 
     def give_up_over_limit(self, rules: Rules) -> Change:
         """Give up what is available but was delivered as often as allowed: the limit was lowered meanwhile."""
@@ -286,8 +290,7 @@ class InFlight:
 
     def next_expiry_ms(self) -> float | None:
         """When the first lock ends of those that no change is about to end."""
-        held = (run.locked_until_ms for run in self._runs if run.state is RecordState.ACQUIRED and not run.changing)
-        return min(held, default=None)
+        return min((run.locked_until_ms for run in self.acquired()), default=None)
 
     def archiving(self) -> list[Run]:
         """The runs whose letters are to be written."""

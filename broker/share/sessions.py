@@ -6,7 +6,7 @@ with a final request, or when another one is begun.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from uuid import UUID
 
 from protocol.errors import InvalidShareSessionEpoch, ShareSessionLimitReached, ShareSessionNotFound
@@ -59,10 +59,11 @@ class ShareSession:
 
 
 class ShareSessions:
-    """The sessions of this node, at most `most` of them."""
+    """The sessions of this node, at most `most` of them. `changed` is called when one has begun or ended."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, changed: Callable[[], None]) -> None:
         self._most = most
+        self._changed = changed
         self._by_key: dict[SessionKey, ShareSession] = {}
 
     def __len__(self) -> int:
@@ -73,6 +74,7 @@ class ShareSessions:
         if key not in self._by_key and len(self._by_key) >= self._most:
             raise ShareSessionLimitReached
         session = self._by_key[key] = ShareSession(key, connection)
+        self._changed()
         return session
 
     def use(self, key: SessionKey, epoch: int) -> ShareSession:
@@ -93,6 +95,7 @@ class ShareSessions:
         session = self._by_key.pop(key, None)
         if session is None:
             raise ShareSessionNotFound
+        self._changed()
         return session
 
     def close_of(self, connection: object) -> list[ShareSession]:
@@ -100,6 +103,7 @@ class ShareSessions:
         ended = [session for session in self._by_key.values() if session.connection is connection]
         for session in ended:
             del self._by_key[session.key]
+            self._changed()
         return ended
 
     def has(self, session: ShareSession) -> bool:

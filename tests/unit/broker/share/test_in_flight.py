@@ -129,7 +129,7 @@ def test_a_change_that_is_not_persisted_is_undone() -> None:
     change = flight.acknowledge("m", [(0, 9, [ACCEPT])], RULES, 0)
     with pytest.raises(InvalidRecordState):
         flight.acknowledge("m", [(0, 9, [ACCEPT])], RULES, 0)
-    assert not flight.release_member("m", RULES)
+    assert not flight.release(flight.acquired({"m"}), RULES)
     flight.roll_back(change)
     assert acknowledge(flight, 0, 9, ACCEPT).batches() == [StateBatch(0, 9, RecordState.ACKNOWLEDGED, 1)]
 
@@ -266,7 +266,7 @@ class InFlightAgainstModel(RuleBasedStateMachine):
 
     @rule(member=MEMBERS)
     def leave(self, member: str) -> None:
-        self.settle(self.flight.release_member(member, LIMIT), persisted=True)
+        self.settle(self.flight.release(self.flight.acquired({member}), LIMIT), persisted=True)
         assert not any(one.member == member for one in self.model.values())
 
     @rule(passed=st.integers(1, 12))
