@@ -140,6 +140,10 @@ class ShareCoordinatorShard:
         """The topics are gone: so is the state of their share partitions."""
         return Outcome(self._tombstones([key for key in self._by_key if key.topic_id in topic_ids]), atomic=False)
 
+    def known(self) -> dict[SharePartitionKey, ShareSnapshotValue]:
+        """The states of all share partitions, as they are now."""
+        return {key: known.value for key, known in self._by_key.items()}
+
     def redundant_below(self) -> int:
         """The offset of this log below which no record is needed."""
         return min((known.snapshot_at for known in self._by_key.values()), default=self._written_to)

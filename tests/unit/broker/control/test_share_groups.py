@@ -16,6 +16,7 @@ from tests.unit.broker.control.asking import begin, control, keep_journal
 from tests.unit.broker.members import CONFIG as GROUPS_CONFIG
 from tests.unit.broker.members import ClassicMember
 from tests.unit.broker.rig import Rig
+from tests.unit.broker.scraping import samples
 from tests.unit.broker.share.members import ACCEPT, CONFIG, GROUP, RELEASE, Shared, acquired
 from tests.unit.broker.wire import batch, produce
 
@@ -224,3 +225,19 @@ async def test_only_share_groups_have_deliveries() -> None:
         with pytest.raises(ControlError, match="a classic group commits offsets") as caught:
             await control(rig, "GET", "/groups/g/deliveries")
         assert caught.value.status == 409
+
+
+# -- metrics
+
+
+async def test_share_groups_and_their_lag_are_among_the_metrics(shared: Shared) -> None:
+    member = await shared.member()
+    await shared.produce(b"a", b"b", b"c")
+    await member.fetch()
+    metrics = shared.rig.node.local.metrics
+    where = f'{{group="{GROUP}",partition="0",topic="t"}}'
+    assert f"odradek_share_group_lag{where}" not in samples(metrics), "as in Kafka, before the first acknowledgement"
+    await member.acknowledge(1, 1, ACCEPT)
+    found = samples(metrics)
+    assert (found[f"odradek_share_group_lag{where}"], found[f"odradek_share_group_start_offset{where}"]) == (2, 0)
+    assert found['kafka_server_group_coordinator_metrics_share_group_count{state="stable"}'] == 1
