@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
 from broker.control.group_json import committed_json, counted, described, group_json, lag_json, summary_json
-from broker.control.offset_resets import resolve
+from broker.control.offset_resets import resolve, start_share_group
 from broker.control.waiting import DEFAULT_TIMEOUT_S, TIMEOUT, Changes, wait_until
 from broker.inspection.cluster import list_groups, read_group
 from broker.inspection.groups import GroupView
@@ -17,10 +17,9 @@ from broker.inspection.lag import PartitionLag, read_lags, total_lag
 from broker.inspection.share_groups import is_share, sessions_of
 from broker.node import Node
 from broker.peers.asking import PATIENCE_MS, RETRY_MS
+from broker.share.deletion import delete_groups
 from coordinator.group import on_demand
-from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
-from coordinator.runtime.outcome import Outcome
 from protocol.errors import CoordinatorLoadInProgress, NotCoordinator
 
 STATES = (
@@ -165,6 +164,8 @@ async def _reset(node: Node, values: Values) -> dict[str, Any]:
         )
     offsets = await resolve(node, group, values["to"], values.get("topic"), values.get("partitions"))
     await coordinator.ensure_topic()
+    if is_share(group):
+        return await start_share_group(node, group_id, offsets)
     commit = Commit(group_id, [OffsetToCommit(topic, index, offset, -1, "") for (topic, index), offset in offsets])
     codes = await coordinator.write(group_id, lambda state: state.offsets.commit(commit))
     refused = [code for code in codes if code is not ErrorCode.none]
@@ -180,10 +181,8 @@ async def _delete(node: Node, values: Values) -> None:
         clients = ", ".join(member.client_id or member.member_id for member in group.members)
         raise ControlError(f"group {group_id} is {group.state} and has members: {clients}", status=409)
 
-    def deletion(state: GroupCoordinatorShard) -> Outcome[dict[str, ErrorCode]]:
-        return state.offsets.delete_groups([group_id])
-
-    code = (await node.coordinators.groups.write(group_id, deletion))[group_id]
+    groups, shares, states = node.coordinators.groups, node.coordinators.share, node.local.share.states
+    code = (await delete_groups(groups, shares, states, groups.partition_for(group_id), [group_id]))[group_id]
     if code is not ErrorCode.none:
         raise ControlError(f"group {group_id} was not deleted: {code.name}", status=409)
 
@@ -239,7 +238,7 @@ ENDPOINTS = (
     Endpoint(
         "POST",
         "/groups/{group}/reset_offsets",
-        "Commit other offsets for a group without members.",
+        "Commit other offsets for a group without members; a share group starts at them.",
         _reset,
         (
             GROUP,

@@ -17,8 +17,10 @@ from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Val
 from broker.control.history_recorder import histories_of
 from broker.control.transactions import forget
 from broker.inspection.groups import list_groups
+from broker.inspection.share_groups import initialized
 from broker.inspection.transactions import list_transactions
 from broker.node import Node
+from broker.share.deletion import forget_states
 from controller import delete_topics
 from controller.decision import NoQuota
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
@@ -60,7 +62,7 @@ async def _reset(node: Node, values: Values) -> dict[str, Any]:
     ]
     await asyncio.gather(*(forget(node, transactional_id) for transactional_id in ids))
     groups = [group for group in await _groups(node) if group not in kept["groups"]]
-    await asyncio.gather(*(node.coordinators.groups.write(group, _removing(group)) for group in groups))
+    await asyncio.gather(*(_remove_group(node, group) for group in groups))
     return {"topics": await _delete_topics(node, kept["topics"]), "groups": groups, "transactional_ids": ids}
 
 
@@ -72,6 +74,18 @@ def _kept(mark: dict[str, Any]) -> dict[str, frozenset[str]]:
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             raise ControlError(f"mark: {name} = {value!r}: expected a list of texts", parameter="mark")
     return {kind: frozenset(mark.get(kind, ())) for kind in KINDS}
+
+
+async def _remove_group(node: Node, group_id: str) -> None:
+    """Remove the group, and what the share coordinator and the leaders here know of it if it is a share group."""
+    states: dict[UUID, frozenset[int]] = {}
+    for name, index in await initialized(node, group_id):
+        topic = node.cluster.cache.topic(name)
+        if topic is not None:
+            states[topic.id] = states.get(topic.id, frozenset()) | {index}
+    await node.coordinators.groups.write(group_id, _removing(group_id))
+    node.local.share.unload(group_id)
+    await forget_states(node.coordinators.share, node.local.share.states, group_id, states)
 
 
 def _removing(group_id: str) -> Callable[[GroupCoordinatorShard], Outcome[bool]]:

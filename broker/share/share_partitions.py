@@ -162,8 +162,13 @@ class SharePartitions:
 
     def _unload(self, group_id: str) -> None:
         if not self.sessions.has_group(group_id):
-            for key, _ in self.of_group(group_id):
-                self._end(key)
+            self.unload(group_id)
+
+    def unload(self, group_id: str) -> None:
+        """Forget what is in flight for a group; who fetches next reads its state anew."""
+        for key, _ in self.of_group(group_id):
+            self._end(key)
+            self._wake_all(key)
 
     def connection_lost(self, connection: object) -> None:
         """Sessions end with the connection that began them."""

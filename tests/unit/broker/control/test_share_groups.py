@@ -227,6 +227,40 @@ async def test_only_share_groups_have_deliveries() -> None:
         assert caught.value.status == 409
 
 
+# -- ends and beginnings
+
+
+@pytest.mark.parametrize("way", ["delete", "reset"])
+async def test_the_name_of_a_share_group_that_is_gone_may_be_used_again(shared: Shared, way: str) -> None:
+    """The share coordinator has forgotten its states, whose epochs would fence those of the new group."""
+    await shared.produce(b"a")
+    for name in ("m", "n"):
+        await (await shared.member(name)).leave()
+    await control(shared.rig, "POST", f"/groups/{GROUP}/reset_offsets", to=1, topic="t")
+    if way == "delete":
+        await control(shared.rig, "DELETE", f"/groups/{GROUP}")
+    else:
+        mark = (await control(shared.rig, "GET", "/mark"))["mark"]
+        await control(shared.rig, "POST", "/reset", mark=mark | {"groups": []})
+    assert (await control(shared.rig, "GET", f"/groups/{GROUP}"))["state"] == "Dead"
+    assert acquired(await (await shared.member()).fetch()) == [(0, 0, 1)]
+
+
+async def test_a_share_group_starts_at_the_offsets_of_a_reset(shared: Shared) -> None:
+    await shared.produce(b"a", b"b", b"c", b"d")
+    path = f"/groups/{GROUP}/reset_offsets"
+    member = await shared.member()
+    with pytest.raises(ControlError, match="while it has no members"):
+        await control(shared.rig, "POST", path, to="earliest")
+    await member.fetch()
+    await member.acknowledge(0, 3, ACCEPT, final=True)
+    await member.leave()
+    told = await control(shared.rig, "POST", path, to=3)
+    assert told["partitions"] == [{"topic": "t", "partition": 0, "offset": 3}]
+    assert (await lag_of(shared))["total"] == 1
+    assert acquired(await (await shared.member("n")).fetch()) == [(3, 3, 1)]
+
+
 # -- metrics
 
 
