@@ -17,10 +17,8 @@ from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Val
 from broker.control.history_recorder import histories_of
 from broker.control.transactions import forget
 from broker.inspection.groups import list_groups
-from broker.inspection.share_groups import initialized
 from broker.inspection.transactions import list_transactions
 from broker.node import Node
-from broker.share.deletion import forget_states
 from controller import delete_topics
 from controller.decision import NoQuota
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
@@ -77,15 +75,8 @@ def _kept(mark: dict[str, Any]) -> dict[str, frozenset[str]]:
 
 
 async def _remove_group(node: Node, group_id: str) -> None:
-    """Remove the group, and what the share coordinator and the leaders here know of it if it is a share group."""
-    states: dict[UUID, frozenset[int]] = {}
-    for name, index in await initialized(node, group_id):
-        topic = node.cluster.cache.topic(name)
-        if topic is not None:
-            states[topic.id] = states.get(topic.id, frozenset()) | {index}
     await node.coordinators.groups.write(group_id, _removing(group_id))
-    node.local.share.unload(group_id)
-    await forget_states(node.coordinators.share, node.local.share.states, group_id, states)
+    node.local.share.unload(group_id)  # its consumers may still have share sessions
 
 
 def _removing(group_id: str) -> Callable[[GroupCoordinatorShard], Outcome[bool]]:

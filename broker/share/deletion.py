@@ -40,25 +40,15 @@ async def delete_groups(
 async def _forget(
     shares: ShareCoordinator, states: ShareStates, group_id: str, topics: Mapping[UUID, frozenset[int]]
 ) -> ErrorCode:
-    try:
-        await forget_states(shares, states, group_id, topics)
-    except KafkaError as error:
-        return error.code
-    return ErrorCode.none
-
-
-async def forget_states(
-    shares: ShareCoordinator, states: ShareStates, group_id: str, topics: Mapping[UUID, frozenset[int]]
-) -> None:
-    """Have the share coordinator forget a group's states, given by topic. Raises KafkaError.
-
-    The state of a topic that is gone is gone too.
-    """
+    """Have the share coordinator forget a group's states. The state of a topic that is gone is gone too."""
     if not shares.topic_exists:
-        return  # none was ever made
+        return ErrorCode.none  # none was ever made
     for topic_id, partitions in topics.items():
         for index in sorted(partitions):
             try:
                 await states.forget(SharePartitionKey(group_id, topic_id, index))
             except UnknownTopicOrPartition:
                 continue
+            except KafkaError as error:
+                return error.code
+    return ErrorCode.none

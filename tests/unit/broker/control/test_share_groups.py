@@ -230,20 +230,25 @@ async def test_only_share_groups_have_deliveries() -> None:
 # -- ends and beginnings
 
 
-@pytest.mark.parametrize("way", ["delete", "reset"])
-async def test_the_name_of_a_share_group_that_is_gone_may_be_used_again(shared: Shared, way: str) -> None:
+async def test_the_name_of_a_share_group_that_is_deleted_may_be_used_again(shared: Shared) -> None:
     """The share coordinator has forgotten its states, whose epochs would fence those of the new group."""
     await shared.produce(b"a")
     for name in ("m", "n"):
         await (await shared.member(name)).leave()
     await control(shared.rig, "POST", f"/groups/{GROUP}/reset_offsets", to=1, topic="t")
-    if way == "delete":
-        await control(shared.rig, "DELETE", f"/groups/{GROUP}")
-    else:
-        mark = (await control(shared.rig, "GET", "/mark"))["mark"]
-        await control(shared.rig, "POST", "/reset", mark=mark | {"groups": []})
+    await control(shared.rig, "DELETE", f"/groups/{GROUP}")
     assert (await control(shared.rig, "GET", f"/groups/{GROUP}"))["state"] == "Dead"
     assert acquired(await (await shared.member()).fetch()) == [(0, 0, 1)]
+
+
+async def test_nothing_is_in_flight_after_a_reset_though_consumers_are_still_there(shared: Shared) -> None:
+    await shared.produce(b"a", b"b")
+    member = await shared.member()
+    await member.fetch()
+    await member.acknowledge(0, 0, ACCEPT)
+    mark = (await control(shared.rig, "GET", "/mark"))["mark"]
+    await control(shared.rig, "POST", "/reset", mark=mark | {"groups": []})
+    assert acquired(await (await shared.member("n")).fetch()) == [(0, 1, 1)]
 
 
 async def test_a_share_group_starts_at_the_offsets_of_a_reset(shared: Shared) -> None:
