@@ -130,8 +130,9 @@ State = ShareSnapshotValue | KafkaError | None
 
 
 def _has_lag(state: State) -> bool:
-    known = isinstance(state, ShareSnapshotValue)
-    return known and state.start_offset != NO_START_OFFSET and state.complete_count != UNKNOWN_COUNT
+    if not isinstance(state, ShareSnapshotValue):
+        return False
+    return state.start_offset != NO_START_OFFSET and state.complete_count != UNKNOWN_COUNT
 
 
 def _partition(index: int, state: State, end: int | None) -> DescribeShareGroupOffsetsResponsePartition:

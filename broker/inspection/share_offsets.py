@@ -66,8 +66,11 @@ async def read_share_offsets(node: Node, group: GroupView) -> dict[PartitionKey,
 
 
 def _offset(node: Node, key: SharePartitionKey, state: ShareSnapshotValue | KafkaError | None) -> ShareOffset:
-    is_written = isinstance(state, ShareSnapshotValue) and state.start_offset != NO_START_OFFSET
-    if is_written and state.complete_count != UNKNOWN_COUNT:
+    if (
+        isinstance(state, ShareSnapshotValue)
+        and state.start_offset != NO_START_OFFSET
+        and state.complete_count != UNKNOWN_COUNT
+    ):
         return ShareOffset(state.start_offset, state.complete_count)
     loaded = node.local.share.get(key)
     return ShareOffset() if loaded is None else ShareOffset(loaded.start_offset, loaded.complete_count)

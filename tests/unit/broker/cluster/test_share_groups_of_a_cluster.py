@@ -18,11 +18,14 @@ from tests.unit.broker.wire import batch, produce
 
 EACH = (1, 2, 3)
 ALL = range(ALL_PARTITIONS)
-SHARE = {
-    "share_coordinator_state_topic_num_partitions": "6",
-    "share_coordinator_state_topic_replication_factor": "1",
-    "share_coordinator_state_topic_min_isr": "1",
-}
+
+
+def share_cluster() -> Cluster:
+    return Cluster(
+        share_coordinator_state_topic_num_partitions="6",
+        share_coordinator_state_topic_replication_factor="1",
+        share_coordinator_state_topic_min_isr="1",
+    )
 
 
 async def started_at(cluster: Cluster, group: str, coordinator: int, offset: int) -> None:
@@ -48,7 +51,7 @@ async def asked(cluster: Cluster, node: int, method: str, path: str, **given: An
 
 
 async def test_lag_of_a_share_group_is_the_same_whoever_is_asked_and_whoever_leads() -> None:
-    async with Cluster(**SHARE) as cluster:
+    async with share_cluster() as cluster:
         group = await cluster.named(GROUP, 2)
         await started_at(cluster, group, 2, 2)
         wanted = (DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None),)
@@ -63,7 +66,7 @@ async def test_lag_of_a_share_group_is_the_same_whoever_is_asked_and_whoever_lea
 
 
 async def test_each_share_coordinator_exports_the_lag_of_its_share_partitions() -> None:
-    async with Cluster(**SHARE) as cluster:
+    async with share_cluster() as cluster:
         group = await cluster.named(GROUP, 2)
         await started_at(cluster, group, 2, 3)
         found: list[float] = []
