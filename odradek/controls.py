@@ -11,7 +11,7 @@ from typing import Any
 from odradek import exactly_once, journal, report
 from odradek.client_config import client_config
 from odradek.clock import Clock
-from odradek.control import ControlClient
+from odradek.control import ControlClient, ControlError
 from odradek.explanation import Explanation
 from odradek.faults import FaultControls
 from odradek.groups import Group
@@ -66,8 +66,16 @@ class Controls(FaultControls):
 
     def groups(self) -> dict[str, Group]:
         """The groups that exist, by id."""
-        found = (Group(self, one["group"]) for one in self.control.get("/groups")["groups"])
+        found = (Group(self, one["group"]) for one in self._all("groups"))
         return {group: group for group in found}
+
+    def _all(self, kind: str) -> list[dict[str, Any]]:
+        """What all coordinators know. Raises ControlError if one of them does not tell it."""
+        answer = self.control.get(f"/{kind}")
+        if answer.get("unknown"):
+            raise ControlError(f"not all {kind} are known: {'; '.join(answer['unknown'])}", status=503)
+        found: list[dict[str, Any]] = answer[kind]
+        return found
 
     def transaction(self, transactional_id: str) -> Transaction:
         """A transactional id, whether it exists or not."""
@@ -75,8 +83,7 @@ class Controls(FaultControls):
 
     def transactions(self) -> dict[str, Transaction]:
         """The transactional ids that exist, by id."""
-        answer = self.control.get("/transactions")["transactions"]
-        found = (Transaction(self, one["transactional_id"]) for one in answer)
+        found = (Transaction(self, one["transactional_id"]) for one in self._all("transactions"))
         return {transaction: transaction for transaction in found}
 
     def journal(

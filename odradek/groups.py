@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from odradek.control import segment
+from odradek.control import ControlError, segment
 
 if TYPE_CHECKING:
     from odradek.controls import Controls
@@ -73,8 +73,8 @@ class Lag(dict[TopicPartition, int]):
     """Records that a group has not committed yet, by (topic, partition), and in `total`.
 
     Where the group has never committed, all records of the partition count. For a share group they are those that are
-    not done, neither acknowledged nor given up, as `kafka-share-groups.sh --describe` counts them. A partition whose
-    lag is not known is left out: one that a share group has not begun to read, or whose leader does not answer.
+    not done, neither acknowledged nor given up, as `kafka-share-groups.sh --describe` counts them. A partition that it
+    has not begun to read is left out.
     """
 
     @property
@@ -130,10 +130,15 @@ class Group(str):
         return int(self.describe()["generation"])
 
     def lag(self) -> Lag:
-        """How many records it has not committed yet; of a share group, how many are not done."""
-        found = self._broker.control.get(f"{self._path}/lag")
-        known = [one for one in found["partitions"] if one["lag"] is not None]
-        return Lag({(one["topic"], one["partition"]): one["lag"] for one in known})
+        """How many records it has not committed yet; of a share group, how many are not done.
+
+        Raises ControlError if a partition's end is not known, as it has no leader, or one that does not answer.
+        """
+        found = self._broker.control.get(f"{self._path}/lag")["partitions"]
+        unknown = [f"{one['topic']}-{one['partition']}: {one['unknown']}" for one in found if one["end"] is None]
+        if unknown:
+            raise ControlError(f"the lag of group {self.id} is not known ({'; '.join(unknown)})", status=503)
+        return Lag({(one["topic"], one["partition"]): one["lag"] for one in found if one["lag"] is not None})
 
     def committed(self) -> dict[TopicPartition, int]:
         """The committed offsets, by (topic, partition)."""

@@ -25,16 +25,28 @@ Json = Mapping[str, Any]
 
 def text(found: Json) -> str:
     """The text of an answer to `/control/report`."""
-    entries = journal.read(found["journal"])
-    warnings = [entry for entry in entries if entry.kind == "warning"]
     sections = {
         "topics (first offset..end)": list(map(_topic, found["topics"])),
         "groups": [line for group in found["groups"] for line in _group(group)],
         "open transactions": list(map(_transaction, found["transactions"])),
         **({"not known": list(found["unknown"])} if found.get("unknown") else {}),
-        "last requests": list(_requests(entries)),
-        "warnings": list(map(str, warnings)),
+        **_of_journal(found["journal"]),
     }
+    return _joined(sections)
+
+
+def journal_text(found: Json) -> str:
+    """The text of an answer to `/control/journal`."""
+    return _joined(_of_journal(found))
+
+
+def _of_journal(found: Json) -> dict[str, list[str]]:
+    entries = journal.read(found)
+    warnings = [str(entry) for entry in entries if entry.kind == "warning"]
+    return {"last requests": list(_requests(entries)), "warnings": warnings}
+
+
+def _joined(sections: Mapping[str, Sequence[str]]) -> str:
     return "\n".join(line for name, lines in sections.items() for line in _section(name, lines))
 
 

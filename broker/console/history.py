@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import structlog
 
-from broker.inspection.cluster import read_groups
-from broker.inspection.groups import list_summaries
+from broker.inspection.cluster import read_group
+from broker.inspection.groups import GroupView, list_summaries
 from broker.inspection.lag import read_lags
 from broker.monitoring.metrics import LAG_BOUNDS_S, TIME_BOUNDS_MS, RequestCounters, bound_of
 from broker.node import Node
@@ -137,7 +137,8 @@ class History:
             for group_id in own[: MOST_GROUPS - len(self._lags)]:
                 if group_id not in self._lags:
                     self._lags[group_id] = Lags()
-            groups = await read_groups(node, list(self._lags))
+            answers = await asyncio.gather(*(read_group(node, one) for one in self._lags), return_exceptions=True)
+            groups = [one for one in answers if isinstance(one, GroupView)]  # of others the next time, then
             for group, lags in zip(groups, await read_lags(node, groups, patience_ms=0), strict=True):
                 known = {(one.topic, one.partition): one.lag for one in lags if one.lag is not None}
                 if not group.exists:

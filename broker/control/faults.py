@@ -58,7 +58,7 @@ async def _wait(node: Node, values: Values) -> Json:
         changes.follow(fault.id, fault.listen)
         return fault.hits
 
-    def failed(found: int) -> str:
+    def failed(found: int | None) -> str:
         return f"waited {timeout:g} s for {n} hits of the fault {described(fault)['what']}, and there were {found}"
 
     await wait_until(look, lambda found: found >= n, failed, timeout)

@@ -16,7 +16,7 @@ from broker.inspection.groups import GroupView
 from broker.inspection.lag import PartitionLag, read_lags, total_lag
 from broker.inspection.share_groups import is_share, sessions_of
 from broker.node import Node
-from broker.peers.asking import PATIENCE_MS, RETRY_MS
+from broker.peers.asking import PATIENCE_MS, RETRY_MS, NoAnswerError
 from broker.share.deletion import delete_groups
 from coordinator.group import on_demand
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
@@ -84,33 +84,35 @@ async def _wait(node: Node, values: Values) -> dict[str, Any]:
         total = total_lag(group, lags)
         return members in (None, len(group.members)) and (lag is None or (total is not None and total <= lag))
 
-    def failed(seen: Seen) -> str:
+    def failed(seen: Seen | None) -> str:
         wanted = [f"state {state}"] if state is not None else []
         wanted += [counted(members, "member")] if members is not None else []
         wanted += [f"a lag of at most {lag}"] if lag is not None else []
-        there = described(*seen)
+        there = unknown if seen is None else described(*seen)
         if sessions is not None:
             wanted += [counted(sessions, "share session")]
             there += f"; {counted(len(sessions_of(node, values['group'])), 'share session')} here"
         return f"waited {timeout_s:g} s for {', '.join(wanted)}: {there}"
 
-    look = partial(_look, node, values["group"])
-    group, lags = await wait_until(look, reached, failed, timeout_s)
+    unknown = f"the coordinator of group {values['group']} is loading, or does not answer"
+    group, lags = await wait_until(partial(_look, node, values["group"]), reached, failed, timeout_s)
     return group_json(group) | {"lag": total_lag(group, lags)}
 
 
-async def _look(node: Node, group_id: str, changes: Changes) -> Seen:
-    """See the group. It is enough to listen to this node: without a commit, no lag gets smaller.
+async def _look(node: Node, group_id: str, changes: Changes) -> Seen | None:
+    """See the group; None while its coordinator does not tell it.
 
-    That of a share group does when its state is written, or when it begins to read what is led here.
+    It is enough to listen to this node: without a commit, no lag gets smaller. That of a share group does when its
+    state is written, or when it begins to read what is led here.
     """
     async with node.changing:  # a snapshot that is restored brings another coordinator
         for source in (node.coordinators.groups.runtime, node.coordinators.share.runtime, node.local.share):
             changes.follow(source, source.listen)
         try:
             seen = await _see(node, group_id, patience_ms=0)
-        except CoordinatorLoadInProgress:
-            return GroupView(group_id), []
+        except (CoordinatorLoadInProgress, NoAnswerError):
+            changes.look_again(node.clock.machine, RETRY_MS)
+            return None
     group, lags = seen
     is_elsewhere = group.coordinator is not None or (
         is_share(group) and len(node.cluster.cache.image.cluster.alive()) > 1

@@ -41,7 +41,7 @@ async def resolve(
         return [(key, target) for key in found]
     silent = [f"{one.name}: {one.unknown}" for one in found.values() if one.unknown]
     if silent:
-        raise ControlError(f"no offset was reset, as not all are known ({'; '.join(silent)})", status=503)
+        raise _unknown(silent)
     if target == EARLIEST:
         return [(key, one.start) for key, one in found.items()]
     if isinstance(target, datetime):
@@ -133,5 +133,10 @@ async def _at_time(
     told = {key: offset for several in await asyncio.gather(*asked) for key, offset in several.items()}
     silent = [f"{partitions[key].name}: {one.why}" for key, one in told.items() if isinstance(one, Unknown)]
     if silent:
-        raise ControlError(f"no offset was reset, as not all are known ({'; '.join(silent)})", status=503)
-    return [(key, one.end if (found := told[key]) == NONE else int(found)) for key, one in partitions.items()]
+        raise _unknown(silent)
+    found = {key: offset for key, offset in told.items() if isinstance(offset, int)}
+    return [(key, one.end if found[key] == NONE else found[key]) for key, one in partitions.items()]
+
+
+def _unknown(silent: Sequence[str]) -> ControlError:
+    return ControlError(f"no offset was reset, as not all are known ({'; '.join(silent)})", status=503)

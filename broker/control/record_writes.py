@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from sys import maxsize
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -12,6 +13,7 @@ from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Val
 from broker.control.partitioner import partition_of_key
 from broker.control.record_json import WHAT_A_RECORD_IS, Produced, as_json, produced_record
 from broker.control.topics import TOPIC, topic_of
+from broker.inspection.partitions import read_topics
 from broker.node import Node
 from broker.replicas.records_append import RecordsAppend
 from metadata.topics import TopicImage
@@ -49,7 +51,8 @@ async def _produce(node: Node, values: Values) -> dict[str, Any]:
 async def _distribution(node: Node, values: Values) -> dict[str, Any]:
     """Where records would be written: for who has to find the leader first."""
     topic, records = topic_of(node, values["topic"]), _read(values["records"])
-    chosen = {place: index for index, places in _distributed(node, topic, records).items() for place in places}
+    distributed = await _distributed(node, topic, records)
+    chosen = {place: index for index, places in distributed.items() for place in places}
     return {"partitions": [chosen[place] for place in range(len(records))]}
 
 
@@ -62,7 +65,7 @@ async def produce(node: Node, topic: TopicImage, records: Sequence[Produced]) ->
 
     Raises ControlError if one cannot be written; those before it in its partition are.
     """
-    by_partition = _distributed(node, topic, records)
+    by_partition = await _distributed(node, topic, records)
     workers = node.replicas.logs.services.workers
     written: list[dict[str, Any]] = [{} for _ in records]
     now_ms = node.local.clock.wall_ms()
@@ -92,11 +95,21 @@ async def produce(node: Node, topic: TopicImage, records: Sequence[Produced]) ->
     return written
 
 
-def _distributed(node: Node, topic: TopicImage, records: Sequence[Produced]) -> dict[int, list[int]]:
+async def _ends(node: Node, topic: TopicImage) -> list[int]:
+    """The ends of the topic's partitions; of one whose leader does not tell it, far away."""
+    found = await read_topics(node, [topic.name], patience_ms=0)
+    led = {key: node.replicas.get(*key) for key, one in found.items() if one.leader == node.node_id}
+    return [
+        partition.log_end_offset if (partition := led.get(key)) is not None else one.end if one.is_known else maxsize
+        for key, one in found.items()
+    ]
+
+
+async def _distributed(node: Node, topic: TopicImage, records: Sequence[Produced]) -> dict[int, list[int]]:
     """The places of the records in the list, by partition. Without a key, the shortest partition gets a record."""
     count = topic.partition_count
-    hosted = [node.replicas.get(topic.name, index) for index in range(count)]
-    ends = [0 if partition is None else partition.log_end_offset for partition in hosted]
+    is_free = any(record.partition is None and record.key is None for record in records)
+    ends = await _ends(node, topic) if is_free else [0] * count
     places: dict[int, list[int]] = {}
     for place, record in enumerate(records):
         if record.partition is not None:

@@ -10,7 +10,7 @@ from broker.control.waiting import DEFAULT_TIMEOUT_S, TIMEOUT, Changes, wait_unt
 from broker.inspection.cluster import list_transactions, read_transaction
 from broker.inspection.transactions import TransactionView
 from broker.node import Node
-from broker.peers.asking import RETRY_MS
+from broker.peers.asking import RETRY_MS, NoAnswerError
 from coordinator.runtime.outcome import Outcome
 from coordinator.transaction.transaction_coordinator_shard import TransactionCoordinatorShard
 from protocol.errors import CoordinatorLoadInProgress, NotCoordinator
@@ -67,20 +67,24 @@ async def _wait(node: Node, values: Values) -> dict[str, Any]:
     return transaction_json(found, node.local.clock.wall_ms())
 
 
-async def _look(node: Node, transactional_id: str, changes: Changes) -> TransactionView:
+async def _look(node: Node, transactional_id: str, changes: Changes) -> TransactionView | None:
+    """The transactional id; None while its coordinator does not tell it."""
     async with node.changing:  # a snapshot that is restored brings another coordinator
         coordinator = node.coordinators.transactions
         changes.follow(coordinator.runtime, coordinator.runtime.listen)
         try:
             found = await read_transaction(node, transactional_id)
-        except CoordinatorLoadInProgress:
-            return TransactionView(transactional_id)
+        except (CoordinatorLoadInProgress, NoAnswerError):
+            changes.look_again(node.clock.machine, RETRY_MS)
+            return None
     if found.coordinator is not None:
         changes.look_again(node.clock.machine, RETRY_MS)  # nobody tells this node of what changes elsewhere
     return found
 
 
-def _described(found: TransactionView) -> str:
+def _described(found: TransactionView | None) -> str:
+    if found is None:
+        return "its coordinator is loading, or does not answer"
     if not found.exists:
         return f"there is no transactional id {found.transactional_id}"
     left = ", ".join(f"{topic}-{index}" for topic, index in found.without_marker)

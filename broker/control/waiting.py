@@ -60,12 +60,15 @@ class Changes:
 
 
 async def wait_until(
-    look: Callable[[Changes], Awaitable[T]], reached: Callable[[T], bool], failed: Callable[[T], str], timeout_s: float
+    look: Callable[[Changes], Awaitable[T | None]],
+    reached: Callable[[T], bool],
+    failed: Callable[[T | None], str],
+    timeout_s: float,
 ) -> T:
     """What `look` finds once it is what was waited for.
 
-    `look` gives the present state, and names the sources of its changes. Raises ControlError (408) with `failed` of the
-    last state when the time is over.
+    `look` gives the present state, None while nobody tells it, and names the sources of its changes. Raises
+    ControlError (408) with `failed` of the last state when the time is over.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
@@ -74,7 +77,7 @@ async def wait_until(
         while True:
             changes.clear()
             found = await look(changes)
-            if reached(found):
+            if found is not None and reached(found):
                 return found
             left_s = deadline - loop.time()
             if left_s <= 0:

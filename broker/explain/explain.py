@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import chain
 
 from broker.config.topic_config import log_config
@@ -15,7 +15,7 @@ from broker.explain import (
     topic_rules,
     transaction_rules,
 )
-from broker.explain.finding import Finding, in_order
+from broker.explain.finding import Finding, Findings, in_order
 from broker.explain.situations import GroupSituation, Holder, Holders, TopicSituation, TransactionSituation
 from broker.inspection.cluster import list_groups, list_summaries, list_transactions, read_group, read_transaction
 from broker.inspection.fetches import read_fetches
@@ -33,7 +33,7 @@ from coordinator.group.group_port import GroupType
 async def explain_group(node: Node, group_id: str) -> list[Finding]:
     """What keeps a group from reading, the worst first. Raises CoordinatorLoadInProgress, as do the others."""
     it = await group_situation(node, group_id)
-    reading = (*streams_rules.RULES, *reading_rules.RULES)
+    reading: tuple[Callable[[GroupSituation], Findings], ...] = (*streams_rules.RULES, *reading_rules.RULES)
     if it.group.protocol == GroupType.SHARE.value:
         reading = () if it.shares is None else share_rules.RULES
     return _found(chain.from_iterable(rule(it) for rule in (*group_rules.RULES, *reading)), it.kit)

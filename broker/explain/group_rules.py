@@ -184,7 +184,7 @@ def _since(it: GroupSituation) -> str:
 
 def _left(it: GroupSituation, member: MemberView) -> str:
     """The time until the member is removed: the end of the phase, or of its session."""
-    waited_ms = 0 if it.group.since_ms is None else max(it.now_ms - it.group.since_ms, 0)
+    waited_ms = 0 if it.group.since_ms is None else it.now_ms - it.group.since_ms
     left_ms: float = _rebalance_timeout_ms(it.group) - waited_ms
     if member.session_left_ms is not None:
         left_ms = min(left_ms, member.session_left_ms)

@@ -57,12 +57,14 @@ async def describe_groups_at(node: Node, broker_id: int, group_ids: Sequence[str
     ids = tuple(group_ids)
     if not ids:
         return []
-    plain = {"group_ids": ids, "include_authorized_operations": False}
+    consumer_groups = ConsumerGroupDescribeRequest(group_ids=ids, include_authorized_operations=False)
+    share_groups = ShareGroupDescribeRequest(group_ids=ids, include_authorized_operations=False)
+    streams_groups = StreamsGroupDescribeRequest(group_ids=ids, include_authorized_operations=False)
     classic, consumer, share, streams, offsets = await asyncio.gather(
         _described(node, broker_id, DescribeGroupsRequest(groups=ids, include_authorized_operations=False), lowest=4),
-        _described(node, broker_id, ConsumerGroupDescribeRequest(**plain), lowest=0),
-        _described(node, broker_id, ShareGroupDescribeRequest(**plain), lowest=1),
-        _described(node, broker_id, StreamsGroupDescribeRequest(**plain), lowest=0),
+        _described(node, broker_id, consumer_groups, lowest=0),
+        _described(node, broker_id, share_groups, lowest=1),
+        _described(node, broker_id, streams_groups, lowest=0),
         _offsets(node, broker_id, ids),
     )
     topics = node.cluster.cache.image.topics

@@ -22,6 +22,10 @@ from protocol.reader import entity_reader
 Json = dict[str, Any]
 
 SIZE_BYTES = 4
+CLIENT_ID_AT = 8
+"""Where the client id begins in a request without its size, with its length."""
+
+_INSPECTION = len(INSPECTION_CLIENT_ID).to_bytes(2, "big") + INSPECTION_CLIENT_ID.encode()
 
 SECRETS = frozenset({"auth_bytes", "hmac", "salted_password", "request_data", "response_data"})
 """Fields with something that a client could log in with; the last two are of Envelope, and may have all others."""
@@ -39,8 +43,7 @@ def header_of(exchange: Exchange) -> RequestHeader | None:
 
 def is_inspection(entry: Entry) -> bool:
     """Whether it is a question of another broker, for somebody who looks at the cluster."""
-    header = header_of(entry) if isinstance(entry, Exchange) else None
-    return header is not None and header.client_id == INSPECTION_CLIENT_ID
+    return isinstance(entry, Exchange) and entry.request.startswith(_INSPECTION, CLIENT_ID_AT)
 
 
 def entry_json(entry: Entry) -> Json:

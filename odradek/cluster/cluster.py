@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, SupportsIndex
 
-from odradek import exactly_once
+from odradek import exactly_once, report
 from odradek.cluster.broker import ClusterBroker, ClusterController, folder_of
 from odradek.cluster.control import ClusterControl
 from odradek.cluster.network import Network
@@ -340,14 +340,17 @@ class Cluster(SecuredControls, Entered):
         super().assert_exactly_once(source, sink, identify, timeout)
 
     def report(self, *, since: int | None = None) -> str:
-        """How each broker and the controller are.
+        """What there is in the cluster, as the first broker that runs sees it; then the journals of all others.
 
         `since` is a mark of the cluster's journal, which is that of the first broker that runs; each has its own.
         """
         parts = []
         for node in self._nodes:
-            has_mark = node.running and node is self._control.first()
-            said = node.report(since=since if has_mark else None) if node.running else "not running"
+            said = "not running"
+            if node.running and node is self._control.first():
+                said = node.report(since=since)
+            elif node.running:
+                said = report.journal_text(node.control.get("/journal", limit=report.ENTRIES))
             parts.append(f"{node.title}: {said}")
         return "\n\n".join(parts)
 
@@ -377,4 +380,6 @@ def _cluster_id(data_dir: str | os.PathLike[str] | None) -> str:
             name, _, value = line.partition("=")
             if name.strip() == "cluster.id":
                 return value.strip()
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        continue  # Kafka's tools would take it for an option
+    return made

@@ -5,6 +5,7 @@
 | topics as a whole | the controller, or the first broker that runs while that is not running |
 | records and offsets of a topic | the leader of each partition |
 | a group, a transactional id | its coordinator |
+| all groups, all transactional ids | the first broker that reaches all coordinators |
 | faults, a crash, what a share group has in flight | all running brokers |
 | the clock, what there was before a test | all running brokers, and the controller |
 | everything else | the first broker that runs |
@@ -74,8 +75,8 @@ class ClusterControl(Control):
                 return self.view().control.send(method, path, values)
             case [kind, *_] if kind in ONE_BROKER:
                 raise ControlError(f"{kind}: a cluster has none; one of its brokers may have", status=409)
-            case ["groups" | "transactions" as kind]:
-                return {kind: [one for each in self.running() for one in each.control.get(path)[kind]]}
+            case ["groups" | "transactions"]:
+                return self._first_that_knows(path)
             case ["groups", name, *rest]:
                 return self._of_group(unquote(name), rest, method, path, values)
             case ["transactions", name, *_]:
@@ -158,6 +159,14 @@ class ClusterControl(Control):
             if time.monotonic() > deadline:
                 raise ControlError(f"{what} was not reached within {CHANGE_S:g} s: {why}", status=503)
             time.sleep(LOOK_S)
+
+    def _first_that_knows(self, path: str) -> Any:
+        """The answer of a broker that reaches all others: one that is cut off from them cannot know what they do."""
+        for broker in self.running():
+            answer = broker.control.get(path)
+            if not answer.get("unknown"):
+                break
+        return answer
 
     def _at_coordinator(self, kind: str, name: str, method: str, path: str, values: Mapping[str, Any]) -> Any:
         def find() -> int:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.01
 DEFAULT_TIMEOUT_S = 5.0
+NOT_FOUND = 404
 HOW = ("partition", "from", "committed", "timeout", "count")
 """The parameters of a wait that do not say what a record has to be."""
 
@@ -71,7 +72,13 @@ class TopicRecords:
         """Each partition gets its records in their order."""
         self._control.partitions(topic)
         path = f"/topics/{segment(topic)}/distribution"
-        chosen = self._control.view().control.post(path, records=records)["partitions"]
+        try:
+            chosen = self._control.first().control.post(path, records=records)["partitions"]
+        except ControlError as error:
+            if error.status != NOT_FOUND:
+                raise
+            self._control.until_known()  # the topic is new
+            chosen = self._control.first().control.post(path, records=records)["partitions"]
         written: list[Json] = [{} for _ in records]
         for index in sorted(set(chosen)):
             places = [place for place, other in enumerate(chosen) if other == index]

@@ -9,9 +9,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from odradek import Cluster
+from odradek import Cluster, ControlError
 from tests.cluster.client import until
 from tests.cluster.java_broker import JavaBroker
 from tests.cluster.kafka_controllers import tool
@@ -131,6 +132,77 @@ def test_kafkas_tools_reassign_elect_and_describe(mixed: Mixed, tmp_path: Path) 
     assert "metadata.version" in mixed.tool("FeatureCommand", "describe")
     assert mixed.tool("TopicCommand", "--describe", "--under-replicated-partitions").strip() == ""
     assert '"error":null' in mixed.tool("LogDirsCommand", "--describe")
+
+
+def spread(mixed: Mixed, topic: str, records: int) -> None:
+    """A topic with a partition at each broker, and so many records in each."""
+    mixed.admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
+    until(lambda: set(mixed.leaders(topic).values()) == {0, *JAVA_IDS}, "each broker leads a partition")
+    producer = Producer({"bootstrap.servers": mixed.bootstrap})
+    for number in range(records * PARTITIONS):
+        producer.produce(topic, str(number).encode(), partition=number % PARTITIONS)
+    assert producer.flush(60) == 0
+
+
+def coordinated_by_kafka(mixed: Mixed, kind: str, prefix: str) -> str:
+    """A group, or a transactional id, whose coordinator is a broker of Kafka's."""
+    control = mixed.cluster.brokers[0].control
+    names = (f"{prefix}-{number}" for number in range(200))
+    return next(n for n in names if control.get("/cluster/coordinator", **{kind: n})["broker"] in JAVA_IDS)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_broker_of_ours_says_of_a_group_of_kafkas_what_kafkas_tools_say(mixed: Mixed, protocol: str) -> None:
+    """Leaders and coordinators are brokers of Kafka's, which have no control interface."""
+    topic, broker = f"spread-{protocol}", mixed.cluster.brokers[0]
+    spread(mixed, topic, 14)
+    first = Consumer({"bootstrap.servers": mixed.bootstrap, "group.id": "makes the topic of offsets"})
+    first.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    first.close()
+    name = coordinated_by_kafka(mixed, "group", protocol)
+    consumer = Consumer({"bootstrap.servers": mixed.bootstrap, "group.id": name, "group.protocol": protocol})
+    consumer.subscribe([topic])
+    until(lambda: consumer.poll(0.1) is None and len(consumer.assignment()) == PARTITIONS, "it has its partitions")
+    committed = [TopicPartition(topic, index, offset) for index, offset in enumerate((2, 5, 14))]
+    consumer.commit(offsets=committed, asynchronous=False)
+    group = broker.group(name).wait(state="Stable", members=1, lag=21, timeout=30)
+    assert group.committed() == {(topic, 0): 2, (topic, 1): 5, (topic, 2): 14}
+    assert group.lag() == {(topic, 0): 12, (topic, 1): 9, (topic, 2): 0}
+    said = mixed.tool("consumer.group.ConsumerGroupCommand", "--describe", "--group", name)
+    rows = [line.split() for line in said.splitlines() if f" {topic} " in line]
+    assert {(topic, int(row[2])): int(row[5]) for row in rows} == group.lag()
+    (member,) = group.members
+    assert (member.assignment, member.topics) == ({topic: [0, 1, 2]}, [topic])
+    assert name in broker.groups()
+    rules = broker.explain(group=name).rules
+    assert "fetches_are_seen_elsewhere" in rules
+    assert not {"partition_is_offline", "offsets_are_unknown"} & {*rules}
+    assert set(broker.explain(topic=topic).rules) == {"has_records", "is_read_by"}
+    consumer.close()
+
+
+@pytest.mark.timeout(300)
+def test_a_broker_of_ours_says_of_a_transaction_of_kafkas_what_it_holds(mixed: Mixed) -> None:
+    broker = mixed.cluster.brokers[0]
+    spread(mixed, "held", 1)
+    Producer({"bootstrap.servers": mixed.bootstrap, "transactional.id": "makes the topic"}).init_transactions(60)
+    name = coordinated_by_kafka(mixed, "transactional_id", "tx")
+    producer = Producer({"bootstrap.servers": mixed.bootstrap, "transactional.id": name})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    for index in range(PARTITIONS):
+        producer.produce("held", b"open", partition=index)
+    assert producer.flush(60) == 0
+    transaction = broker.transaction(name).wait(state="Ongoing", timeout=30)
+    assert sorted(transaction.partitions) == [("held", index) for index in range(PARTITIONS)]
+    assert name in broker.transactions()
+    held = [one.text for one in broker.explain(topic="held") if one.rule == "held_by_transaction"]
+    assert [f"transactional id {name}" in text for text in held] == [True] * PARTITIONS
+    with pytest.raises(ControlError, match="ask that broker"):
+        transaction.abort()
+    producer.abort_transaction(60)
+    transaction.wait(state="CompleteAbort", timeout=30)
 
 
 @pytest.mark.timeout(300)

@@ -42,6 +42,6 @@ def _find(method: str, path: str) -> tuple[Endpoint, dict[str, str]]:
 
 def keep_journal(rig: Rig) -> Journal:
     """Let the node keep a journal, as it does where there is a control interface."""
-    rig.node.journal = Journal(rig.clock)
+    rig.node.journal = Journal(rig.node.clock)
     rig.node.journal.begin(rig.node.dispatcher, rig.node.server)
     return rig.node.journal
