@@ -212,7 +212,8 @@ class Node:
         metrics, groups = self.local.metrics, self.coordinators.groups
         rates = self._rates = RecentRates(self.local.clock.machine.monotonic_ms)
         register_replication(metrics, self.replicas)
-        groups.register_metrics(metrics, self.cluster.peers if self._is_one_of_several else None)
+        for one in (groups, self.coordinators.share):
+            one.register_metrics(metrics, self.cluster.peers if self._is_one_of_several else None)
         self.coordinators.transactions.register_metrics(metrics)
         if isinstance(self.metadata, FollowedMetadata):
             register_cluster_metrics(metrics, self.metadata, self.local.clock.machine, rates)
