@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from typing import Any
 
 import click
+
+
+class Seconds(click.FloatRange):
+    """A time of 0.1 seconds at least; `nan`, which is in each range, is none."""
+
+    def __init__(self, longest: float | None = None) -> None:
+        super().__init__(min=0.1, max=longest)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail(f"{value!r}: expected seconds", param, ctx)
+        return found
 
 
 def pairs(given: tuple[str, ...], option: str) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ from odradek.cli.arguments import pairs
 from odradek.cli.connection import Cluster, connected
 from odradek.cli.errors import error_name, sentence
 from odradek.cli.output import Output
-from odradek.cli.positions import partitions_of, with_numbers
+from odradek.cli.positions import some_partitions_of, with_numbers
 from odradek.cli.progress import Progress
 from odradek.cli.records import ENCODINGS, decoded, from_json
 
@@ -56,7 +56,7 @@ def main(
     """
     admin = cluster.admin()
     if not create:
-        with_numbers(partitions_of(admin, [topic]), () if partition is None else (partition,))
+        with_numbers(some_partitions_of(admin, out, [topic]), () if partition is None else (partition,))
     encoding = "text" if form == "json" else form
     common: dict[str, Any] = {"key": decoded(key, encoding, "--key") if key is not None else None}
     common["headers"] = [(name, value.encode()) for name, value in pairs(headers, "--header")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -19,11 +19,10 @@ from confluent_kafka.admin import (
 )
 
 from odradek.cli.arguments import confirm, pairs
-from odradek.cli.connection import Cluster, connected, settle
-from odradek.cli.errors import error_name, sentence
+from odradek.cli.connection import Cluster, connected, refusals, settle
 from odradek.cli.groups_of_commands import ClusterCommands
 from odradek.cli.output import Output
-from odradek.cli.positions import FORMS, POSITION, partitions_of, resolve, with_numbers
+from odradek.cli.positions import FORMS, POSITION, resolve, some_partitions_of, with_numbers
 
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
 
@@ -80,31 +79,32 @@ def describe(cluster: Cluster, out: Output, names: tuple[str, ...]) -> None:
     admin = cluster.admin()
     described = []
     for name in names:
-        try:
-            described.append(_described(admin, name))
-        except KafkaException as error:
-            out.failure({"topic": name}, error_name(error), sentence(error))
+        with refusals(out, {"topic": name}):
+            described.append(_described(admin, out, name))
     if out.as_json:
         out.document(described)
         return
     for topic in described:
         click.echo(f"topic {topic['topic']}  id {topic['topic_id']}")
-        for name, value in topic["configs"].items():
+        for name, value in (topic["configs"] or {}).items():
             click.echo(f"  {name}={value}")
         out.lines(
             [["PARTITION", "LEADER", "REPLICAS", "ISR", "START", "END"], *(p.values() for p in topic["partitions"])]
         )
 
 
-def _described(admin: AdminClient, name: str) -> dict[str, Any]:
+def _described(admin: AdminClient, out: Output, name: str) -> dict[str, Any]:
     topic = admin.describe_topics(TopicCollection([name]))[name].result()
     partitions = [TopicPartition(name, one.id) for one in topic.partitions]
-    led = [one for one, about in zip(partitions, topic.partitions, strict=True) if about.leader is not None]
-    starts, ends = resolve(admin, led, OffsetSpec.earliest()), resolve(admin, led, OffsetSpec.latest())
+    starts = resolve(admin, out, partitions, OffsetSpec.earliest())
+    ends = resolve(admin, out, (TopicPartition(*key) for key in starts), OffsetSpec.latest())
+    configs: dict[str, str] | None = None
+    with refusals(out, {"configurations": name}):
+        configs = _configs(admin, name)
     return {
         "topic": name,
         "topic_id": str(topic.topic_id),
-        "configs": _configs(admin, name),
+        "configs": configs,
         "partitions": [
             {
                 "partition": one.id,
@@ -177,7 +177,7 @@ def delete(cluster: Cluster, out: Output, names: tuple[str, ...], yes: bool) -> 
 def trim(cluster: Cluster, out: Output, name: str, position: Any, partitions: tuple[int, ...], yes: bool) -> None:
     """Delete the first records of a topic's partitions."""
     admin = cluster.admin()
-    offsets = resolve(admin, with_numbers(partitions_of(admin, [name]), partitions), position)
+    offsets = resolve(admin, out, with_numbers(some_partitions_of(admin, out, [name]), partitions), position)
     confirm(f"Delete the first records of {name}?", yes)
     wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
     futures = admin.delete_records(wanted)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import time
 
 import click
-from confluent_kafka import Producer
-from kafka import TopicPartition
+from kafka import KafkaProducer, TopicPartition
 from kafka.admin import AbortTransactionSpec, TransactionState
+from kafka.errors import InvalidTransactionTimeoutError
 
 from odradek.cli.arguments import confirm
-from odradek.cli.connection import Cluster, connected
+from odradek.cli.connection import Cluster, connected, refusals
 from odradek.cli.groups_of_commands import ClusterCommands
 from odradek.cli.output import Output
 
 STATES = [one.value for one in TransactionState if one is not TransactionState.UNKNOWN]
+
+SHORT_TIMEOUT_MS = 1000
+"""Not shorter: the coordinator gives its own writes as much."""
 
 
 @click.group("transactions", cls=ClusterCommands)
@@ -34,8 +37,11 @@ def main() -> None:
 @connected
 def list_(cluster: Cluster, out: Output, states: tuple[str, ...]) -> None:
     """List the transactional ids."""
+    found = []
     with cluster.python_admin() as admin:
-        found = [one for each in admin.list_transactions(state_filters=list(states) or None).values() for one in each]
+        for broker in cluster.broker_ids():
+            with refusals(out, {"broker": broker}):
+                found += admin.list_transactions(broker_ids=[broker], state_filters=list(states) or None)[broker]
     rows = sorted((one.transactional_id, one.state.value, one.producer_id) for one in found)
     out.table(("transactional_id", "state", "producer_id"), rows)
 
@@ -45,8 +51,11 @@ def list_(cluster: Cluster, out: Output, states: tuple[str, ...]) -> None:
 @connected
 def describe(cluster: Cluster, out: Output, names: tuple[str, ...]) -> None:
     """Describe transactional ids: state, age, partitions."""
+    found = {}
     with cluster.python_admin() as admin:
-        found = admin.describe_transactions(list(names))
+        for name in names:
+            with refusals(out, {"transactional_id": name}):
+                found |= admin.describe_transactions([name])
     now = time.time() * 1000
     out.table(
         ("transactional_id", "state", "producer_id", "epoch", "timeout_ms", "age_s", "partitions", "coordinator"),
@@ -84,9 +93,8 @@ def abort(
     if transactional_id is not None and partition is None:
         confirm(f"Abort the transaction of {transactional_id} and fence its producer?", yes)
         with cluster.python_admin() as admin:
-            admin.describe_transactions([transactional_id])  # one that does not exist is not made
-        producer = Producer(cluster.config(transactional_id=transactional_id))
-        producer.init_transactions(cluster.timeout)
+            about = admin.describe_transactions([transactional_id])[transactional_id]  # what does not exist is not made
+        _fence(cluster, transactional_id, about.transaction_timeout_ms)
         out.result({"transactional_id": transactional_id}, "no open transaction is left, and its producer is fenced")
         return
     if transactional_id is not None or partition is None or start_offset is None:
@@ -106,3 +114,23 @@ def abort(
             AbortTransactionSpec(at, one.producer_id, one.producer_epoch, max(one.coordinator_epoch, 0))
         )
     out.result({"partition": partition}, f"the transaction that begins at {start_offset} is aborted")
+
+
+def _fence(cluster: Cluster, transactional_id: str, timeout_ms: int) -> None:
+    """Begin anew in the name of the id, with its own time-out, or with a short one if the broker now allows less."""
+    for each in (timeout_ms, SHORT_TIMEOUT_MS):
+        producer = KafkaProducer(
+            **cluster.python_config(),
+            transactional_id=transactional_id,
+            transaction_timeout_ms=each,
+            max_block_ms=int(cluster.timeout * 1000),
+        )
+        try:
+            producer.init_transactions()
+        except InvalidTransactionTimeoutError:
+            if each == SHORT_TIMEOUT_MS:
+                raise
+        else:
+            return
+        finally:
+            producer.close(0)
