@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import structlog
 
 from broker.config.broker_config import ConfigurationError
 from broker.config.options import config_options, load_options
@@ -36,6 +38,11 @@ def main() -> None:
 
     Of a running broker with --bootstrap-server, or else in the folders of log.dirs of one that is stopped.
     """
+    # The log of the folders that are opened is none of the answer.
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
 
 
 def _with_place(command: Callable[..., None]) -> Callable[..., None]:

@@ -94,7 +94,7 @@ def test_users_of_a_stopped_broker(tmp_path: Path) -> None:
         told("user", "add", "alice", *at, stdin="geheim\n")
         told("user", "add", "bob", *at, stdin="other\n")
         told("user", "delete", "bob", *at)
-        assert told("user", "list", *at).splitlines()[-1] == "alice\tSCRAM-SHA-512 (4096 iterations)"
+        assert told("user", "list", *at) == "alice\tSCRAM-SHA-512 (4096 iterations)\n"
         before = broker.log()
         broker.start()
         assert may_log_in(broker, "alice", "geheim")
@@ -123,8 +123,13 @@ def test_first_users_of_formatted_folders(tmp_path: Path) -> None:
         "--set",
         "listeners=PLAINTEXT://:9092,CONTROLLER://:9093",
     )
+    alice, bob = "alice\tSCRAM-SHA-512 (4096 iterations)", "bob\tSCRAM-SHA-512 (4096 iterations)"
+    assert told("user", "list", "--set", data).splitlines() == [alice]
+    told("user", "add", "bob", "--set", data, stdin="other\n")
+    assert told("user", "list", "--set", data).splitlines() == [alice, bob]
     with Broker(SETTINGS, data_dir=tmp_path / "data") as broker:
         assert may_log_in(broker, "alice", "geheim")
+        assert may_log_in(broker, "bob", "other")
 
 
 @pytest.mark.parametrize(
