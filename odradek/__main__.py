@@ -16,12 +16,12 @@ usage: odradek serve [--profile dev|test|kafka] [--config FILE] [--set KEY=VALUE
        odradek explain group|topic|transaction NAME         why a consumer gets nothing, of a running broker
        odradek explain error|setting NAME                   what an error or a setting means
        odradek doctor [--config FILE] [--set KEY=VALUE]...  what would keep a broker from running well here
-       odradek doctor -b HOST:PORT                          what keeps clients here from a cluster (odradek[cli])
+       odradek doctor -b HOST:PORT                          what keeps clients here from a cluster (extra: cli)
        odradek backup create|restore PATH                   a consistent copy of a running broker
        odradek backup verify PATH                           whether a copy is whole
        odradek snapshot save|load PATH                      keep the state of a running broker, or go back to it
        odradek topics|groups|acls|users|quotas|transactions|reassign|contexts ...
-       odradek produce|consume|bench|cluster|completion ... work with a cluster, this or any other (odradek[cli])
+       odradek produce|consume|bench|cluster|completion ... work with a cluster, this or any other (extra: cli)
        odradek COMMAND --help                               what a command takes
        odradek --version
 """

@@ -301,7 +301,7 @@ def test_without_the_extra_a_command_says_how_to_install_it() -> None:
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 1
-    assert "pip install 'odradek[cli]'" in run.stderr
+    assert "pip install '/path/to/odradek[cli]'" in run.stderr
 
 
 def test_a_shell_completes_commands() -> None:
