@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -37,6 +38,8 @@ ALIASES = {"start": "serve", "run": "serve", "server": "serve", "broker": "serve
 
 def main() -> int:
     """Run the command; a wrong one has the exit status 2, and `serve` has that of the broker."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: what cannot be written is escaped
     if COMPLETION in os.environ:
         return _of_a_client([])
     match sys.argv[1:]:

@@ -75,7 +75,7 @@ def _raise(error: Any, message: Any) -> None:
 @main.command()
 @click.argument("topic")
 @click.option("--seconds", type=SECONDS, default=5.0, show_default=True)
-@click.option("--size", type=click.IntRange(min=1), default=100, show_default=True, help="Bytes of each record.")
+@click.option("--size", type=click.IntRange(1, 10**9), default=100, show_default=True, help="Bytes of each record.")
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
 @click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
 @connected
@@ -124,7 +124,7 @@ def consume(cluster: Cluster, out: Output, topic: str, seconds: float) -> None:
 @main.command()
 @click.argument("topic")
 @click.option("-n", "--count", type=click.IntRange(min=1), default=1000, show_default=True, help="Records, one by one.")
-@click.option("--size", type=click.IntRange(min=1), default=100, show_default=True, help="Bytes of each record.")
+@click.option("--size", type=click.IntRange(1, 10**9), default=100, show_default=True, help="Bytes of each record.")
 @connected
 def latency(cluster: Cluster, out: Output, topic: str, count: int, size: int) -> None:
     """Write records one by one, and read each: the time from the send to the read."""

@@ -17,7 +17,7 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from odradek.cli import contexts
-from odradek.cli.arguments import pairs
+from odradek.cli.arguments import pairs, require_text
 from odradek.cli.errors import error_name, refused, sentence
 from odradek.cli.general_options import General, general_options, given
 from odradek.cli.output import Output
@@ -27,6 +27,8 @@ BOOTSTRAP = "ODRADEK_BOOTSTRAP"
 CONTEXT = "ODRADEK_CONTEXT"
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
+BYTES = ("values", "key", "key_delimiter", "headers")
+"""Arguments of `produce` that may be any bytes."""
 OF_KAFKA_PYTHON = {
     "sasl.mechanism": "sasl_mechanism",
     "sasl.mechanisms": "sasl_mechanism",
@@ -123,6 +125,7 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def wrapped(**more: Any) -> None:
         general = given(click.get_current_context())
+        require_text([value for name, value in more.items() if name not in BYTES], vars(general).values())
         out = Output(general.as_json)
         cluster = Cluster(_settings(general), general.timeout)
         try:
@@ -138,7 +141,7 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
 def _settings(general: General) -> dict[str, str]:
     """Those of the context, then -X, then -b. Another cluster than the current context's has none of its settings."""
     name = general.context or os.environ.get(CONTEXT)
-    found = contexts.find(name) if name or not general.bootstrap else {}
+    found = contexts.find(name or None) if name or not general.bootstrap else {}
     settings = {"bootstrap.servers": os.environ.get(BOOTSTRAP, DEFAULT_BOOTSTRAP), **found}
     settings |= dict(pairs(general.settings, "-X"))
     if general.bootstrap:

@@ -23,7 +23,9 @@ POLL_S = 0.2
 @click.command("consume")
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
 @click.option("-o", "--offset", "--from", "position", type=POSITION, help=f"Where to begin; default: start. {FORMS}.")
-@click.option("-p", "--partition", "partitions", type=int, multiple=True, help="Only this; may be repeated.")
+@click.option(
+    "-p", "--partition", "partitions", type=click.IntRange(min=0), multiple=True, help="Only this; may be repeated."
+)
 @click.option("-n", "--count", type=click.IntRange(min=1), help="End after so many records.")
 @click.option("-e", "--until-end", is_flag=True, help="End where the partitions end.")
 @click.option("-g", "--group", help="Read as a member of this group, and commit.")
@@ -52,12 +54,14 @@ def main(
     """Read records, and print each; `--json` and `--format json` print an object on each line."""
     if group is not None and (position is not None or partitions):
         raise click.UsageError("--group reads what the group has not read: without --offset and --partition")
+    if group == "":
+        raise click.BadParameter("it is empty, and librdkafka has no such group", param_hint="--group")
     written = formatter("json" if out.as_json else form)
     admin, told = cluster.admin(), Output(as_json=False)  # records are no part of one document
     every = some_partitions_of(admin, told, topics)
     consumer = Consumer(
         cluster.config(
-            group_id=group or f"odradek-cli-{os.getpid()}",
+            group_id=f"odradek-cli-{os.getpid()}" if group is None else group,
             enable_auto_commit=group is not None,
             enable_auto_offset_store=False,
             auto_offset_reset="earliest",

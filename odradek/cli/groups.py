@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from kafka.errors import KafkaError
 
 from odradek.cli import consumer_groups, share_groups, streams_groups
-from odradek.cli.arguments import confirm
+from odradek.cli.arguments import LARGEST, confirm
 from odradek.cli.connection import Cluster, connected, refusals, settle
 from odradek.cli.errors import name_of, sentence
 from odradek.cli.groups_of_commands import ClusterCommands
@@ -142,7 +142,12 @@ def _described(cluster: Cluster, out: Output, name: str, group: Mapping[str, Any
 @click.argument("name", metavar="GROUP")
 @click.option("-t", "--topic", "topics", multiple=True, metavar="TOPIC[:PARTITION,...]", help="Default: all committed.")
 @click.option("--to", "position", type=POSITION, help=f"{FORMS}.")
-@click.option("--by", "shift", type=int, help="Forward by so many records, or back by a negative number.")
+@click.option(
+    "--by",
+    "shift",
+    type=click.IntRange(-LARGEST, LARGEST),
+    help="Forward by so many records, or back by a negative number.",
+)
 @click.option("--dry-run", is_flag=True, help="Only show what would be.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @connected

@@ -12,6 +12,7 @@ import click
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from odradek.cli.arguments import LARGEST
 from odradek.cli.connection import refusals
 from odradek.cli.output import Output
 
@@ -34,18 +35,25 @@ class PositionType(click.ParamType[Any]):
             return OffsetSpec.earliest()
         if value in ("end", "latest"):
             return OffsetSpec.latest()
-        if value.isascii() and value.isdecimal():
+        if re.fullmatch(r"[0-9]{1,19}", value) and int(value) <= LARGEST:
             return int(value)
-        if re.fullmatch(r"@\d+", value):
-            return OffsetSpec.for_timestamp(int(value[1:]))
-        ago = re.fullmatch(r"-(\d+)([smhd])", value)
-        if ago:
-            return OffsetSpec.for_timestamp(int((time.time() - int(ago[1]) * SECONDS[ago[2]]) * 1000))
-        try:
-            at = datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(f"{value!r}: expected {FORMS}", param, ctx)
-        return OffsetSpec.for_timestamp(int(at.astimezone().timestamp() * 1000))
+        at = _milliseconds(value)
+        if at is None or not 0 <= at <= LARGEST:
+            self.fail(f"{value!r}: expected {FORMS}; offsets up to {LARGEST}, times since 1970", param, ctx)
+        return OffsetSpec.for_timestamp(at)
+
+
+def _milliseconds(text: str) -> int | None:
+    """The time since 1970; None for a text that is no time. What is longer ago than 1970 is 1970."""
+    if re.fullmatch(r"@[0-9]{1,19}", text):
+        return int(text[1:])
+    ago = re.fullmatch(r"-([0-9]{1,19})([smhd])", text)
+    if ago:
+        return max(0, int(time.time() * 1000) - int(ago[1]) * SECONDS[ago[2]] * 1000)
+    try:
+        return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
 
 
 POSITION = PositionType()
@@ -53,8 +61,8 @@ POSITION = PositionType()
 
 def partitions_of(admin: AdminClient, out: Output, topics: Iterable[str]) -> list[TopicPartition]:
     """All partitions of the topics; a topic that does not exist is told, and left out."""
-    described = _described(admin, out, topics)
-    return [TopicPartition(topic, one.id) for topic, several in described.items() for one in several]
+    found = described(admin, out, topics)
+    return [TopicPartition(topic, one.id) for topic, about in found.items() for one in about.partitions]
 
 
 def some_partitions_of(admin: AdminClient, out: Output, topics: Iterable[str]) -> list[TopicPartition]:
@@ -65,27 +73,31 @@ def some_partitions_of(admin: AdminClient, out: Output, topics: Iterable[str]) -
     return found
 
 
-def _described(admin: AdminClient, out: Output, topics: Iterable[str]) -> dict[str, list[Any]]:
-    """The partitions of those topics that exist."""
+def described(admin: AdminClient, out: Output, topics: Iterable[str]) -> dict[str, Any]:
+    """The descriptions of those topics that exist; the others are told."""
     found = {}
     wanted = list(dict.fromkeys(topics))
+    if "" in wanted:  # which librdkafka does not ask about
+        wanted.remove("")
+        with refusals(out, {"topic": "''"}):
+            raise KafkaException(KafkaError(KafkaError.TOPIC_EXCEPTION))
     futures = admin.describe_topics(TopicCollection(wanted)) if wanted else {}
     for topic, future in futures.items():
         with refusals(out, {"topic": topic}):
-            found[topic] = future.result().partitions
+            found[topic] = future.result()
     return found
 
 
 def led(admin: AdminClient, out: Output, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     """Those that have a leader. The others are told: librdkafka would refuse all for the sake of one."""
     wanted = list(partitions)
-    described = _described(admin, out, (one.topic for one in wanted))
-    leaders = {(topic, one.id): one.leader for topic, several in described.items() for one in several}
+    topics = described(admin, out, (one.topic for one in wanted))
+    leaders = {(topic, one.id): one.leader for topic, about in topics.items() for one in about.partitions}
     found = []
     for one in wanted:
         if leaders.get((one.topic, one.partition)) is not None:
             found.append(one)
-        elif one.topic in described:
+        elif one.topic in topics:
             known = (one.topic, one.partition) in leaders
             code = KafkaError.LEADER_NOT_AVAILABLE if known else KafkaError.UNKNOWN_TOPIC_OR_PART
             with refusals(out, {"partition": f"{one.topic}-{one.partition}"}):

@@ -42,7 +42,7 @@ def start(cluster: Cluster, out: Output, moves: tuple[str, ...]) -> None:
         match = re.fullmatch(r"([^:=]+)(?::(\d+))?=(\d+(?:,\d+)*)", text)
         if match is None:
             raise click.BadParameter(f"{text!r}: expected TOPIC[:PARTITION]=BROKER,...", param_hint="MOVES")
-        brokers = [int(number) for number in match[3].split(",")]
+        brokers = [_number(text) for text in match[3].split(",")]
         wanted |= dict.fromkeys(_partitions(cluster, out, match[1], match[2]), brokers)
     _alter(cluster, out, wanted, "reassignment begun")
 
@@ -61,11 +61,16 @@ def cancel(cluster: Cluster, out: Output, partitions: tuple[str, ...]) -> None:
     )
 
 
+def _number(text: str) -> int:
+    """The number of a partition or a broker. Raises BadParameter."""
+    if not re.fullmatch("[0-9]{1,10}", text) or int(text) >= 2**31:
+        raise click.BadParameter(f"{text!r}: expected a number up to {2**31 - 1}", param_hint="TOPIC:PARTITION")
+    return int(text)
+
+
 def _partitions(cluster: Cluster, out: Output, topic: str, number: str | None) -> list[TopicPartition]:
     if number is not None:
-        if not number.isdecimal():
-            raise click.BadParameter(f"{number!r}: expected the number of a partition", param_hint="TOPIC:PARTITION")
-        return [TopicPartition(topic, int(number))]
+        return [TopicPartition(topic, _number(number))]
     return [TopicPartition(topic, one.partition) for one in partitions_of(cluster.admin(), out, [topic])]
 
 

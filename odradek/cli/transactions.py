@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import click
@@ -9,7 +10,7 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import AbortTransactionSpec, TransactionState
 from kafka.errors import InvalidTransactionTimeoutError
 
-from odradek.cli.arguments import confirm
+from odradek.cli.arguments import LARGEST, confirm
 from odradek.cli.connection import Cluster, connected, refusals
 from odradek.cli.groups_of_commands import ClusterCommands
 from odradek.cli.output import Output
@@ -78,7 +79,7 @@ def describe(cluster: Cluster, out: Output, names: tuple[str, ...]) -> None:
 @main.command()
 @click.argument("transactional_id", required=False)
 @click.option("--partition", metavar="TOPIC:PARTITION", help="Of a hanging transaction, which no coordinator knows.")
-@click.option("--start-offset", type=click.IntRange(min=0), help="Where that transaction begins in the partition.")
+@click.option("--start-offset", type=click.IntRange(0, LARGEST), help="Where that transaction begins in the partition.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @connected
 def abort(
@@ -100,7 +101,7 @@ def abort(
     if transactional_id is not None or partition is None or start_offset is None:
         raise click.UsageError("expected TRANSACTIONAL_ID, or --partition TOPIC:PARTITION and --start-offset")
     topic, _, number = partition.rpartition(":")
-    if not topic or not number.isdecimal():
+    if not topic or not re.fullmatch("[0-9]{1,9}", number):
         raise click.BadParameter(f"{partition!r}: expected TOPIC:PARTITION", param_hint="--partition")
     at = TopicPartition(topic, int(number))
     confirm(f"Abort the transaction that begins at {start_offset} in {partition}?", yes)

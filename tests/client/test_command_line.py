@@ -91,6 +91,27 @@ def test_what_consume_prints_produce_takes(odradek: Odradek) -> None:
     assert odradek.told("consume", "to-there", "-e", "-o", "-1h", "-f", "hex") == "00ff\n\n31\n32\n"
 
 
+def test_an_empty_key_or_value_is_none_that_is_missing(odradek: Odradek) -> None:
+    odradek.told("topics", "create", "empty", "empty-again", "-p", "1")
+    odradek.told("produce", "empty", "-k", "", "-H", "h=", "")
+    odradek.told("produce", "empty", "-K", ":", stdin=":\n")
+    odradek.told(
+        "produce", "empty", "-f", "json", stdin='{"key": "", "value": "", "headers": [["h", ""], ["n", null]]}\n'
+    )
+    odradek.told("produce", "empty", "-f", "json", "-k", "common", stdin='{"key": "", "value": null}\n{}\n')
+    printed = odradek.told("consume", "empty", "-e", "--json")
+    found = [json.loads(line) for line in printed.splitlines()]
+    assert [(one["key"], one["value"], one["headers"]) for one in found] == [
+        ("", "", [["h", ""]]),
+        ("", "", []),
+        ("", "", [["h", ""], ["n", None]]),
+        ("", None, []),
+        ("common", None, []),
+    ]
+    odradek.told("produce", "empty-again", "-f", "json", stdin=printed)
+    assert odradek.told("consume", "empty-again", "-e", "--json") == printed.replace('"empty"', '"empty-again"')
+
+
 @pytest.mark.parametrize(
     ("arguments", "stdin", "text"),
     [
