@@ -113,6 +113,8 @@ def _place(
 @_with_place
 def add(name: str, mechanisms: Sequence[str], iterations: int, password_file: Any, place: Place) -> None:
     """Add a user, or give it a new password, which is asked for."""
+    if not name.isprintable():  # nor has what a terminal gave as bytes that are no UTF-8
+        raise UserToolError(f"the name {name!r} has characters that cannot be printed")
     password = _password(password_file)
     for mechanism in dict.fromkeys(mechanisms):
         place.alter([upsertion(name, SCRAM_MECHANISMS[mechanism], password, random.SystemRandom(), iterations)])
@@ -160,4 +162,8 @@ def _password(file: Any) -> str:
         password = sys.stdin.readline().rstrip("\r\n")
     if not password:
         raise UserToolError("the password is empty: expected it as the first line of --password-file, or of the input")
+    try:
+        password.encode()
+    except UnicodeEncodeError:
+        raise UserToolError("the password is no text in UTF-8") from None
     return str(password)

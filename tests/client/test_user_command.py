@@ -136,6 +136,9 @@ def test_first_users_of_formatted_folders(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (("list", "--bootstrap-server", "nowhere"), "expected HOST:PORT"),
+        (("list", "--bootstrap-server", "127.0.0.1:99999"), "expected HOST:PORT"),
+        (("list", "--bootstrap-server", "\udcff:9092"), "expected HOST:PORT"),
+        (("add", "\udcff", "--bootstrap-server", "127.0.0.1:1"), "cannot be printed"),
         (("list", "--bootstrap-server", "127.0.0.1:1", "--set", "a=b"), "are for a broker that is stopped"),
         (("add", "a", "--bootstrap-server", "127.0.0.1:1"), "the password is empty"),
         (("list", "--bootstrap-server", "127.0.0.1:1"), "no connection to 127.0.0.1:1"),
@@ -144,4 +147,10 @@ def test_first_users_of_formatted_folders(tmp_path: Path) -> None:
 def test_wrong_commands_say_what_is_expected(arguments: tuple[str, ...], said: str) -> None:
     run = odradek("user", *arguments)
     assert run.returncode == 1
-    assert said in run.stderr
+    assert said in run.stderr and "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize("wrong", [("-t", "\udcff"), ("-t", "id", "-S", "SCRAM-SHA-256=[name=\udcff,password=x]")])
+def test_format_refuses_what_is_no_text(tmp_path: Path, wrong: tuple[str, ...]) -> None:
+    run = odradek("format", *wrong, "--set", f"log.dirs={tmp_path / 'data'}")
+    assert (run.returncode, "Traceback" in run.stderr, run.stderr.startswith("Error: ")) == (1, False, True)
