@@ -72,6 +72,10 @@ def _raise(error: Any, message: Any) -> None:
         raise KafkaException(error)
 
 
+def _is_end(message: Any) -> bool:
+    return bool(message.error().code() == KafkaError._PARTITION_EOF)
+
+
 @main.command()
 @click.argument("topic")
 @click.option("--seconds", type=SECONDS, default=5.0, show_default=True)
@@ -113,7 +117,7 @@ def consume(cluster: Cluster, out: Output, topic: str, seconds: float) -> None:
             if message.error() is None:
                 rates.add(len(message.value() or b"") + len(message.key() or b""))
                 last = rates.passed
-            elif message.error().code() == KafkaError._PARTITION_EOF:
+            elif _is_end(message):
                 ended += 1
             else:
                 _raise(message.error(), message)
@@ -153,7 +157,7 @@ def latency(cluster: Cluster, out: Output, topic: str, count: int, size: int) ->
             if message is not None and message.error() is not None:
                 _raise(message.error(), message)
             elif message is not None:
-                read[message.offset()] = time.perf_counter()
+                read[message.offset() or 0] = time.perf_counter()
             if time.perf_counter() - began > cluster.timeout:
                 raise click.ClickException(f"record {number} was not read within {cluster.timeout:g} s")
         found.append((read[written[-1]] - began) * 1000)

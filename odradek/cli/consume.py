@@ -113,7 +113,7 @@ def _read(
                     consumer.store_offsets(message)
             elif error.code() == KafkaError._PARTITION_EOF:
                 sys.stdout.flush()
-                ended.add((message.topic(), message.partition()))
+                ended.add((str(message.topic()), int(message.partition() or 0)))
                 if until_end and _all_ended(consumer, ended):
                     return
             elif not store and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:

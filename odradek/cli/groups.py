@@ -54,7 +54,7 @@ def main() -> None:
 
 def listed(cluster: Cluster, out: Output) -> dict[str, dict[str, Any]]:
     """All groups, of each kind, by id; a broker that does not tell its own is told."""
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     with cluster.python_admin() as admin:
         for broker in cluster.broker_ids():
             with refusals(out, {"broker": broker}):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from typing import Any
 
 import click
 from kafka import KafkaProducer, TopicPartition
@@ -52,7 +53,7 @@ def list_(cluster: Cluster, out: Output, states: tuple[str, ...]) -> None:
 @connected
 def describe(cluster: Cluster, out: Output, names: tuple[str, ...]) -> None:
     """Describe transactional ids: state, age, partitions."""
-    found = {}
+    found: dict[str, Any] = {}
     with cluster.python_admin() as admin:
         for name in names:
             with refusals(out, {"transactional_id": name}):

@@ -125,7 +125,7 @@ def test_the_largest_positions_are_taken() -> None:
 
 @pytest.mark.parametrize("timestamp", ["0", "-1", "9223372036854775808", "true", "1.5", '"x"'])
 def test_a_timestamp_that_cannot_be_written_is_named(timestamp: str) -> None:
-    with pytest.raises(click.ClickException, match="line 7: timestamp = .*: expected milliseconds since 1970"):
+    with pytest.raises(click.ClickException, match=r"line 7: timestamp = .*: expected milliseconds since 1970"):
         from_json(f'{{"timestamp": {timestamp}}}', 7)
 
 
