@@ -111,12 +111,15 @@ def _address(server: str) -> str:
 
 def reach(admin: AdminClient, asked: Future[Answer], reasons: Reasons, bootstrap: str) -> Answer:
     """The first answer of a cluster. Raises ClickException as soon as it is clear that none will come."""
-    while not asked.done():
+    while not asked.done() and not reasons.hopeless:
         admin.poll(POLL_S)
-        if reasons.hopeless:
-            raise click.ClickException(f"no broker at {bootstrap} lets this client in: {reasons}")
-    error: Any = asked.exception()
-    if error is not None and str(reasons) and not error.args[0].code() > 0:
+    error: Any = asked.exception() if asked.done() else None
+    if asked.done() and error is None:
+        return asked.result()
+    admin.poll(0)  # for what was told at the same time
+    if reasons.hopeless:
+        raise click.ClickException(f"no broker at {bootstrap} lets this client in: {reasons}")
+    if str(reasons) and error.args[0].code() < 0:
         raise not_reached(bootstrap, str(reasons)) from error
     return asked.result()
 

@@ -53,7 +53,7 @@ def test_why_a_client_is_not_let_in_is_said_at_once(
 ) -> None:
     odradek = Odradek(broker.bootstrap_servers)
     status, _, error = odradek.run(*command, *PATIENT, *settings(broker, "admin", changed))
-    assert (status, cause in error, "lets this client in" in error) == (1, True, True), error
+    assert (status, cause in error) == (1, True), error
 
 
 def test_a_name_without_address_is_said_at_once() -> None:
