@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from odradek import Broker
 from odradek.cli import document
@@ -359,27 +359,6 @@ def test_latency_is_that_of_our_own_records_while_another_writes() -> None:
             ended.set()
             thread.join()
     assert found["p50_ms"] >= delay_ms
-
-
-def test_a_transaction_is_aborted_where_the_broker_allows_only_short_ones() -> None:
-    with Broker({"transaction.max.timeout.ms": "2000"}) as broker:
-        broker.topic("paid", partitions=1)
-        producer = Producer(
-            {
-                "bootstrap.servers": broker.bootstrap_servers,
-                "transactional.id": "payer",
-                "transaction.timeout.ms": 1500,
-            }
-        )
-        producer.init_transactions(30)
-        odradek = Odradek(broker.bootstrap_servers)
-        odradek.told("transactions", "abort", "payer")
-        (found,) = odradek.json("transactions", "describe", "payer")
-        assert found["timeout_ms"] == 1500
-        with pytest.raises(KafkaException, match=r"(?i)fenced|epoch"):
-            producer.begin_transaction()
-            producer.produce("paid", b"never")
-            producer.commit_transaction(30)
 
 
 def test_one_transactional_id_that_is_not_there_does_not_hide_the_others(odradek: Odradek) -> None:

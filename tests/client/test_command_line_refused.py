@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 import pytest
+from confluent_kafka import KafkaException, Producer
 
 from odradek import Broker
 from tests.brokers import sound_broker
@@ -90,3 +91,24 @@ def test_a_group_that_is_refused_does_not_hide_another(broker: Broker) -> None:
     status, out, error = odradek.run("topics", "describe", "open", *app)  # whose configurations need another rule
     assert (status, out.splitlines()[-1].split()[-1]) == (1, "3"), out
     assert "configurations open: TOPIC_AUTHORIZATION_FAILED" in error
+
+
+def test_a_transaction_is_aborted_where_the_broker_allows_only_short_ones() -> None:
+    with Broker({"transaction.max.timeout.ms": "2000"}) as broker:
+        broker.topic("paid", partitions=1)
+        producer = Producer(
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "transactional.id": "payer",
+                "transaction.timeout.ms": 1500,
+            }
+        )
+        producer.init_transactions(30)
+        odradek = Odradek(broker.bootstrap_servers)
+        odradek.told("transactions", "abort", "payer")
+        (found,) = odradek.json("transactions", "describe", "payer")
+        assert found["timeout_ms"] == 1500
+        with pytest.raises(KafkaException, match=r"(?i)fenced|epoch"):
+            producer.begin_transaction()
+            producer.produce("paid", b"never")
+            producer.commit_transaction(30)
