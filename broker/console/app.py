@@ -17,8 +17,9 @@ import structlog
 from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES, Asked
 from broker.console import formats
-from broker.console.actions import ACTIONS, act
+from broker.console.actions import act
 from broker.console.ask import Ask, Page
 from broker.console.history import History
 from broker.console.hosts import is_known_host
@@ -91,16 +92,15 @@ class App:
             raise ControlError(f"{request.method} is not served here: expected GET or POST", status=405)
         if name == "login":
             return await self._show(request, Page("login.html", "Log in", {"error": None, "users": self._logins.users}))
-        page = PAGES.get(name)
-        if page is None and name != "tail":
+        if name not in ASKED_BY_PAGES:
             raise ControlError(f"there is no page /{name}", status=404)
-        ask = self._ask(request)
+        ask = self._ask(request, ASKED_BY_PAGES[name])
         if ask is None:
             return _to("login")
-        if page is None:
+        ask.rights.check_needed(ask.given)
+        if name == "tail":
             return await tail(ask, request, self._render)
-        page.check(ask)
-        return await self._show(request, await page.show(ask), ask, name)
+        return await self._show(request, await PAGES[name](ask), ask, name)
 
     def _check_host(self, request: web.Request) -> None:
         """Refuse names that a page elsewhere may have pointed at this address, as it could read everything then."""
@@ -111,10 +111,12 @@ class App:
                 status=421,
             )
 
-    def _ask(self, request: web.Request) -> Ask | None:
+    def _ask(self, request: web.Request, asked: Asked) -> Ask | None:
         """What is asked; None for somebody who has to log in first."""
         rights = self._logins.rights(request.cookies.get(self._cookie), request.remote or "")
-        return None if rights is None else Ask(self._node, request.query, rights, self._history, self._registry)
+        if rights is None:
+            return None
+        return Ask(self._node, request.query, rights.of(asked), self._history, self._registry)
 
     # -- what changes something
 
@@ -130,11 +132,11 @@ class App:
             answer = _to("login")
             answer.del_cookie(self._cookie)
             return answer
-        ask = self._ask(request)
+        if name not in ASKED_BY_ACTIONS:
+            raise ControlError(f"there is nothing to do at /{name}", status=404)
+        ask = self._ask(request, ASKED_BY_ACTIONS[name])
         if ask is None:
             return _to("login")
-        if name not in ACTIONS:
-            raise ControlError(f"there is nothing to do at /{name}", status=404)
         return _to(await act(ask, name, form))
 
     async def _log_in(self, request: web.Request, form: Mapping[str, str]) -> web.StreamResponse:

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from functools import partial
 from typing import NamedTuple
 
-from broker.console.ask import Rights
+from broker.console.rights import Rights
 from broker.control.endpoint import ControlError
 from broker.network.principal import Principal
 from broker.network.request import CloseConnectionError

@@ -18,7 +18,6 @@ from broker.console.registry import RegistryError, Schemas, schema_id_of
 from broker.console.topic import seen_topic
 from broker.control.endpoint import ControlError
 from broker.control.topic_reader import Found, TopicReader
-from metadata.acls import AclOperation
 from protocol.errors import KafkaError
 
 logger = structlog.get_logger(__name__)
@@ -39,7 +38,7 @@ Render = Callable[[str, Mapping[str, Any]], str]
 
 
 async def messages(ask: Ask) -> Page:
-    topic = seen_topic(ask, "topic", AclOperation.READ)
+    topic = seen_topic(ask, "topic")
     partitions = read_partitions(ask, topic.name, topic.partition_count)
     wanted = Wanted(ask.text("key"), ask.text("field"), ask.text("value"))
     form, committed = ask.choice("format", FORMATS), _is_committed(ask)
@@ -129,7 +128,7 @@ def _row(found: Found, form: str, most: int, schemas: Schemas, *, indented: bool
 
 async def message(ask: Ask) -> Page:
     """One record, whole."""
-    topic = seen_topic(ask, "topic", AclOperation.READ)
+    topic = seen_topic(ask, "topic")
     (partition,) = read_partitions(ask, topic.name, topic.partition_count)[:1]
     offset, form = ask.integer("offset"), ask.choice("format", FORMATS)
     reader = TopicReader(ask.node, topic.name, {partition.index: offset}, committed=False)
@@ -145,7 +144,7 @@ async def message(ask: Ask) -> Page:
 
 async def tail(ask: Ask, request: web.Request, render: Render) -> web.StreamResponse:
     """Send what is appended from now on, as server-sent events with rows of the table."""
-    topic = seen_topic(ask, "topic", AclOperation.READ)
+    topic = seen_topic(ask, "topic")
     partitions = read_partitions(ask, topic.name, topic.partition_count)
     form, committed = ask.choice("format", FORMATS), _is_committed(ask)
     positions = {one.index: one.end_offset_for(int(committed)) for one in partitions}
