@@ -14,6 +14,7 @@ from broker.config.cross_checks import broken_rules
 from broker.config.defs import BROKER_CONFIGS
 from broker.config.defs.not_needed import NOT_NEEDED
 from broker.config.environment import Environment, read_environment
+from broker.config.http_settings import broken_http_rules
 from broker.config.kafka_names import base_name, is_not_needed
 from broker.config.listener_settings import has_effect, listener_of
 from broker.config.listeners import Listeners, parse_listeners
@@ -124,6 +125,7 @@ def _checked_listeners(config: BrokerConfig, opens_listeners: bool) -> Listeners
         listeners = parse_listeners(config)
         problems += _http_on_a_listeners_port(config, listeners)
         problems += broken_listener_rules(config, listeners)
+        problems += broken_http_rules(config, listeners)
         if opens_listeners:
             problems += security_problems(config, (*listeners.bound, *listeners.controllers))
     except ConfigurationError as error:

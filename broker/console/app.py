@@ -18,6 +18,7 @@ from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES, Asked
+from broker.config.http_settings import trusted_proxies
 from broker.console import formats
 from broker.console.actions import act
 from broker.console.ask import Ask, Page
@@ -26,6 +27,7 @@ from broker.console.hosts import is_known_host
 from broker.console.login import Logins
 from broker.console.messages import tail
 from broker.console.pages import NAVIGATION, PAGES
+from broker.console.proxies import Origin, origin_of
 from broker.console.registry import Registry
 from broker.control.endpoint import ControlError
 from broker.node import Node
@@ -52,6 +54,7 @@ class App:
         self._history = history
         self._cookie = f"odradek_{node.node_id}"  # a browser keeps cookies by host, whatever the port
         self._logins = Logins(node)
+        self._proxies = trusted_proxies(node.local.config)
         url = node.local.config.optional_string("odradek.console.schema.registry")
         self._registry = Registry(url) if url else None
         self._static = {name: (FOLDER / "static" / name).read_bytes() for name in STATIC}
@@ -86,15 +89,16 @@ class App:
             name = name.removeprefix("static/")
             return web.Response(body=self._static[name], content_type=STATIC[name], charset="utf-8")
         self._check_host(request)
+        origin = self._origin(request)
         if request.method == "POST":
-            return await self._post(request, name)
+            return await self._post(request, name, origin)
         if request.method not in ("GET", "HEAD"):
             raise ControlError(f"{request.method} is not served here: expected GET or POST", status=405)
         if name == "login":
             return await self._show(request, Page("login.html", "Log in", {"error": None, "users": self._logins.users}))
         if name not in ASKED_BY_PAGES:
             raise ControlError(f"there is no page /{name}", status=404)
-        ask = self._ask(request, ASKED_BY_PAGES[name])
+        ask = self._ask(request, origin.address, ASKED_BY_PAGES[name])
         if ask is None:
             return _to("login")
         ask.rights.check_needed(ask.given)
@@ -111,22 +115,26 @@ class App:
                 status=421,
             )
 
-    def _ask(self, request: web.Request, asked: Asked) -> Ask | None:
+    def _origin(self, request: web.Request) -> Origin:
+        """Where the request comes from: of consequence only where users log in. Raises ControlError."""
+        return origin_of(request, self._proxies) if self._logins.required else Origin("", request.secure)
+
+    def _ask(self, request: web.Request, address: str, asked: Asked) -> Ask | None:
         """What is asked; None for somebody who has to log in first."""
-        rights = self._logins.rights(request.cookies.get(self._cookie), request.remote or "")
+        rights = self._logins.rights(request.cookies.get(self._cookie), address)
         if rights is None:
             return None
         return Ask(self._node, request.query, rights.of(asked), self._history, self._registry)
 
     # -- what changes something
 
-    async def _post(self, request: web.Request, name: str) -> web.StreamResponse:
+    async def _post(self, request: web.Request, name: str, came_from: Origin) -> web.StreamResponse:
         origin = request.headers.get("Origin")
         if origin is not None and origin.partition("://")[2] != request.host:
             raise ControlError("the form comes from another site", status=403)
         form = await _form_of(request)
         if name == "login":
-            return await self._log_in(request, form)
+            return await self._log_in(request, form, came_from)
         if name == "logout":
             self._logins.end(request.cookies.get(self._cookie))
             answer = _to("login")
@@ -134,18 +142,18 @@ class App:
             return answer
         if name not in ASKED_BY_ACTIONS:
             raise ControlError(f"there is nothing to do at /{name}", status=404)
-        ask = self._ask(request, ASKED_BY_ACTIONS[name])
+        ask = self._ask(request, came_from.address, ASKED_BY_ACTIONS[name])
         if ask is None:
             return _to("login")
         return _to(await act(ask, name, form))
 
-    async def _log_in(self, request: web.Request, form: Mapping[str, str]) -> web.StreamResponse:
-        token = await self._logins.begin(form.get("user", ""), form.get("password", ""))
+    async def _log_in(self, request: web.Request, form: Mapping[str, str], came_from: Origin) -> web.StreamResponse:
+        token = await self._logins.begin(form.get("user", ""), form.get("password", ""), came_from.address)
         if token is None:
             page = Page("login.html", "Log in", {"error": "Wrong name or password.", "users": self._logins.users})
             return await self._show(request, page, status=401)
         answer = _to("./")
-        answer.set_cookie(self._cookie, token, httponly=True, samesite="Strict", secure=request.secure)
+        answer.set_cookie(self._cookie, token, httponly=True, samesite="Strict", secure=came_from.is_secure)
         return answer
 
     # -- HTML

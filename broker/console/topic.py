@@ -18,8 +18,9 @@ ON_A_PAGE = 100
 
 
 def seen_topic(ask: Ask, parameter: str) -> TopicImage:
-    """The topic that is asked for. Raises ControlError if there is none; who sees all names is told of near ones."""
+    """The topic that is asked for. Raises ControlError if there is none, or the user lacks the page's rights."""
     name = ask.name(parameter)
+    ask.rights.check_needed(ask.given)
     if ask.rights.allow(SIZES, ResourceType.CLUSTER):
         return topic_of(ask.node, name)
     found = ask.node.cluster.cache.topic(name)

@@ -43,6 +43,14 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "for any. Where users log in, every name is accepted.",
     ),
     ConfigDef(
+        "odradek.console.login.listeners",
+        ConfigType.LIST,
+        (),
+        "Listeners whose users log in at the console with names and passwords; if empty, all with PLAIN or SCRAM. "
+        "Never one that requires certificates of clients, or is for controllers, or for brokers (unless there is no "
+        "other).",
+    ),
+    ConfigDef(
         "odradek.console.schema.registry",
         ConfigType.PASSWORD,
         None,
@@ -50,6 +58,13 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "JSON with a schema. Avro needs `pip install 'odradek[avro]'`.",
     ),
     ConfigDef("odradek.http.host", STRING, "127.0.0.1", "Address on which `odradek.http.port` is opened."),
+    ConfigDef(
+        "odradek.http.trusted.proxies",
+        ConfigType.LIST,
+        (),
+        "Addresses and networks of the proxies that may say by `X-Forwarded-For` and `X-Forwarded-Proto` for whom they "
+        "ask. Where users log in at the console, what comes through any other proxy is refused, if it can be seen.",
+    ),
     ConfigDef(
         "odradek.metrics.max.clients",
         ConfigType.INT,
