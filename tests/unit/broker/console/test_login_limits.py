@@ -117,7 +117,7 @@ async def test_a_session_lasts_no_longer_than_a_connection_of_the_listener() -> 
 async def test_users_of_the_listeners_for_clients_log_in_and_nodes_do_not(
     settings: Mapping[str, str], users: set[str]
 ) -> None:
-    async with Rig(config=TWO | settings) as rig:
+    async with Rig(config={**TWO, **settings}) as rig:
         await rig.secure("OUTSIDE", "SASL_PLAINTEXT")
         await rig.secure("INSIDE", "SASL_PLAINTEXT")
         logins = Logins(rig.node)

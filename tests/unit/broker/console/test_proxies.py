@@ -20,7 +20,7 @@ FOR, PROTO = "X-Forwarded-For", "X-Forwarded-Proto"
 
 
 def origin(peer: str, *headers: tuple[str, str]) -> Origin:
-    request = make_mocked_request("GET", "/", headers=[("Host", "console"), *headers])  # type: ignore[arg-type]
+    request = make_mocked_request("GET", "/", headers=[("Host", "console"), *headers])
     return origin_of(request.clone(remote=peer), TRUSTED)
 
 

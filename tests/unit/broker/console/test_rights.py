@@ -389,7 +389,7 @@ async def test_actions_are_refused_unless_all_their_rights_are_there() -> None:
             if action == "advance-clock":
                 assert "clock" in await browser.post(f"/{action}", 409, **form)  # this node's cannot be moved
             else:
-                await browser.post(f"/{action}", **form)
+                await browser.post(f"/{action}", 303, **form)
 
 
 async def test_refusals_tell_no_names_that_the_user_may_not_know() -> None:
