@@ -21,6 +21,7 @@ from broker.http import bodies
 from broker.http.connections import HttpPort
 from broker.logging import Tracebacks
 from broker.monitoring import loggers_http
+from tests.doubles.clock import settle
 from tests.unit.broker.console.test_login import SASL
 from tests.unit.broker.rig import Rig
 
@@ -50,7 +51,7 @@ async def serving(rig: Rig) -> AsyncIterator[aiohttp.ClientSession]:
         async with aiohttp.ClientSession(address) as session:
             yield session
         while len(port):  # until the port has seen that its clients are gone
-            await asyncio.sleep(0)
+            await settle()
         await port.stop()
 
 
