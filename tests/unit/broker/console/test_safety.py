@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from yarl import URL
 
-from broker.http.hosts import is_known_host
 from broker.logging import Tracebacks
 from tests.unit.broker.console.browsing import browsing
 from tests.unit.broker.rig import Rig
@@ -24,17 +23,6 @@ async def test_a_name_that_a_stranger_may_own_is_refused() -> None:
     async with Rig(config={"odradek.console.hosts": "kafka.example.com"}) as rig, browsing(rig) as browser:
         assert "is not a name of this node" in (await browser.get("/", 421, headers={"Host": "evil.example.org"})).text
         await browser.get("/", headers={"Host": "kafka.example.com"})
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1:9404", "[::1]:9404", "localhost", "broker", "a.localhost:1", "10.1.2.3"])
-def test_addresses_and_names_without_a_dot_are_known(host: str) -> None:
-    assert is_known_host(host, ())
-
-
-@pytest.mark.parametrize("host", ["", "example.org", "127.0.0.1.example.org:9404", "localhost.example.org", ":9404"])
-def test_other_names_are_not(host: str) -> None:
-    assert not is_known_host(host, ("kafka.example.com",))
-    assert is_known_host(host, ("*",))
 
 
 async def test_it_changes_nothing_unless_it_is_let() -> None:
