@@ -5,13 +5,17 @@ Every line names the setting as it is to be written, and says what to do.
 
 from __future__ import annotations
 
+import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.jaas import MODULES, JaasError, parse_jaas
 from broker.config.listener_settings import PREFIX, USERS, USERS_FILE, ListenerSettings, wrong_values
 from broker.config.listeners import Listener
+from broker.config.own_authority import USERS
 
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 PEM, PKCS12, JKS = "PEM", "PKCS12", "JKS"
@@ -55,6 +59,25 @@ def security_problems(config: BrokerConfig, listeners: Iterable[Listener]) -> li
         if listener.uses_sasl:
             problems += _sasl(settings)
     return list(dict.fromkeys(problems))
+
+
+def readable_secrets(config: BrokerConfig) -> Iterator[str]:
+    """A line for each file with passwords, or with a key that no password protects, that everybody here may read."""
+    for key, location in config.given.items():
+        has_users = key == USERS
+        if not has_users and not key.endswith("ssl.keystore.location"):
+            continue
+        path = Path(location.strip())
+        try:
+            is_open = path.is_file() and path.stat().st_mode & stat.S_IROTH and (has_users or _has_key(path))
+        except OSError:
+            continue  # whoever needs the file says what is wrong with it
+        if is_open:
+            yield f"{key} = {location!r}: every user of this machine can read this secret: chmod o-rwx the file"
+
+
+def _has_key(path: Path) -> bool:
+    return re.search(rb"-----BEGIN (?!ENCRYPTED)([A-Z]+ )?PRIVATE KEY-----", path.read_bytes()) is not None
 
 
 def _plug_ins(config: BrokerConfig, listener_names: Iterable[str]) -> Iterator[str]:

@@ -22,7 +22,7 @@ from broker.config.own_authority import implied_settings
 from broker.config.profiles import PROFILES
 from broker.config.profiles import SETTING as PROFILE_SETTING
 from broker.config.properties import parse_properties
-from broker.config.security_checks import security_problems
+from broker.config.security_checks import readable_secrets, security_problems
 from broker.nearest import did_you_mean
 
 _NOT_ENFORCED: Mapping[str, str] = MappingProxyType(
@@ -239,6 +239,7 @@ def _warnings(config: BrokerConfig, listeners: Listeners, environment: Environme
             yield f"{name} (from {origin}) is not a known configuration{_meant(name)}"
     if config.given.get("super.users") and not config.string("authorizer.class.name"):
         yield "super.users has no effect without authorizer.class.name: all clients may do everything"
+    yield from readable_secrets(config)
     if doubt := seems_another_node(config, listeners):
         yield doubt
     if listeners.left_out:

@@ -53,6 +53,11 @@ ACTIONS: Mapping[str, Action] = {
 """What they ask of the authorizer is in `broker.authorization.console_table`."""
 
 
+def done_text(given: str) -> str:
+    """What the address of a page says was done, if it is one of our sentences: anybody can make such an address."""
+    return given if any(given == action.done for action in ACTIONS.values()) else ""
+
+
 async def act(ask: Ask, name: str, form: Mapping[str, str]) -> str:
     """Do it, and give the address of the page that shows what was done. Raises ControlError, KafkaError.
 

@@ -20,22 +20,25 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES, Asked
 from broker.config.http_settings import trusted_proxies
 from broker.console import formats
-from broker.console.actions import act
+from broker.console.actions import act, done_text
 from broker.console.ask import Ask, Page
 from broker.console.history import History
-from broker.console.hosts import is_known_host
 from broker.console.login import Logins
 from broker.console.messages import tail
 from broker.console.pages import NAVIGATION, PAGES
 from broker.console.proxies import Origin, origin_of
 from broker.console.registry import Registry
 from broker.control.endpoint import ControlError
+from broker.http.bodies import BodyError, read_form
+from broker.http.hosts import KnownHosts
 from broker.node import Node
 from protocol.errors import KafkaError
 
 logger = structlog.get_logger(__name__)
 
 FOLDER = Path(__file__).parent
+LARGEST_LOGIN_BYTES = 4096
+LARGEST_FORM_BYTES = 64 * 1024
 STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 HEADERS = {
@@ -55,6 +58,7 @@ class App:
         self._cookie = f"odradek_{node.node_id}"  # a browser keeps cookies by host, whatever the port
         self._logins = Logins(node)
         self._proxies = trusted_proxies(node.local.config)
+        self._hosts = KnownHosts(node.local.config, node.bound.hosts)
         url = node.local.config.optional_string("odradek.console.schema.registry")
         self._registry = Registry(url) if url else None
         self._static = {name: (FOLDER / "static" / name).read_bytes() for name in STATIC}
@@ -74,8 +78,8 @@ class App:
             answer = await self._failed(request, str(error), error.status)
         except KafkaError as error:
             answer = await self._failed(request, f"{error.code.name.upper()}: {error}", 503)
-        except web.HTTPException as error:  # of the library, as for a form that is too large
-            answer = await self._failed(request, error.reason, error.status)
+        except BodyError as error:
+            answer = await self._failed(request, str(error), error.status)
         except Exception as error:
             logger.exception("unexpected error in the console", path=request.path)
             answer = await self._failed(request, f"unexpected error, see the broker's log: {error!r}", 500)
@@ -108,12 +112,8 @@ class App:
 
     def _check_host(self, request: web.Request) -> None:
         """Refuse names that a page elsewhere may have pointed at this address, as it could read everything then."""
-        names = self._node.local.config.list_("odradek.console.hosts")
-        if not self._logins.required and not is_known_host(request.host, names):
-            raise ControlError(
-                f"{request.host!r} is not a name of this console: use its address, or name it in odradek.console.hosts",
-                status=421,
-            )
+        if not self._logins.required and (problem := self._hosts.problem(request)):
+            raise ControlError(problem, status=421)
 
     def _origin(self, request: web.Request) -> Origin:
         """Where the request comes from: of consequence only where users log in. Raises ControlError."""
@@ -129,12 +129,12 @@ class App:
     # -- what changes something
 
     async def _post(self, request: web.Request, name: str, came_from: Origin) -> web.StreamResponse:
+        """Do what a form asks. Nothing is read from somebody who is not known, but the few bytes of a login."""
         origin = request.headers.get("Origin")
-        if origin is not None and origin.partition("://")[2] != request.host:
+        if origin is not None and origin.partition("://")[2] != request.headers.get("Host"):
             raise ControlError("the form comes from another site", status=403)
-        form = await _form_of(request)
         if name == "login":
-            return await self._log_in(request, form, came_from)
+            return await self._log_in(request, await read_form(request, LARGEST_LOGIN_BYTES), came_from)
         if name == "logout":
             self._logins.end(request.cookies.get(self._cookie))
             answer = _to("login")
@@ -145,7 +145,7 @@ class App:
         ask = self._ask(request, came_from.address, ASKED_BY_ACTIONS[name])
         if ask is None:
             return _to("login")
-        return _to(await act(ask, name, form))
+        return _to(await act(ask, name, await read_form(request, LARGEST_FORM_BYTES)))
 
     async def _log_in(self, request: web.Request, form: Mapping[str, str], came_from: Origin) -> web.StreamResponse:
         token = await self._logins.begin(form.get("user", ""), form.get("password", ""), came_from.address)
@@ -171,7 +171,7 @@ class App:
             "user": None if ask is None else ask.rights.user,
             "node_id": self._node.node_id,
             "can_write": ask is not None and ask.can_write,
-            "done": "" if ask is None else ask.text("done"),
+            "done": "" if ask is None else done_text(ask.text("done")),
             "now_ms": self._node.local.clock.wall_ms(),
             **page.values,
         }
@@ -182,15 +182,6 @@ class App:
     def _render(self, template: str, values: Mapping[str, Any]) -> str:
         """Any thread."""
         return self._templates.get_template(template).render(values)
-
-
-async def _form_of(request: web.Request) -> dict[str, str]:
-    """The texts of a form. Raises ControlError for bytes that are none."""
-    try:
-        fields = await request.post()
-    except (ValueError, LookupError) as error:  # no UTF-8, or a charset that nobody knows
-        raise ControlError(f"this is no form: {error}") from error
-    return {key: value for key, value in fields.items() if isinstance(value, str)}
 
 
 def _to(place: str) -> web.Response:

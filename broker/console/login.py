@@ -64,7 +64,12 @@ class Logins:
 
     @property
     def required(self) -> bool:
-        """Whether clients of some listener have to authenticate, or an authorizer decides what they may do."""
+        """Whether clients of some listener have to authenticate, or an authorizer decides what they may do.
+
+        A controller alone does not know what the brokers ask of their clients, and so shows nothing to strangers.
+        """
+        if not self._node.local.config.is_broker:
+            return True
         listeners = self._node.local.security.listeners.values()
         return self._node.base.authorizer is not None or any(_authenticates(each.prepared) for each in listeners)
 
