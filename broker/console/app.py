@@ -8,8 +8,8 @@ but ours (`HEADERS`). Links have no path in front, so that the console also work
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from broker.console import formats
 from broker.console.actions import ACTIONS, act
-from broker.console.ask import Ask, Page
+from broker.console.ask import MOST, Ask, Few, Page
 from broker.console.history import History
 from broker.console.hosts import is_known_host
 from broker.console.login import Logins
-from broker.console.messages import tail
 from broker.console.pages import NAVIGATION, PAGES
 from broker.console.registry import Registry
+from broker.console.tail import MOST_OF_ONE_USER, MOST_TAILS, tail
+from broker.control.budget import Budget, SpentError, to_the_end
 from broker.control.endpoint import ControlError
 from broker.node import Node
 from protocol.errors import KafkaError
@@ -34,6 +35,9 @@ logger = structlog.get_logger(__name__)
 
 FOLDER = Path(__file__).parent
 STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
+
+MOST_HTML = 8 << 20
+"""Characters of a page. What it shows is bounded; this holds where somebody forgot to."""
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -53,6 +57,8 @@ class App:
         self._logins = Logins(node)
         url = node.local.config.optional_string("odradek.console.schema.registry")
         self._registry = Registry(url) if url else None
+        self._searches = Few("searches", 2, 1)
+        self._tails = Few("browsers that follow a topic", MOST_TAILS, MOST_OF_ONE_USER)
         self._static = {name: (FOLDER / "static" / name).read_bytes() for name in STATIC}
         self._templates = Environment(
             loader=FileSystemLoader(FOLDER / "templates"),
@@ -70,6 +76,8 @@ class App:
             answer = await self._failed(request, str(error), error.status)
         except KafkaError as error:
             answer = await self._failed(request, f"{error.code.name.upper()}: {error}", 503)
+        except SpentError:
+            answer = await self._failed(request, "this page would cost more than a page may: ask for less", 413)
         except web.HTTPException as error:  # of the library, as for a form that is too large
             answer = await self._failed(request, error.reason, error.status)
         except Exception as error:
@@ -86,7 +94,7 @@ class App:
             return web.Response(body=self._static[name], content_type=STATIC[name], charset="utf-8")
         self._check_host(request)
         if request.method == "POST":
-            return await self._post(request, name)
+            return await to_the_end(self._post(request, name))
         if request.method not in ("GET", "HEAD"):
             raise ControlError(f"{request.method} is not served here: expected GET or POST", status=405)
         if name == "login":
@@ -98,7 +106,8 @@ class App:
         if ask is None:
             return _to("login")
         if page is None:
-            return await tail(ask, request, self._render)
+            with self._tails.one(ask.rights.user):
+                return await tail(partial(self._ask, request), request, self._render)
         page.check(ask)
         return await self._show(request, await page.show(ask), ask, name)
 
@@ -114,7 +123,11 @@ class App:
     def _ask(self, request: web.Request) -> Ask | None:
         """What is asked; None for somebody who has to log in first."""
         rights = self._logins.rights(request.cookies.get(self._cookie), request.remote or "")
-        return None if rights is None else Ask(self._node, request.query, rights, self._history, self._registry)
+        if rights is None:
+            return None
+        return Ask(
+            self._node, request.query, rights, self._history, self._registry, Budget(MOST), searches=self._searches
+        )
 
     # -- what changes something
 
@@ -166,12 +179,21 @@ class App:
             **page.values,
         }
         # The values are plain: a thread can render them while the loop serves clients.
-        html = await asyncio.to_thread(self._render, page.template, values)
+        budget = Budget(MOST) if ask is None else ask.budget
+        html = await budget.run(self._node, lambda: self._render(page.template, values, budget))
         return web.Response(text=html, content_type="text/html", status=status)
 
-    def _render(self, template: str, values: Mapping[str, Any]) -> str:
-        """Any thread."""
-        return self._templates.get_template(template).render(values)
+    def _render(self, template: str, values: Mapping[str, Any], budget: Budget) -> str:
+        """Any thread. Raises SpentError."""
+        parts: list[str] = []
+        left = MOST_HTML
+        for part in self._templates.get_template(template).generate(values):
+            left -= len(part)
+            if left < 0:
+                raise SpentError
+            budget.spend(len(part))
+            parts.append(part)
+        return "".join(parts)
 
 
 async def _form_of(request: web.Request) -> dict[str, str]:

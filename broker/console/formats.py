@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -58,11 +57,6 @@ def link(page: str, /, **given: Any) -> str:
     return f"{page}?{query}" if query else page
 
 
-def indented(value: Any) -> str:
-    """A value as JSON over several lines."""
-    return json.dumps(value, ensure_ascii=False, indent=2, default=str)
-
-
 def named(flag: bool) -> str:
     return "yes" if flag else "no"
 
@@ -73,6 +67,5 @@ FILTERS: Mapping[str, Callable[..., str]] = {
     "duration": duration,
     "time": time,
     "link": link,
-    "indented": indented,
     "named": named,
 }

@@ -65,7 +65,9 @@ class ControlServer:
         from broker.control.app import make_app
 
         app = make_app(node, self._token)
-        self._runner = AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=FINISH_S)
+        self._runner = AppRunner(
+            app, access_log=None, handle_signals=False, shutdown_timeout=FINISH_S, handler_cancellation=True
+        )
         await self._runner.setup()
         await SockSite(self._runner, self._socket).start()
         logger.info("control interface listening", url=f"{self.url}/control/")

@@ -100,7 +100,9 @@ class HttpServer:
         from broker.monitoring.http_app import make_app
 
         app = make_app(self._metrics, self._is_ready, self._problems, pages)
-        self._runner = AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=FINISH_S)
+        self._runner = AppRunner(
+            app, access_log=None, handle_signals=False, shutdown_timeout=FINISH_S, handler_cancellation=True
+        )
         await self._runner.setup()
         try:
             await self._begin_serving()
