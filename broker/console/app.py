@@ -57,8 +57,8 @@ class App:
         self._logins = Logins(node)
         url = node.local.config.optional_string("odradek.console.schema.registry")
         self._registry = Registry(url) if url else None
-        self._searches = Few("searches", 2, 1)
-        self._tails = Few("browsers that follow a topic", MOST_TAILS, MOST_OF_ONE_USER)
+        self.searches = Few("searches", 2, 1)
+        self.tails = Few("browsers that follow a topic", MOST_TAILS, MOST_OF_ONE_USER)
         self._static = {name: (FOLDER / "static" / name).read_bytes() for name in STATIC}
         self._templates = Environment(
             loader=FileSystemLoader(FOLDER / "templates"),
@@ -106,7 +106,7 @@ class App:
         if ask is None:
             return _to("login")
         if page is None:
-            with self._tails.one(ask.rights.user):
+            with self.tails.one(ask.rights.user):
                 return await tail(partial(self._ask, request), request, self._render)
         page.check(ask)
         return await self._show(request, await page.show(ask), ask, name)
@@ -126,7 +126,7 @@ class App:
         if rights is None:
             return None
         return Ask(
-            self._node, request.query, rights, self._history, self._registry, Budget(MOST), searches=self._searches
+            self._node, request.query, rights, self._history, self._registry, Budget(MOST), searches=self.searches
         )
 
     # -- what changes something
@@ -189,9 +189,8 @@ class App:
         left = MOST_HTML
         for part in self._templates.get_template(template).generate(values):
             left -= len(part)
-            if left < 0:
+            if left < 0 or budget.is_over:
                 raise SpentError
-            budget.spend(len(part))
             parts.append(part)
         return "".join(parts)
 

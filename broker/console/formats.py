@@ -10,6 +10,9 @@ from urllib.parse import urlencode
 LATEST_MS = 253_402_300_799_000
 """The end of the year 9999, beyond which no date can be shown."""
 
+SHORT = 300
+"""Characters of a name in a list."""
+
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -57,6 +60,11 @@ def link(page: str, /, **given: Any) -> str:
     return f"{page}?{query}" if query else page
 
 
+def short(text: str) -> str:
+    """The beginning of a name that a client chose, which may have 32,767 characters."""
+    return text if len(text) <= SHORT else f"{text[:SHORT]}…"
+
+
 def named(flag: bool) -> str:
     return "yes" if flag else "no"
 
@@ -68,4 +76,5 @@ FILTERS: Mapping[str, Callable[..., str]] = {
     "time": time,
     "link": link,
     "named": named,
+    "short": short,
 }

@@ -19,6 +19,9 @@ from metadata.acls import AclOperation, ResourceType
 ON_A_PAGE = 50
 PARTITIONS_ON_A_PAGE = 100
 MOST_MEMBERS = 200
+MOST_ASSIGNED = 2_000
+"""Partitions of members on a page: who joins a group says himself which are his."""
+
 MOST_CHARTS = 12
 LEAST_SHOWN = 30
 """Samples that a chart has room for at least: five minutes."""
@@ -65,7 +68,7 @@ async def group(ask: Ask) -> Page:
         f"Group {group_id}",
         {
             "group": seen,
-            "members": [_member(seen, number) for number in range(min(len(seen.members), MOST_MEMBERS))],
+            "members": _members(seen),
             "lag": total_lag(seen, lags),
             "paging": shown,
             "rows": [
@@ -78,14 +81,20 @@ async def group(ask: Ask) -> Page:
     )
 
 
-def _member(seen: GroupView, number: int) -> dict[str, Any]:
-    member = seen.members[number]
-    return {
-        "member": member,
-        "leads": member.member_id == seen.leader,
-        "topics": None if member.topics is None else sorted(member.topics),
-        "assignment": {topic: list(indexes) for topic, indexes in member.assignment.items()},
-    }
+def _members(seen: GroupView) -> list[dict[str, Any]]:
+    """The first members, with as many of their partitions as the page has room for."""
+    room, found = MOST_ASSIGNED, []
+    for member in seen.members[:MOST_MEMBERS]:
+        assignment: dict[str, list[int]] = {}
+        for topic, indexes in member.assignment.items():
+            if room <= 0:
+                break
+            assignment[topic] = list(indexes[:room])
+            room -= 1 + len(indexes)
+        left_out = sum(map(len, member.assignment.values())) - sum(map(len, assignment.values()))
+        leads = member.member_id == seen.leader
+        found.append({"member": member, "leads": leads, "assignment": assignment, "left_out": left_out})
+    return found
 
 
 def _is_pending(seen: GroupView, lag: PartitionLag) -> bool:

@@ -14,6 +14,7 @@ from broker.replicas.partition import Role
 from metadata.acls import AclOperation, ResourceType
 
 ON_A_PAGE = 50
+PARTITIONS_ON_A_PAGE = 200
 PARTITIONS_A_TURN = 500
 MOST_HELD = 200
 
@@ -88,5 +89,5 @@ async def transaction(ask: Ask) -> Page:
     return Page(
         "transaction.html",
         f"Transactional id {name}",
-        {"transaction": found, "partitions": partitions, "findings": findings},
+        {"transaction": found, "paging": paged(ask, partitions, PARTITIONS_ON_A_PAGE), "findings": findings},
     )

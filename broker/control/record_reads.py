@@ -193,8 +193,8 @@ ENDPOINTS = (
     Endpoint(
         "GET",
         "/topics/{topic}/records",
-        "Read records; with a timeout, wait for the first. `next` has the offsets to go on from (as `from`), and `more` "
-        "says whether to. Of what is too large `left_out` and `passed_over` say what is not given.",
+        "Read records; with a timeout, wait for the first. `next` has the offsets to go on from (as `from`), `more` "
+        "whether there are more. Of what is too large `left_out` and `passed_over` say what is not given.",
         _read,
         (
             TOPIC,
