@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import aiohttp
 import pytest
 from kio.schema.alter_user_scram_credentials.v0.request import ScramCredentialDeletion
 from kio.schema.delete_acls.v3.request import DeleteAclsFilter
@@ -20,9 +21,9 @@ from tests.unit.broker.rig import Rig
 SCRAM = {"listeners": "SASL_PLAINTEXT://:9093", "sasl.enabled.mechanisms": "SCRAM-SHA-256"}
 
 
-async def event(rig: Rig, answer: object) -> str:
+async def event(rig: Rig, answer: aiohttp.ClientResponse) -> str:
     """The next event; the pauses between two looks pass."""
-    reading = asyncio.ensure_future(answer.content.readuntil(b"\n\n"))  # type: ignore[attr-defined]
+    reading = asyncio.ensure_future(answer.content.readuntil(b"\n\n"))
     async with asyncio.timeout(60):
         while not reading.done():
             await asyncio.sleep(0.01)  # through real sockets
