@@ -8,8 +8,8 @@ but ours (`HEADERS`). Links have no path in front, so that the console also work
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,14 @@ from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES,
 from broker.config.http_settings import trusted_proxies
 from broker.console import formats
 from broker.console.actions import act, done_text
-from broker.console.ask import Ask, Page
+from broker.console.ask import MOST, Ask, Few, Page
 from broker.console.history import History
 from broker.console.login import Logins
-from broker.console.messages import tail
 from broker.console.pages import NAVIGATION, PAGES
 from broker.console.proxies import Origin, origin_of
 from broker.console.registry import Registry
+from broker.console.tail import MOST_OF_ONE_USER, MOST_TAILS, tail
+from broker.control.budget import Budget, SpentError, to_the_end
 from broker.control.endpoint import ControlError
 from broker.http.bodies import BodyError, read_form
 from broker.http.hosts import KnownHosts
@@ -40,6 +41,9 @@ FOLDER = Path(__file__).parent
 LARGEST_LOGIN_BYTES = 4096
 LARGEST_FORM_BYTES = 64 * 1024
 STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
+
+MOST_HTML = 8 << 20
+"""Characters of a page. What it shows is bounded; this holds where somebody forgot to."""
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -61,6 +65,8 @@ class App:
         self._hosts = KnownHosts(node.local.config, node.bound.hosts)
         url = node.local.config.optional_string("odradek.console.schema.registry")
         self._registry = Registry(url) if url else None
+        self.searches = Few("searches", 2, 1)
+        self.tails = Few("browsers that follow a topic", MOST_TAILS, MOST_OF_ONE_USER)
         self._static = {name: (FOLDER / "static" / name).read_bytes() for name in STATIC}
         self._templates = Environment(
             loader=FileSystemLoader(FOLDER / "templates"),
@@ -78,6 +84,8 @@ class App:
             answer = await self._failed(request, str(error), error.status)
         except KafkaError as error:
             answer = await self._failed(request, f"{error.code.name.upper()}: {error}", 503)
+        except SpentError:
+            answer = await self._failed(request, "this page would cost more than a page may: ask for less", 413)
         except BodyError as error:
             answer = await self._failed(request, str(error), error.status)
         except Exception as error:
@@ -95,7 +103,7 @@ class App:
         self._check_host(request)
         origin = self._origin(request)
         if request.method == "POST":
-            return await self._post(request, name, origin)
+            return await to_the_end(self._post(request, name, origin))
         if request.method not in ("GET", "HEAD"):
             raise ControlError(f"{request.method} is not served here: expected GET or POST", status=405)
         if name == "login":
@@ -107,7 +115,10 @@ class App:
             return _to("login")
         ask.rights.check_needed(ask.given)
         if name == "tail":
-            return await tail(ask, request, self._render)
+            with self.tails.one(ask.rights.user):
+                return await tail(
+                    partial(self._ask, request, origin.address, ASKED_BY_PAGES[name]), request, self._render
+                )
         return await self._show(request, await PAGES[name](ask), ask, name)
 
     def _check_host(self, request: web.Request) -> None:
@@ -124,7 +135,15 @@ class App:
         rights = self._logins.rights(request.cookies.get(self._cookie), address)
         if rights is None:
             return None
-        return Ask(self._node, request.query, rights.of(asked), self._history, self._registry)
+        return Ask(
+            self._node,
+            request.query,
+            rights.of(asked),
+            self._history,
+            self._registry,
+            Budget(MOST),
+            searches=self.searches,
+        )
 
     # -- what changes something
 
@@ -176,12 +195,20 @@ class App:
             **page.values,
         }
         # The values are plain: a thread can render them while the loop serves clients.
-        html = await asyncio.to_thread(self._render, page.template, values)
+        budget = Budget(MOST) if ask is None else ask.budget
+        html = await budget.run(self._node, lambda: self._render(page.template, values, budget))
         return web.Response(text=html, content_type="text/html", status=status)
 
-    def _render(self, template: str, values: Mapping[str, Any]) -> str:
-        """Any thread."""
-        return self._templates.get_template(template).render(values)
+    def _render(self, template: str, values: Mapping[str, Any], budget: Budget) -> str:
+        """Any thread. Raises SpentError."""
+        parts: list[str] = []
+        left = MOST_HTML
+        for part in self._templates.get_template(template).generate(values):
+            left -= len(part)
+            if left < 0 or budget.is_over:
+                raise SpentError
+            parts.append(part)
+        return "".join(parts)
 
 
 def _to(place: str) -> web.Response:

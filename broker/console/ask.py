@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.console.rights import Rights
+from broker.control.budget import Budget
 from broker.control.endpoint import ControlError
 from broker.node import Node
 from metadata.acls import ResourceType
+from protocol.records.cut import Most
 
 if TYPE_CHECKING:
     from broker.console.history import History
@@ -18,16 +22,47 @@ if TYPE_CHECKING:
 
 NAMES_A_TURN = 200
 
+MOST = Most(content=256 << 10, headers=100, header_content=64 << 10)
+"""What is kept of a record that is shown whole, or looked through."""
+
+
+class Few:
+    """What runs for users at one time, and how much may: of all of them, and of one of them who has logged in."""
+
+    def __init__(self, what: str, most: int, most_of_one: int) -> None:
+        self._what = what
+        self._most = most
+        self._most_of_one = most_of_one
+        self.running: Counter[str | None] = Counter()
+
+    @contextmanager
+    def one(self, user: str | None) -> Iterator[None]:
+        """Count one more meanwhile. Raises ControlError (429) if there are enough."""
+        most_of_one = self._most if user is None else self._most_of_one
+        if self.running.total() >= self._most or self.running[user] >= most_of_one:
+            raise ControlError(f"too many {self._what} run now: end one of them, or try again later", status=429)
+        self.running[user] += 1
+        try:
+            yield
+        finally:
+            self.running[user] -= 1
+            self.running += Counter()  # without those who have none
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request for a page. `given` has the query's parameters; `registry` knows schemas, where one is set."""
+    """A request for a page. `given` has the query's parameters; `registry` knows schemas, where one is set.
+
+    `budget` is what the answer may cost, `searches` the searches that run.
+    """
 
     node: Node
     given: Mapping[str, str]
     rights: Rights
     history: History
     registry: Registry | None = None
+    budget: Budget = field(default_factory=lambda: Budget(MOST))
+    searches: Few = field(default_factory=lambda: Few("searches", 2, 1))
 
     @property
     def can_write(self) -> bool:

@@ -21,6 +21,9 @@ from metadata.acls import ResourceType
 ON_A_PAGE = 50
 PARTITIONS_ON_A_PAGE = 100
 MOST_MEMBERS = 200
+MOST_ASSIGNED = 2_000
+"""Partitions of members on a page: who joins a group says himself which are his."""
+
 MOST_CHARTS = 12
 LEAST_SHOWN = 30
 """Samples that a chart has room for at least: five minutes."""
@@ -101,9 +104,7 @@ async def group(ask: Ask) -> Page:
         f"Group {group_id}",
         {
             "group": seen,
-            "members": [_member(ask, seen, number) for number in range(min(len(seen.members), MOST_MEMBERS))]
-            if with_members
-            else None,
+            "members": _members(ask, seen) if with_members else None,
             "lag": total_lag(seen, lags),
             "paging": shown,
             "rows": [
@@ -116,16 +117,21 @@ async def group(ask: Ask) -> Page:
     )
 
 
-def _member(ask: Ask, seen: GroupView, number: int) -> dict[str, Any]:
-    """A member, with what it has of the topics that the user may know of."""
-    member = seen.members[number]
-    return {
-        "member": member,
-        "leads": member.member_id == seen.leader,
-        "assignment": {
-            topic: list(indexes) for topic, indexes in member.assignment.items() if _shows_lag(ask, seen, topic)
-        },
-    }
+def _members(ask: Ask, seen: GroupView) -> list[dict[str, Any]]:
+    """The first members, with as many of their partitions as the page has room for, of known topics."""
+    room, found = MOST_ASSIGNED, []
+    for member in seen.members[:MOST_MEMBERS]:
+        known = {topic: of for topic, of in member.assignment.items() if _shows_lag(ask, seen, topic)}
+        assignment: dict[str, list[int]] = {}
+        for topic, indexes in known.items():
+            if room <= 0:
+                break
+            assignment[topic] = list(indexes[:room])
+            room -= 1 + len(indexes)
+        left_out = sum(map(len, known.values())) - sum(map(len, assignment.values()))
+        leads = member.member_id == seen.leader
+        found.append({"member": member, "leads": leads, "assignment": assignment, "left_out": left_out})
+    return found
 
 
 def _is_pending(seen: GroupView, lag: PartitionLag) -> bool:

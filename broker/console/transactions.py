@@ -16,6 +16,7 @@ from metadata.acls import ResourceType
 from protocol.topic_partition import PartitionKey
 
 ON_A_PAGE = 50
+PARTITIONS_ON_A_PAGE = 200
 PARTITIONS_A_TURN = 500
 MOST_HELD = 200
 
@@ -98,5 +99,9 @@ async def transaction(ask: Ask) -> Page:
     return Page(
         "transaction.html",
         f"Transactional id {name}",
-        {"transaction": found, "partitions": _partitions(ask, found), "findings": findings},
+        {
+            "transaction": found,
+            "paging": paged(ask, _partitions(ask, found), PARTITIONS_ON_A_PAGE),
+            "findings": findings,
+        },
     )
