@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from broker.authorization.console_table import EVERYTHING
@@ -63,17 +63,18 @@ async def _see(ask: Ask, group_ids: Sequence[str]) -> list[tuple[GroupView, list
     """The groups, and their lags in the topics that the user may know the group's offsets of."""
     groups = await read_groups(ask.node, group_ids)
     lags = await read_lags(ask.node, groups)
-    return [
-        (group, [one for one in of if _shows_lag(ask, group, one.topic)])
-        for group, of in zip(groups, lags, strict=True)
-    ]
+    found = []
+    for group, of in zip(groups, lags, strict=True):
+        known = _known(ask, group, (one.topic for one in of))
+        found.append((group, [one for one in of if one.topic in known]))
+    return found
 
 
-def _shows_lag(ask: Ask, group: GroupView, topic: str) -> bool:
-    rights = ask.rights
-    return rights.allow("offset_fetch", ResourceType.GROUP, group.group_id) and rights.allow(
-        "offset_fetch", ResourceType.TOPIC, topic
-    )
+def _known(ask: Ask, group: GroupView, topics: Iterable[str]) -> set[str]:
+    """Those topics of which the user may be told what the group has to do with them."""
+    if not ask.rights.allow("offset_fetch", ResourceType.GROUP, group.group_id):
+        return set()
+    return {name for name in set(topics) if ask.rights.allow("offset_fetch", ResourceType.TOPIC, name)}
 
 
 def shows_members(ask: Ask, group: GroupView) -> bool:
@@ -121,7 +122,8 @@ def _members(ask: Ask, seen: GroupView) -> list[dict[str, Any]]:
     """The first members, with as many of their partitions as the page has room for, of known topics."""
     room, found = MOST_ASSIGNED, []
     for member in seen.members[:MOST_MEMBERS]:
-        known = {topic: of for topic, of in member.assignment.items() if _shows_lag(ask, seen, topic)}
+        topics = _known(ask, seen, member.assignment)
+        known = {topic: of for topic, of in member.assignment.items() if topic in topics}
         assignment: dict[str, list[int]] = {}
         for topic, indexes in known.items():
             if room <= 0:
@@ -141,10 +143,11 @@ def _is_pending(seen: GroupView, lag: PartitionLag) -> bool:
 def _charts(ask: Ask, group: GroupView) -> list[Chart]:
     """The lag of the whole group, then of the partitions with the most: of what the user may know of."""
     kept = ask.history.lags(group.group_id)
-    visible = [(key, series) for key, series in kept.partitions.items() if _shows_lag(ask, group, key[0])]
     topics = {topic for topic, _ in concerned(group, ask.node.cluster.cache.image.topics)}
+    known = _known(ask, group, {*topics, *(topic for topic, _ in kept.partitions)})
+    visible = [(key, series) for key, series in kept.partitions.items() if key[0] in known]
     total: Sequence[int] = kept.total
-    if not all(_shows_lag(ask, group, topic) for topic in topics):
+    if not topics <= known:
         total = [sum(each) for each in zip(*(series for _, series in visible), strict=True)]
     found = [chart("Lag, all partitions", list(total), formats.count, slots=LEAST_SHOWN)]
     most = sorted(visible, key=lambda one: -one[1][-1])[:MOST_CHARTS]

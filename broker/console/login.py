@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SESSION_MS = 12 * 3600 * 1000.0
 REFUSAL_MS = 1000.0
-"""How long a refusal is held back, so that guessing is slow."""
+"""How long a refusal takes, whatever was looked at: guessing is slow, and does not tell which names there are."""
 
 MOST_AT_ONCE, MOST_AT_ONCE_OF_USER = 10, 3
 """Logins at one time from one address, and of one user from there: each costs milliseconds of a thread."""
@@ -98,11 +98,13 @@ class Logins:
         if of_address >= MOST_AT_ONCE or self._running[address, user] >= MOST_AT_ONCE_OF_USER:
             raise ControlError(f"too many logins at once from {address}: try again", status=429)
         self._running[address, user] += 1
+        began_ms = self._node.clock.machine.monotonic_ms()
         try:
             credential = self._credential(user)
             found = await self._authenticated(user, password)
             if found is None:
-                await self._node.clock.machine.sleep(REFUSAL_MS)
+                took_ms = self._node.clock.machine.monotonic_ms() - began_ms
+                await self._node.clock.machine.sleep(max(REFUSAL_MS - took_ms, 0))
                 return None
         finally:
             self._running[address, user] -= 1

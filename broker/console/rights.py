@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from broker.authorization.console_table import NOTHING, Asked, Right
+from broker.authorization.console_table import NOTHING, Asked
 from broker.control.endpoint import ControlError
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 
@@ -19,16 +19,18 @@ if TYPE_CHECKING:
 class Rights:
     """Everything is allowed without `permissions`. `user` is None without a login.
 
-    `asked` is the line of the page or action in the table: its code asks about nothing else.
+    `asked` is the line of the page or action in the table, `named` what stands there: its code asks about nothing else.
     """
 
     user: str | None = None
     permissions: Permissions | None = None
     asked: Asked = NOTHING
+    named: frozenset[tuple[str, ResourceType]] = frozenset()
 
     def of(self, asked: Asked) -> Rights:
         """The same user's, for a page or an action."""
-        return replace(self, asked=asked)
+        named = frozenset((right.api, right.resource_type) for right in (*asked.needed, *asked.shown))
+        return replace(self, asked=asked, named=named)
 
     @property
     def are_all(self) -> bool:
@@ -55,7 +57,7 @@ class Rights:
                 self.check(right.api, right.resource_type, given[right.named])
 
     def _allow(self, api: str, resource_type: ResourceType, name: str, *, log_denied: bool) -> bool:
-        assert self._is_named(api, resource_type), f"the console's table has no {api} on {resource_type.name} here"
+        assert (api, resource_type) in self.named, f"the console's table has no {api} on {resource_type.name} here"
         permissions = self.permissions
         if permissions is None or permissions.is_super_user:
             return True
@@ -63,10 +65,6 @@ class Rights:
         if unless is not None and permissions.allows(unless, ResourceType.CLUSTER, CLUSTER_NAME, log_denied=False):
             return True
         return any(permissions.allows(each, resource_type, name, log_denied=log_denied) for each in operations)
-
-    def _is_named(self, api: str, resource_type: ResourceType) -> bool:
-        named: tuple[Right, ...] = self.asked.needed + self.asked.shown
-        return any(each.api == api and each.resource_type is resource_type for each in named)
 
 
 def _asked_for(api: str, resource_type: ResourceType) -> tuple[tuple[AclOperation, ...], AclOperation | None]:

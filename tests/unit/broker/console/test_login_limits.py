@@ -151,3 +151,20 @@ async def test_a_password_is_not_enough_where_clients_need_a_certificate_too(
         logins = Logins(rig.node)
         assert bool(await token(rig, logins, "anna", "a=,secret")) is logs_in
         assert logins.required
+
+
+async def test_a_refusal_takes_as_long_whatever_was_looked_at() -> None:
+    async with Rig(config=SASL) as rig:
+        await rig.secure("SASL", "SASL_PLAINTEXT")
+        logins = Logins(rig.node)
+        for work_ms in (0, REFUSAL_MS / 3):  # as a name that SCRAM knows, whose password is stretched
+
+            async def refuse(_user: str, _password: str, work_ms: float = work_ms) -> None:
+                await rig.clock.sleep(work_ms)
+
+            logins._authenticated = refuse  # type: ignore[method-assign, assignment]
+            began_ms = rig.clock.monotonic_ms()
+            asked = asyncio.ensure_future(logins.begin("anna", "wrong", HERE))
+            while not asked.done():
+                await rig.clock.run(1)
+            assert rig.clock.monotonic_ms() - began_ms == pytest.approx(REFUSAL_MS, abs=1)
