@@ -15,7 +15,6 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.jaas import MODULES, JaasError, parse_jaas
 from broker.config.listener_settings import PREFIX, USERS, USERS_FILE, ListenerSettings, wrong_values
 from broker.config.listeners import Listener
-from broker.config.own_authority import USERS
 
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 PEM, PKCS12, JKS = "PEM", "PKCS12", "JKS"
@@ -64,7 +63,7 @@ def security_problems(config: BrokerConfig, listeners: Iterable[Listener]) -> li
 def readable_secrets(config: BrokerConfig) -> Iterator[str]:
     """A line for each file with passwords, or with a key that no password protects, that everybody here may read."""
     for key, location in config.given.items():
-        has_users = key == USERS
+        has_users = key == USERS_FILE
         if not has_users and not key.endswith("ssl.keystore.location"):
             continue
         path = Path(location.strip())
