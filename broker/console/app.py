@@ -170,8 +170,9 @@ class App:
         return web.Response(text=html, content_type="text/html", status=status)
 
     def _render(self, template: str, values: Mapping[str, Any]) -> str:
-        """Any thread."""
-        return self._templates.get_template(template).render(values)
+        """Any thread. Half of a surrogate pair, which JSON may have and no page, is shown as its escape."""
+        text = self._templates.get_template(template).render(values)
+        return text.encode(errors="backslashreplace").decode()
 
 
 async def _form_of(request: web.Request) -> dict[str, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from broker.control.record_json import json_of
+
 FORMATS = ("auto", "text", "json", "hex")
 LONGEST = 1 << 20
 """More bytes than these of one value are never shown."""
@@ -58,8 +60,8 @@ def as_json(content: bytes | None) -> Any | None:
     if not content or content.lstrip()[:1] not in (b"{", b"["):
         return None
     try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
+        return json_of(content)
+    except ValueError:
         return None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 import inspect
-import json
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
@@ -15,6 +14,7 @@ from broker.control import openapi
 from broker.control.endpoint import ControlError, Endpoint
 from broker.control.endpoints import ENDPOINTS
 from broker.control.faults import faults_of
+from broker.control.record_json import json_of
 from broker.node import Node
 from broker.version import own_version
 from protocol.errors import KafkaError
@@ -33,7 +33,8 @@ def make_app(node: Node, token: str | None, endpoints: Iterable[Endpoint] = ENDP
     app = web.Application(client_max_size=LARGEST_BODY_BYTES, middlewares=[_guard(token)])
     endpoints = tuple(endpoints)
     for endpoint in endpoints:
-        app.router.add_route(endpoint.method, f"/control{endpoint.path}", _handler(node, endpoint))
+        path = endpoint.path.replace("}", ":[^/]*}")  # also an empty name, and one with braces
+        app.router.add_route(endpoint.method, f"/control{path}", _handler(node, endpoint))
     described = openapi.document(endpoints, own_version())
     app.router.add_get("/control/openapi.json", _always(described))
     return app
@@ -84,7 +85,7 @@ async def _body(request: web.Request) -> dict[str, Any]:
     if not text:
         return {}
     try:
-        body = json.loads(text)
+        body = json_of(text)
     except ValueError as error:
         raise ControlError(f"the body is no JSON: {error}") from error
     if not isinstance(body, dict):

@@ -13,7 +13,7 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.control_address import control_address
 from broker.control.history_recorder import histories_of
 from broker.journal.journal import Journal
-from broker.network.server import ListenError
+from broker.network.server import LONGEST_HTTP_LINE_BYTES, ListenError
 from broker.node import Node
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ class ControlServer:
         from broker.control.app import make_app
 
         app = make_app(node, self._token)
-        self._runner = AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=FINISH_S)
+        self._runner = AppRunner(
+            app, access_log=None, handle_signals=False, shutdown_timeout=FINISH_S, max_line_size=LONGEST_HTTP_LINE_BYTES
+        )
         await self._runner.setup()
         await SockSite(self._runner, self._socket).start()
         logger.info("control interface listening", url=f"{self.url}/control/")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.monitoring.metrics import Metrics
-from broker.network.server import ACCEPTED_AT_ONCE, ListenError, lengthen_backlog
+from broker.network.server import ACCEPTED_AT_ONCE, LONGEST_HTTP_LINE_BYTES, ListenError, lengthen_backlog
 
 if TYPE_CHECKING:
     from aiohttp.web import AppRunner
@@ -100,7 +100,9 @@ class HttpServer:
         from broker.monitoring.http_app import make_app
 
         app = make_app(self._metrics, self._is_ready, self._problems, pages)
-        self._runner = AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=FINISH_S)
+        self._runner = AppRunner(
+            app, access_log=None, handle_signals=False, shutdown_timeout=FINISH_S, max_line_size=LONGEST_HTTP_LINE_BYTES
+        )
         await self._runner.setup()
         try:
             await self._begin_serving()

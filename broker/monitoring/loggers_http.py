@@ -48,7 +48,7 @@ async def _put(request: web.Request) -> web.Response:
         return _unknown(name)
     try:
         body = json.loads(await request.text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return _error(400, f'The body must be JSON such as {{"level": "DEBUG"}}: {error}')
     level = body.get("level") if isinstance(body, dict) else None
     if not isinstance(level, str) or level.upper() not in log_levels.LEVELS:

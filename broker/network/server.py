@@ -37,6 +37,9 @@ LEAST_BACKLOG = 1024
 EVERY_ADDRESS = ("", "0.0.0.0", "::")
 """Hosts that stand for all addresses of this machine, IPv4 and IPv6, as in Java, whose one socket takes both."""
 PORT_ATTEMPTS = 10
+LONGEST_HTTP_LINE_BYTES = 128 << 10
+"""Of a request to the HTTP ports: a name may have 32,767 bytes in Kafka, each of them three in an address."""
+
 ACCEPTED_AT_ONCE = 1
 """Connections that asyncio accepts before others get a turn: it takes the backlog for that. With more, a lack of
 descriptors would set a timer for each attempt that fails, whose attempts set more, until nothing else is done."""

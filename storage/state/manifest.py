@@ -78,7 +78,7 @@ def read(fs: FileSystem, path: str) -> Manifest:
         content = json.loads(read_file(fs, f"{path}/{FILE_NAME}"))
     except (FileNotFoundError, NotADirectoryError):
         raise SnapshotError(f"{path} is no snapshot: it has no {FILE_NAME}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SnapshotError(f"the snapshot {path} is damaged: {FILE_NAME} is no JSON ({error})") from error
     version = content.get("format") if isinstance(content, dict) else None
     if version != FORMAT:
