@@ -67,6 +67,11 @@ def named(flag: bool) -> str:
     return "yes" if flag else "no"
 
 
+def shown(text: str) -> str:
+    """A text; "" for an empty one, which nobody would see."""
+    return text or '""'
+
+
 FILTERS: Mapping[str, Callable[..., str]] = {
     "count": count,
     "size": size,
@@ -75,4 +80,5 @@ FILTERS: Mapping[str, Callable[..., str]] = {
     "link": link,
     "indented": indented,
     "named": named,
+    "shown": shown,
 }
