@@ -34,7 +34,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "at_ms": shown.pop("time") * 1000,
         "kind": shown.pop("kind"),
         "client": shown.pop("client", ""),
-        "client_id": shown.pop("client_id", None) or "",
+        "client_id": shown.pop("client_id", None),
         "what": shown.get("api") or shown.get("text") or "",
         "outcome": shown.get("outcome") or shown.get("level") or "",
         "took_ms": None if shown.get("took") is None else shown["took"] * 1000,

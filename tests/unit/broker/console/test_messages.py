@@ -150,3 +150,18 @@ async def test_half_of_a_surrogate_pair_is_shown_as_its_escape_and_deep_json_as_
                 append(rig, "t", (None, b'{"a": "\\ud800"}'))
                 async with asyncio.timeout(60):
                     assert rb"\ud800" in await answer.content.readuntil(b"\n\n")
+
+
+async def test_an_empty_text_is_shown_as_one() -> None:
+    async with Rig() as rig:
+        await rig.create("t")
+        record = Record(0, 0, b"", b"", ((b"", b""),))
+        partition = rig.node.replicas.get("t", 0)
+        assert partition is not None
+        partition.append(memoryview(build_batch([record])), AppendOrigin.CLIENT, rig.clock.wall_ms())
+        async with browsing(rig) as browser:
+            listed = await browser.get("/messages?topic=t")
+            assert '"" "" "": ""' in listed.text
+            whole = await browser.get("/message?topic=t&partition=0&offset=0")
+            assert 'Key "" text' in whole.text
+            assert 'Headers "" ""' in whole.text
