@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from broker.console.ask import Ask, Page, Paging, paged
 from broker.control.journal import wanted_entries
-from broker.journal.entries import Entry
+from broker.faults.names import API_KEYS
+from broker.journal.entries import Entry, Exchange
 from broker.journal.rendering import entry_json
 
 ON_A_PAGE = 50
@@ -18,9 +20,10 @@ async def journal(ask: Ask) -> Page:
     shown = Paging(0, [], 0, ON_A_PAGE)
     if ask.node.journal is not None:
         filters = {name: value for name, value in asked.items() if value}
-        shown = paged(ask, list(wanted_entries(ask.node, filters))[::-1], ON_A_PAGE)
+        wanted = list(wanted_entries(ask.node, filters))[::-1]
+        shown = paged(ask, await asyncio.to_thread(_folded, wanted), ON_A_PAGE)
     # Entries never change, and to decode them takes a while.
-    rows = await asyncio.to_thread(lambda: [_row(entry) for entry in shown.rows])
+    rows = await asyncio.to_thread(lambda: [_row(*one) for one in shown.rows])
     return Page(
         "journal.html",
         "Journal",
@@ -28,7 +31,27 @@ async def journal(ask: Ask) -> Page:
     )
 
 
-def _row(entry: Entry) -> dict[str, Any]:
+def _folded(entries: Sequence[Entry]) -> list[tuple[Entry, int]]:
+    """Each entry and how often it was so: a question that was answered as before is not listed again. Any thread."""
+    from odradek.report import QUESTIONS
+
+    questions = {API_KEYS[name] for name in QUESTIONS}
+    rows: list[tuple[Entry, int]] = []
+    last: dict[tuple[str, bytes], tuple[bytes, int]] = {}
+    for entry in entries:
+        if isinstance(entry, Exchange) and entry.api_key in questions and entry.is_whole and entry.answer:
+            request, answer = entry.request[:4] + entry.request[8:], entry.answer[8:]  # without correlation ids
+            asked = entry.client.host, request
+            before, row = last.get(asked, (b"", -1))
+            if row >= 0 and before == answer:
+                rows[row] = rows[row][0], rows[row][1] + 1
+                continue
+            last[asked] = answer, len(rows)
+        rows.append((entry, 1))
+    return rows
+
+
+def _row(entry: Entry, times: int) -> dict[str, Any]:
     shown = entry_json(entry)
     return {
         "at_ms": shown.pop("time") * 1000,
@@ -39,4 +62,5 @@ def _row(entry: Entry) -> dict[str, Any]:
         "outcome": shown.get("outcome") or shown.get("level") or "",
         "took_ms": None if shown.get("took") is None else shown["took"] * 1000,
         "rest": shown,
+        "times": times,
     }

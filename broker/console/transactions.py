@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from broker.console import formats
 from broker.console.ask import Ask, Page, allowed, paged
 from broker.control.endpoint import ControlError
 from broker.explain.explain import explain_transaction
@@ -87,6 +88,6 @@ async def transaction(ask: Ask) -> Page:
     partitions = [(topic, index) for topic, index in found.partitions if ask.rights.sees_topic(topic)]
     return Page(
         "transaction.html",
-        f"Transactional id {name}",
+        f"Transactional id {formats.shown(name)}",
         {"transaction": found, "partitions": partitions, "findings": findings},
     )
