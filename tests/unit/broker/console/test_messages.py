@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any, cast
 
 from broker.console.decoding import FORMATS, decoded, field_of
+from broker.console.messages import _send
 from protocol.records.build import Record, build_batch
 from storage.append_types import AppendOrigin
 from tests.unit.broker.console.browsing import browsing
@@ -113,6 +115,17 @@ async def test_a_browser_that_follows_gets_what_is_appended() -> None:
         assert "after" in event
         assert "&lt;b&gt;2&lt;/b&gt;" in event
         assert "before" not in event
+
+
+async def test_an_event_has_a_line_of_data_for_each_line_feed_alone() -> None:
+    written: list[bytes] = []
+
+    class Answer:
+        async def write(self, data: bytes) -> None:
+            written.append(data)
+
+    await _send(cast(Any, Answer()), "records", "a\u2028b\x85c\r\nd")
+    assert written == ["event: records\ndata: a\u2028b\x85c\ndata: d\n\n".encode()]
 
 
 def test_bytes_are_shown_as_what_they_are() -> None:
