@@ -130,7 +130,8 @@ def _says(entry: JournalEntry) -> tuple[Any, ...]:
 
 
 def _is_quiet(entry: JournalEntry) -> bool:
-    if entry.api == "Fetch" and (entry.request or {}).get("replica_id", NO_REPLICA) != NO_REPLICA:
+    asked = entry.request or {}
+    if entry.api == "Fetch" and asked.get("replica_state", asked).get("replica_id", NO_REPLICA) != NO_REPLICA:
         return True  # of a follower, whose errors are of every day
     if entry.api not in QUIET or entry.outcome == "connection closed" or (entry.answer is None and entry.answer_bytes):
         return False

@@ -56,3 +56,14 @@ def test_another_answer_and_a_request_that_changes_something_are_told_again() ->
     assert len(lines(entry(1), entry(2, leader=2), entry(3))) == 3
     assert len(lines(entry(1, "Produce"), entry(2, "Produce"))) == 2
     assert len(lines(entry(1), entry(2, outcome="waiting", answer=None))) == 2
+
+
+def test_a_follower_s_fetch_is_not_told_in_any_version() -> None:
+    told = {"responses": [{"partitions": [{"records": "70 bytes"}]}]}
+    before, since, reader = (
+        entry(1, "Fetch", request=request, answer=told)
+        for request in ({"replica_id": 2}, {"replica_state": {"replica_id": 2}}, {"replica_state": {"replica_id": -1}})
+    )
+    shown, hidden = lines(before, since, reader)
+    assert "replica_id=-1" in shown
+    assert hidden.startswith("(and 2 Fetches")
