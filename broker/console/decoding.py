@@ -6,6 +6,7 @@ import json
 from typing import Any, NamedTuple
 
 from broker.control.budget import JSON_WORK, Budget, SpentError
+from broker.http.bodies import json_of
 
 FORMATS = ("auto", "text", "json", "hex")
 LONGEST = 256 << 10
@@ -71,7 +72,7 @@ def _json_text(content: bytes, budget: Budget, *, indented: bool) -> str | None:
         if found is None:
             return None
         text, is_whole = budget.json(found, LONGEST_JSON, indent=2 if indented else None)
-    except (SpentError, RecursionError):
+    except SpentError:
         return None
     return text if is_whole else None
 
@@ -91,8 +92,8 @@ def as_json(content: bytes | None) -> Any | None:
     if not content or content.lstrip()[:1] not in (b"{", b"["):
         return None
     try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
+        return json_of(content)
+    except ValueError:
         return None
 
 

@@ -36,7 +36,8 @@ def make_app(node: Node, token: str | None, endpoints: Iterable[Endpoint] = ENDP
     app = web.Application(middlewares=[_guard(token, hosts)])
     endpoints = tuple(endpoints)
     for endpoint in endpoints:
-        app.router.add_route(endpoint.method, f"/control{endpoint.path}", _handler(node, endpoint))
+        path = endpoint.path.replace("}", ":[^/]*}")  # also an empty name, and one with braces
+        app.router.add_route(endpoint.method, f"/control{path}", _handler(node, endpoint))
     described = openapi.document(endpoints, own_version())
     app.router.add_get("/control/openapi.json", _always(described))
     return app

@@ -35,6 +35,9 @@ of an answer."""
 LINGER_S = 2.0
 """How long what comes of a body that nobody reads is thrown away, so that the client sees the answer."""
 
+LONGEST_LINE_BYTES = 128 << 10
+"""Of a request: a name may have 32,767 bytes in Kafka, each of them three in an address."""
+
 MOST_HEADERS = 64
 MOST_WAITING = 2
 """Requests that a client may send before it has the answer of an earlier one: browsers do not, and each is memory."""
@@ -112,6 +115,7 @@ class HttpConnection(web.RequestHandler):
             access_log=None,  # type: ignore[arg-type]
             auto_decompress=False,
             lingering_time=LINGER_S,
+            max_line_size=LONGEST_LINE_BYTES,
             max_headers=MOST_HEADERS,
         )
         self._port = port
