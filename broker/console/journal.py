@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from broker.console.ask import Ask, Page, Paging, paged
-from broker.control.journal import wanted_entries
+from broker.control.budget import Budget
+from broker.control.journal import ENTRY_WORK, size_of, wanted_entries
 from broker.faults.names import API_KEYS
 from broker.journal.entries import Entry, Exchange
 from broker.journal.rendering import entry_json
 
 ON_A_PAGE = 50
+LONGEST_ENTRY = 64 << 10
+"""Characters of one entry."""
 
 
 async def journal(ask: Ask) -> Page:
@@ -21,9 +24,9 @@ async def journal(ask: Ask) -> Page:
     if ask.node.journal is not None:
         filters = {name: value for name, value in asked.items() if value}
         wanted = list(wanted_entries(ask.node, filters))[::-1]
-        shown = paged(ask, await asyncio.to_thread(_folded, wanted), ON_A_PAGE)
+        shown = paged(ask, await ask.budget.run(ask.node, partial(_folded, wanted)), ON_A_PAGE)
     # Entries never change, and to decode them takes a while.
-    rows = await asyncio.to_thread(lambda: [_row(*one) for one in shown.rows])
+    rows = await ask.budget.run(ask.node, partial(_rows, tuple(shown.rows), ask.budget))
     return Page(
         "journal.html",
         "Journal",
@@ -51,7 +54,12 @@ def _folded(entries: Sequence[Entry]) -> list[tuple[Entry, int]]:
     return rows
 
 
-def _row(entry: Entry, times: int) -> dict[str, Any]:
+def _rows(entries: Sequence[tuple[Entry, int]], budget: Budget) -> list[dict[str, Any]]:
+    return [_row(entry, times, budget) for entry, times in entries]
+
+
+def _row(entry: Entry, times: int, budget: Budget) -> dict[str, Any]:
+    budget.spend(ENTRY_WORK * size_of(entry))
     shown = entry_json(entry)
     return {
         "at_ms": shown.pop("time") * 1000,
@@ -61,6 +69,6 @@ def _row(entry: Entry, times: int) -> dict[str, Any]:
         "what": shown.get("api") or shown.get("text") or "",
         "outcome": shown.get("outcome") or shown.get("level") or "",
         "took_ms": None if shown.get("took") is None else shown["took"] * 1000,
-        "rest": shown,
+        "rest": budget.json(shown, LONGEST_ENTRY, indent=2),
         "times": times,
     }

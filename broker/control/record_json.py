@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from broker.control.endpoint import ControlError
 from protocol.records.build import Headers, Record
+from protocol.records.cut import NOTHING, LeftOut
 
 
 class Produced(NamedTuple):
@@ -29,14 +30,21 @@ WHAT_A_RECORD_IS = "an object with value, key, headers, partition and timestamp,
 MOST_NESTED = 200
 """JSON with more levels is taken for none: what walks through values calls itself for each level."""
 
+TOO_DEEP = f"it is nested more than {MOST_NESTED} levels deep"
+
 
 def json_of(content: bytes | str) -> Any:
     """The JSON value that somebody has written. Raises ValueError if it is none, or has too many levels."""
-    too_deep = f"it is nested more than {MOST_NESTED} levels deep"
     try:
         value = json.loads(content)
     except RecursionError:
-        raise ValueError(too_deep) from None
+        raise ValueError(TOO_DEEP) from None
+    require_shallow(value)
+    return value
+
+
+def require_shallow(value: Any) -> None:
+    """Raises ValueError for a JSON value of too many levels."""
     level = [value]
     for _ in range(MOST_NESTED):
         level = [
@@ -47,12 +55,12 @@ def json_of(content: bytes | str) -> Any:
             if isinstance(part, dict | list)
         ]
         if not level:
-            return value
-    raise ValueError(too_deep)
+            return
+    raise ValueError(TOO_DEEP)
 
 
-def as_json(topic: str, partition: int, record: Record) -> dict[str, Any]:
-    """A record as an endpoint answers it."""
+def as_json(topic: str, partition: int, record: Record, left_out: LeftOut = NOTHING) -> dict[str, Any]:
+    """A record as an endpoint answers it; `left_out` says of what there is more than an answer may have."""
     return {
         "topic": topic,
         "partition": partition,
@@ -64,6 +72,7 @@ def as_json(topic: str, partition: int, record: Record) -> dict[str, Any]:
             {"key": name.decode(errors="replace"), **bytes_as_json("value", content)}
             for name, content in record.headers
         ],
+        **({"left_out": left_out._asdict()} if any(left_out) else {}),
     }
 
 

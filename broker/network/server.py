@@ -20,6 +20,7 @@ from broker.network.secured_connection import SecuredConnection
 from broker.network.sockets import size_buffers
 from broker.network.strangers import Strangers
 from broker.network.tls import TlsLayer
+from broker.process import is_kept
 
 if TYPE_CHECKING:
     from broker.config.current import CurrentConfig
@@ -37,9 +38,6 @@ LEAST_BACKLOG = 1024
 EVERY_ADDRESS = ("", "0.0.0.0", "::")
 """Hosts that stand for all addresses of this machine, IPv4 and IPv6, as in Java, whose one socket takes both."""
 PORT_ATTEMPTS = 10
-LONGEST_HTTP_LINE_BYTES = 128 << 10
-"""Of a request to the HTTP ports: a name may have 32,767 bytes in Kafka, each of them three in an address."""
-
 ACCEPTED_AT_ONCE = 1
 """Connections that asyncio accepts before others get a turn: it takes the backlog for that. With more, a lack of
 descriptors would set a timer for each attempt that fails, whose attempts set more, until nothing else is done."""
@@ -167,6 +165,8 @@ class Server:
         """Count a new connection. At `max.connections` it has to wait; at other limits it is turned away."""
         if self._stopping:
             connection.abort()
+        elif is_kept(connection.descriptor):
+            self._refuse(connection, "open files of the process (ulimit -n)")
         elif self.door is not None and not self.door(connection):
             logger.info("connection refused by a fault", client=connection.client_host)
         elif len(self.connections) < self._most_connections and not self._holding:
