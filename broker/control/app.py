@@ -11,6 +11,7 @@ import structlog
 from aiohttp import web
 
 from broker.control import openapi
+from broker.control.budget import to_the_end
 from broker.control.endpoint import ControlError, Endpoint
 from broker.control.endpoints import ENDPOINTS
 from broker.control.faults import faults_of
@@ -68,7 +69,8 @@ def _handler(node: Node, endpoint: Endpoint) -> Handler:
             values = endpoint.check(await _body(request), {**request.match_info, **request.query})
             answer = endpoint.answer(node, values)
             if inspect.isawaitable(answer):
-                answer = await answer
+                # What only looks ends with its client, what changes something does not.
+                answer = await (answer if endpoint.only_looks else to_the_end(answer))
         except BodyError as error:
             return _error(ControlError(str(error), status=error.status))
         except ControlError as error:
@@ -80,6 +82,8 @@ def _handler(node: Node, endpoint: Endpoint) -> Handler:
         except Exception as error:
             logger.exception("unexpected error in the control interface", path=request.path)
             return _error(ControlError(f"unexpected error, see the broker's log: {error!r}", status=500))
+        if isinstance(answer, bytes):
+            return web.Response(body=answer, content_type="application/json")
         return web.json_response(answer if answer is not None else {})
 
     return handle

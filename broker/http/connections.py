@@ -52,7 +52,7 @@ class HttpPort:
     def __init__(self, app: web.Application, name: str, config: BrokerConfig, clock: Clock) -> None:
         app.middlewares.insert(0, _while_answered)
         app.on_response_prepare.append(_name_server)
-        self._runner = web.AppRunner(app, handle_signals=False, shutdown_timeout=FINISH_S)
+        self._runner = web.AppRunner(app, handle_signals=False, shutdown_timeout=FINISH_S, handler_cancellation=True)
         self._name = name
         self._lines = ClientLines(clock.monotonic_ms)
         self.clock = clock

@@ -44,13 +44,28 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "any. Where users of the console log in, it accepts every name.",
     ),
     ConfigDef(
+        "odradek.console.login.listeners",
+        ConfigType.LIST,
+        (),
+        "Listeners whose users log in at the console with names and passwords; if empty, all with PLAIN or SCRAM. "
+        "Never one that requires certificates of clients, or is for controllers, or for brokers (unless there is no "
+        "other).",
+    ),
+    ConfigDef(
         "odradek.console.schema.registry",
         ConfigType.PASSWORD,
         None,
         "URL of a schema registry, with a name and a password if it wants them, by which the console shows Avro, and "
-        "JSON with a schema. Avro needs `pip install 'odradek[avro]'`.",
+        "JSON with a schema. Avro needs `pip install '/path/to/odradek[avro]'`.",
     ),
     ConfigDef("odradek.http.host", STRING, "127.0.0.1", "Address on which `odradek.http.port` is opened."),
+    ConfigDef(
+        "odradek.http.trusted.proxies",
+        ConfigType.LIST,
+        (),
+        "Addresses and networks of the proxies that may say by `X-Forwarded-For` and `X-Forwarded-Proto` for whom they "
+        "ask. Where users log in at the console, what comes through any other proxy is refused, if it can be seen.",
+    ),
     ConfigDef(
         "odradek.http.max.connections",
         ConfigType.INT,
@@ -88,7 +103,7 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         STRING,
         None,
         "URL to which metrics are sent by OpenTelemetry's protocol (OTLP over HTTP), such as "
-        "`http://127.0.0.1:4318/v1/metrics`. Needs `pip install 'odradek[otlp]'`.",
+        "`http://127.0.0.1:4318/v1/metrics`. Needs `pip install '/path/to/odradek[otlp]'`.",
     ),
     ConfigDef(
         "odradek.otlp.interval.ms",
@@ -145,6 +160,13 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "File with the users of PLAIN and SCRAM, a line `name:password` each, besides those of JAAS lines and of the "
         "metadata; read again when it changes. `sasl.enabled.mechanisms` then is PLAIN, SCRAM-SHA-256 and "
         "SCRAM-SHA-512 by default. Only the broker's own account should be able to read it.",
+    ),
+    ConfigDef(
+        "odradek.users",
+        ConfigType.PASSWORD,
+        None,
+        "The same users themselves, a line each, in place of a file or besides it; for one listener alone as "
+        "`listener.name.<listener>.odradek.users`.",
     ),
     ConfigDef(
         "odradek.tls.folder",

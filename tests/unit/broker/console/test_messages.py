@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 
+from broker.console.ask import MOST
 from broker.console.decoding import decoded, field_of
+from broker.control.budget import Budget
 from protocol.records.build import Record, build_batch
 from storage.append_types import AppendOrigin
 from tests.unit.broker.console.browsing import browsing
@@ -116,13 +119,15 @@ async def test_a_browser_that_follows_gets_what_is_appended() -> None:
 
 
 def test_bytes_are_shown_as_what_they_are() -> None:
-    assert decoded(None).text is None
-    assert decoded("zwölf".encode()).text == "zwölf"
-    assert decoded(b"\x00\x01").kind == "hex"
-    assert decoded("zwölf".encode(), most=3) == ("zw", "text", 3)
-    assert decoded(b"\xff", "text").text == "\N{REPLACEMENT CHARACTER}"
-    assert decoded(b'{"a":1}', "json").text == '{"a": 1}'
-    assert decoded(b"[" * 100_000, "json").kind == "text"
+    shown = partial(decoded, budget=Budget(MOST))
+    assert shown(None).text is None
+    assert shown("zwölf".encode()).text == "zwölf"
+    assert shown(b"\x00\x01").kind == "hex"
+    assert shown("zwölf".encode(), most=3) == ("zw", "text", 3)
+    assert shown("zwö".encode(), most=4, more=3) == ("zwö", "text", 3)
+    assert shown(b"\xff", form="text").text == "\N{REPLACEMENT CHARACTER}"
+    assert shown(b'{"a":1}', form="json").text == '{"a": 1}'
+    assert shown(b"[" * 100_000, form="json").kind == "text"
 
 
 def test_a_path_leads_through_objects_and_lists() -> None:
