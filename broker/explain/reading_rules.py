@@ -81,6 +81,8 @@ def committed_out_of_range(it: GroupSituation) -> Findings:
 
 def is_not_fetched(it: GroupSituation) -> Findings:
     """Somebody has the partition and does not ask for its records."""
+    if it.fetches is None:
+        return
     for key, member in it.group.owners().items():
         partition = it.partitions.get(key)
         if partition is None or not partition.is_here or it.group.state != "Stable" or member.is_late:
@@ -153,6 +155,20 @@ def fetched_and_not_committed(it: GroupSituation) -> Findings:
         )
 
 
+def is_behind(it: GroupSituation) -> Findings:
+    """Without a journal nobody knows what was fetched."""
+    behind = [lag for lag in it.lags if lag.committed is not None and lag.lag]
+    if it.fetches is None and behind:
+        yield Finding(
+            Severity.WARNING,
+            "is_behind",
+            f"{counted(sum(lag.lag or 0 for lag in behind), 'record')} of {listed(lag.name for lag in behind)} are not "
+            "committed: they were not read yet, or the application works on them, or does not commit",
+            "Look whether the consumer polls, how long it takes for a record, and whether it commits "
+            "(enable.auto.commit).",
+        )
+
+
 def nothing_new(it: GroupSituation) -> Findings:
     done = [lag for lag in it.lags if lag.lag == 0 and lag.committed == lag.end]
     if done and len(done) == len(it.lags):
@@ -219,6 +235,7 @@ RULES = (
     fetches_are_seen_elsewhere,
     reads_elsewhere,
     has_never_committed,
+    is_behind,
     nothing_new,
     waits_for_new_records,
     fetched_and_not_committed,
