@@ -75,6 +75,7 @@ def committed_out_of_range(it: GroupSituation) -> Findings:
             f"the committed offset {lag.committed} of {lag.name} is out of range: the log has {lag.start} to "
             f"{lag.end} ({why})",
             "The consumer goes where auto.offset.reset says; with none it fails. To go elsewhere: "
+            f"odradek groups reset-offsets {it.group.group_id} --to start, or in a test "
             f'broker.group("{it.group.group_id}").reset_offsets("earliest").',
         )
 
@@ -162,8 +163,9 @@ def is_behind(it: GroupSituation) -> Findings:
         yield Finding(
             Severity.WARNING,
             "is_behind",
-            f"{counted(sum(lag.lag or 0 for lag in behind), 'record')} of {listed(lag.name for lag in behind)} are not "
-            "committed: they were not read yet, or the application works on them, or does not commit",
+            f"group {it.group.group_id} has not committed {counted(sum(lag.lag or 0 for lag in behind), 'record')} of "
+            f"{listed(lag.name for lag in behind)}: they were not read yet, or the application works on them, or does "
+            "not commit",
             "Look whether the consumer polls, how long it takes for a record, and whether it commits "
             "(enable.auto.commit).",
         )
@@ -177,7 +179,8 @@ def nothing_new(it: GroupSituation) -> Findings:
             "nothing_new",
             f"group {it.group.group_id} has committed the end of {listed(lag.name for lag in done)}: there is nothing "
             "new to read",
-            f'To read again: stop the consumers, then broker.group("{it.group.group_id}").reset_offsets("earliest").',
+            f"To read again: stop the consumers, then odradek groups reset-offsets {it.group.group_id} --to start, or "
+            f'in a test broker.group("{it.group.group_id}").reset_offsets("earliest").',
         )
 
 

@@ -76,11 +76,16 @@ class GroupSituation:
 
 @dataclass(frozen=True, slots=True)
 class TopicSituation:
-    """A topic, and who reads it; `unknown` says which groups are not known. `retention_ms` is -1 for ever."""
+    """A topic, and who reads it; `unknown` says which groups are not known. `retention_ms` is -1 for ever.
+
+    `in_sync` has the number of in-sync replicas of each partition with a leader, of which `least_in_sync` are wanted.
+    """
 
     now_ms: int
     topic: str
     partitions: Sequence[PartitionView]
+    in_sync: Mapping[str, int]
+    least_in_sync: int
     retention_ms: int
     readers: Sequence[str]
     unknown: Sequence[str]

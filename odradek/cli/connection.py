@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, wraps
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 from confluent_kafka import KafkaException
@@ -19,6 +19,7 @@ from odradek.cli import contexts
 from odradek.cli.arguments import pairs
 from odradek.cli.errors import error_name, refused, sentence
 from odradek.cli.general_options import General, general_options, given
+from odradek.cli.messages import OUR_SOFTWARE
 from odradek.cli.output import Output
 
 BOOTSTRAP = "ODRADEK_BOOTSTRAP"
@@ -37,6 +38,15 @@ OF_KAFKA_PYTHON = {
     "client.id": "client_id",
 }
 """Settings of librdkafka whose values are the same in kafka-python, and what they are called there."""
+
+
+class _Admin(KafkaAdminClient):  # type: ignore[misc]
+    """It says who it is, so that a broker of ours lists its own requests."""
+
+    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = {
+        **KafkaAdminClient.DEFAULT_CONFIG,
+        "client_software_name": OUR_SOFTWARE,
+    }
 
 
 @dataclass(frozen=True)
@@ -67,16 +77,19 @@ class Cluster:
         return admin
 
     @contextmanager
-    def python_admin(self) -> Iterator[Any]:
-        """The admin client of kafka-python. Raises KafkaException, KafkaError."""
+    def python_admin(self, patience: float | None = None) -> Iterator[Any]:
+        """The admin client of kafka-python, whose requests may take `patience` seconds, by default the timeout.
+
+        Raises KafkaException, KafkaError.
+        """
         self.admin()  # whose errors say why a cluster is not reached
         given = _of_kafka_python(self.settings)
         timeout_ms = int(self.timeout * 1000)
-        client = KafkaAdminClient(
+        client = _Admin(
             **{"client_id": "odradek-cli", **given},
             bootstrap_servers=self.bootstrap.split(","),
             bootstrap_timeout_ms=timeout_ms,
-            request_timeout_ms=timeout_ms,
+            request_timeout_ms=timeout_ms if patience is None else int(patience * 1000),
         )
         try:
             yield client

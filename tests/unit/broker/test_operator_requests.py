@@ -101,7 +101,7 @@ async def test_without_a_journal_nobody_is_said_not_to_fetch() -> None:
         found = await ask(rig.connect(), "explain", kind="group", name="g")
         rules = {one.rule: one for one in found.findings}
         assert "is_not_fetched" not in rules
-        assert rules["is_behind"].text.startswith("2 records of t-0 are not committed")
+        assert rules["is_behind"].text.startswith("group g has not committed 2 records of t-0:")
 
 
 async def test_explain_and_backup_ask_for_alter_on_the_cluster() -> None:
