@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 
@@ -48,5 +49,5 @@ def main(arguments: Sequence[str]) -> int:
     except (ControlError, ValueError) as error:
         sys.stderr.write(f"Error: {control_option.sentence(error)}\n")
         return 2
-    sys.stdout.write(f"{found.as_text(as_json=options.json)}\n")
+    sys.stdout.write(f"{json.dumps(found.as_json, indent=2) if options.json else found}\n")
     return 1 if found.problems else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -43,9 +42,10 @@ class Explanation(list[Finding]):
         """An explanation of what was found in another way."""
         return cls({"subject": subject, "name": name, "findings": [asdict(one) for one in findings]})
 
-    def as_text(self, *, as_json: bool) -> str:
-        """What the command prints: for people, or for programs."""
-        return json.dumps([asdict(one) for one in self], indent=2) if as_json else str(self)
+    @property
+    def as_json(self) -> list[dict[str, str]]:
+        """The findings, as a program reads them."""
+        return [asdict(one) for one in self]
 
     @property
     def problems(self) -> list[Finding]:

@@ -13,6 +13,7 @@ from kafka import TopicPartition as PythonTopicPartition
 from kafka.errors import ClusterAuthorizationFailedError, IncompatibleBrokerVersion, KafkaError
 
 from odradek.cli import explain_rules as rules
+from odradek.cli import transactions
 from odradek.cli.connection import Cluster, connected
 from odradek.cli.errors import require_no_error
 from odradek.cli.explain_rules import Key, Partition
@@ -36,24 +37,32 @@ def main(cluster: Cluster, out: Output, kind: str, name: str) -> None:
     a client can know. Without -b, the control interface of a broker is asked (`odradek explain --help`); `odradek
     explain error NAME` and `odradek explain setting NAME` say what these mean.
     """
-    findings, why_not = _told_by_broker(cluster, kind, name)
+    groups = listed(cluster, out) if kind == "group" else {}
+    findings, why_not = _told_by_broker(cluster, kind, name, is_group=name in groups)
     if findings is None:
-        found = [*_SEEN[kind](cluster, name), Finding("info", "seen_by_a_client", why_not, "")]
+        if kind == "group":
+            seen = _group(cluster, name, groups)
+        else:
+            seen = _topic(cluster, name) if kind == "topic" else _transaction(cluster, out, name)
+        found = [*seen, Finding("info", "seen_by_a_client", why_not, "")]
         findings = sorted(found, key=lambda one: SEVERITIES.index(one.severity))
     explanation = Explanation.of(kind, name, findings)
-    click.echo(explanation.as_text(as_json=out.as_json))
+    if out.as_json:
+        out.document(explanation.as_json)
+    else:
+        click.echo(str(explanation))
     if explanation.problems:
         raise click.exceptions.Exit(1)
 
 
-def _told_by_broker(cluster: Cluster, kind: str, name: str) -> tuple[list[Finding] | None, str]:
-    """What a broker of ours finds; None, and why there is only what a client can know."""
+def _told_by_broker(cluster: Cluster, kind: str, name: str, *, is_group: bool) -> tuple[list[Finding] | None, str]:
+    """What a broker of ours finds; None, and why there is only what a client can know.
+
+    The coordinator of a group knows most of it. To look for that of no group would make the topic of groups.
+    """
     with cluster.python_admin() as admin:
-        node = None
         try:
-            # To look for a coordinator makes the topic of groups, which a group that is there has already.
-            if kind == "group" and name in {one["group_id"] for one in admin.list_groups()}:
-                node = admin._manager.run(admin._find_coordinator_id, name)
+            node = admin._manager.run(admin._find_coordinator_id, name) if is_group else None
             answer = admin._manager.run(admin._manager.send, ExplainRequest(kind=kind, name=name), node)
             require_no_error(answer)
         except IncompatibleBrokerVersion:
@@ -63,20 +72,19 @@ def _told_by_broker(cluster: Cluster, kind: str, name: str) -> tuple[list[Findin
     return [Finding(one.severity, one.rule, one.text, one.advice) for one in answer.findings], ""
 
 
-def _group(cluster: Cluster, name: str) -> Iterable[Finding]:
-    known = listed(cluster)
+def _group(cluster: Cluster, name: str, known: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
     if name not in known:
         return rules.of_group(rules.Group(name, "", "", {}, {}, {}, [*known]))
     kind = kind_of(known[name])
+    rows, read = KINDS.get(kind, COMMITTING).members(cluster, name)
     members = {
         f"member {one['member']} (client {one['client'] or '-'} at {one['host'].lstrip('/')})": _keys(
             one.get("assigned", ())
         )
-        for one in KINDS.get(kind, COMMITTING).members(cluster, name)
+        for one in rows
     }
     committed: Mapping[Key, int] = {} if kind == "share" else _committed(cluster, name)
-    topics = {topic for keys in (committed, *members.values()) for topic, _ in keys}
-    partitions = _partitions(cluster, topics)
+    partitions = _partitions(cluster, {topic for topic, _ in (*committed, *read)})
     state = known[name].get("group_state") or "Unknown"
     return rules.of_group(rules.Group(name, kind, state, members, committed, partitions))
 
@@ -88,11 +96,11 @@ def _topic(cluster: Cluster, name: str) -> Iterable[Finding]:
     return rules.of_topic(rules.Topic(name, partitions, least, [*existing]))
 
 
-def _transaction(cluster: Cluster, name: str) -> Iterable[Finding]:
+def _transaction(cluster: Cluster, out: Output, name: str) -> Iterable[Finding]:
+    existing = [one.transactional_id for one in transactions.listed(cluster, out)]
+    if name not in existing:
+        return rules.of_transaction(rules.Transaction(name, "", existing=existing))
     with cluster.python_admin() as admin:
-        existing = [one.transactional_id for each in admin.list_transactions().values() for one in each]
-        if name not in existing:
-            return rules.of_transaction(rules.Transaction(name, "", existing=existing))
         found = admin.describe_transactions([name])[name]
     return rules.of_transaction(
         rules.Transaction(
@@ -103,9 +111,6 @@ def _transaction(cluster: Cluster, name: str) -> Iterable[Finding]:
             [f"{one.topic}-{one.partition}" for one in found.topic_partitions],
         )
     )
-
-
-_SEEN = {"group": _group, "topic": _topic, "transaction": _transaction}
 
 
 def _keys(names: Iterable[str]) -> list[Key]:
