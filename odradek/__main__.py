@@ -21,6 +21,7 @@ usage: odradek serve [--profile dev|test|kafka] [--config FILE] [--set KEY=VALUE
        odradek doctor -b HOST:PORT                          what keeps clients here from a cluster (extra: cli)
        odradek backup create PATH -b HOST:PORT              a consistent copy of a running broker (extra: cli)
        odradek backup verify PATH                           whether a copy is whole
+       odradek backup restore PATH                          go back to a copy, by the control interface of a broker
        odradek snapshot save|load PATH                      keep the state of a running broker, or go back to it
        odradek topics|groups|acls|users|quotas|transactions|reassign|contexts ...
        odradek produce|consume|bench|cluster|completion ... work with a cluster, this or any other (extra: cli)

@@ -7,8 +7,11 @@ import socket
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from odradek import Broker
+from odradek.cli import connection
+from odradek.cli.main import odradek as commands
 from tests.brokers import sound_broker
 from tests.command_line import Odradek
 
@@ -40,7 +43,9 @@ def test_a_topic_is_explained_by_name() -> None:
     assert status in (0, 1)
 
 
-def test_explain_asks_the_broker_over_its_listener_and_without_the_right_what_a_client_knows() -> None:
+def test_explain_asks_the_broker_over_its_listener_and_without_the_right_what_a_client_knows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with sound_broker(AUTHORIZED) as broker:
         odradek = Odradek(broker.bootstrap_servers)
         odradek.told("produce", "orders", "a", "b", "--create")
@@ -49,6 +54,15 @@ def test_explain_asks_the_broker_over_its_listener_and_without_the_right_what_a_
         assert (status, out.splitlines()[0]) == (1, "group billing")
         assert "members leave when they are closed" in out  # a broker of ours says more than any Kafka tells
         assert odradek.told("explain", "topic", "orders").startswith("topic orders\n")
+        monkeypatch.setitem(connection._Admin.DEFAULT_CONFIG, "client_software_name", "kafka-python")
+        as_kafka = ["-b", broker.bootstrap_servers]  # it lists for others what Kafka lists
+        told = CliRunner().invoke(commands, ["explain", "topic", "orders", *as_kafka])
+        assert "the broker does not explain anything itself" in told.output
+        assert "topic orders has records (orders-0: 0 to 2)" in told.output
+        told = CliRunner().invoke(commands, ["explain", "transaction", "pay", *as_kafka])
+        assert "there is no transactional id pay" in told.output
+        told = CliRunner().invoke(commands, ["backup", "create", "b", *as_kafka])
+        assert (told.exit_code, "makes no backups for its clients" in told.output) == (1, True)
         odradek.told("acls", "add", "--principal", "User:operator", "--operation", "alter", "--cluster")
         status, out, _ = odradek.run("explain", "group", "billing", "--json")
         found = {one["rule"]: one for one in json.loads(out)}
