@@ -14,6 +14,7 @@ from kio.schema.create_acls.v3.request import AclCreation
 from broker import operator_requests
 from broker.config.broker_config import ConfigurationError
 from broker.config.sources import load
+from broker.inspection import groups
 from broker.network.principal import ANONYMOUS, Principal
 from metadata.acls import AclOperation, PatternType, PermissionType, ResourceType
 from protocol.api_table import API_TABLE, OWN_TABLE
@@ -102,6 +103,23 @@ async def test_without_a_journal_nobody_is_said_not_to_fetch() -> None:
         rules = {one.rule: one for one in found.findings}
         assert "is_not_fetched" not in rules
         assert rules["is_behind"].text.startswith("group g has not committed 2 records of t-0:")
+
+
+async def test_explain_leaves_the_loop_to_others_between_many_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "VIEWED_AT_ONCE", 2)
+    async with node() as rig:
+        await rig.create("t")
+        for number in range(20):
+            await commit(rig.connect(), f"g{number}", "t", {0: 0})
+        asking = asyncio.ensure_future(groups.list_groups(rig.node.coordinators.groups))
+        turns = 0
+        while not asking.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns >= 10
+        assert [one.group_id for one in await asking] == sorted(f"g{number}" for number in range(20))
+        found = await ask(rig.connect(), "explain", kind="topic", name="t")
+        assert next(one for one in found.findings if one.rule == "is_read_by").text.endswith("and 15 more")
 
 
 async def test_explain_and_backup_ask_for_alter_on_the_cluster() -> None:
