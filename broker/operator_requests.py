@@ -51,7 +51,7 @@ class Explain:
 
     async def handle(self, _ctx: RequestContext, request: ExplainRequest) -> ExplainResponse:
         if request.kind not in KINDS:
-            raise InvalidRequest(f"kind = {request.kind!r}: expected one of {', '.join(KINDS)}")
+            raise InvalidRequest(f"kind = {request.kind[:40]!r}: expected one of {', '.join(KINDS)}")
         from protocol.newer.explain_v0 import ExplainFinding, ExplainResponse
 
         async with self._turn:
