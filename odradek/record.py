@@ -76,7 +76,10 @@ class Record:
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Record:
-        """A record in an answer of the control interface."""
+        """A record in an answer of the control interface. Raises ValueError for one that is not given whole."""
+        if "left_out" in answer:
+            where = f"offset {answer['offset']} of {answer['topic']}-{answer['partition']}"
+            raise ValueError(f"{where} is too large for the control interface: read it with a consumer")
         return cls(
             answer["topic"],
             answer["partition"],

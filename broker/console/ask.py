@@ -3,65 +3,70 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from broker.console.rights import Rights
+from broker.control.budget import Budget
 from broker.control.endpoint import ControlError
 from broker.node import Node
-from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
+from metadata.acls import ResourceType
+from protocol.records.cut import Most
 
 if TYPE_CHECKING:
     from broker.console.history import History
     from broker.console.registry import Registry
-    from broker.security.permissions import Permissions
 
 NAMES_A_TURN = 200
 
-Right = tuple[AclOperation, ResourceType, str]
-"""To do this to the resource of this type and name."""
+MOST = Most(content=256 << 10, headers=100, header_content=64 << 10)
+"""What is kept of a record that is shown whole, or looked through."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rights:
-    """What the user of a request may see and do; everything without `permissions`. `user` is None without a login."""
+class Few:
+    """What runs for users at one time, and how much may: of all of them, and of one of them who has logged in."""
 
-    user: str | None = None
-    permissions: Permissions | None = None
+    def __init__(self, what: str, most: int, most_of_one: int) -> None:
+        self._what = what
+        self._most = most
+        self._most_of_one = most_of_one
+        self.running: Counter[str | None] = Counter()
 
-    def sees_topic(self, name: str) -> bool:
-        return self.allow(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
-
-    def allow(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
-        """Whether the user may; nothing is logged if not."""
-        permissions = self.permissions
-        return permissions is None or permissions.allows(operation, resource_type, name, log_denied=False)
-
-    def check(self, operation: AclOperation, resource_type: ResourceType, name: str) -> None:
-        """Raises ControlError (403)."""
-        if self.permissions is not None and not self.permissions.allows(operation, resource_type, name):
-            resource = resource_type.name.lower().replace("_", " ")
-            raise ControlError(f"{self.user} may not {operation.name} the {resource} {name}", status=403)
+    @contextmanager
+    def one(self, user: str | None) -> Iterator[None]:
+        """Count one more meanwhile. Raises ControlError (429) if there are enough."""
+        most_of_one = self._most if user is None else self._most_of_one
+        if self.running.total() >= self._most or self.running[user] >= most_of_one:
+            raise ControlError(f"too many {self._what} run now: end one of them, or try again later", status=429)
+        self.running[user] += 1
+        try:
+            yield
+        finally:
+            self.running[user] -= 1
+            self.running += Counter()  # without those who have none
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request for a page. `given` has the query's parameters; `registry` knows schemas, where one is set."""
+    """A request for a page. `given` has the query's parameters; `registry` knows schemas, where one is set.
+
+    `budget` is what the answer may cost, `searches` the searches that run.
+    """
 
     node: Node
     given: Mapping[str, str]
     rights: Rights
     history: History
     registry: Registry | None = None
+    budget: Budget = field(default_factory=lambda: Budget(MOST))
+    searches: Few = field(default_factory=lambda: Few("searches", 2, 1))
 
     @property
     def can_write(self) -> bool:
         return self.node.local.config.boolean("odradek.console.write")
-
-    @property
-    def sees_all_names(self) -> bool:
-        """Whether the user may be told of whatever resource has to do with what is asked for."""
-        return self.rights.allow(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def text(self, name: str, default: str = "") -> str:
         return self.given.get(name, default).strip()
@@ -97,31 +102,13 @@ class Page(NamedTuple):
     values: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Shows:
-    """A page that can be asked for; `right` is what its user must have, if that does not depend on what is asked."""
-
-    show: Callable[[Ask], Awaitable[Page]]
-    right: Right | None = None
-
-    def check(self, ask: Ask) -> None:
-        """Raises ControlError (403)."""
-        if self.right is not None:
-            ask.rights.check(*self.right)
-
-
-async def allowed(rights: Rights, resource_type: ResourceType, names: list[str]) -> list[str]:
-    """Those names that the user may see; the loop gets a turn in between."""
-    permissions = rights.permissions
-    if permissions is None or permissions.is_super_user:
+async def allowed(rights: Rights, api: str, resource_type: ResourceType, names: list[str]) -> list[str]:
+    """Those names of which the API would tell the user; the loop gets a turn in between."""
+    if rights.are_all:
         return names
     found: list[str] = []
     for first in range(0, len(names), NAMES_A_TURN):
-        found += (
-            name
-            for name in names[first : first + NAMES_A_TURN]
-            if permissions.allows(AclOperation.DESCRIBE, resource_type, name, log_denied=False)
-        )
+        found += (name for name in names[first : first + NAMES_A_TURN] if rights.allow(api, resource_type, name))
         await asyncio.sleep(0)
     return found
 

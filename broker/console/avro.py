@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 LONGEST_SCHEMA = 256 << 10
@@ -18,19 +20,36 @@ LONGEST_VALUE = 256 << 10
 MOST_NESTED = 64
 """Levels of a schema, and so of its values."""
 
+MOST_VALUES = 256 << 10
+"""Objects that are made of one value. Each byte of a list may be one object at each level."""
+
+LONGEST_DECIMAL = 64
+"""To write a number of so many bytes takes microseconds; of a hundred thousand, seconds."""
+
+DECIMAL = "odradek-decimal"
+"""Takes the place of `decimal` in schemas, so that the library asks us to read it."""
+
 
 class Measure(NamedTuple):
-    """How many levels a value has at most, and whether it takes a byte at least."""
+    """How many levels a value has at most, whether it takes a byte at least, and whether there are lists in it."""
 
     levels: int
     takes_bytes: bool
+    repeats: bool = False
+
+
+class Parsed(NamedTuple):
+    """A schema as the library has it, and the longest value that is read by it."""
+
+    schema: Any
+    longest: int
 
 
 class RefusedError(Exception):
     """The schema could do harm."""
 
 
-def parsed(text: str) -> Any | None:
+def parsed(text: str) -> Parsed | None:
     """The schema; None for one that is refused, refers to others, or is none. Raises ImportError."""
     import fastavro
 
@@ -38,33 +57,47 @@ def parsed(text: str) -> Any | None:
         return None
     try:
         raw = json.loads(text)
-        _check_nesting(raw, 4 * MOST_NESTED)
+        _prepare(raw, 4 * MOST_NESTED)
         schema = fastavro.parse_schema(raw)
-        levels = _measured(schema, {}).levels
+        levels, _, repeats = _measured(schema, {})
     except Exception:  # noqa: BLE001  RefusedError, and whatever the library says of what is no schema
         return None
-    return schema if levels <= MOST_NESTED else None
+    if levels > MOST_NESTED:
+        return None
+    return Parsed(schema, min(LONGEST_VALUE, MOST_VALUES // levels) if repeats else LONGEST_VALUE)
 
 
-def value_of(schema: Any, content: bytes) -> Any:
+def value_of(by: Parsed, content: bytes) -> Any:
     """The value of these bytes. Raises ValueError if they are too many, or not of the schema."""
     import fastavro
+    from fastavro.read import LOGICAL_READERS
 
-    if len(content) > LONGEST_VALUE:
+    if len(content) > by.longest:
         raise ValueError(f"{len(content)} bytes are too many")
+    for kind in ("bytes", "fixed"):
+        LOGICAL_READERS.setdefault(f"{kind}-{DECIMAL}", partial(_decimal, LOGICAL_READERS[f"{kind}-decimal"]))
     try:
-        return fastavro.schemaless_reader(io.BytesIO(content), schema, None)
+        return fastavro.schemaless_reader(io.BytesIO(content), by.schema, None)
     except Exception as error:  # whatever the library says of bytes that are not of the schema
         raise ValueError(str(error)) from error
 
 
-def _check_nesting(value: Any, left: int) -> None:
+def _decimal(read: Callable[..., Any], content: bytes, schema: Any, reader_schema: Any = None) -> Any:
+    """A decimal as the library reads it, or what it is if it is too long."""
+    if len(content) > LONGEST_DECIMAL:
+        return f"a decimal of {len(content)} bytes"
+    return read(content, schema, reader_schema)
+
+
+def _prepare(value: Any, left: int) -> None:
     """Raises RefusedError for JSON of more levels: the library's parser has no bound of its own."""
     if left == 0:
         raise RefusedError
+    if isinstance(value, dict) and value.get("logicalType") == "decimal":
+        value["logicalType"] = DECIMAL
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     for each in inner:
-        _check_nesting(each, left - 1)
+        _prepare(each, left - 1)
 
 
 def _measured(schema: Any, named: dict[str, Measure | None]) -> Measure:
@@ -78,26 +111,31 @@ def _measured(schema: Any, named: dict[str, Measure | None]) -> Measure:
             raise RefusedError
         return found
     if isinstance(schema, list):  # a union, which writes the number of the branch
-        return Measure(1 + max((_measured(each, named).levels for each in schema), default=0), True)
+        return _around([_measured(each, named) for each in schema], takes_bytes=True)
     match schema["type"]:
         case "record" | "error":
             named[schema["name"]] = None
-            levels = 1 + max((_levels_of_part(field["type"], named) for field in schema["fields"]), default=0)
-            found = named[schema["name"]] = Measure(levels, bool(schema["fields"]))
+            parts = [_part(field["type"], named) for field in schema["fields"]]
+            found = named[schema["name"]] = _around(parts, takes_bytes=bool(parts))
         case "fixed" | "enum" as kind:
             found = named[schema["name"]] = Measure(1, kind == "enum" or schema["size"] > 0)
         case "array":
-            found = Measure(1 + _levels_of_part(schema["items"], named), True)
-        case "map":
-            found = Measure(1 + _measured(schema["values"], named).levels, True)  # each key takes bytes
+            found = _around([_part(schema["items"], named)], takes_bytes=True)._replace(repeats=True)
+        case "map":  # each key takes bytes
+            found = _around([_measured(schema["values"], named)], takes_bytes=True)._replace(repeats=True)
         case inner:
             found = _measured(inner, named)
     return found
 
 
-def _levels_of_part(schema: Any, named: dict[str, Measure | None]) -> int:
-    """Those of a field or an item. Raises RefusedError if it takes no bytes, of which there could be any number."""
+def _around(parts: Sequence[Measure], *, takes_bytes: bool) -> Measure:
+    """That of a value with these in it."""
+    return Measure(1 + max((one.levels for one in parts), default=0), takes_bytes, any(one.repeats for one in parts))
+
+
+def _part(schema: Any, named: dict[str, Measure | None]) -> Measure:
+    """That of a field or an item. Raises RefusedError if it takes no bytes, of which there could be any number."""
     found = _measured(schema, named)
     if not found.takes_bytes:
         raise RefusedError
-    return found.levels
+    return found

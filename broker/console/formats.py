@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +9,9 @@ from urllib.parse import urlencode
 
 LATEST_MS = 253_402_300_799_000
 """The end of the year 9999, beyond which no date can be shown."""
+
+SHORT = 300
+"""Characters of a name in a list."""
 
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
@@ -58,9 +60,9 @@ def link(page: str, /, **given: Any) -> str:
     return f"{page}?{query}" if query else page
 
 
-def indented(value: Any) -> str:
-    """A value as JSON over several lines."""
-    return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+def short(text: str) -> str:
+    """The beginning of a name that a client chose, which may have 32,767 characters."""
+    return text if len(text) <= SHORT else f"{text[:SHORT]}…"
 
 
 def named(flag: bool) -> str:
@@ -73,6 +75,6 @@ FILTERS: Mapping[str, Callable[..., str]] = {
     "duration": duration,
     "time": time,
     "link": link,
-    "indented": indented,
     "named": named,
+    "short": short,
 }

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from broker.console.ask import Ask, Page, Paging, paged
-from broker.control.journal import wanted_entries
+from broker.control.budget import Budget
+from broker.control.journal import ENTRY_WORK, size_of, wanted_entries
 from broker.journal.entries import Entry
 from broker.journal.rendering import entry_json
 
 ON_A_PAGE = 50
+LONGEST_ENTRY = 64 << 10
+"""Characters of one entry."""
 
 
 async def journal(ask: Ask) -> Page:
@@ -20,7 +24,7 @@ async def journal(ask: Ask) -> Page:
         filters = {name: value for name, value in asked.items() if value}
         shown = paged(ask, list(wanted_entries(ask.node, filters))[::-1], ON_A_PAGE)
     # Entries never change, and to decode them takes a while.
-    rows = await asyncio.to_thread(lambda: [_row(entry) for entry in shown.rows])
+    rows = await ask.budget.run(ask.node, partial(_rows, tuple(shown.rows), ask.budget))
     return Page(
         "journal.html",
         "Journal",
@@ -28,7 +32,12 @@ async def journal(ask: Ask) -> Page:
     )
 
 
-def _row(entry: Entry) -> dict[str, Any]:
+def _rows(entries: Sequence[Entry], budget: Budget) -> list[dict[str, Any]]:
+    return [_row(entry, budget) for entry in entries]
+
+
+def _row(entry: Entry, budget: Budget) -> dict[str, Any]:
+    budget.spend(ENTRY_WORK * size_of(entry))
     shown = entry_json(entry)
     return {
         "at_ms": shown.pop("time") * 1000,
@@ -38,5 +47,5 @@ def _row(entry: Entry) -> dict[str, Any]:
         "what": shown.get("api") or shown.get("text") or "",
         "outcome": shown.get("outcome") or shown.get("level") or "",
         "took_ms": None if shown.get("took") is None else shown["took"] * 1000,
-        "rest": shown,
+        "rest": budget.json(shown, LONGEST_ENTRY, indent=2),
     }

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from broker.console.ask import Ask
 from broker.console.decoding import as_json, field_of, same_as_text
+from broker.control.budget import JSON_WORK, Budget
 from broker.control.endpoint import ControlError
 from broker.control.topic_reader import Found, TopicReader
-from broker.node import Node
 from broker.replicas.partition import Partition, Role
 from protocol.records.build import Record
 from storage.log import time_lookup
@@ -20,6 +21,10 @@ LIMIT = 50
 
 SEARCHED = 20_000
 """So many offsets are looked through for a page, or some more; the search goes on where the next page begins."""
+
+SEARCH_MS = 5_000.0
+COSTLY = "These records are large: looking at more would cost more than one page may."
+LATE = "The search stopped after five seconds."
 
 AT_ONCE_BYTES = 64 << 10
 MOST_PARTITIONS = 50
@@ -40,11 +45,12 @@ class Wanted:
     def is_anything(self) -> bool:
         return not (self.key or self.field or self.value)
 
-    def matches(self, record: Record) -> bool:
+    def matches(self, budget: Budget, record: Record) -> bool:
         """The key is the same; a field of the JSON value is; without a field, the value has the text in it."""
         if self.key and (record.key is None or record.key.decode(errors="replace") != self.key):
             return False
         if self.field:
+            budget.spend(JSON_WORK * len(record.value or b""))
             found = field_of(as_json(record.value), self.field)
             return bool(found) and (not self.value or same_as_text(found[0], self.value))
         return not self.value or (record.value is not None and self.value.encode(errors="replace") in record.value)
@@ -52,11 +58,15 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Records, and the next offset of each partition; `searched` is how many offsets were looked at."""
+    """Records, and the next offset of each partition; `searched` is how many offsets were looked at.
+
+    `stopped` says why no more were, where there may be more.
+    """
 
     records: Sequence[Found]
     positions: Mapping[int, int]
     searched: int
+    stopped: str = ""
 
 
 def wall_ms_of(text: str) -> int:
@@ -117,33 +127,43 @@ async def _at_time(partition: Partition, wall_ms: int) -> int:
     return partition.high_watermark if found is None else min(found.offset, partition.high_watermark)
 
 
-async def read(node: Node, topic: str, positions: Mapping[int, int], share: int, *, committed: bool) -> Read:
-    """Read `share` records of each partition."""
+async def read(ask: Ask, topic: str, positions: Mapping[int, int], share: int, *, committed: bool) -> Read:
+    """Read `share` records of each partition, within the budget."""
     found: list[Found] = []
-    after: dict[int, int] = {}
+    after = dict(positions)
     for index, offset in positions.items():
-        reader = TopicReader(node, topic, {index: offset}, committed=committed, at_once=AT_ONCE_BYTES)
+        reader = TopicReader(
+            ask.node, topic, {index: offset}, committed=committed, at_once=AT_ONCE_BYTES, budget=ask.budget
+        )
         found += await reader.read(share)
         after |= reader.positions
-    return Read(in_time(found), after, len(found))
+    return Read(in_time(found), after, len(found), COSTLY if ask.budget.is_spent else "")
 
 
-async def search(node: Node, topic: str, positions: Mapping[int, int], wanted: Wanted, *, committed: bool) -> Read:
-    """Look through the partitions in turn, until enough records were found or offsets looked at."""
+async def search(ask: Ask, topic: str, positions: Mapping[int, int], wanted: Wanted, *, committed: bool) -> Read:
+    """Look through the partitions in turn, until enough was found, looked at, or spent."""
     found: list[Found] = []
-    after, searched = dict(positions), 0
+    after, searched, budget, clock = dict(positions), 0, ask.budget, ask.node.clock.machine
+    until_ms, is_late = clock.monotonic_ms() + SEARCH_MS, False
     for index in positions:
         reader = TopicReader(
-            node, topic, {index: after[index]}, committed=committed, at_once=AT_ONCE_BYTES, keep=wanted.matches
+            ask.node,
+            topic,
+            {index: after[index]},
+            committed=committed,
+            at_once=AT_ONCE_BYTES,
+            keep=partial(wanted.matches, budget),
+            budget=budget,
         )
-        while len(found) < LIMIT and searched < SEARCHED:
+        while len(found) < LIMIT and searched < SEARCHED and not (budget.is_spent or is_late):
             part = await reader.read_some(index, LIMIT - len(found))
             searched += reader.positions[index] - after[index]
             after[index] = reader.positions[index]
+            is_late = clock.monotonic_ms() >= until_ms
             if part is None:
                 break
-            found += [Found(index, record) for record in part]
-    return Read(in_time(found), after, searched)
+            found += part
+    return Read(in_time(found), after, searched, COSTLY if budget.is_spent else LATE if is_late else "")
 
 
 def in_time(found: Sequence[Found]) -> list[Found]:

@@ -16,13 +16,20 @@ from typing import Any
 import aiohttp
 
 from broker.console import avro
-from broker.console.decoding import Shown
+from broker.console.decoding import LONGEST_JSON, Shown
+from broker.control.budget import JSON_WORK, Budget, SpentError
 
 MAGIC = 0
 ID_BYTES = 5
 MOST_SCHEMAS = 1000
 MOST_ASKED = 20
 """Schemas that are asked for while one page is made."""
+
+LONGEST_ANSWER = 1 << 20
+"""A schema that takes more bytes is not decoded."""
+
+NOT_COMPRESSED = {"Accept-Encoding": "identity"}
+"""So that an answer is no longer than the bytes that are read of it."""
 
 TIMEOUT = aiohttp.ClientTimeout(total=3)
 
@@ -38,25 +45,17 @@ class Schema:
     schema_id: int
     avro: Any | None
 
-    def shown(self, content: bytes, *, indented: bool) -> Shown | None:
-        """The value as JSON; None if the bytes are not of this schema. Any thread."""
-        if self.avro is None:
-            return _as_json(content[ID_BYTES:], self.schema_id, indented=indented)
+    def shown(self, content: bytes, most: int, budget: Budget, *, indented: bool) -> Shown | None:
+        """The first `most` characters of the value as JSON; None if the bytes are not of this schema. Any thread."""
+        kind = "JSON" if self.avro is None else "Avro"
         try:
-            value = avro.value_of(self.avro, content[ID_BYTES:])
-        except ValueError:
+            budget.spend(JSON_WORK * len(content))
+            raw = content[ID_BYTES:]
+            value = json.loads(raw) if self.avro is None else avro.value_of(self.avro, raw)
+            text, is_whole = budget.json(value, LONGEST_JSON if indented else most, indent=2 if indented else None)
+        except (ValueError, RecursionError, SpentError):
             return None
-        text = json.dumps(value, ensure_ascii=False, default=str, indent=2 if indented else None)
-        return Shown(text, f"Avro, schema {self.schema_id}")
-
-
-def _as_json(content: bytes, schema_id: int, *, indented: bool) -> Shown | None:
-    try:
-        value = json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-    text = json.dumps(value, ensure_ascii=False, indent=2 if indented else None)
-    return Shown(text, f"JSON, schema {schema_id}")
+        return Shown(text, f"{kind}, schema {self.schema_id}", 0 if is_whole else None)
 
 
 Schemas = Mapping[int, Schema]
@@ -87,23 +86,28 @@ class Registry:
         if not ids:
             return
         try:
-            async with aiohttp.ClientSession(timeout=TIMEOUT) as session:
+            async with aiohttp.ClientSession(timeout=TIMEOUT, auto_decompress=False) as session:
                 for schema_id in ids:
                     self._known[schema_id] = await self._schema(session, schema_id)
         except ImportError as error:
             raise RegistryError("Avro is shown as bytes: pip install '/path/to/odradek[avro]'") from error
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+        except (aiohttp.ClientError, TimeoutError, ValueError, RecursionError) as error:
             raise RegistryError(f"the schema registry cannot be asked: {type(error).__name__}") from error
         while len(self._known) > MOST_SCHEMAS:
             self._known.popitem(last=False)
 
     async def _schema(self, session: aiohttp.ClientSession, schema_id: int) -> Schema | None:
         """None for a schema that the registry does not have, or whose values are not decoded."""
-        async with session.get(f"{self._url}/schemas/ids/{schema_id}") as answer:
+        async with session.get(f"{self._url}/schemas/ids/{schema_id}", headers=NOT_COMPRESSED) as answer:
             if answer.status == 404:
                 return None
             answer.raise_for_status()
-            found = await answer.json(content_type=None)
+            text = bytearray()
+            while part := await answer.content.read(LONGEST_ANSWER):
+                text += part
+                if len(text) > LONGEST_ANSWER:
+                    return None
+        found = await asyncio.to_thread(json.loads, bytes(text))
         if not isinstance(found, dict):
             raise ValueError("expected an object")
         match found.get("schemaType", "AVRO"):

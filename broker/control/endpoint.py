@@ -76,7 +76,8 @@ class ControlError(Exception):
 class Endpoint:
     """A method and a path under `/control/`, such as `/groups/{group}`.
 
-    `answer` returns what becomes the JSON of the response, None for `{}`. It raises ControlError, or KafkaError.
+    `answer` returns what becomes the JSON of the response, None for `{}`, or the JSON itself, as bytes. It raises
+    ControlError, or KafkaError.
     """
 
     method: str
@@ -84,6 +85,11 @@ class Endpoint:
     summary: str
     answer: Callable[[Node, Values], Any | Awaitable[Any]]
     parameters: tuple[Parameter, ...] = ()
+
+    @property
+    def only_looks(self) -> bool:
+        """Whether it changes nothing, so that it may end with its client: reads, and waits (POST with a body)."""
+        return self.method == "GET" or self.path.endswith(("/wait", "/exactly-once"))
 
     def check(self, given: Mapping[str, Any], texts: Mapping[str, str]) -> Values:
         """The values of a request: `given` has those of the body, `texts` those of path and query, as text.

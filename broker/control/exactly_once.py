@@ -50,7 +50,7 @@ class _Topic:
         self.records: list[dict[str, Any]] = []
 
     async def read(self) -> None:
-        while found := await self.reader.read(MOST_RECORDS):
+        while found := await self.reader.read_on(MOST_RECORDS):
             self.records += [as_json(self.name, *record) for record in found]
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
+from broker.control.budget import Budget
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.control.topic_reader import MOST
 from broker.faults.names import API_KEYS, find_api, nearest
 from broker.journal.entries import Entry, Exchange
 from broker.journal.journal import Journal
@@ -15,11 +18,35 @@ from broker.node import Node
 
 DEFAULT_LIMIT = 100
 
+ENTRY_WORK = 100
+"""For each byte of an entry, of which each may be an object in the answer."""
 
-def read_journal(node: Node, values: Values) -> dict[str, Any]:
-    """The entries that are wanted, and a mark of now. Raises ControlError without a journal."""
-    wanted = deque(wanted_entries(node, values), maxlen=values.get("limit", DEFAULT_LIMIT))
-    return {"mark": journal_of(node).mark(), "entries": [entry_json(entry) for entry in wanted]}
+
+async def read_journal(node: Node, values: Values) -> dict[str, Any]:
+    """The entries that are wanted, the newest as far as the budget reaches, and a mark of now.
+
+    Raises ControlError without a journal.
+    """
+    wanted = tuple(deque(wanted_entries(node, values), maxlen=values.get("limit", DEFAULT_LIMIT)))
+    mark, budget = journal_of(node).mark(), Budget(MOST)
+    entries = await budget.run(node, partial(_shown, wanted, budget))
+    return {"mark": mark, "entries": entries, "left_out": len(wanted) - len(entries)}
+
+
+def _shown(wanted: Sequence[Entry], budget: Budget) -> list[dict[str, Any]]:
+    """The newest entries, in order; any thread. One of some kB may have thousands of fields."""
+    found: list[dict[str, Any]] = []
+    for entry in reversed(wanted):
+        if budget.is_spent:
+            break
+        budget.spend(ENTRY_WORK * size_of(entry))
+        found.append(entry_json(entry))
+    return found[::-1]
+
+
+def size_of(entry: Entry) -> int:
+    """The bytes that are decoded to show an entry, at least one."""
+    return 1 + (len(entry.request) + len(entry.answer or b"") if isinstance(entry, Exchange) else 0)
 
 
 def wanted_entries(node: Node, values: Values) -> Iterator[Entry]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from broker.control.endpoint import ControlError
 from protocol.records.build import Headers, Record
+from protocol.records.cut import NOTHING, LeftOut
 
 
 class Produced(NamedTuple):
@@ -25,8 +26,8 @@ FIELDS = frozenset({"key", "key_base64", "value", "value_base64", "headers", "pa
 WHAT_A_RECORD_IS = "an object with value, key, headers, partition and timestamp, or value_base64 and key_base64"
 
 
-def as_json(topic: str, partition: int, record: Record) -> dict[str, Any]:
-    """A record as an endpoint answers it."""
+def as_json(topic: str, partition: int, record: Record, left_out: LeftOut = NOTHING) -> dict[str, Any]:
+    """A record as an endpoint answers it; `left_out` says of what there is more than an answer may have."""
     return {
         "topic": topic,
         "partition": partition,
@@ -38,6 +39,7 @@ def as_json(topic: str, partition: int, record: Record) -> dict[str, Any]:
             {"key": name.decode(errors="replace"), **bytes_as_json("value", content)}
             for name, content in record.headers
         ],
+        **({"left_out": left_out._asdict()} if any(left_out) else {}),
     }
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from broker.control.budget import KEPT_BYTES
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
 from broker.control.record_json import as_json
 from broker.control.record_match import PARAMETERS, Difference, Expected, distance, shown
@@ -21,7 +23,7 @@ from protocol.metadata.topics import NO_LEADER
 MOST_RECORDS = 2_000
 """The most records of an answer."""
 
-LOOKED_AT_ONCE = 100
+LOOKED_AT_ONCE, LOOKED_AT_ONCE_BYTES = 100, 64 << 10
 """More records than these are compared by a worker thread."""
 
 LAST_SHOWN = 5
@@ -75,22 +77,30 @@ def _offsets(text: str, positions: dict[int, int]) -> dict[int, int]:
     return parsed
 
 
-async def _read(node: Node, values: Values) -> dict[str, Any]:
+async def _read(node: Node, values: Values) -> bytes:
     """Records, and where to go on. With a timeout, wait for the first."""
     reader = reader_of(node, values)
     limit = min(values.get("limit", MOST_RECORDS), MOST_RECORDS)
     found: list[Found] = []
 
     async def is_there() -> bool:
-        found.extend(await reader.read(limit - len(found)))
+        found.extend(await reader.read_on(limit))
         return bool(found)
 
     await until(reader, is_there, values.get("timeout", 0))
-    return {
-        "records": [as_json(values["topic"], *record) for record in found],
+    rest = {
         "next": {str(index): offset for index, offset in reader.positions.items()},
-        "more": len(found) >= limit,
+        "more": len(found) >= limit or reader.budget.is_spent,
+        "passed_over": [
+            {"partition": index, "from": first, "to": behind} for index, first, behind in reader.budget.passed_over
+        ],
     }
+    return await reader.budget.run(node, partial(_answer, values["topic"], tuple(found), rest))
+
+
+def _answer(topic: str, found: Sequence[Found], rest: dict[str, Any]) -> bytes:
+    """Any thread: there may be megabytes of them."""
+    return json.dumps({"records": [as_json(topic, *one) for one in found], **rest}, ensure_ascii=False).encode()
 
 
 @dataclass(slots=True)
@@ -101,6 +111,7 @@ class _Search:
     expected: Expected
     count: int
     found: list[Found] = field(default_factory=list)
+    found_bytes: int = 0
     seen: int = 0
     last: list[Found] = field(default_factory=list)
     nearest: tuple[Found, list[Difference]] | None = None
@@ -112,6 +123,7 @@ class _Search:
             differences = self.expected.differences(one.record)
             if not differences:
                 self.found.append(one)
+                self.found_bytes += one.size
             elif self.nearest is None or distance(differences) <= distance(self.nearest[1]):
                 self.nearest = one, differences
 
@@ -121,7 +133,7 @@ class _Search:
             what = f"{self.count} records with {self.expected}"
         lines = [f"{self.topic} did not have {what} within {timeout:g} s: {len(self.found)} of {self.seen} match"]
         if self.nearest is not None:
-            (partition, record), differences = self.nearest
+            (partition, record, _), differences = self.nearest
             lines.append(f"the nearest is offset {record.offset} of partition {partition}:")
             lines += [
                 f"  {difference.field}: expected {difference.expected}, is {difference.actual}"
@@ -131,26 +143,33 @@ class _Search:
             lines.append("the last ones:")
             lines += [
                 f"  partition {partition}, offset {record.offset}: key {shown(record.key)}, value {shown(record.value)}"
-                for partition, record in self.last
+                for partition, record, _ in self.last
             ]
         return "\n".join(lines)
 
 
-async def _wait(node: Node, values: Values) -> dict[str, Any]:
+async def _wait(node: Node, values: Values) -> bytes:
     """Wait until so many records are there, and return them."""
     reader = reader_of(node, values)
     timeout = values.get("timeout", DEFAULT_TIMEOUT_S)
     search = _Search(values["topic"], Expected.of(values), values.get("count", 1))
 
     async def are_there() -> bool:
-        while found := await reader.read(MOST_RECORDS):
+        while found := await reader.read_on(MOST_RECORDS):
             look = partial(search.look_at, found)
-            await node.replicas.logs.services.workers.call(look) if len(found) > LOOKED_AT_ONCE else look()
+            is_quick = len(found) <= LOOKED_AT_ONCE and sum(one.size for one in found) <= LOOKED_AT_ONCE_BYTES
+            look() if is_quick else await reader.budget.run(node, look)
+            if search.found_bytes > KEPT_BYTES:
+                raise ControlError(
+                    f"{len(search.found)} records match, of {search.found_bytes} bytes: expect one that fewer "
+                    "records match, or read them with GET, where `next` goes on",
+                    status=413,
+                )
         return len(search.found) >= search.count
 
     if not await until(reader, are_there, timeout):
         raise ControlError(search.failure(timeout), status=408)
-    return {"records": [as_json(values["topic"], *record) for record in search.found]}
+    return await reader.budget.run(node, partial(_answer, values["topic"], tuple(search.found), {}))
 
 
 async def until(reader: TopicReader, done: Callable[[], Awaitable[bool]], seconds: float) -> bool:
@@ -174,7 +193,8 @@ ENDPOINTS = (
     Endpoint(
         "GET",
         "/topics/{topic}/records",
-        "Read records; with a timeout, wait for the first. `next` has the offsets to go on from (as `from`).",
+        "Read records; with a timeout, wait for the first. `next` has the offsets to go on from (as `from`), `more` "
+        "whether there are more. Of what is too large `left_out` and `passed_over` say what is not given.",
         _read,
         (
             TOPIC,

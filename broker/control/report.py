@@ -29,7 +29,7 @@ async def _report(node: Node, values: Values) -> dict[str, Any]:
         ],
         "transactions": [transaction_json(each, now_ms) for each in transactions.found if each.is_open],
         "unknown": [*groups.unknown, *transactions.unknown],
-        "journal": read_journal(node, values),
+        "journal": await read_journal(node, values),
     }
 
 

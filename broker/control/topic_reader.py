@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import islice
 from typing import NamedTuple
 
+from broker.control.budget import Budget, SpentError
 from broker.node import Node
 from broker.replicas.bounds import HIGH_WATERMARK, TXN_COMMITTED
 from broker.replicas.delayed_fetch import DelayedFetch, PartitionFetch
@@ -19,6 +18,7 @@ from protocol.primitives import Buffer
 from protocol.produce_fetch.fetch_response import FetchPartitionResponse
 from protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
 from protocol.records.build import Record, iter_records
+from protocol.records.cut import NOTHING, LeftOut, Most, cut_records
 from protocol.records.markers import ControlRecordType, read_control_batch
 from storage.segments.txn_index import AbortedTxn
 
@@ -33,11 +33,22 @@ FOREVER_MS = 2.0**40
 Keep = Callable[[Record], bool]
 
 
+MOST = Most(content=8 << 20, headers=10_000, header_content=1 << 20)
+"""What the control interface gives of a record."""
+
+
 class Found(NamedTuple):
-    """A record, and the partition that has it."""
+    """A record, the partition that has it, and what the budget left out of it."""
 
     partition: int
     record: Record
+    left_out: LeftOut = NOTHING
+
+    @property
+    def size(self) -> int:
+        """The bytes that it keeps in memory, about."""
+        key, value, headers = self.record.key or b"", self.record.value or b"", self.record.headers
+        return len(key) + len(value) + sum(len(name) + len(content or b"") + 200 for name, content in headers) + 200
 
 
 class TopicReader:
@@ -46,6 +57,10 @@ class TopicReader:
     With `committed`, it reads as a read_committed consumer: up to the last stable offset, without aborted records. The
     parts of the node are looked up for each read, as a restored snapshot replaces them. `at_once` is how many bytes are
     read of a partition at a time. Records for which `keep`, called in any thread, is false are passed over.
+
+    Attributes:
+        budget: what reading may cost. When it is spent, reading stops where the positions say, and may go on with a new
+            one. The reader begins with one for the control interface.
     """
 
     def __init__(
@@ -57,7 +72,9 @@ class TopicReader:
         committed: bool,
         at_once: int = READ_BYTES,
         keep: Keep | None = None,
+        budget: Budget | None = None,
     ) -> None:
+        self.budget = budget or Budget(MOST)
         self._node = node
         self._topic = topic
         self.positions = dict(positions)
@@ -66,17 +83,25 @@ class TopicReader:
         self._keep = keep
 
     async def read(self, most: int) -> list[Found]:
-        """What there is now, about `most` records at most. Raises KafkaError."""
+        """What there is now, about `most` records at most, within the budget. Raises KafkaError."""
         found: list[Found] = []
         for index in self.positions:
-            while len(found) < most:
+            while len(found) < most and not self.budget.is_spent:
                 read = await self.read_some(index, most - len(found))
                 if read is None:
                     break
-                found += [Found(index, record) for record in read]
+                found += read
         return found
 
-    async def read_some(self, index: int, most: int) -> list[Record] | None:
+    async def read_on(self, most: int) -> list[Found]:
+        """The next records, with a new budget; none at the end. Raises KafkaError."""
+        while True:
+            self.budget = Budget(self.budget.most)
+            found = await self.read(most)
+            if found or not self.budget.is_spent:
+                return found
+
+    async def read_some(self, index: int, most: int) -> list[Found] | None:
         """Read a piece of a partition, and move its position; None at the end. Raises KafkaError."""
         partition = self._partition(index)
         partition.check_leads()
@@ -95,11 +120,10 @@ class TopicReader:
             self.positions[index] = end
             return None
         aborted = partition.aborted_transactions(plan, len(data)) if self._committed else ()
-        decode = partial(decode_batches, data, offset, aborted, keep=self._keep, most=most)
-        workers = self._node.replicas.logs.services.workers
-        records, after = decode() if _is_quick(data) else await workers.call(decode)
+        decode = partial(decode_within, data, offset, aborted, index, self.budget, self._keep, most)
+        found, after = decode() if _is_quick(data) else await self.budget.run(self._node, decode)
         self.positions[index] = after
-        return records
+        return found
 
     async def wait(self) -> None:
         """Return when there may be more to read. It waits for ever."""
@@ -133,19 +157,57 @@ class TopicReader:
         return bounds[0], bounds[TXN_COMMITTED if self._committed else HIGH_WATERMARK]
 
 
-def decode_batches(
-    data: Buffer, offset: int, aborted: Iterable[AbortedTxn], *, keep: Keep | None = None, most: int = sys.maxsize
-) -> tuple[list[Record], int]:
+def decode_batches(data: Buffer, offset: int, aborted: Iterable[AbortedTxn]) -> tuple[list[Record], int]:
     """The records from `offset` on of the whole batches at the front of `data`, and the offset to go on from.
 
-    That is after these batches, or after the last of `most` records. Control records are left out, those of `aborted`
-    transactions (as a consumer does, KIP-98), and those for which `keep` is false: thousands of records that are there
-    for a moment would make Python look for garbage in all of the process.
+    Control records are left out, and those of `aborted` transactions.
     """
     view = memoryview(data)
+    records: list[Record] = []
+    for at, header in _data_batches(view, aborted):
+        records += (record for record in iter_records(view, header, at) if record.offset >= offset)
+    for _, header in _whole_batches(view):
+        offset = max(offset, header.next_offset)
+    return records, offset
+
+
+def decode_within(
+    data: Buffer, offset: int, aborted: Iterable[AbortedTxn], index: int, budget: Budget, keep: Keep | None, most: int
+) -> tuple[list[Found], int]:
+    """As `decode_batches`, up to `most` records or until the budget is spent, without those for which `keep` is false.
+
+    Thousands of records that are there for a moment would make Python look for garbage in all of the process. A batch
+    whose records before `offset` cost the whole budget is passed over: the next time would be as this one.
+    """
+    view = memoryview(data)
+    found: list[Found] = []
+    for at, header in _data_batches(view, aborted):
+        is_fresh, begin = budget.is_fresh, max(offset, header.base_offset)
+        offset = begin
+        try:
+            for record, left_out in cut_records(view, header, at, begin, budget.most, budget.spend):
+                offset = record.offset + 1
+                if keep is None or keep(record):
+                    one = Found(index, record, left_out)
+                    found.append(one)
+                    budget.keep(one.size)
+                if len(found) >= most or budget.is_spent:
+                    return found, offset
+        except SpentError:
+            if offset > begin or not is_fresh or budget.is_over:
+                return found, offset
+            budget.passed_over.append((index, begin, header.next_offset))
+            return found, header.next_offset
+        offset = max(offset, header.next_offset)
+    for _, header in _whole_batches(view):
+        offset = max(offset, header.next_offset)
+    return found, offset
+
+
+def _data_batches(view: memoryview, aborted: Iterable[AbortedTxn]) -> Iterator[tuple[int, BatchHeader]]:
+    """The whole batches at the front that a consumer sees (KIP-98): no control batches, no aborted transactions."""
     coming = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
     dropped: set[int] = set()
-    records: list[Record] = []
     for at, header in _whole_batches(view):
         while coming and coming[-1].first_offset <= header.last_offset:
             dropped.add(coming.pop().producer_id)
@@ -153,12 +215,7 @@ def decode_batches(
             if header.producer_id in dropped and _is_abort(view, header, at):
                 dropped.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in dropped):
-            wanted: Iterable[Record] = (record for record in iter_records(view, header, at) if record.offset >= offset)
-            records += islice(filter(keep, wanted) if keep else wanted, most - len(records))
-            if len(records) >= most:
-                return records, records[-1].offset + 1
-        offset = max(offset, header.next_offset)
-    return records, offset
+            yield at, header
 
 
 def _whole_batches(view: memoryview) -> Iterator[tuple[int, BatchHeader]]:

@@ -18,8 +18,8 @@ from kio.schema.errors import ErrorCode
 from broker.faults.facts import HAND_WRITTEN, OLD_PREFIX, raw_of, topic_name
 from broker.faults.names import API_NAMES, error_name
 from protocol.records.batch import HEADER_SIZE, read_header
-from protocol.records.build import iter_records
 from protocol.records.compression import DecompressionError
+from protocol.records.cut import Most, cut_records
 
 if TYPE_CHECKING:
     from broker.request_context import RequestContext
@@ -29,6 +29,8 @@ MOST_RECORDS = 100
 
 LONGEST_BYTES = 64 * 1024
 """How much of a value is kept."""
+
+MOST = Most(LONGEST_BYTES, headers=100, header_content=LONGEST_BYTES)
 
 Json = dict[str, Any]
 
@@ -100,13 +102,17 @@ def _records(records: memoryview | None) -> Json:
     return {"size": len(records), "records": found}
 
 
+def _not_counted(_work: int) -> None:
+    """The records are few, and each is cut: that is bound enough."""
+
+
 def _walk(records: memoryview) -> Iterator[Json]:
     at = 0
     while at + HEADER_SIZE <= len(records):
         header = read_header(records, at)
         if header.size < HEADER_SIZE:
             raise ValueError(f"a batch of {header.size} bytes")
-        for record in iter_records(records, header, at):
+        for record, _ in cut_records(records, header, at, header.base_offset, MOST, spend=_not_counted):
             yield {
                 **bytes_as_json("key", record.key),
                 **bytes_as_json("value", record.value),

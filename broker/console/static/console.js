@@ -61,6 +61,7 @@ function startFollowing() {
     said.textContent = `New records: ${seen}`;
   });
   source.addEventListener("skipped", (event) => { said.textContent = `Too many to show; skipped: ${event.data}`; });
+  source.addEventListener("over", (event) => { stopFollowing(); said.textContent = event.data; });
   source.onerror = () => { stopFollowing(); said.textContent = "The broker has ended this"; };
 }
 

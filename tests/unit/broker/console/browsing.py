@@ -43,8 +43,9 @@ class Html(HTMLParser):
 
 
 class Browser:
-    def __init__(self, session: aiohttp.ClientSession) -> None:
+    def __init__(self, session: aiohttp.ClientSession, app: App) -> None:
         self.session = session
+        self.app = app
 
     async def get(self, path: str, status: int = 200, **options: Any) -> Html:
         async with self.session.get(path, allow_redirects=False, **options) as answer:
@@ -62,8 +63,8 @@ class Browser:
 
 @asynccontextmanager
 async def browsing(rig: Rig, history: History | None = None) -> AsyncIterator[Browser]:
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", App(rig.node, history or History(rig.node)).answer)
+    app, console = web.Application(), App(rig.node, history or History(rig.node))
+    app.router.add_route("*", "/{path:.*}", console.answer)
     jar = aiohttp.CookieJar(unsafe=True)  # cookies of an address too, as browsers keep them
     async with TestServer(app) as server, aiohttp.ClientSession(server.make_url("/"), cookie_jar=jar) as session:
-        yield Browser(session)
+        yield Browser(session, console)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any, cast
+from functools import partial
 
+from broker.console.ask import MOST
 from broker.console.decoding import decoded, field_of
-from broker.console.messages import _send
+from broker.control.budget import Budget
 from protocol.records.build import Record, build_batch
 from storage.append_types import AppendOrigin
 from tests.unit.broker.console.browsing import browsing
@@ -117,25 +118,16 @@ async def test_a_browser_that_follows_gets_what_is_appended() -> None:
         assert "before" not in event
 
 
-async def test_an_event_has_a_line_of_data_for_each_line_feed_alone() -> None:
-    written: list[bytes] = []
-
-    class Answer:
-        async def write(self, data: bytes) -> None:
-            written.append(data)
-
-    await _send(cast(Any, Answer()), "records", "a\u2028b\x85c\r\nd")
-    assert written == ["event: records\ndata: a\u2028b\x85c\ndata: d\n\n".encode()]
-
-
 def test_bytes_are_shown_as_what_they_are() -> None:
-    assert decoded(None).text is None
-    assert decoded("zwölf".encode()).text == "zwölf"
-    assert decoded(b"\x00\x01").kind == "hex"
-    assert decoded("zwölf".encode(), most=3) == ("zw", "text", 3)
-    assert decoded(b"\xff", "text").text == "\N{REPLACEMENT CHARACTER}"
-    assert decoded(b'{"a":1}', "json").text == '{"a": 1}'
-    assert decoded(b"[" * 100_000, "json").kind == "text"
+    shown = partial(decoded, budget=Budget(MOST))
+    assert shown(None).text is None
+    assert shown("zwölf".encode()).text == "zwölf"
+    assert shown(b"\x00\x01").kind == "hex"
+    assert shown("zwölf".encode(), most=3) == ("zw", "text", 3)
+    assert shown("zwö".encode(), most=4, more=3) == ("zwö", "text", 3)
+    assert shown(b"\xff", form="text").text == "\N{REPLACEMENT CHARACTER}"
+    assert shown(b'{"a":1}', form="json").text == '{"a": 1}'
+    assert shown(b"[" * 100_000, form="json").kind == "text"
 
 
 def test_a_path_leads_through_objects_and_lists() -> None:

@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from decimal import Decimal
 from typing import Any
 
 import fastavro
@@ -14,7 +15,10 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from broker.console import avro
-from broker.console.registry import Registry, RegistryError
+from broker.console.ask import MOST
+from broker.console.decoding import LONGEST_JSON, Shown
+from broker.console.registry import Registry, RegistryError, Schema
+from broker.control.budget import Budget
 from tests.unit.broker.console.browsing import browsing
 from tests.unit.broker.console.test_messages import append
 from tests.unit.broker.rig import Rig
@@ -47,6 +51,7 @@ class Served:
             2: {"schema": "{}", "schemaType": "JSON"},
             3: {"schema": "syntax = 'proto3';", "schemaType": "PROTOBUF"},
             4: {"schema": json.dumps(ENDLESS)},
+            6: {"schema": json.dumps({"type": "enum", "name": "E", "symbols": ["a"], "doc": "d" * (1 << 20)})},
             5: {"schema": '{"type": "record", "name": "A", "fields": [{"name": "b", "type": "Elsewhere"}]}'},
         }
 
@@ -85,7 +90,15 @@ async def test_avro_and_json_are_shown_by_their_schemas_and_each_is_asked_for_on
 
 async def test_what_cannot_be_decoded_is_shown_as_bytes() -> None:
     endless = b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"  # a list of a great many items that take no bytes
-    contents = [framed(1, b"\xff"), framed(3, b"\1"), framed(4, endless), framed(5, b"\1"), framed(9, b"\1"), b"\0"]
+    contents = [
+        framed(1, b"\xff"),
+        framed(3, b"\1"),
+        framed(4, endless),
+        framed(5, b"\1"),
+        framed(6, b"\0"),
+        framed(9, b"\1"),
+        b"\0",
+    ]
     async with registry(Served()) as url, Rig(config={"odradek.console.schema.registry": url}) as rig:
         await rig.create("t")
         append(rig, "t", *((None, content) for content in contents))
@@ -164,8 +177,65 @@ def test_others_are_read(schema: Any, value: Any) -> None:
         assert avro.value_of(found, written(schema, value)) == value
 
 
+ITEMS = {"type": "array", "items": {"type": "enum", "name": "Long", "symbols": ["s" * 10_000]}}
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+
+
+def shown(schema: Any, content: bytes, most: int = LONGEST_JSON, *, indented: bool = True) -> Shown | None:
+    return Schema(1, avro.parsed(json.dumps(schema))).shown(framed(1, content), most, Budget(MOST), indented=indented)
+
+
+def test_a_list_of_long_symbols_is_cut_while_it_is_written() -> None:
+    """Attack: 100 kB of an enum whose symbols are long became 200 MB."""
+    found = shown(ITEMS, written(ITEMS, ["s" * 10_000] * 50_000))
+    assert found is not None
+    assert (len(found.text or ""), found.cut) == (LONGEST_JSON, None)
+    short = shown(ITEMS, written(ITEMS, ["s" * 10_000]), 500, indented=False)
+    assert short == ('["' + "s" * 498, "Avro, schema 1", None)
+
+
+def test_a_decimal_is_written_as_a_number_only_if_it_is_short() -> None:
+    """Attack: a decimal of 200 kB took five seconds."""
+    small = shown(DECIMAL, written(DECIMAL, Decimal("-12.34")))
+    large = shown(DECIMAL, written("bytes", b"\x7f" * 200_000))
+    fixed = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "d", "type": {**DECIMAL, "type": "fixed", "name": "F"}}],
+    }
+    fixed["fields"][0]["type"]["size"] = 100_000  # type: ignore[index]
+    assert small is not None
+    assert small.text == '"-12.34"'
+    assert large is not None
+    assert large.text == '"a decimal of 200000 bytes"'
+    in_record = shown(fixed, b"\x7f" * 100_000)
+    assert in_record is not None
+    assert "a decimal of 100000 bytes" in (in_record.text or "")
+
+
+def wrapped(levels: int) -> Any:
+    """A list of records in records, each with one field: an object at each level for each byte."""
+    found: Any = "int"
+    for number in range(levels):
+        found = {"type": "record", "name": f"W{number}", "fields": [{"name": "a", "type": found}]}
+    return {"type": "array", "items": found}
+
+
+def test_lists_of_values_within_values_are_read_only_as_far_as_their_objects_are_few() -> None:
+    """A byte in a list of sixty levels is sixty objects."""
+    for levels, most in ((1, 80_000), (50, 5_000)):
+        schema = avro.parsed(json.dumps(wrapped(levels)))
+        assert schema is not None
+        assert schema.longest * (levels + 2) <= avro.MOST_VALUES
+        assert schema.longest >= most
+    plain = avro.parsed(json.dumps(wrapped(50)["items"]))
+    assert plain is not None
+    assert plain.longest == avro.LONGEST_VALUE
+
+
 def test_a_value_that_is_too_long_or_of_another_schema_is_no_value() -> None:
     schema = avro.parsed('"bytes"')
+    assert schema is not None
     for content in (b"\0" * (avro.LONGEST_VALUE + 1), b"", b"\xff"):
         with pytest.raises(ValueError):
             avro.value_of(schema, content)

@@ -18,7 +18,8 @@ async def control(rig: Rig, method: str, path: str, **given: Any) -> Any:
     """The answer's JSON. Raises what the endpoint raises. `given` are parameters, of query or body."""
     endpoint, in_path = _find(method, path)
     answer = endpoint.answer(rig.node, endpoint.check(given, in_path))
-    return json.loads(json.dumps(await answer if inspect.isawaitable(answer) else answer))
+    found = await answer if inspect.isawaitable(answer) else answer
+    return json.loads(found if isinstance(found, bytes) else json.dumps(found))
 
 
 async def begin(rig: Rig, method: str, path: str, **given: Any) -> asyncio.Future[Any]:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from broker.control.topic_reader import TopicReader, decode_batches
+from broker.control.topic_reader import TopicReader, decode_within
 from protocol.records.compression import Compression
 from tests.doubles.clock import settle
 from tests.doubles.workers import LoopWorkers
@@ -57,7 +57,7 @@ class CountingWorkers(LoopWorkers):
         self.decoded = 0
 
     async def call(self, work: Callable[[], T]) -> T:
-        self.decoded += getattr(work, "func", None) is decode_batches
+        self.decoded += getattr(work, "func", None) is decode_within
         return await super().call(work)
 
 

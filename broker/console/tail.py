@@ -1,0 +1,146 @@
+"""A browser that follows a topic: it is sent what is appended, as long as its user may read it.
+
+Session and right are looked at at each turn, and once more before records are sent. A tail is bounded in time and
+bytes, and there are only so many: a browser that wants more begins a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import structlog
+from aiohttp import web
+
+from broker.console.ask import Ask
+from broker.console.decoding import FORMATS
+from broker.console.messages import is_committed, most_in_list, rows_of, schemas_for
+from broker.console.records import AT_ONCE_BYTES, in_time, read_partitions
+from broker.console.topic import seen_topic
+from broker.control.budget import Budget
+from broker.control.endpoint import ControlError
+from broker.control.topic_reader import TopicReader
+from protocol.errors import KafkaError
+
+logger = structlog.get_logger(__name__)
+
+MOST_TAILS = 32
+MOST_OF_ONE_USER = 8
+
+ALIVE_S = 15.0
+"""After so long without a record the session is looked at, and a comment sent, which fails without a browser."""
+
+PAUSE_MS = 250.0
+"""Between two looks for new records."""
+
+MOST_AT_ONCE = 100
+"""Records that are sent at a time; what is more is skipped."""
+
+LONGEST_MS = 3_600_000.0
+MOST_BYTES = 64 << 20
+WRITE_S = 30.0
+"""How long a browser may take nothing of what is sent."""
+
+Render = Callable[[str, Mapping[str, Any], Budget], str]
+AskAgain = Callable[[], Ask | None]
+"""The same request as of now; None if its session is over."""
+
+
+async def tail(again: AskAgain, request: web.Request, render: Render) -> web.StreamResponse:
+    """Send what is appended from now on, as server-sent events with rows of the table."""
+    ask = _allowed(again)
+    topic = ask.name("topic")
+    partitions = read_partitions(ask, topic, seen_topic(ask, "topic").partition_count)
+    ask.choice("format", FORMATS)
+    committed = is_committed(ask)
+    positions = {one.index: one.end_offset_for(int(committed)) for one in partitions}
+    reader = TopicReader(ask.node, topic, positions, committed=committed, at_once=AT_ONCE_BYTES)
+    answer = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+    await answer.prepare(request)
+    tail = _Tail(again, answer, reader, render)
+    try:
+        await tail.follow()
+    except ControlError as error:  # it is over, and why
+        await tail.send("over", str(error))
+    except (ConnectionResetError, TimeoutError, KafkaError) as error:  # the browser is gone, or the topic
+        logger.debug("a browser follows a topic no longer", topic=topic, reason=str(error))
+    return answer
+
+
+def _allowed(again: AskAgain) -> Ask:
+    """The request, whose user may read the topic. Raises ControlError."""
+    ask = again()
+    if ask is None:
+        raise ControlError("the session is over: log in again", status=401)
+    seen_topic(ask, "topic")
+    return ask
+
+
+class _Tail:
+    def __init__(self, again: AskAgain, answer: web.StreamResponse, reader: TopicReader, render: Render) -> None:
+        self._again = again
+        self._answer = answer
+        self._reader = reader
+        self._render = render
+        self._sent = 0
+
+    async def follow(self) -> None:
+        """Send records until it is over. Raises ControlError, ConnectionResetError, TimeoutError, KafkaError."""
+        clock = _allowed(self._again).node.clock.machine
+        until_ms = clock.monotonic_ms() + LONGEST_MS
+        while clock.monotonic_ms() < until_ms and self._sent < MOST_BYTES:
+            try:
+                async with asyncio.timeout(ALIVE_S):
+                    await self._reader.wait()
+            except TimeoutError:
+                _allowed(self._again)
+                await self._write(b": still here\n\n")
+                continue
+            await self._turn(replace(_allowed(self._again), budget=Budget(self._reader.budget.most)))
+            await clock.sleep(PAUSE_MS)
+        raise ControlError("followed for long enough: follow again to go on")
+
+    async def _turn(self, ask: Ask) -> None:
+        """Send what is new."""
+        budget = self._reader.budget = ask.budget
+        budget.most = most_in_list(ask)
+        form = ask.choice("format", FORMATS)
+        found = await self._reader.read(MOST_AT_ONCE)
+        html = ""
+        if found:
+            schemas, _ = await schemas_for(ask, found, form)
+            values = {"topic": ask.name("topic"), "rows": await rows_of(ask, in_time(found)[::-1], form, schemas)}
+            html = await budget.run(ask.node, lambda: self._render("message_rows.html", values, budget))
+        _allowed(self._again)  # much may have happened meanwhile
+        if found:
+            await self.send("records", html)
+        skipped = self._skip(ask) if len(found) >= MOST_AT_ONCE or budget.is_spent else 0
+        if skipped:
+            await self.send("skipped", str(skipped))
+
+    def _skip(self, ask: Ask) -> int:
+        """Go on at the end if there is too much to show; give how many records are left out."""
+        positions, committed = self._reader.positions, is_committed(ask)
+        ends = {
+            index: partition.end_offset_for(int(committed))
+            for index in positions
+            if (partition := ask.node.replicas.get(ask.name("topic"), index)) is not None
+        }
+        behind = sum(max(end - positions[index], 0) for index, end in ends.items())
+        if behind <= MOST_AT_ONCE and not ask.budget.is_spent:
+            return 0
+        positions |= ends
+        return behind
+
+    async def send(self, event: str, text: str) -> None:
+        """Send an event. Raises ConnectionResetError, TimeoutError."""
+        lines = "".join(f"data: {line}\n" for line in re.split(r"\r\n|\n|\r", text))
+        await self._write(f"event: {event}\n{lines}\n".encode())
+
+    async def _write(self, data: bytes) -> None:
+        self._sent += len(data)
+        async with asyncio.timeout(WRITE_S):
+            await self._answer.write(data)

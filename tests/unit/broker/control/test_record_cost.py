@@ -1,0 +1,98 @@
+"""What an answer of the control interface may cost: it is cut, says so, and goes on with the next."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.control.budget import KEPT_BYTES
+from broker.control.endpoint import ControlError
+from broker.control.endpoints import ENDPOINTS
+from broker.control.topic_reader import MOST
+from odradek.record import Record as KitRecord
+from protocol.records.build import Record
+from tests.doubles.workers import LoopWorkers
+from tests.unit.broker.console.test_cost import MEGABYTE, append_often
+from tests.unit.broker.control.asking import control, keep_journal
+from tests.unit.broker.rig import Rig
+
+
+async def test_an_answer_has_so_many_bytes_of_records_and_the_next_goes_on() -> None:
+    """Attack: fourteen small batches became an answer of gigabytes."""
+    async with Rig() as rig:
+        await rig.create("t")
+        append_often(rig, "t", 14, Record(0, 0, b"k", b"v" * MEGABYTE))
+        first = await control(rig, "GET", "/topics/t/records")
+        assert len(first["records"]) == KEPT_BYTES // MEGABYTE == 8
+        assert (first["more"], first["next"]) == (True, {"0": 8})
+        second = await control(rig, "GET", "/topics/t/records", **{"from": "0:8"})
+        assert [one["offset"] for one in second["records"]] == list(range(8, 14))
+        assert (second["more"], second["passed_over"]) == (False, [])
+
+
+async def test_of_a_record_that_is_too_large_an_answer_has_the_beginning_and_the_kit_says_so() -> None:
+    async with Rig() as rig:
+        await rig.create("t")
+        append_often(rig, "t", 1, Record(0, 0, b"k", b"v" * (MOST.content + 5), ((b"h", None),) * 20_000))
+        (record,) = (await control(rig, "GET", "/topics/t/records"))["records"]
+        assert (len(record["value"]), len(record["headers"])) == (MOST.content, MOST.headers)
+        assert record["left_out"] == {"key": 0, "value": 5, "headers": 10_000, "header_content": 0}
+        with pytest.raises(ValueError, match="offset 0 of t-0 is too large for the control interface"):
+            KitRecord.of(record)
+
+
+async def test_a_wait_keeps_only_so_many_bytes_of_records_that_match() -> None:
+    async with Rig() as rig:
+        await rig.create("t")
+        append_often(rig, "t", 14, Record(0, 0, b"k", b"v" * MEGABYTE))
+        with pytest.raises(ControlError, match="8 records match") as raised:
+            await control(rig, "POST", "/topics/t/wait", key="k", count=20, timeout=0)
+        assert raised.value.status == 413
+        found = await control(rig, "POST", "/topics/t/wait", key="k", count=2, timeout=0, **{"from": "0:12"})
+        assert len(found["records"]) == 2
+
+
+async def test_records_are_compared_and_written_off_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[str] = []
+
+    class Noting(LoopWorkers):
+        async def call(self, work):  # type: ignore[no-untyped-def]
+            called.append(getattr(getattr(work, "func", work), "__name__", ""))
+            return await super().call(work)
+
+    async with Rig(workers=Noting()) as rig:
+        await rig.create("t")
+        append_often(rig, "t", 1, Record(0, 0, b"k", b"v" * MEGABYTE))
+        called.clear()
+        await control(rig, "POST", "/topics/t/wait", key="k", timeout=0)
+    assert [name for name in called if name in ("decode_within", "look_at", "_answer")] == [
+        "decode_within",
+        "look_at",
+        "_answer",
+    ]
+
+
+async def test_the_journal_leaves_out_the_oldest_entries_if_all_would_cost_too_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with Rig() as rig:
+        await rig.create("t")
+        keep_journal(rig)
+        for _ in range(5):
+            await rig.connect().ask("api_versions", 3, client_software_name="a", client_software_version="1")
+        monkeypatch.setattr("broker.control.journal.ENTRY_WORK", 1 << 18)
+        answer = await control(rig, "GET", "/journal")
+    assert answer["left_out"] > 0
+    assert answer["entries"]
+    whole = answer["left_out"] + len(answer["entries"])
+    assert whole >= 10
+
+
+def test_what_changes_something_does_not_end_with_its_client() -> None:
+    looking = {one.path for one in ENDPOINTS if one.only_looks and one.method != "GET"}
+    assert looking == {
+        "/exactly-once",
+        "/faults/{id}/wait",
+        "/groups/{group}/wait",
+        "/topics/{topic}/wait",
+        "/transactions/{transactional_id}/wait",
+    }
