@@ -275,6 +275,9 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
         "sasl_authenticate": NOTHING,
         "get_telemetry_subscriptions": NOTHING,
         "push_telemetry": NOTHING,
+        # what Kafka has not
+        "explain": (_cluster(ALTER),),
+        "create_backup": (_cluster(ALTER),),
     }
 )
 """By the API's name in `protocol.api_table`, on a broker's listener."""

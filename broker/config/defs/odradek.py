@@ -205,6 +205,13 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "The folder of a snapshot with which new, empty folders of log.dirs begin (docs/testing-with-odradek.md).",
     ),
     ConfigDef(
+        "odradek.backup.folder",
+        STRING,
+        None,
+        "The folder in which `odradek backup create -b` makes backups, for whom ACLs allow ALTER on the cluster; "
+        "without an authorizer that is every client. By default clients cannot have backups made.",
+    ),
+    ConfigDef(
         "odradek.fetch.max.wait.ms",
         ConfigType.INT,
         INT_MAX,
