@@ -9,7 +9,9 @@ from __future__ import annotations
 import struct
 import threading
 import zlib
+from collections.abc import Iterator
 from enum import IntEnum
+from io import BytesIO
 
 import cramjam
 import zstandard
@@ -103,35 +105,55 @@ def decompress(codec: Compression, data: Buffer, limit: int | None = None) -> by
     Raises DecompressionLimitError if it unpacks to more than `limit` bytes (None: what any data may unpack to),
     DecompressionError if malformed or cut off.
     """
+    if codec is Compression.NONE:
+        return bytes(data)
+    parts = unpacked(codec, data, limit)
+    first = next(parts, b"")
+    second = next(parts, None)
+    if second is None:
+        return first
+    joined = BytesIO()  # which does not need all parts beside the whole, as a join does
+    joined.write(first)
+    joined.write(second)
+    for part in parts:
+        joined.write(part)
+    return joined.getvalue()
+
+
+def unpacked(codec: Compression, data: Buffer, limit: int | None = None) -> Iterator[bytes]:
+    """What `decompress` gives, in pieces: who looks at one after the other needs no memory for all of them.
+
+    A piece has up to a megabyte, or four times the size of `data`; of snappy, as much as its writer put in a block.
+    """
     if limit is None:
         limit = max(LEAST_LIMIT, LEAST_RATIO * len(data))
     match codec:
         case Compression.NONE:
-            return bytes(data)
+            return iter((bytes(data),))
         case Compression.GZIP:
-            return _decompress_gzip(data, limit)
+            return _unpacked_gzip(data, limit)
         case Compression.SNAPPY:
-            return _decompress_snappy(data, limit)
+            return _unpacked_snappy(data, limit)
         case Compression.LZ4:
-            return _decompress_lz4(data, limit)
+            return _unpacked_lz4(data, limit)
         case Compression.ZSTD:
-            return _decompress_zstd(data, limit)
+            return _unpacked_zstd(data, limit)
 
 
 def _too_large(limit: int) -> DecompressionLimitError:
     return DecompressionLimitError(f"decompresses to more than {limit} bytes")
 
 
-def _decompress_gzip(data: Buffer, limit: int) -> bytes:
+def _unpacked_gzip(data: Buffer, limit: int) -> Iterator[bytes]:
     """Decompress gzip: one or more members; what follows the last one is ignored, as GZIPInputStream does.
 
     In pieces: one large result would be put together with the interpreter's lock held, which a join is not.
     """
-    parts: list[bytes] = []
-    room = limit
+    is_first, room = True, limit
     members_left = _FREE_PARTS + limit // _LEAST_GZIP_MEMBER
     rest = memoryview(data)
-    while not parts or bytes(rest[:2]) == b"\x1f\x8b":
+    while is_first or bytes(rest[:2]) == b"\x1f\x8b":
+        is_first = False
         unpacker = zlib.decompressobj(31)
         members_left -= 1
         if members_left < 0:
@@ -149,8 +171,7 @@ def _decompress_gzip(data: Buffer, limit: int) -> bytes:
             rest = rest[len(fed) - left :]
             if not part and left == len(fed) and not unpacker.eof:
                 raise DecompressionError("gzip: the stream is cut short")
-            parts.append(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+            yield part
 
 
 def _compress_xerial(data: Buffer) -> bytes:
@@ -163,14 +184,14 @@ def _compress_xerial(data: Buffer) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(data: Buffer, limit: int) -> bytes:
+def _unpacked_snappy(data: Buffer, limit: int) -> Iterator[bytes]:
     """Decompress snappy: blocks behind snappy-java's header, or else one raw block (what SnappyInputStream accepts)."""
     view = memoryview(data)
     if view[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
-        return _snappy_block(view, limit)
+        yield _snappy_block(view, limit)
+        return
     if len(view) < len(_XERIAL_HEADER):
         raise DecompressionError("snappy: the header is cut short")
-    parts: list[bytes] = []
     blocks_left = _FREE_PARTS + limit // _LEAST_BLOCK
     pos = len(_XERIAL_HEADER)
     while pos + 4 <= len(view):  # too few bytes for a size also count as the end
@@ -186,9 +207,8 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytes:
             raise DecompressionError("snappy: a block's size does not fit")
         part = _snappy_block(view[pos : pos + size], limit)
         limit -= len(part)
-        parts.append(part)
+        yield part
         pos += size
-    return b"".join(parts)
 
 
 def _snappy_block(block: memoryview, limit: int) -> bytes:
@@ -200,20 +220,22 @@ def _snappy_block(block: memoryview, limit: int) -> bytes:
         raise DecompressionError(f"snappy: {error}") from error
 
 
-def _decompress_lz4(data: Buffer, limit: int) -> bytes:
+def _unpacked_lz4(data: Buffer, limit: int) -> Iterator[bytes]:
     """Decompress lz4: one frame of independent blocks, the only kind that Kafka's Lz4BlockInputStream accepts."""
     view = memoryview(data)
     if view[:4] != _LZ4_MAGIC:
         raise DecompressionError("lz4: this is not a frame")
     if len(view) < 7 or not view[4] & _LZ4_INDEPENDENT_BLOCKS:
         raise DecompressionError("lz4: the frame's blocks depend on one another")
+    room = limit
     try:
-        unpacked = lz4_frames.decompress(view, limit)
+        for part in lz4_frames.unpacked(view, limit):
+            room -= len(part)
+            if room < 0:
+                raise _too_large(limit)
+            yield part
     except lz4_frames.FrameError as error:
         raise DecompressionError(f"lz4: {error}") from error
-    if len(unpacked) > limit:
-        raise _too_large(limit)
-    return unpacked
 
 
 class _Zstd(threading.local):
@@ -229,21 +251,19 @@ class _Zstd(threading.local):
 _zstd = _Zstd()
 
 
-def _decompress_zstd(data: Buffer, limit: int) -> bytes:
+def _unpacked_zstd(data: Buffer, limit: int) -> Iterator[bytes]:
     view = memoryview(data)
-    parts: list[bytes] = []
     total = 0
     try:
         _check_zstd_complete(view, limit)
         with _zstd.unpacker.stream_reader(view, read_across_frames=True) as reader:
             while part := reader.read(min(_ZSTD_CHUNK, limit - total + 1)):
-                parts.append(part)
                 total += len(part)
                 if total > limit:
                     raise _too_large(limit)
+                yield part
     except zstandard.ZstdError as error:
         raise DecompressionError(f"zstd: {error}") from error
-    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _check_zstd_complete(view: memoryview, limit: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import cramjam
@@ -15,7 +16,7 @@ except ImportError:
 
 _FAST_LEVEL = 9  # at Kafka's default level the fast compressor is used, at every other the high one
 _HIGH_MIN = 3
-_LEAST_OUTPUT = 64 << 10
+_LEAST_OUTPUT, _MOST_OUTPUT = 64 << 10, 1 << 20
 
 
 class FrameError(ValueError):
@@ -39,16 +40,19 @@ def compress(data: Buffer, level: int) -> bytes:
     return packed
 
 
-def decompress(data: Buffer, limit: int) -> bytes:
-    """The content of a frame, or its first `limit` + 1 bytes if it is longer. Raises FrameError."""
-    return _with_cramjam(data, limit) if lz4_frame is None else _with_lz4(data, limit)
+def unpacked(data: Buffer, limit: int) -> Iterator[bytes]:
+    """The content of a frame in pieces, or its first `limit` + 1 bytes if it is longer. Raises FrameError."""
+    return iter((_with_cramjam(data, limit),)) if lz4_frame is None else _with_lz4(data, limit)
 
 
-def _with_lz4(data: Buffer, limit: int) -> bytes:
-    """It allocates at once as much as it may give: so it may give a little at first, and then more each time."""
+def _with_lz4(data: Buffer, limit: int) -> Iterator[bytes]:
+    """It allocates at once as much as it may give: so it may give a little at first, and then more each time.
+
+    It copies what it did not use each time, so that pieces are not much smaller than the frame.
+    """
     unpacker: Any = lz4_frame.LZ4FrameDecompressor()
-    parts: list[bytes] = []
     size, room = max(_LEAST_OUTPUT, 4 * len(data)), limit + 1
+    most = max(_MOST_OUTPUT, size)
     while room > 0 and not unpacker.eof:
         try:
             part: bytes = unpacker.decompress(data, max_length=min(size, room))
@@ -56,9 +60,8 @@ def _with_lz4(data: Buffer, limit: int) -> bytes:
             raise FrameError(str(error)) from error
         if not part and not unpacker.eof:
             raise FrameError("the frame is cut short")
-        parts.append(part)
-        size, room, data = 4 * size, room - len(part), b""  # it keeps what it did not use
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        yield part
+        size, room, data = min(4 * size, most), room - len(part), b""
 
 
 def _with_cramjam(data: Buffer, limit: int) -> bytes:
