@@ -41,6 +41,7 @@ class RequestContext:
     size: int = 0
     permissions: Permissions | None = None
     _image: MetadataImage | None = None
+    _raw: Any = None
 
     @property
     def image(self) -> MetadataImage:
@@ -67,4 +68,6 @@ class RequestContext:
     @property
     def raw(self) -> Any:
         """The request in kio's class of `version`, for fields that the newest version no longer has."""
-        return decode_request(API_BY_KEY[self.api_key], self.version, self.body)
+        if self._raw is None:
+            self._raw = decode_request(API_BY_KEY[self.api_key], self.version, self.body)
+        return self._raw
