@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from broker.config.definition import ConfigDef, Value, to_text
 from broker.config.defs import BROKER_CONFIGS, BROKER_SECTIONS, CHANGED_DEFAULTS, TOPIC_CONFIGS
 from broker.config.profiles import PROFILES, PURPOSES
+from broker.config.resource_defs import BROKERS_NAMES, GROUP_CONFIGS
 
 _INTRODUCTION = """\
 # Configuration
@@ -56,12 +57,25 @@ def _lines() -> Iterator[str]:
         ("Name", "Meaning", "Value", "Default", "Broker's default"),
         ((*_common(d), ", ".join(f"`{s.name}`" for s in d.synonyms)) for d in _public(TOPIC_CONFIGS.values())),
     )
+    yield "\n## Groups' own configurations\n"
+    yield "Set per group, before there is one or later (`kafka-configs.sh --entity-type groups`,"
+    yield "IncrementalAlterConfigs with resource type GROUP); without a value of its own a group takes the broker's.\n"
+    yield from _table(
+        ("Name", "Meaning", "Value", "Default", "Broker's default"),
+        ((*_common(d), _of_broker(d.name)) for d in _public(GROUP_CONFIGS.values())),
+    )
     for title, definitions in BROKER_SECTIONS:
         yield f"\n## {title}\n"
         yield from _table(
             ("Name", "Meaning", "Value", "Default", "Altered"),
             ((*_common(d), d.mode.value) for d in _public(definitions)),
         )
+
+
+def _of_broker(name: str) -> str:
+    """The broker's configuration that gives a group's default, if there is one."""
+    known = BROKERS_NAMES.get(name, f"group.{name}")
+    return f"`{known}`" if known in BROKER_CONFIGS else ""
 
 
 def _profiles() -> Iterator[str]:

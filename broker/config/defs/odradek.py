@@ -47,7 +47,7 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         ConfigType.PASSWORD,
         None,
         "URL of a schema registry, with a name and a password if it wants them, by which the console shows Avro, and "
-        "JSON with a schema. Avro needs `pip install 'odradek[avro]'`.",
+        "JSON with a schema. Avro needs `pip install '/path/to/odradek[avro]'`.",
     ),
     ConfigDef("odradek.http.host", STRING, "127.0.0.1", "Address on which `odradek.http.port` is opened."),
     ConfigDef(
@@ -69,7 +69,7 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         STRING,
         None,
         "URL to which metrics are sent by OpenTelemetry's protocol (OTLP over HTTP), such as "
-        "`http://127.0.0.1:4318/v1/metrics`. Needs `pip install 'odradek[otlp]'`.",
+        "`http://127.0.0.1:4318/v1/metrics`. Needs `pip install '/path/to/odradek[otlp]'`.",
     ),
     ConfigDef(
         "odradek.otlp.interval.ms",
