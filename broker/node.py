@@ -173,7 +173,6 @@ class Node:
 
     def follow_metadata(self) -> None:
         """What follows the metadata, in this order: the authorizer, replicas, coordinators, configurations, quotas."""
-        telemetry = self.local.client_telemetry
         if self.base.authorizer is not None:
             self.base.authorizer.load(self.cluster.cache.image.acls)
         self.local.tokens.load(self.cluster.cache.image.tokens)
@@ -189,7 +188,7 @@ class Node:
                 Follower("group coordinator", self.coordinators.groups.follow),
                 Follower("transaction coordinator", self.coordinators.transactions.follow),
                 Follower("configurations", self._configs_changed),
-                Follower("client metrics", lambda delta, _: telemetry.follow(delta)),
+                Follower("client metrics", lambda delta, _: self.local.client_telemetry.follow(delta)),
                 Follower("quotas", self._quotas_changed),
                 Follower("unclean elections", self._elections.follow),
             ]
@@ -319,8 +318,7 @@ class Node:
         task.add_done_callback(self._tasks.discard)
 
     async def _remove_expired_tokens(self) -> None:
-        image = self.cluster.cache.image
-        await self.local.tokens.remove_expired(image, self.clock.wall_ms(), self.controller.submit)
+        await self.local.tokens.remove_expired(self.cluster.cache.image, self.clock.wall_ms(), self.controller.submit)
 
     async def _retry(self) -> None:
         """Do what could not be done for want of room."""
