@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,13 @@ class RequestContext:
 
     def note_appended(self) -> None:
         """Say that all which the request writes is in the logs, if its handler does not do that at once."""
+
+    async def turn(self) -> None:
+        """Let the loop serve others, in the middle of a long request: their time does not count for its client."""
+        if self.local.throttling.enabled:
+            self.local.throttling.spent(self)
+        await asyncio.sleep(0)
+        self.connection.spent_ms()
 
     @property
     def raw(self) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -143,6 +142,7 @@ class Each:
 
     async def _in_turns(self, ctx: RequestContext, request: Any, handle: Handle, fail: Fail) -> Any:
         """As in `around`, for so many items that others would have to wait; their order stays."""
+        ctx.connection.spent_ms()  # the wait for this turn does not count for the client
         pairs = zip(getattr(request, self.asked), self.resources(ctx, request), strict=True)
         allowed: list[Any] = []
         forbidden: dict[type[KafkaError], list[Any]] = {}
@@ -151,7 +151,7 @@ class Each:
             allowed += more
             for error, items in refused.items():
                 forbidden.setdefault(error, []).extend(items)
-            await asyncio.sleep(0)
+            await ctx.turn()
         response = None
         if allowed:
             rest = self._with(request, allowed) if forbidden else request
@@ -162,13 +162,13 @@ class Each:
                     raise
                 response = fail(ctx, rest, error)
         for kind, items in forbidden.items():
-            error = kind()
-            fail.count(ctx, error)
+            refusal = kind()
+            fail.count(ctx, refusal)
             parts: list[Any] = []
             for start in range(0, len(items), IN_A_TURN):
-                part = fail.response(ctx, self._with(request, items[start : start + IN_A_TURN]), error)
+                part = fail.response(ctx, self._with(request, items[start : start + IN_A_TURN]), refusal)
                 parts += getattr(part, self.answered)
-                await asyncio.sleep(0)
+                await ctx.turn()
             failed = replace(part, **{self.answered: type(getattr(part, self.answered))(parts)})
             response = failed if response is None else self._merged(failed, response)
         return response
@@ -180,7 +180,10 @@ class Each:
         answer = handle(ctx, request)
         if ctx.begun:
             ctx.note_appended()
-        return await answer if isinstance(answer, Awaitable) else answer
+        if isinstance(answer, Awaitable):
+            answer = await answer
+            ctx.connection.spent_ms()
+        return answer
 
     def _split(
         self, ctx: RequestContext, pairs: Iterable[tuple[Any, Resource | None]]
@@ -241,14 +244,17 @@ class Own:
 
     async def _in_turns(self, ctx: RequestContext, request: Any, items: Sequence[Any], handle: Handle) -> Any:
         """The handler's answer to all items, each of which it answers by itself."""
-        response, answered = None, []
+        ctx.connection.spent_ms()
+        response: Any = None
+        answered: list[Any] = []
         for start in range(0, len(items), IN_A_TURN):
             some = replace(request, **{self.asked: tuple(items[start : start + IN_A_TURN])})
             response = handle(ctx, some)
             if isinstance(response, Awaitable):
                 response = await response
+                ctx.connection.spent_ms()
             answered += getattr(response, self.asked)
-            await asyncio.sleep(0)
+            await ctx.turn()
         return replace(response, **{self.asked: tuple(answered)})
 
 

@@ -5,7 +5,6 @@ A token is shown to its owner, its requester and its renewers, and to who may de
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection
 
 from kio.schema.describe_delegation_token.v3 import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
@@ -34,7 +33,7 @@ async def handle(ctx: RequestContext, request: DescribeDelegationTokenRequest) -
         if _is_shown(ctx, token, owners):
             shown.append(token)
         if number % IN_A_TURN == 0:
-            await asyncio.sleep(0)
+            await ctx.turn()
     shown.sort(key=lambda token: (token.issue_timestamp, token.token_id))
     return DescribeDelegationTokenResponse(
         error_code=ErrorCode.none,

@@ -29,7 +29,7 @@ async def rig() -> AsyncIterator[Rig]:
 
 
 def acls(names: list[str]) -> Fields:
-    acl = {"resource_type": 2, "principal": "User:u", "host": "*", "operation": 3, "permission_type": 3}
+    acl: Fields = {"resource_type": 2, "principal": "User:u", "host": "*", "operation": 3, "permission_type": 3}
     return {"creations": tuple(AclCreation(resource_name=name, **acl) for name in names)}
 
 

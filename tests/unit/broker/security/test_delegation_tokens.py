@@ -18,7 +18,6 @@ from kio.schema.errors import ErrorCode
 
 from broker.network.principal import ANONYMOUS, Principal
 from broker.security import delegation_tokens as index
-from controller import delegation_tokens
 from controller.decision import Decision
 from controller.scram import ScramMechanism
 from metadata.image import MetadataImage
@@ -140,7 +139,12 @@ async def test_tokens_of_one_owner_are_bounded() -> None:
 async def test_no_hmac_is_computed_to_find_a_token(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     made = [await create(client_of(rig, ALICE)) for _ in range(20)]
     computed: list[object] = []
-    monkeypatch.setattr(delegation_tokens.hmac, "digest", lambda *given: computed.append(given) or b"")
+
+    def digest(*given: object) -> bytes:
+        computed.append(given)
+        return b""
+
+    monkeypatch.setattr(hmac, "digest", digest)
     assert (await renew(client_of(rig, BOB), b"unknown")).error_code.name == "delegation_token_not_found"
     assert (await expire(client_of(rig, BOB), b"unknown")).error_code.name == "delegation_token_not_found"
     assert (await renew(client_of(rig, ALICE), made[7].hmac)).error_code.name == "none"

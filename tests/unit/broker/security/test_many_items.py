@@ -23,6 +23,7 @@ from broker.authorization import checks
 from broker.security.authorizer import Authorizer
 from metadata.acls import AclOperation
 from tests.doubles.clock import settle
+from tests.unit.broker.quotas import set_quota
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.security.test_guard import DESCRIBE, READ, WRITE, allow, client_of, node
 from tests.unit.broker.wire import answer, batch
@@ -154,6 +155,26 @@ async def test_few_items_are_authorized_in_one_turn_of_the_loop(
     assert len(client.replies()) == 1
     assert len(decided) >= len(NAMES)
     assert max(Counter(decided).values()) <= 4  # two items, each with one right or two
+
+
+@pytest.mark.parametrize(("api", "version"), [("metadata", 12), ("describe_groups", 5), ("list_offsets", 7)])
+async def test_the_time_of_all_turns_counts_for_the_request_quota(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, api: str, version: int
+) -> None:
+    allows = Authorizer.allows
+    for name in ("one", "other"):
+        await set_quota(rig, "request_percentage", 1.0, client_id=name)
+
+    def slow(*given: Any) -> bool:
+        rig.clock.advance(20)
+        return allows(*given)
+
+    monkeypatch.setattr(Authorizer, "allows", slow)
+    fields = next(each[2] for each in REQUESTS if each[0] == api)
+    at_once = await client_of(rig).ask(api, version, **fields, client_id="one")
+    monkeypatch.setattr(checks, "IN_A_TURN", 2)
+    in_turns = await client_of(rig).ask(api, version, **fields, client_id="other")
+    assert in_turns.throttle_time == at_once.throttle_time > timedelta(0)
 
 
 async def test_a_small_produce_does_not_overtake_one_of_many_topics(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
