@@ -40,7 +40,6 @@ from broker.services import Cluster, Coordinators, Local, Services
 from broker.stopping import Stopped, end_work
 from broker.version import own_version
 from controller import brokers
-from controller.delegation_tokens import decide_sweep
 from metadata.configs import ResourceType
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
@@ -179,22 +178,22 @@ class Node:
 
     def follow_metadata(self) -> None:
         """What follows the metadata, in this order: the authorizer, replicas, coordinators, configurations, quotas."""
-        telemetry = self.local.client_telemetry
         if self.base.authorizer is not None:
             self.base.authorizer.load(self.cluster.cache.image.acls)
+        self.local.tokens.load(self.cluster.cache.image.tokens)
         of_broker = [Follower("replicas", self.replicas.follow, self.replicas.prepare)]
         if self._is_one_of_several:
             of_broker.append(Follower("directories of replicas", self._assignments.follow))
         self.metadata.publisher.start(
             [
-                Follower("authorizer", self._acls_changed),
+                Follower("authorizer and tokens", self._rights_changed),
                 *(of_broker if self.local.config.is_broker else ()),
                 Follower("share coordinator", self.coordinators.share.follow),
                 Follower("share partitions", self.local.share.follow),
                 Follower("group coordinator", self.coordinators.groups.follow),
                 Follower("transaction coordinator", self.coordinators.transactions.follow),
                 Follower("configurations", self._configs_changed),
-                Follower("client metrics", lambda delta, _: telemetry.follow(delta)),
+                Follower("client metrics", lambda delta, _: self.local.client_telemetry.follow(delta)),
                 Follower("quotas", self._quotas_changed),
                 Follower("unclean elections", self._elections.follow),
             ]
@@ -306,9 +305,11 @@ class Node:
             ids = [uuids.from_text(log_dir.directory_id) for log_dir in logs.dirs.cordoned if log_dir.directory_id]
             self._start(self.metadata.port.submit(lambda image: brokers.cordon(image, self.node_id, ids)))
 
-    def _acls_changed(self, delta: MetadataDelta, _image: MetadataImage) -> None:
+    def _rights_changed(self, delta: MetadataDelta, _image: MetadataImage) -> None:
         if self.base.authorizer is not None and delta.touched("acls"):
             self.base.authorizer.follow(delta.acls.changed)
+        if delta.touched("tokens"):
+            self.local.tokens.follow(delta.tokens.changed)
 
     def _quotas_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if delta.touched("quotas"):
@@ -322,8 +323,7 @@ class Node:
         task.add_done_callback(self._tasks.discard)
 
     async def _remove_expired_tokens(self) -> None:
-        if self.cluster.cache.image.tokens:
-            await self.controller.submit(lambda image: decide_sweep(image, self.clock.wall_ms()))
+        await self.local.tokens.remove_expired(self.cluster.cache.image, self.clock.wall_ms(), self.controller.submit)
 
     async def _retry(self) -> None:
         """Do what could not be done for want of room."""

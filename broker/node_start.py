@@ -49,6 +49,7 @@ from broker.replicas.fetch_session import FetchSessionCache
 from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
 from broker.request_context import RequestContext
+from broker.security.delegation_tokens import DelegationTokens
 from broker.services import Cluster, Coordinators, Local, Services
 from broker.share.opening import open_share_parts
 from controller.acls import decide_create
@@ -329,6 +330,7 @@ def _services(
         FetchSessionCache(slots, seams.clock.machine.monotonic_ms, seams.random),
         ClientTelemetry(cache, base.metrics, seams.clock.machine, seams.workers, config.integer("telemetry.max.bytes")),
         base.security,
+        DelegationTokens(current),
         share.partitions,
     )
     return Services(

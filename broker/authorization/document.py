@@ -73,7 +73,10 @@ _TOKENS = """
 With `delegation.token.secret.key` a client that has come by SASL, or with a certificate, can have tokens made that log
 in by SCRAM in its name (`kafka-delegation-tokens`). Owner and renewers may renew and end a token; not even a super user
 may otherwise. Owner, requester and renewers see it, and who has DESCRIBE on the token or DESCRIBE_TOKENS on its owner.
-Who came by a token gets no further ones.
+Who came by a token gets no further ones. An owner has at most `odradek.delegation.token.max.per.owner` tokens at one
+time (2000), and one more is refused with POLICY_VIOLATION. A token with more than
+`odradek.delegation.token.max.renewers` renewers (100), or with more than 8192 characters in all its names, is refused
+with INVALID_REQUEST.
 """
 
 

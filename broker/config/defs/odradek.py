@@ -199,6 +199,22 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "connections",
     ),
     ConfigDef(
+        "odradek.delegation.token.max.per.owner",
+        ConfigType.INT,
+        2000,
+        "Delegation tokens of one owner at one time; one more is refused with POLICY_VIOLATION.",
+        at_least(1),
+        "tokens",
+    ),
+    ConfigDef(
+        "odradek.delegation.token.max.renewers",
+        ConfigType.INT,
+        100,
+        "Renewers of one delegation token; one with more is refused with INVALID_REQUEST.",
+        at_least(0),
+        "renewers",
+    ),
+    ConfigDef(
         "odradek.snapshot",
         STRING,
         None,
