@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from broker.cluster.controller_port import Controller
 from broker.cluster.followed_metadata import FollowedMetadata
 from broker.cluster.node_metadata import NodeMetadata
 from broker.cluster.publisher import Follower
-from broker.config.listeners import Listener
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.monitoring.cluster_metrics import register_cluster_metrics
 from broker.monitoring.controller_metrics import UncleanElections, register_controller_metrics
@@ -27,7 +26,7 @@ from broker.monitoring.recent_rates import NOTE_MS, RecentRates
 from broker.monitoring.replication_metrics import register_replication
 from broker.network.dispatch import Dispatcher
 from broker.network.server import Server
-from broker.node_state import Base
+from broker.node_state import Base, Bound
 from broker.periodic import Periodic
 from broker.quotas.connection_rates import ConnectionRates
 from broker.replicas.directory_assignments import CHECK_MS as ASSIGN_MS
@@ -64,25 +63,6 @@ STARTED_LIKE_KAFKA = (
     "Transitioning from RECOVERY to RUNNING"
 )
 """What Testcontainers and the suites of clients look for in Kafka's lines, depending on language and version."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """The listeners as they were opened: as the setting `listeners`, and what is advertised, by listener."""
-
-    listeners: str
-    advertised: dict[str, Listener]
-    controllers: Sequence[Listener] = ()
-
-    @property
-    def addresses(self) -> dict[str, str]:
-        """The advertised host:port by listener."""
-        return {name: str(listener).partition("://")[2] for name, listener in self.advertised.items()}
-
-    @property
-    def hosts(self) -> list[str]:
-        """The names of this node that others are told."""
-        return [listener.host for listener in (*self.advertised.values(), *self.controllers)]
 
 
 @dataclass(frozen=True, slots=True)

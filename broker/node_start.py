@@ -41,8 +41,8 @@ from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.network.dispatch import Dispatcher
 from broker.network.request import NewRequest
 from broker.network.server import Server
-from broker.node import Bound, Node, Parts, close_logs
-from broker.node_state import Base, Seams, new_base
+from broker.node import Node, Parts, close_logs
+from broker.node_state import Base, Bound, Seams, new_base
 from broker.quotas.connection_rates import ConnectionRates
 from broker.quotas.throttling import Throttling
 from broker.replicas.fetch_session import FetchSessionCache
