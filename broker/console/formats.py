@@ -81,6 +81,6 @@ FILTERS: Mapping[str, Callable[..., str]] = {
     "time": time,
     "link": link,
     "named": named,
-    "short": short,
     "shown": shown,
+    "short": short,
 }

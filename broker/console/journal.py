@@ -23,7 +23,7 @@ async def journal(ask: Ask) -> Page:
     shown = Paging(0, [], 0, ON_A_PAGE)
     if ask.node.journal is not None:
         filters = {name: value for name, value in asked.items() if value}
-        wanted = tuple(wanted_entries(ask.node, filters))[::-1]
+        wanted = list(wanted_entries(ask.node, filters))[::-1]
         shown = paged(ask, await ask.budget.run(ask.node, partial(_folded, wanted, ask.budget)), ON_A_PAGE)
     # Entries never change, and to decode them takes a while.
     rows = await ask.budget.run(ask.node, partial(_rows, tuple(shown.rows), ask.budget))
@@ -55,8 +55,8 @@ def _folded(entries: Sequence[Entry], budget: Budget) -> list[tuple[Entry, int]]
     return rows
 
 
-def _rows(folded: Sequence[tuple[Entry, int]], budget: Budget) -> list[dict[str, Any]]:
-    return [_row(entry, times, budget) for entry, times in folded]
+def _rows(entries: Sequence[tuple[Entry, int]], budget: Budget) -> list[dict[str, Any]]:
+    return [_row(entry, times, budget) for entry, times in entries]
 
 
 def _row(entry: Entry, times: int, budget: Budget) -> dict[str, Any]:

@@ -29,10 +29,17 @@ PATH = Parameter("path", Kind.STRING, "the folder of the snapshot, an absolute p
 
 
 async def _take(node: Node, values: Values) -> dict[str, Any]:
-    """Take a snapshot of this moment. What follows while its files are copied is not in it."""
+    return await take(node, values.get("path"))
+
+
+async def take(node: Node, wanted: str | None) -> dict[str, Any]:
+    """Take a snapshot of this moment. What follows while its files are copied is not in it.
+
+    Raises ControlError, and OSError if it cannot be written.
+    """
     workers, fs = node.base.seams.workers, node.base.seams.fs
     log = _own_log(node)
-    path = await workers.call(partial(_new_folder, fs, values.get("path"), node.local.config.log_dirs))
+    path = await workers.call(partial(_new_folder, fs, wanted, node.local.config.log_dirs))
     async with node.changing:
         clock = node.local.clock
         began_ms = clock.machine.monotonic_ms()

@@ -31,10 +31,9 @@ MOST_RECORDS = 100
 LONGEST_BYTES = 64 * 1024
 """How much of a value is kept."""
 
-MOST = Most(LONGEST_BYTES, headers=100, header_content=LONGEST_BYTES)
-
 MILLISECOND = timedelta(milliseconds=1)
 EPOCH = datetime.fromtimestamp(0, UTC)
+MOST = Most(LONGEST_BYTES, headers=100, header_content=LONGEST_BYTES)
 
 Json = dict[str, Any]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ async def produce(rig: Rig, topic: str, *values: str) -> None:
 
 async def texts(rig: Rig, topic: str) -> list[str]:
     answer = await call(rig, "GET", "/topics/{topic}/records", topic=topic)
-    return [record["value"] for record in answer["records"]]
+    return [record["value"] for record in json.loads(answer)["records"]]
 
 
 def epoch(rig: Rig, topic: str) -> int:

@@ -78,7 +78,7 @@ async def test_a_body_that_is_nested_too_deeply_is_refused(levels: int) -> None:
         deep = '{"json": ' + '{"a":' * levels + "1" + "}" * levels + "}"
         status, answer = await asyncio.to_thread(client._exchange, "POST", "/control/topics/t/wait", deep, 10.0)
         assert status == 400
-        assert b"nested more than 200 levels" in answer
+        assert b"nested more than 200 levels" in answer or b"too many brackets" in answer
 
 
 @pytest.mark.parametrize(
