@@ -115,8 +115,8 @@ class HttpConnection(web.RequestHandler):
             access_log=None,  # type: ignore[arg-type]
             auto_decompress=False,
             lingering_time=LINGER_S,
-            max_line_size=LONGEST_LINE_BYTES,
             max_headers=MOST_HEADERS,
+            max_line_size=LONGEST_LINE_BYTES,
         )
         self._port = port
         self._opened: asyncio.Transport | None = None  # the library forgets its own before that is closed
