@@ -62,6 +62,7 @@ def main() -> None:
 
 @main.command()
 @config_options
+@click.option("--fallback", metavar="FILE", help="Read this file if nothing else sets any of its configurations.")
 @click.option("--control", metavar="HOST:PORT", help="Open the control interface of the test kit; port 0: a free one.")
 @click.option("--profile", metavar="NAME", help="Settings for a purpose: dev, test or kafka (Kafka's defaults).")
 @click.option("--brokers", type=int, metavar="N", help="Run so many brokers as one cluster, a process each.")
@@ -71,6 +72,7 @@ def main() -> None:
 @click.option("--remove-with-parent", metavar="FOLDER", help="Then also remove this folder, at the end.")
 def serve(
     config_files: tuple[str, ...],
+    fallback: str | None,
     control: str | None,
     brokers: int | None,
     profile: str | None,
@@ -89,7 +91,7 @@ def serve(
             settings = (f"odradek.control={control}", *settings)
         if profile is not None:
             settings = (f"odradek.profile={profile}", *settings)
-        loaded = load_options(config_files, settings)
+        loaded = load_options(config_files, settings, fallback=fallback)
     except ConfigurationError as error:
         for problem in error.problems:
             click.echo(f"wrong configuration: {problem}", err=True)

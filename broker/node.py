@@ -107,13 +107,7 @@ class Node:
     local: Local
 
     def __init__(
-        self,
-        base: Base,
-        parts: Parts,
-        dispatcher: Dispatcher,
-        server: Server,
-        bound: Bound,
-        http: HttpServer | None,
+        self, base: Base, parts: Parts, dispatcher: Dispatcher, server: Server, bound: Bound, http: HttpServer | None
     ) -> None:
         self.node_id = base.node_id
         self.state = base.state
@@ -212,7 +206,8 @@ class Node:
         metrics, groups = self.local.metrics, self.coordinators.groups
         rates = self._rates = RecentRates(self.local.clock.machine.monotonic_ms)
         register_replication(metrics, self.replicas)
-        groups.register_metrics(metrics, self.cluster.peers if self._is_one_of_several else None)
+        for one in (groups, self.coordinators.share):
+            one.register_metrics(metrics, self.cluster.peers if self._is_one_of_several else None)
         self.coordinators.transactions.register_metrics(metrics)
         if isinstance(self.metadata, FollowedMetadata):
             register_cluster_metrics(metrics, self.metadata, self.local.clock.machine, rates)
@@ -221,7 +216,10 @@ class Node:
             log = self.cluster.metadata_log
             register_controller_metrics(metrics, self.node_id, self.cluster.cache, log, self._elections, rates)
             register_state(metrics, lambda: self.state.not_ready)
-        register_exporter_metrics(metrics, self.node_id, self.cluster.cache, self.replicas, self._first_address)
+        addresses = self.bound.addresses
+        register_exporter_metrics(
+            metrics, self.node_id, self.cluster.cache, self.replicas, lambda: next(iter(addresses.values()), "")
+        )
         register_process(metrics, rates)
         register_gauges(
             metrics,
@@ -241,9 +239,6 @@ class Node:
             rates=rates,
         )
 
-    def _first_address(self) -> str:
-        return next(iter(self.bound.addresses.values()), "")
-
     def begin_periodic_work(self) -> None:
         """The node serves: begin what it does from time to time."""
         self.replicas.maintenance.start(self.local.config, self._periodic)
@@ -261,8 +256,7 @@ class Node:
         self._periodic.every(pause_ms, "pruning of share state", self.coordinators.share.prune)
         self._checks.every(NOTE_MS, "rates", self._rates.note)
         self._checks.every(RETRY_MS, "what there was no room for", self._retry)
-        service = self.cluster.controller_service
-        if service is not None:
+        if (service := self.cluster.controller_service) is not None:
             service.start(self._checks, self.local.config)
         if self._is_one_of_several:
             self._checks.every(ASSIGN_MS, "directories of replicas", self._assignments.reconcile)

@@ -11,7 +11,7 @@ from odradek.control import ControlError, ControlUnavailableError, WaitTimeoutEr
 from odradek.controls import RemoteBroker
 from odradek.explanation import Explanation, Finding
 from odradek.faults import Crash, Fault
-from odradek.groups import Group, Lag, Member
+from odradek.groups import Delivery, Group, Lag, Member
 from odradek.history import History, HistoryError
 from odradek.journal import Journal, JournalEntry
 from odradek.process import Broker, BrokerStartError
@@ -31,6 +31,7 @@ __all__ = [
     "ControlError",
     "ControlUnavailableError",
     "Crash",
+    "Delivery",
     "Explanation",
     "Fault",
     "Finding",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -16,12 +17,12 @@ usage: odradek serve [--profile dev|test|kafka] [--config FILE] [--set KEY=VALUE
        odradek explain group|topic|transaction NAME         why a consumer gets nothing, of a running broker
        odradek explain error|setting NAME                   what an error or a setting means
        odradek doctor [--config FILE] [--set KEY=VALUE]...  what would keep a broker from running well here
-       odradek doctor -b HOST:PORT                          what keeps clients here from a cluster (odradek[cli])
+       odradek doctor -b HOST:PORT                          what keeps clients here from a cluster (extra: cli)
        odradek backup create|restore PATH                   a consistent copy of a running broker
        odradek backup verify PATH                           whether a copy is whole
        odradek snapshot save|load PATH                      keep the state of a running broker, or go back to it
        odradek topics|groups|acls|users|quotas|transactions|reassign|contexts ...
-       odradek produce|consume|bench|cluster|completion ... work with a cluster, this or any other (odradek[cli])
+       odradek produce|consume|bench|cluster|completion ... work with a cluster, this or any other (extra: cli)
        odradek COMMAND --help                               what a command takes
        odradek --version
 """
@@ -37,6 +38,8 @@ ALIASES = {"start": "serve", "run": "serve", "server": "serve", "broker": "serve
 
 def main() -> int:
     """Run the command; a wrong one has the exit status 2, and `serve` has that of the broker."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: what cannot be written is escaped
     if COMPLETION in os.environ:
         return _of_a_client([])
     match sys.argv[1:]:

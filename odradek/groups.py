@@ -1,4 +1,4 @@
-"""Consumer groups in a test's hands."""
+"""Groups in a test's hands: consumer groups, share groups, streams groups."""
 
 from __future__ import annotations
 
@@ -46,10 +46,35 @@ class Member:
         return [(topic, index) for topic, indexes in self.assignment.items() for index in indexes]
 
 
+DeliveryState = Literal["AVAILABLE", "ACQUIRED", "ACKNOWLEDGED", "ARCHIVING", "ARCHIVED"]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Neighbouring records that a share group has in flight in one state; both offsets are inclusive.
+
+    Attributes:
+        delivery_count: how often they were acquired.
+        member: who has acquired them, None unless the state is ACQUIRED.
+        lock_ends_in: seconds until their acquisition lock ends, None unless the state is ACQUIRED.
+    """
+
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    state: DeliveryState
+    delivery_count: int
+    member: str | None
+    lock_ends_in: float | None
+
+
 class Lag(dict[TopicPartition, int]):
     """Records that a group has not committed yet, by (topic, partition), and in `total`.
 
-    Where the group has never committed, all records of the partition count.
+    Where the group has never committed, all records of the partition count. For a share group they are those that are
+    not done, neither acknowledged nor given up, as `kafka-share-groups.sh --describe` counts them. A partition that it
+    has not begun to read is left out.
     """
 
     @property
@@ -58,7 +83,7 @@ class Lag(dict[TopicPartition, int]):
 
 
 class Group(str):
-    """A group of one broker, classic or of the consumer protocol. Every look at it asks the broker anew.
+    """A group of any kind: classic, consumer, share, streams. Every look at it asks the broker anew.
 
     It is a str too, its id, and clients take it as that.
     """
@@ -105,21 +130,76 @@ class Group(str):
         return int(self.describe()["generation"])
 
     def lag(self) -> Lag:
-        """How many records it has not committed yet.
+        """How many records it has not committed yet; of a share group, how many are not done.
 
         Raises ControlError if a partition's end is not known, as it has no leader, or one that does not answer.
         """
-        found = self._broker.control.get(f"{self._path}/lag")
-        unknown = [
-            f"{one['topic']}-{one['partition']}: {one['unknown']}" for one in found["partitions"] if one["lag"] is None
-        ]
+        found = self._broker.control.get(f"{self._path}/lag")["partitions"]
+        unknown = [f"{one['topic']}-{one['partition']}: {one['unknown']}" for one in found if one["end"] is None]
         if unknown:
             raise ControlError(f"the lag of group {self.id} is not known ({'; '.join(unknown)})", status=503)
-        return Lag({(one["topic"], one["partition"]): one["lag"] for one in found["partitions"]})
+        return Lag({(one["topic"], one["partition"]): one["lag"] for one in found if one["lag"] is not None})
 
     def committed(self) -> dict[TopicPartition, int]:
         """The committed offsets, by (topic, partition)."""
         return _offsets(self._broker.control.get(f"{self._path}/committed"))
+
+    # -- share groups
+
+    def share_sessions(self) -> list[str]:
+        """The ids of the members that have a share session, which begins with a member's first fetch."""
+        found: list[str] = self._broker.control.get(f"{self._path}/deliveries")["share_sessions"]
+        return found
+
+    def deliveries(self) -> list[Delivery]:
+        """What a share group has in flight, by partition and offset: who has acquired what, how often, until when.
+
+        Raises ControlError if it is no share group.
+        """
+        found = self._broker.control.get(f"{self._path}/deliveries")["partitions"]
+        return [
+            Delivery(topic=each["topic"], partition=each["partition"], **one)
+            for each in found
+            for one in each["in_flight"]
+        ]
+
+    def release(
+        self,
+        member: str | Member | None = None,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+    ) -> int:
+        """Release acquired records, as their consumer can; return how many.
+
+        Those of a member (by member id or client id), of a topic, of one of its partitions, or one record; all without
+        any of them. The next delivery counts one more; at share.delivery.count.limit they are given up.
+        """
+        return self._end("release", member, topic, partition, offset)
+
+    def expire_locks(
+        self,
+        member: str | Member | None = None,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+    ) -> int:
+        """End acquisition locks now, as if share.record.lock.duration.ms had passed; return how many records it were.
+
+        Which, is said as in `release`.
+        """
+        return self._end("expire_locks", member, topic, partition, offset)
+
+    def _end(
+        self, what: str, member: str | Member | None, topic: str | None, partition: int | None, offset: int | None
+    ) -> int:
+        name = member.id if isinstance(member, Member) else member
+        found: int = self._broker.control.post(
+            f"{self._path}/{what}", member=name, topic=topic, partition=partition, offset=offset
+        )["released"]
+        return found
 
     # -- waits
 
@@ -129,14 +209,23 @@ class Group(str):
         state: GroupState | None = None,
         members: int | None = None,
         lag: int | None = None,
+        share_sessions: int | None = None,
         timeout: float = 5.0,
     ) -> Self:
         """Return once all of it is so at the same time. A group that does not exist yet is waited for.
 
-        `lag` is the largest total lag; it counts while the group is Stable or Empty. `timeout` is in seconds. Raises
-        WaitTimeoutError, whose text says how the group was at the end.
+        `lag` is the largest total lag; it counts while the group is Stable or Empty. `share_sessions` is how many
+        members fetch as a share group. `timeout` is in seconds. Raises WaitTimeoutError, whose text says how the group
+        was at the end.
         """
-        self._broker.control.post(f"{self._path}/wait", state=state, members=members, lag=lag, timeout=timeout)
+        self._broker.control.post(
+            f"{self._path}/wait",
+            state=state,
+            members=members,
+            lag=lag,
+            share_sessions=share_sessions,
+            timeout=timeout,
+        )
         return self
 
     async def wait_async(
@@ -145,10 +234,13 @@ class Group(str):
         state: GroupState | None = None,
         members: int | None = None,
         lag: int | None = None,
+        share_sessions: int | None = None,
         timeout: float = 5.0,
     ) -> Self:
         """Do as `wait`, while other tasks of the event loop go on."""
-        return await asyncio.to_thread(self.wait, state=state, members=members, lag=lag, timeout=timeout)
+        return await asyncio.to_thread(
+            self.wait, state=state, members=members, lag=lag, share_sessions=share_sessions, timeout=timeout
+        )
 
     # -- on demand
 
@@ -176,6 +268,8 @@ class Group(str):
         partitions: Iterable[int] | None = None,
     ) -> dict[TopicPartition, int]:
         """Commit other offsets for a group without members, and return all that are committed now.
+
+        A share group starts at them, and those that were set are returned.
 
         A datetime stands for the first record of that time or later (without a zone it is local time), an int for
         itself, even if there is no such offset. Without `topic`, the partitions to which the group has committed;

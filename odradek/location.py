@@ -23,7 +23,7 @@ def launcher() -> Path:
     if not script.is_file():
         raise NotInstalledError(
             f"odradek was imported from {script.parent}, which is no folder: a broker's process cannot run from inside "
-            "an archive. Install odradek (pip install odradek), or name a Python that has it: "
+            "an archive. Install odradek (pip install /path/to/odradek), or name a Python that has it: "
             'Broker(python="/path/to/python")'
         )
     return script

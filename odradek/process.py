@@ -291,7 +291,7 @@ class Broker(SecuredControls, Entered):
     def _advice(self) -> str:
         if self._python is None or "No module named odradek" not in self._log_end():
             return ""
-        return f"{self._python} has no odradek: {self._python} -m pip install odradek\n"
+        return f"{self._python} has no odradek: {self._python} -m pip install /path/to/odradek\n"
 
     def _log_end(self) -> str:
         return "\n".join(self.log().splitlines()[-LOG_LINES_SHOWN:])

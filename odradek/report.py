@@ -86,7 +86,8 @@ def _behind(one: Json) -> str:
     where = f"{one['topic']}-{one['partition']}"
     if one["lag"] is None:
         return f"{where}: {one['unknown']}"
-    return f"{where}: {one['lag']}" + (" never committed" if one["committed"] is None else f" from {one['committed']}")
+    begin = one["start_offset"] if "start_offset" in one else one["committed"]
+    return f"{where}: {one['lag']}" + (" never committed" if begin is None else f" from {begin}")
 
 
 def _transaction(one: Json) -> str:

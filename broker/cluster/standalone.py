@@ -85,7 +85,8 @@ class StandaloneMetadata:
         self._min_isr = 1
         self._former: MetadataImage | None = None
         self._snapshotting: asyncio.Task[None] | None = None
-        cache.image = _after(read.image, read.imported)
+        self._first = [*read.imported, *(log.bootstrap if read.is_empty else ())]
+        cache.image = _after(read.image, self._first)
         cache.kraft_version = lambda: log.kraft_version
 
     @classmethod
@@ -164,6 +165,14 @@ class StandaloneMetadata:
             logger.warning("no room for the metadata log; changes are refused", error=error.message)
             self.controller.refusal = error
             self._register_for_now(registration)
+
+    async def lead_stopped(self) -> None:
+        """Make the log ready for changes by a tool while the node is stopped: it begins as the node would begin it.
+
+        Raises MetadataLogError.
+        """
+        await self.log.lead()
+        await self.controller.begin(self._beginning)
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         """See `NodeMetadata.alter_partition`."""
@@ -245,9 +254,8 @@ class StandaloneMetadata:
     def _steps(self, registration: Registration) -> Sequence[Callable[[MetadataImage], Decision[Any]]]:
         """What this run begins with: imported or bootstrap records, where there are none yet, and the registration."""
         schema = self.controller.around.schema
-        first = [*self._read.imported, *(self.log.bootstrap if self._read.is_empty else ())]
         begin: tuple[Callable[[MetadataImage], Decision[Any]], ...] = (
-            lambda image: Decision([] if image.features else first, None),
+            self._beginning,
             lambda image: brokers.bootstrap(image, self._min_isr),
             lambda image: restoring.rise_above(image, self._former),
         )
@@ -263,6 +271,9 @@ class StandaloneMetadata:
             lambda image: brokers.register(image, registration, self.controller.next_offset),
             lambda image: brokers.elect(image, schema, registration),
         )
+
+    def _beginning(self, image: MetadataImage) -> Decision[None]:
+        return Decision([] if image.features else self._first, None)
 
     def _register_for_now(self, registration: Registration) -> None:
         """Let the image say what it will say once there is room: the node can serve, but nothing can change.

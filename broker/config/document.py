@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from broker.config.definition import ConfigDef, Value, to_text
 from broker.config.defs import BROKER_CONFIGS, BROKER_SECTIONS, CHANGED_DEFAULTS, TOPIC_CONFIGS
 from broker.config.profiles import PROFILES, PURPOSES
+from broker.config.resource_defs import BROKERS_NAMES, GROUP_CONFIGS
 
 _INTRODUCTION = """\
 # Configuration
@@ -22,9 +23,11 @@ Values come from three places, of which a later one wins:
 1. a `server.properties` file, in Java's properties syntax;
 2. environment variables: `KAFKA_` and the name in capitals, with `_` for `.`, `__` for `_` and `___` for `-`
    (`KAFKA_LOG_DIRS` is `log.dirs`, `ODRADEK_HTTP_PORT` is `odradek.http.port`, `CLUSTER_ID` is `odradek.cluster.id`).
-   With `KAFKA_ADVERTISED_LISTENERS` and no listeners, every interface is opened at the advertised ports, as in Kafka's
-   image;
+   A backslash means what it means in a properties file, into which Kafka's images write these values. Other variables
+   of these images, for users and certificates, are [read too](operations.md#environments-of-other-images);
 3. `--set key=value` on the command line.
+
+With `advertised.listeners` and no `listeners`, every interface is opened at the advertised ports.
 
 A wrong value stops the start, and every wrong one is listed; values are bounded as in Kafka. A name that Kafka has and
 this broker does not need, and a name that nobody knows, draw one warning each. Files may begin with a byte order mark.
@@ -54,12 +57,25 @@ def _lines() -> Iterator[str]:
         ("Name", "Meaning", "Value", "Default", "Broker's default"),
         ((*_common(d), ", ".join(f"`{s.name}`" for s in d.synonyms)) for d in _public(TOPIC_CONFIGS.values())),
     )
+    yield "\n## Groups' own configurations\n"
+    yield "Set per group, before there is one or later (`kafka-configs.sh --entity-type groups`,"
+    yield "IncrementalAlterConfigs with resource type GROUP); without a value of its own a group takes the broker's.\n"
+    yield from _table(
+        ("Name", "Meaning", "Value", "Default", "Broker's default"),
+        ((*_common(d), _of_broker(d.name)) for d in _public(GROUP_CONFIGS.values())),
+    )
     for title, definitions in BROKER_SECTIONS:
         yield f"\n## {title}\n"
         yield from _table(
             ("Name", "Meaning", "Value", "Default", "Altered"),
             ((*_common(d), d.mode.value) for d in _public(definitions)),
         )
+
+
+def _of_broker(name: str) -> str:
+    """The broker's configuration that gives a group's default, if there is one."""
+    known = BROKERS_NAMES.get(name, f"group.{name}")
+    return f"`{known}`" if known in BROKER_CONFIGS else ""
 
 
 def _profiles() -> Iterator[str]:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from broker.config.properties import unescape
+
 _OF_COMMANDS = {"ODRADEK_BOOTSTRAP", "ODRADEK_CONTEXT", "ODRADEK_CONTEXTS"}
 """What the commands that are clients read (odradek.cli)."""
 _KAFKA, _BITNAMI, _OWN = "KAFKA_", "KAFKA_CFG_", "ODRADEK_"
@@ -34,11 +36,29 @@ _IMAGE_NAMES = frozenset(
         "KAFKA_TOOLS_LOG4J_LOGLEVEL",
         "KAFKA_ENABLE_KRAFT",
         "KAFKA_SKIP_KRAFT_STORAGE_INIT",
-        "KAFKA_MOUNTED_CONF_DIR",
+        "KAFKA_KRAFT_BOOTSTRAP_SCRAM_USERS",
+        "KAFKA_INITIAL_CONTROLLERS",
         "KAFKA_VOLUME_DIR",
+        # How the clients in the image log in.
+        "KAFKA_CLIENT_LISTENER",
+        "KAFKA_CLIENT_LISTENER_NAME",
+        "KAFKA_CLIENT_SASL_MECHANISM",
     }
 )
-_IMAGE_PREFIXES = ("KAFKA_LOG4J_", "KAFKA_JMX_", "KAFKA_TOOLS_")
+_IMAGE_PREFIXES = ("KAFKA_LOG4J_", "KAFKA_JMX_", "KAFKA_TOOLS_", "KAFKA_ZOOKEEPER_TLS_")
+
+_OF_IMAGES = re.compile(
+    r"KAFKA_TLS_([A-Z0-9_]+_)?CLIENT_AUTH|KAFKA_MOUNTED_CONF_DIR|KAFKA_(TLS_(TYPE|TRUSTSTORE_FILE)|CERTIFICATE_PASSWORD"
+    r"|CLIENT_(USERS|PASSWORDS)|BROKER_(USER|PASSWORD)|(INTER_BROKER|CONTROLLER)_(USER|PASSWORD))(_FILE)?"
+)
+"""What Bitnami's scripts make settings of: see `broker.config.image_variables`."""
+LOGIN_CONFIG = "java.security.auth.login.config"
+OF_SECRETS = re.compile(r"((?:listener\.name\.[^.]+\.)?ssl\.)(keystore|truststore|key)\.(filename|credentials)")
+"""What Apache's and Confluent's scripts make settings of, as a name."""
+_JVM_OPTIONS = ("KAFKA_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS", "KAFKA_HEAP_OPTS")
+"""Where the JVM's options are, of which the JAAS file counts."""
+_EMPTY_MEANS_NONE = "ssl.endpoint.identification.algorithm"
+"""Empty, it switches the check of host names off; every other empty variable counts as unset."""
 _UNDERSCORES = "_{1,3}"
 _MEANING = {"_": ".", "__": "_", "___": "-"}
 
@@ -56,27 +76,52 @@ class Environment:
 
     Attributes:
         settings: (variable, value) by the configuration that it sets; an empty value counts as unset.
+        of_images: (name, value) of what the images' scripts make settings of.
+        bitnamis: whether it is written for Bitnami's image, which has rules of its own.
         image: variables that steer Kafka's image or its JVM, and mean nothing here.
         service_links: variables of Kubernetes' service links, which are no settings whatever their names.
     """
 
     settings: Mapping[str, tuple[str, str]]
+    of_images: Mapping[str, str]
+    bitnamis: bool
     image: tuple[str, ...]
     service_links: tuple[str, ...]
 
+    @property
+    def has_image_variables(self) -> bool:
+        """Whether settings have to be made of anything that the names of variables do not tell."""
+        return bool(self.of_images or self.bitnamis) or any(map(OF_SECRETS.fullmatch, self.settings))
+
 
 def read_environment(environ: Mapping[str, str]) -> Environment:
+    """Raises ValueError, naming the variable, for a value that a properties file could not have."""
     settings: dict[str, tuple[str, str]] = {}
+    of_images: dict[str, str] = {}
     image: list[str] = []
     links: list[str] = []
     for variable, value in sorted(environ.items()):
         if is_service_link(variable, value):
             links.append(variable)
+        elif _OF_IMAGES.fullmatch(variable) or (variable in _JVM_OPTIONS and LOGIN_CONFIG in value):
+            if value:
+                of_images[variable] = value
         elif steers_image(variable):
             image.append(variable)
-        elif value and (name := config_name(variable)):
-            settings[name] = (variable, value)
-    return Environment(settings, tuple(image), tuple(links))
+        elif (name := config_name(variable)) and (value or name.endswith(_EMPTY_MEANS_NONE)):
+            settings[name] = (variable, _value(variable, value))
+    bitnamis = any(name.startswith(_BITNAMI) or _OF_IMAGES.fullmatch(name) for name in environ)
+    return Environment(settings, of_images, bitnamis, tuple(image), tuple(links))
+
+
+def _value(variable: str, value: str) -> str:
+    """What a variable sets: the images write it as it stands into a properties file, with its backslashes."""
+    if not variable.startswith(_KAFKA):
+        return value
+    try:
+        return unescape(value)
+    except ValueError as error:
+        raise ValueError(f"{variable}: {error}") from error
 
 
 def config_name(variable: str) -> str | None:
@@ -90,9 +135,12 @@ def config_name(variable: str) -> str | None:
         return None
     if variable.startswith(_OWN):
         return _name_of(variable)
-    if not variable.startswith(_KAFKA) or steers_image(variable):
+    if not variable.startswith(_KAFKA) or steers_image(variable) or _OF_IMAGES.fullmatch(variable):
         return None
-    return _name_of(variable.removeprefix(_BITNAMI if variable.startswith(_BITNAMI) else _KAFKA))
+    if not variable.startswith(_BITNAMI):
+        return _name_of(variable.removeprefix(_KAFKA))
+    # There the names of such listeners are written with one underscore.
+    return re.sub(r"\bsasl\.(ssl|plaintext)\b", r"sasl_\1", _name_of(variable.removeprefix(_BITNAMI)))
 
 
 def steers_image(variable: str) -> bool:

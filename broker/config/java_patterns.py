@@ -8,18 +8,23 @@ else is refused by name, since the same text would be another pattern here.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 _DOT = "[^\n\r\x85\u2028\u2029]"
 _PLAIN_ESCAPES = "dDwWsStnrfa"
-_TOKEN = re.compile(
-    r"""(?sx)
+_PART = r"""(?sx)
     (?P<quoted>\\Q (?P<text>.*?) (?:\\E|\Z))
     | (?P<escape>\\ (?:x[0-9a-fA-F]{2} | u[0-9a-fA-F]{4} | k<[a-zA-Z][a-zA-Z0-9]*> | .))
     | (?P<group>\(\? (?:<[a-zA-Z][a-zA-Z0-9]*> | <?[=!] | [:>] | [a-zA-Z-]*[:)] | .?))
     | (?P<count>\{ (?:[0-9]+ (?:,[0-9]*)? \})?)
     | (?P<other>.)
-    """
-)
+"""
+
+
+@cache
+def _parts() -> re.Pattern[str]:
+    """`_PART`, compiled when the first pattern is read, which most nodes have none of."""
+    return re.compile(_PART)
 
 
 class JavaPatternError(ValueError):
@@ -51,7 +56,7 @@ class _Translation:
             if self._pattern[self._at] == "[":
                 parts.append(self._class())
                 continue
-            match = _TOKEN.match(self._pattern, self._at)
+            match = _parts().match(self._pattern, self._at)
             assert match is not None
             self._at = match.end()
             parts.append(self._token(match))
@@ -72,11 +77,11 @@ class _Translation:
 
     def _escape(self, found: str) -> str:
         letter = found[1:2]
-        if letter == "z":
-            return r"\Z"
+        if letter in ("z", "B"):
+            return r"\Z" if letter == "z" else r"(?!\b)"  # Python's \B does not fit an empty text
         if found.startswith("\\k<"):
             return f"(?P={found[3:-1]})"
-        if letter in "bBA" + "123456789" and letter:
+        if letter in "bA123456789" and letter:
             if letter.isdigit() and self._pattern[self._at : self._at + 1].isdigit():
                 raise self._refusal(f"{found}{self._pattern[self._at]}, a reference to a group beyond the ninth")
             return found
@@ -129,7 +134,7 @@ class _Translation:
         self._at += 1
         if char != "\\":
             return "\\" + char if char in "-~|" and self._is_doubled(char) else char
-        match = _TOKEN.match(self._pattern, self._at - 1)
+        match = _parts().match(self._pattern, self._at - 1)
         assert match is not None
         found = match[0]
         self._at = match.end()

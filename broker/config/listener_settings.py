@@ -15,7 +15,8 @@ from broker.config.defs import BROKER_CONFIGS
 from broker.config.defs.security import SASL_DEFS, TLS_DEFS
 
 PREFIX = "listener.name."
-_OF_LISTENERS = frozenset(definition.name for definition in (*TLS_DEFS, *SASL_DEFS))
+USERS, USERS_FILE = "odradek.users", "odradek.users.file"
+_OF_LISTENERS = frozenset(definition.name for definition in (*TLS_DEFS, *SASL_DEFS)) | {USERS, USERS_FILE}
 
 
 class ListenerSettings:
@@ -82,7 +83,7 @@ def listener_of(name: str) -> str | None:
 
 def is_security(name: str) -> bool:
     """Whether a setting has to do with TLS or SASL, of all listeners or of one."""
-    return name in _OF_LISTENERS or name == "odradek.users.file" or (name.startswith(PREFIX) and has_effect(name))
+    return name in _OF_LISTENERS or (name.startswith(PREFIX) and has_effect(name))
 
 
 def has_effect(name: str) -> bool:

@@ -31,7 +31,18 @@ def config_options(command: _Command) -> _Command:
     return _config(_set(command))
 
 
-def load_options(config_files: Sequence[str], settings: Sequence[str], *, opens_listeners: bool = True) -> Loaded:
+def load_options(
+    config_files: Sequence[str],
+    settings: Sequence[str],
+    *,
+    fallback: str | None = None,
+    opens_listeners: bool = True,
+) -> Loaded:
     """The configuration that the options and the environment make; see `load`. Raises ConfigurationError."""
-    files = [(name, Path(name).read_text("iso-8859-1")) for name in config_files]  # as Java reads them
-    return load(files, os.environ, settings, opens_listeners=opens_listeners)
+    files = [_read(name) for name in config_files]
+    in_place_of_all = None if fallback is None else _read(fallback)
+    return load(files, os.environ, settings, fallback=in_place_of_all, opens_listeners=opens_listeners)
+
+
+def _read(name: str) -> tuple[str, str]:
+    return name, Path(name).read_text("iso-8859-1")  # as Java reads them

@@ -1,7 +1,7 @@
-"""What `odradek.tls.folder` and `odradek.users.file` amount to in Kafka's settings, where these are not set.
+"""What `odradek.tls.folder`, `odradek.users` and `odradek.users.file` amount to where Kafka's settings are not set.
 
-With the folder, a TLS listener has the certificates in it (`broker.security.tls.own_authority` makes them). With the
-file, a SASL listener takes its users by every mechanism that knows passwords.
+With the folder, a TLS listener has the certificates in it (`broker.security.tls.own_authority` makes them). With users,
+a SASL listener takes its users by every mechanism that knows passwords.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import os
 import re
 from collections.abc import Mapping
 
-FOLDER, CLIENTS, USERS = "odradek.tls.folder", "odradek.tls.clients", "odradek.users.file"
+from broker.config.listener_settings import USERS, USERS_FILE
+
+FOLDER, CLIENTS = "odradek.tls.folder", "odradek.tls.clients"
 AUTHORITY, BROKER = "ca.pem", "broker.pem"
 
 _KEYSTORES = ("ssl.keystore.location", "ssl.keystore.key")
@@ -35,6 +37,7 @@ def implied_settings(given: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     if folder and not any(given.get(name) for name in _TRUSTSTORES):
         implied["ssl.truststore.type"] = "PEM", FOLDER
         implied["ssl.truststore.location"] = os.path.join(folder, AUTHORITY), FOLDER
-    if given.get(USERS, "").strip():
-        implied["sasl.enabled.mechanisms"] = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512", USERS
+    for name in (USERS, USERS_FILE):
+        if given.get(name, "").strip():
+            implied["sasl.enabled.mechanisms"] = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512", name
     return {name: found for name, found in implied.items() if name not in given}

@@ -10,6 +10,8 @@ SETTING = "odradek.profile"
 _QUICK_GROUPS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
+    "group.share.assignment.interval.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
     "group.streams.initial.rebalance.delay.ms": "0",
 }
 _FREQUENT_CHECKS = {
@@ -31,10 +33,13 @@ _SHORT_TIMEOUTS_ALLOWED = {
     "group.streams.min.session.timeout.ms": "100",
     "group.streams.min.heartbeat.interval.ms": "10",
     "group.streams.heartbeat.interval.ms": "100",
-    "group.streams.assignment.interval.ms": "0",
+    "group.share.min.session.timeout.ms": "100",
+    "group.share.min.heartbeat.interval.ms": "10",
+    "group.share.heartbeat.interval.ms": "100",
+    "group.share.min.record.lock.duration.ms": "1000",
 }
-"""Sessions may be shorter than Kafka allows, and consumer and streams groups (KIP-848, KIP-1071) rebalance in tenths of
-a second: each step of a rebalance takes a heartbeat."""
+"""Sessions and locks may be shorter than Kafka allows, and consumer, share and streams groups (KIP-848, KIP-932,
+KIP-1071) rebalance in tenths of a second: each step of a rebalance takes a heartbeat."""
 
 PROFILES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
@@ -44,6 +49,7 @@ PROFILES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             **_QUICK_GROUPS,
             "offsets.topic.num.partitions": "1",
             "transaction.state.log.num.partitions": "1",
+            "share.coordinator.state.topic.num.partitions": "1",
             **_FREQUENT_CHECKS,
             **_SHORT_TIMEOUTS_ALLOWED,
             "odradek.fetch.max.wait.ms": "20",

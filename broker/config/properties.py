@@ -9,7 +9,7 @@ from collections.abc import Iterator
 _BYTE_ORDER_MARK = r"\A(?:\xef\xbb\xbf|\ufeff)"
 _BLANK = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_ESCAPE = r"(?s)\\(?:u([0-9a-fA-F]{4})|(.))"
+_ESCAPE = r"(?s)\\(?:(?:\r\n|\n|\r)[ \t\f]*|u([0-9a-fA-F]{4})|(.))"
 _KEY = r"(?s)(?:\\.|[^\\=: \t\f])*"
 _SEPARATOR = r"[ \t\f]*(?:[=:][ \t\f]*)?"
 _LINE_END = r"\r\n|\n|\r"
@@ -25,7 +25,7 @@ def parse_properties(text: str) -> dict[str, str]:
         key = _leading(_KEY, line)
         rest = line[len(key) :]
         try:
-            pairs[_unescape(key)] = _unescape(rest[len(_leading(_SEPARATOR, rest)) :])
+            pairs[unescape(key)] = unescape(rest[len(_leading(_SEPARATOR, rest)) :])
         except ValueError as error:
             raise ValueError(f"malformed \\uxxxx at {key}") from error
     return pairs
@@ -54,7 +54,8 @@ def _logical_lines(text: str) -> Iterator[str]:
         yield pending
 
 
-def _unescape(text: str) -> str:
+def unescape(text: str) -> str:
+    """A value as it is meant where it stands in such a file, be it on several lines. Raises ValueError."""
     if "\\" not in text:
         return text
 
@@ -63,8 +64,8 @@ def _unescape(text: str) -> str:
         if digits:
             return chr(int(digits, 16))
         if plain == "u":
-            raise ValueError(text)
-        return _ESCAPES.get(plain, plain)
+            raise ValueError("malformed \\uxxxx")
+        return _ESCAPES.get(plain, plain) if plain else ""  # the end of a line that the next one continues
 
     found = re.sub(_ESCAPE, char, text)
     # Two escapes may be one character beyond the basic plane, as in Java's strings.

@@ -10,11 +10,13 @@ from types import MappingProxyType
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.jaas import MODULES, JaasError, parse_jaas
-from broker.config.listener_settings import PREFIX, ListenerSettings, wrong_values
+from broker.config.listener_settings import PREFIX, USERS, USERS_FILE, ListenerSettings, wrong_values
 from broker.config.listeners import Listener
 
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 PEM, PKCS12, JKS = "PEM", "PKCS12", "JKS"
+KEY_FILES = ("tls.key", "tls.crt")
+"""What a folder in place of a PEM keystore has, as Kubernetes mounts a Secret of the type kubernetes.io/tls."""
 _STORE_TYPES = (PEM, PKCS12, JKS)
 
 _VALIDATORS = "org.apache.kafka.common.security.oauthbearer."
@@ -106,7 +108,7 @@ def _type_of(settings: ListenerSettings, store: str) -> str:
 def _store_type(settings: ListenerSettings, store: str) -> Iterator[str]:
     kind = _type_of(settings, store)
     if kind not in _STORE_TYPES:
-        yield f"{settings.found(f'{store}.type')} = {kind!r}: expected PEM or PKCS12"
+        yield f"{settings.found(f'{store}.type')} = {kind!r}: expected PEM, PKCS12 or JKS"
 
 
 def _sasl(settings: ListenerSettings) -> Iterator[str]:
@@ -138,10 +140,10 @@ def _mechanism(settings: ListenerSettings, mechanism: str) -> Iterator[str]:
             return
         if module.name != MODULES[mechanism]:
             yield f"{key} names the login module {module.name}: expected {MODULES[mechanism]}"
-    elif mechanism == "PLAIN" and not settings.text("odradek.users.file"):
+    elif mechanism == "PLAIN" and not (settings.text(USERS_FILE) or settings.text(USERS)):
         yield (
             f'{key} is not set: name the users, as {MODULES[mechanism]} required user_alice="her password"; '
-            "or set odradek.users.file"
+            f"or set {USERS_FILE}"
         )
     yield from _handler(settings, mechanism, has_line=bool(line))
 

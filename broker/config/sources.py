@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
-from broker.config.broker_config import PROVIDERS, BrokerConfig, ConfigurationError
+from broker.config.broker_config import PROVIDERS, BrokerConfig, ConfigurationError, split_list
 from broker.config.controllers import broken_listener_rules, seems_another_node
 from broker.config.cross_checks import broken_rules
 from broker.config.defs import BROKER_CONFIGS
@@ -35,6 +35,7 @@ _NOT_ENFORCED: Mapping[str, str] = MappingProxyType(
 )
 """Settings of Kafka's that limit or forbid something, and have no effect here; with what to do."""
 _VARIABLE = r"\$\{[^}]*:[^}]*\}"
+_LISTENERS = frozenset({"listeners", "advertised.listeners"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ def load(
     environ: Mapping[str, str] | None = None,
     settings: Iterable[str] = (),
     *,
+    fallback: tuple[str, str] | None = None,
     opens_listeners: bool = True,
 ) -> Loaded:
     """The configuration from its three sources; a later one overrides an earlier one, and a profile comes before all.
@@ -59,6 +61,7 @@ def load(
         files: name and text of each server.properties file; a later one overrides an earlier one.
         environ: environment variables; only `KAFKA_*`, `ODRADEK_*` and `CLUSTER_ID` matter.
         settings: `key=value` texts of `--set`.
+        fallback: name and text of a file that counts as a whole, and only if nothing else sets any of its names.
         opens_listeners: whether keys and users of listeners must be there; a command that formats folders needs none.
 
     Raises:
@@ -67,17 +70,19 @@ def load(
     static: dict[str, str] = {}
     origins: dict[str, str] = {}
     for file_name, text in files:
-        try:
-            from_file = parse_properties(text)
-        except ValueError as error:
-            raise ConfigurationError([f"{file_name}: {error}"]) from error
+        from_file = _parsed(file_name, text)
         static |= from_file
         origins |= dict.fromkeys(from_file, file_name)
-    environment = read_environment(environ or {})
+    environment = _environment(environ or {})
     for name, (variable, value) in environment.settings.items():
         static[name], origins[name] = value, variable
     for name, value in _settings(settings):
         static[name], origins[name] = value, "--set"
+    if fallback is not None:
+        in_its_place = _parsed(*fallback)
+        if static.keys().isdisjoint(in_its_place):
+            static |= in_its_place
+            origins |= dict.fromkeys(in_its_place, fallback[0])
     resolve = None
     if PROVIDERS in static:
         from broker.config.providers import read_providers, resolved
@@ -86,11 +91,30 @@ def load(
         static = resolve(static)
     _listen_where_advertised(static, origins, environment)
     _fill_from_profile(static, origins)
+    warnings = [*_advertise_localhost(static, origins)]
+    if opens_listeners and environment.has_image_variables:
+        from broker.config.image_variables import ImageSettings
+
+        warnings += ImageSettings(static, origins, environment).complete()
     for name, (value, setting) in implied_settings(static).items():
         static[name], origins[name] = value, setting
     config = replace(BrokerConfig.of(static, origins), resolve=resolve)
     listeners = _checked_listeners(config, opens_listeners)
-    return Loaded(config, listeners, tuple(_warnings(config, listeners, environment)))
+    return Loaded(config, listeners, (*_warnings(config, listeners, environment), *warnings))
+
+
+def _parsed(file_name: str, text: str) -> dict[str, str]:
+    try:
+        return parse_properties(text)
+    except ValueError as error:
+        raise ConfigurationError([f"{file_name}: {error}"]) from error
+
+
+def _environment(environ: Mapping[str, str]) -> Environment:
+    try:
+        return read_environment(environ)
+    except ValueError as error:
+        raise ConfigurationError([str(error)]) from error
 
 
 def _checked_listeners(config: BrokerConfig, opens_listeners: bool) -> Listeners:
@@ -148,17 +172,36 @@ def _settings(settings: Iterable[str]) -> Iterable[tuple[str, str]]:
 
 
 def _listen_where_advertised(static: dict[str, str], origins: dict[str, str], environment: Environment) -> None:
-    """Listen on every interface at the advertised ports if the environment has only those, as Kafka's images do.
+    """Listen on every interface at the advertised ports if only these are set, as Kafka's images do.
 
-    What a file says of `listeners` does not count then: it is a default beside what the environment says.
+    What a file says of `listeners` does not count if the environment advertises: it is a default beside that.
     """
-    given = environment.settings.get("advertised.listeners")
-    if given is None or "listeners" in environment.settings or origins.get("listeners") == "--set":
+    advertised = static.get("advertised.listeners", "")
+    only_advertised = {"advertised.listeners"} == environment.settings.keys() & _LISTENERS
+    if not advertised or ("listeners" in static and not (only_advertised and origins["listeners"] != "--set")):
         return
-    variable, advertised = given
     entries = (entry.strip().partition("://") for entry in advertised.split(","))
     static["listeners"] = ",".join(f"{name}://0.0.0.0:{rest.rpartition(':')[2]}" for name, _, rest in entries)
-    origins["listeners"] = variable
+    origins["listeners"] = origins["advertised.listeners"]
+
+
+def _advertise_localhost(static: dict[str, str], origins: dict[str, str]) -> Iterator[str]:
+    """Advertise localhost for 0.0.0.0 on a developer's machine (profile `dev`), with a warning.
+
+    Kafka refuses to start, and so does every other profile, and a broker of a cluster, which others have to reach.
+    """
+    listeners = static.get("listeners", "")
+    if "://0.0.0.0:" not in listeners or "advertised.listeners" in static:
+        return
+    config = BrokerConfig.of(static, origins)
+    if config.string(PROFILE_SETTING) != "dev" or config.is_in_cluster or not config.is_broker:
+        return
+    controllers = [name.upper() for name in split_list(config.optional_string("controller.listener.names") or "")]
+    of_clients = [entry for entry in split_list(listeners) if entry.partition("://")[0].upper() not in controllers]
+    advertised = ",".join(of_clients).replace("://0.0.0.0:", "://localhost:")
+    if advertised and advertised != ",".join(of_clients):
+        static["advertised.listeners"], origins["advertised.listeners"] = advertised, origins["listeners"]
+        yield f"advertised.listeners is not set: clients are told {advertised}, which those elsewhere do not reach"
 
 
 def _fill_from_profile(static: dict[str, str], origins: dict[str, str]) -> None:

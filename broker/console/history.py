@@ -143,7 +143,7 @@ class History:
                 known = {(one.topic, one.partition): one.lag for one in lags if one.lag is not None}
                 if not group.exists:
                     self._lags.pop(group.group_id, None)
-                elif group.group_id in self._lags and len(known) == len(lags):
+                elif group.group_id in self._lags and not any(one.unknown for one in lags):
                     self._lags[group.group_id].add(known)
                 await asyncio.sleep(0)  # a group may have thousands of partitions
         except KafkaError as error:  # a coordinator is loading, or has moved: the next time, then

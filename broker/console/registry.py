@@ -90,7 +90,7 @@ class Registry:
                 for schema_id in ids:
                     self._known[schema_id] = await self._schema(session, schema_id)
         except ImportError as error:
-            raise RegistryError("Avro is shown as bytes: pip install 'odradek[avro]'") from error
+            raise RegistryError("Avro is shown as bytes: pip install '/path/to/odradek[avro]'") from error
         except (aiohttp.ClientError, TimeoutError, ValueError, RecursionError) as error:
             raise RegistryError(f"the schema registry cannot be asked: {type(error).__name__}") from error
         while len(self._known) > MOST_SCHEMAS:

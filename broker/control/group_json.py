@@ -60,14 +60,18 @@ def lag_json(group: GroupView, lags: Sequence[PartitionLag]) -> dict[str, Any]:
             {
                 "topic": one.topic,
                 "partition": one.partition,
-                "committed": one.committed,
+                "committed" if one.shared is None else "start_offset": one.begin,
                 "end": None if one.unknown else one.end,
                 "lag": one.lag,
-                **({"unknown": one.unknown} if one.unknown else {}),
+                **({"unknown": why} if (why := _why_unknown(one)) else {}),
             }
             for one in lags
         ],
     }
+
+
+def _why_unknown(one: PartitionLag) -> str:
+    return one.unknown if one.is_begun else "the share group has not begun to read it"
 
 
 def committed_json(group: GroupView) -> dict[str, Any]:
@@ -99,7 +103,7 @@ def described(group: GroupView, lags: Sequence[PartitionLag]) -> str:
     if not lags:
         return f"{text}, with no partitions"
     behind = ", ".join(f"{lag.name}: {lag.lag}" for lag in lags if lag.lag)
-    unknown = ", ".join(f"{lag.name}: {lag.unknown}" for lag in lags if lag.unknown)
+    unknown = ", ".join(f"{lag.name}: {why}" for lag in lags if (why := _why_unknown(lag)))
     if unknown:
         return f"{text}; its lag is not known ({unknown})"
     if total is None:

@@ -9,17 +9,17 @@ from kio.schema.errors import ErrorCode
 
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
 from broker.control.group_json import committed_json, counted, described, group_json, lag_json, summary_json
-from broker.control.offset_resets import resolve
+from broker.control.offset_resets import resolve, start_share_group
 from broker.control.waiting import DEFAULT_TIMEOUT_S, TIMEOUT, Changes, wait_until
 from broker.inspection.cluster import list_groups, read_group
 from broker.inspection.groups import GroupView
 from broker.inspection.lag import PartitionLag, read_lags, total_lag
+from broker.inspection.share_groups import is_share, sessions_of
 from broker.node import Node
 from broker.peers.asking import PATIENCE_MS, RETRY_MS, NoAnswerError
+from broker.share.deletion import delete_groups
 from coordinator.group import on_demand
-from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
-from coordinator.runtime.outcome import Outcome
 from protocol.errors import CoordinatorLoadInProgress, NotCoordinator
 
 STATES = (
@@ -66,8 +66,11 @@ async def _see(node: Node, group_id: str, patience_ms: float = PATIENCE_MS) -> S
 
 async def _wait(node: Node, values: Values) -> dict[str, Any]:
     state, members, lag = values.get("state"), values.get("members"), values.get("lag")
-    if state is None and members is None and lag is None:
-        raise ControlError("state, members and lag are missing: name what to wait for", parameter="state")
+    sessions = values.get("share_sessions")
+    if state is None and members is None and lag is None and sessions is None:
+        raise ControlError(
+            "state, members, lag and share_sessions are missing: name what to wait for", parameter="state"
+        )
     timeout_s = values.get("timeout", DEFAULT_TIMEOUT_S)
 
     def reached(seen: Seen) -> bool:
@@ -76,6 +79,8 @@ async def _wait(node: Node, values: Values) -> dict[str, Any]:
             return False
         if not group.exists and state is None and not (members == 0 and lag is None):
             return False
+        if sessions not in (None, len(sessions_of(node, group.group_id))):
+            return False
         total = total_lag(group, lags)
         return members in (None, len(group.members)) and (lag is None or (total is not None and total <= lag))
 
@@ -83,7 +88,11 @@ async def _wait(node: Node, values: Values) -> dict[str, Any]:
         wanted = [f"state {state}"] if state is not None else []
         wanted += [counted(members, "member")] if members is not None else []
         wanted += [f"a lag of at most {lag}"] if lag is not None else []
-        return f"waited {timeout_s:g} s for {', '.join(wanted)}: {unknown if seen is None else described(*seen)}"
+        there = unknown if seen is None else described(*seen)
+        if sessions is not None:
+            wanted += [counted(sessions, "share session")]
+            there += f"; {counted(len(sessions_of(node, values['group'])), 'share session')} here"
+        return f"waited {timeout_s:g} s for {', '.join(wanted)}: {there}"
 
     unknown = f"the coordinator of group {values['group']} is loading, or does not answer"
     group, lags = await wait_until(partial(_look, node, values["group"]), reached, failed, timeout_s)
@@ -93,18 +102,22 @@ async def _wait(node: Node, values: Values) -> dict[str, Any]:
 async def _look(node: Node, group_id: str, changes: Changes) -> Seen | None:
     """See the group; None while its coordinator does not tell it.
 
-    It is enough to listen to a coordinator of this node: without a commit, no lag gets smaller.
+    It is enough to listen to this node: without a commit, no lag gets smaller. That of a share group does when its
+    state is written, or when it begins to read what is led here.
     """
     async with node.changing:  # a snapshot that is restored brings another coordinator
-        runtime = node.coordinators.groups.runtime
-        changes.follow(runtime, runtime.listen)
+        for source in (node.coordinators.groups.runtime, node.coordinators.share.runtime, node.local.share):
+            changes.follow(source, source.listen)
         try:
             seen = await _see(node, group_id, patience_ms=0)
         except (CoordinatorLoadInProgress, NoAnswerError):
             changes.look_again(node.clock.machine, RETRY_MS)
             return None
     group, lags = seen
-    if group.coordinator is not None or any(one.unknown for one in lags):
+    is_elsewhere = group.coordinator is not None or (
+        is_share(group) and len(node.cluster.cache.image.cluster.alive()) > 1
+    )
+    if is_elsewhere or any(one.unknown for one in lags):
         changes.look_again(node.clock.machine, RETRY_MS)  # nobody tells this node of what changes elsewhere
     return seen
 
@@ -153,6 +166,8 @@ async def _reset(node: Node, values: Values) -> dict[str, Any]:
         )
     offsets = await resolve(node, group, values["to"], values.get("topic"), values.get("partitions"))
     await coordinator.ensure_topic()
+    if is_share(group):
+        return await start_share_group(node, group_id, offsets)
     commit = Commit(group_id, [OffsetToCommit(topic, index, offset, -1, "") for (topic, index), offset in offsets])
     codes = await coordinator.write(group_id, lambda state: state.offsets.commit(commit))
     refused = [code for code in codes if code is not ErrorCode.none]
@@ -168,10 +183,8 @@ async def _delete(node: Node, values: Values) -> None:
         clients = ", ".join(member.client_id or member.member_id for member in group.members)
         raise ControlError(f"group {group_id} is {group.state} and has members: {clients}", status=409)
 
-    def deletion(state: GroupCoordinatorShard) -> Outcome[dict[str, ErrorCode]]:
-        return state.offsets.delete_groups([group_id])
-
-    code = (await node.coordinators.groups.write(group_id, deletion))[group_id]
+    groups, shares, states = node.coordinators.groups, node.coordinators.share, node.local.share.states
+    code = (await delete_groups(groups, shares, states, groups.partition_for(group_id), [group_id]))[group_id]
     if code is not ErrorCode.none:
         raise ControlError(f"group {group_id} was not deleted: {code.name}", status=409)
 
@@ -212,6 +225,7 @@ ENDPOINTS = (
             Parameter("state", Kind.STRING, "the state to wait for", choices=STATES),
             Parameter("members", Kind.INTEGER, "how many members it is to have", least=0),
             Parameter("lag", Kind.INTEGER, "the largest lag, in records, once it is Stable or Empty", least=0),
+            Parameter("share_sessions", Kind.INTEGER, "how many members have a share session with this node", least=0),
             TIMEOUT,
         ),
     ),
@@ -226,7 +240,7 @@ ENDPOINTS = (
     Endpoint(
         "POST",
         "/groups/{group}/reset_offsets",
-        "Commit other offsets for a group without members.",
+        "Commit other offsets for a group without members; a share group starts at them.",
         _reset,
         (
             GROUP,

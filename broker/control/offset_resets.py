@@ -6,12 +6,18 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from broker.control.endpoint import ControlError
 from broker.inspection.groups import GroupView
 from broker.inspection.partitions import PartitionView, offsets_at_time, read_partitions
+from broker.inspection.share_offsets import read_share_offsets
 from broker.node import Node
 from broker.peers.leaders import NONE, Unknown
+from coordinator.group.share.initialization import joined
+from coordinator.group.share_offsets import begin_altering, note_altered
+from protocol.coordinator_records.share_group_records import TopicPartitions
+from protocol.coordinator_records.share_records import SharePartitionKey
 from protocol.topic_partition import PartitionKey
 
 EARLIEST, LATEST = "earliest", "latest"
@@ -29,7 +35,8 @@ async def resolve(
     one of the offsets is not known: then none is reset.
     """
     target = _target(to)
-    found = await read_partitions(node, _keys(node, group, topic, partitions))
+    known = list(group.offsets) or list(await read_share_offsets(node, group))
+    found = await read_partitions(node, _keys(node, group, known, topic, partitions))
     if isinstance(target, int):
         return [(key, target) for key in found]
     silent = [f"{one.name}: {one.unknown}" for one in found.values() if one.unknown]
@@ -62,17 +69,40 @@ def _time(text: str) -> datetime:
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
-def _keys(node: Node, group: GroupView, topic: str | None, partitions: Sequence[Any] | None) -> list[PartitionKey]:
+async def start_share_group(node: Node, group_id: str, offsets: Sequence[tuple[PartitionKey, int]]) -> dict[str, Any]:
+    """Let a share group without members start at these offsets, as AlterShareGroupOffsets does. Raises KafkaError."""
+    groups, topics = node.coordinators.groups, node.cluster.cache.image.topics
+    epoch = await groups.read(group_id, lambda state: begin_altering(state.groups, group_id))
+    altered: dict[UUID, TopicPartitions] = {}
+    told = []
+    for (name, index), offset in offsets:
+        topic = topics.get(name)
+        if topic is None:
+            continue
+        await node.local.share.states.initialize_at(SharePartitionKey(group_id, topic.id, index), epoch, offset)
+        altered = joined(altered, {topic.id: TopicPartitions(name, frozenset({index}))})
+        told.append({"topic": name, "partition": index, "offset": offset})
+    await groups.write(group_id, lambda state: note_altered(state.groups, group_id, altered))
+    return {"group": group_id, "partitions": told}
+
+
+def _keys(
+    node: Node,
+    group: GroupView,
+    known: list[PartitionKey],
+    topic: str | None,
+    partitions: Sequence[Any] | None,
+) -> list[PartitionKey]:
     if topic is not None:
         return [(topic, index) for index in _indexes(node, topic, partitions)]
     if partitions is not None:
         raise ControlError("topic is missing: partitions are those of a topic", parameter="topic")
-    if not group.offsets:
+    if not known:
         raise ControlError(
             f"topic is missing: group {group.group_id} has no committed offsets that would name one",
             parameter="topic",
         )
-    return list(group.offsets)
+    return known
 
 
 def _indexes(node: Node, topic: str, partitions: Sequence[Any] | None) -> list[int]:

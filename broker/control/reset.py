@@ -60,7 +60,7 @@ async def _reset(node: Node, values: Values) -> dict[str, Any]:
     ]
     await asyncio.gather(*(forget(node, transactional_id) for transactional_id in ids))
     groups = [group for group in await _groups(node) if group not in kept["groups"]]
-    await asyncio.gather(*(node.coordinators.groups.write(group, _removing(group)) for group in groups))
+    await asyncio.gather(*(_remove_group(node, group) for group in groups))
     return {"topics": await _delete_topics(node, kept["topics"]), "groups": groups, "transactional_ids": ids}
 
 
@@ -72,6 +72,11 @@ def _kept(mark: dict[str, Any]) -> dict[str, frozenset[str]]:
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             raise ControlError(f"mark: {name} = {value!r}: expected a list of texts", parameter="mark")
     return {kind: frozenset(mark.get(kind, ())) for kind in KINDS}
+
+
+async def _remove_group(node: Node, group_id: str) -> None:
+    await node.coordinators.groups.write(group_id, _removing(group_id))
+    node.local.share.unload(group_id)  # its consumers may still have share sessions
 
 
 def _removing(group_id: str) -> Callable[[GroupCoordinatorShard], Outcome[bool]]:

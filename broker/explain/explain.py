@@ -24,6 +24,7 @@ from broker.inspection.lag import concerned, partition_lags
 from broker.inspection.partitions import PartitionView, read_partitions, read_topics
 from broker.inspection.producers import requests_of
 from broker.inspection.share_groups import read_share_group
+from broker.inspection.share_offsets import read_share_offsets
 from broker.inspection.streams_groups import read_streams_group
 from broker.node import Node
 from coordinator.group.group_port import GroupType
@@ -61,7 +62,7 @@ async def group_situation(node: Node, group_id: str) -> GroupSituation:
     return GroupSituation(
         node.local.clock.wall_ms(),
         group,
-        partition_lags(group, keys, partitions),
+        partition_lags(group, keys, partitions, await read_share_offsets(node, group)),
         partitions,
         read_fetches(node),
         await _holders(node, partitions.values()),

@@ -94,6 +94,8 @@ def _wanted(
     cluster_id = cluster_id or config.optional_string("odradek.cluster.id")
     if not cluster_id:
         raise FormatError("You must specify the cluster id: --cluster-id ID.")
+    if not cluster_id.isascii():
+        raise FormatError(f"The cluster id is {cluster_id!r}; expected ASCII characters.")
     if scram and levels[METADATA_VERSION] < SCRAM_SINCE:
         raise FormatError(f"SCRAM is only supported in metadata.version {version_name(SCRAM_SINCE)} or later.")
     users = [scram_record(argument, random.SystemRandom()) for argument in scram]

@@ -16,6 +16,10 @@ _NAMES = ("name", "salt", "iterations", "password", "saltedpassword")
 
 def scram_record(argument: str, random: Random) -> Any:
     """The record of an argument such as `SCRAM-SHA-256=[name=alice,password=secret]`. Raises FormatError."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        raise FormatError("The argument of add-scram is no text in UTF-8") from None
     mechanism, parts = _parse(argument.strip())
     number = SCRAM_MECHANISMS[mechanism]
     name, iterations = parts.get("name"), _iterations(parts.get("iterations"), mechanism)

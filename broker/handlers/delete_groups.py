@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from kio.schema.errors import ErrorCode
 
 from broker.request_context import RequestContext
-from coordinator.group.share_deletion import States, begin_deleting
-from protocol.coordinator_records.share_records import SharePartitionKey
+from broker.share.deletion import delete_groups
 from protocol.durations import ZERO
-from protocol.errors import KafkaError, UnknownTopicOrPartition
+from protocol.errors import KafkaError
 from protocol.newer.delete_groups_v3 import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
@@ -20,42 +19,9 @@ async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGro
     by_partition: dict[int, list[str]] = {}
     for group_id in dict.fromkeys(request.groups_names):
         by_partition.setdefault(coordinator.partition_for(group_id), []).append(group_id)
-    codes = await asyncio.gather(*(_delete(ctx, *each) for each in by_partition.items()))
+    shares, states = ctx.coordinators.share, ctx.local.share.states
+    codes = await asyncio.gather(*(delete_groups(coordinator, shares, states, *each) for each in by_partition.items()))
     return _response(request, {group_id: code for found in codes for group_id, code in found.items()})
-
-
-async def _delete(ctx: RequestContext, partition: int, group_ids: Sequence[str]) -> dict[str, ErrorCode]:
-    """The error codes of groups of one shard."""
-    runtime = ctx.coordinators.groups.runtime
-    try:
-        begun = await runtime.write(partition, lambda shard: begin_deleting(shard, group_ids))
-    except KafkaError as error:
-        return dict.fromkeys(group_ids, error.code)
-    forgotten = await asyncio.gather(*(_forget(ctx, *each) for each in begun.waiting.items()))
-    codes = {**begun.codes, **dict(zip(begun.waiting, forgotten, strict=True))}
-    left = [group_id for group_id in begun.waiting if codes[group_id] is ErrorCode.none]
-    if left:
-        try:
-            deleted = await runtime.write(partition, lambda shard: shard.offsets.delete_groups(left))
-            codes.update(deleted)
-        except KafkaError as error:
-            codes.update(dict.fromkeys(left, error.code))
-    return codes
-
-
-async def _forget(ctx: RequestContext, group_id: str, topics: States) -> ErrorCode:
-    """Have the share coordinator forget the states of a share group. The state of a topic that is gone is gone too."""
-    if not ctx.coordinators.share.topic_exists:
-        return ErrorCode.none  # none was ever made
-    for topic_id, partitions in topics.items():
-        for index in sorted(partitions):
-            try:
-                await ctx.local.share.states.forget(SharePartitionKey(group_id, topic_id, index))
-            except UnknownTopicOrPartition:
-                continue
-            except KafkaError as error:
-                return error.code
-    return ErrorCode.none
 
 
 def _response(request: DeleteGroupsRequest, codes: Mapping[str, ErrorCode]) -> DeleteGroupsResponse:

@@ -23,18 +23,27 @@ from kio.schema.describe_share_group_offsets.v1.response import (
 from kio.schema.errors import ErrorCode
 
 from broker.handlers.share_requests import require_share_groups
+from broker.monitoring.group_metrics import EndsElsewhere
+from broker.replicas.partition import Role
 from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records.share_group_records import TopicPartitions
-from protocol.coordinator_records.share_records import NO_START_OFFSET, SharePartitionKey
+from protocol.coordinator_records.share_records import (
+    NO_START_OFFSET,
+    UNKNOWN_COUNT,
+    SharePartitionKey,
+    ShareSnapshotValue,
+)
 from protocol.durations import ZERO
 from protocol.errors import (
     GroupAuthorization,
     KafkaError,
+    LeaderNotAvailable,
     TopicAuthorization,
     UnknownServerError,
 )
+from protocol.topic_partition import PartitionKey
 from protocol.uuids import ZERO as NO_TOPIC
 
 UNKNOWN = -1
@@ -61,7 +70,18 @@ async def _group(ctx: RequestContext, wanted: Any) -> DescribeShareGroupOffsetsR
         _check(group_id, [indexes for name, indexes in asked if ctx.image.topics.get(name) is not None])
     except KafkaError as error:
         return _failed(group_id, error)
-    topics = [await _topic(ctx, group_id, known, name, indexes) for name, indexes in asked]
+    wanted = {
+        (name, index): SharePartitionKey(group_id, topic.id, index)
+        for name, indexes in asked
+        if (topic := ctx.image.topics.get(name)) is not None
+        for index in {*indexes} & known.get(topic.id, TopicPartitions(name, frozenset())).partitions
+        if ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+    }
+    states = await ctx.local.share.states.summaries(wanted.values())
+    has_lag = [key for key, one in wanted.items() if _has_lag(states[one])]
+    ends = await _ends(ctx, has_lag)
+    told = {key: _partition(key[1], states[one], ends.get(key)) for key, one in wanted.items()}
+    topics = [_topic(ctx, told, name, indexes) for name, indexes in asked]
     return DescribeShareGroupOffsetsResponseGroup(
         group_id=group_id, topics=tuple(topics), error_code=ErrorCode.none, error_message=None
     )
@@ -80,42 +100,53 @@ def _initialized(state: GroupCoordinatorShard, group_id: str) -> Mapping[UUID, T
     return {} if group is None else group.initialized()
 
 
-async def _topic(
-    ctx: RequestContext, group_id: str, known: Mapping[UUID, TopicPartitions], name: str, indexes: Any
+async def _ends(ctx: RequestContext, keys: Sequence[PartitionKey]) -> dict[PartitionKey, int]:
+    """The high watermarks, as the leaders have them; one that is not told is left out."""
+    elsewhere = EndsElsewhere(ctx.local.node_id, ctx.cluster.cache, ctx.cluster.peers.reach)
+    await elsewhere.ask(keys)
+    here = [(key, ctx.replicas.get(*key)) for key in keys]
+    led = {key: one.high_watermark for key, one in here if one is not None and one.role is Role.LEADER}
+    return {**elsewhere.found, **led}
+
+
+def _topic(
+    ctx: RequestContext,
+    told: Mapping[PartitionKey, DescribeShareGroupOffsetsResponsePartition],
+    name: str,
+    indexes: Sequence[int],
 ) -> DescribeShareGroupOffsetsResponseTopic:
     if not ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name):
         denied = tuple(_unknown(index, TopicAuthorization()) for index in indexes)
         return DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=NO_TOPIC, partitions=denied)
     topic = ctx.image.topics.get(name)
-    topic_id = NO_TOPIC if topic is None else topic.id
-    has_state = known.get(topic_id, TopicPartitions(name, frozenset())).partitions
-    partitions = [
-        await _partition(ctx, SharePartitionKey(group_id, topic_id, index), name)
-        if index in has_state
-        else _unknown(index)
-        for index in indexes
-    ]
-    return DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_id, partitions=tuple(partitions))
-
-
-async def _partition(
-    ctx: RequestContext, key: SharePartitionKey, topic: str
-) -> DescribeShareGroupOffsetsResponsePartition:
-    try:
-        state = await ctx.local.share.states.summary(key)
-    except KafkaError as error:
-        return _unknown(key.partition, error)
-    if state is None:
-        return _unknown(key.partition)
-    if state.start_offset == NO_START_OFFSET:
-        return replace(_unknown(key.partition), leader_epoch=state.leader_epoch)
-    partition = ctx.replicas.get(topic, key.partition)
-    is_lag_known = partition is not None and state.complete_count >= 0
-    lag = (
-        partition.high_watermark - state.start_offset - state.complete_count if partition and is_lag_known else UNKNOWN
+    return DescribeShareGroupOffsetsResponseTopic(
+        topic_name=name,
+        topic_id=NO_TOPIC if topic is None else topic.id,
+        partitions=tuple(told.get((name, index)) or _unknown(index) for index in indexes),
     )
+
+
+State = ShareSnapshotValue | KafkaError | None
+
+
+def _has_lag(state: State) -> bool:
+    if not isinstance(state, ShareSnapshotValue):
+        return False
+    return state.start_offset != NO_START_OFFSET and state.complete_count != UNKNOWN_COUNT
+
+
+def _partition(index: int, state: State, end: int | None) -> DescribeShareGroupOffsetsResponsePartition:
+    if state is None or isinstance(state, KafkaError):
+        return _unknown(index, state)
+    if state.start_offset == NO_START_OFFSET:
+        return replace(_unknown(index), leader_epoch=state.leader_epoch)
+    lag = UNKNOWN
+    if _has_lag(state):
+        if end is None:
+            return _unknown(index, LeaderNotAvailable("The leader has not told the end of the partition."))
+        lag = end - state.start_offset - state.complete_count
     return DescribeShareGroupOffsetsResponsePartition(
-        partition_index=key.partition,
+        partition_index=index,
         start_offset=state.start_offset,
         leader_epoch=state.leader_epoch,
         lag=lag,

@@ -61,7 +61,7 @@ def _response(ctx: RequestContext, answer: JoinAnswer) -> JoinGroupResponse:
         generation_id=answer.generation,
         protocol_type=answer.protocol_type,
         # Null since version 7 (KIP-559).
-        protocol_name=answer.protocol_name or (None if ctx.version >= 7 else ""),
+        protocol_name="" if answer.protocol_name is None and ctx.version < 7 else answer.protocol_name,
         leader=answer.leader,
         skip_assignment=answer.skip_assignment,
         member_id=answer.member_id,

@@ -5,7 +5,7 @@ Nobody checks that the member belongs to the group: any member id may fetch from
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -62,10 +62,10 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
         return _response(ctx, group_id, results, {}, set())
     if epoch == FULL_EPOCH:
         session = shares.sessions.open(key, ctx.connection)
-        session.change(wanted, forgotten=())
+        session.change(_named(ctx, wanted), forgotten=())
     else:
         session = shares.sessions.use(key, epoch)
-        session.change(wanted, _forgotten(request))
+        session.change(_named(ctx, wanted), _forgotten(request))
     if request.share_acquire_mode not in (BATCHES, RECORD_LIMIT):
         raise UnknownServerError
     results = await acknowledge(ctx, group_id, member_id, batches, renews=renews)
@@ -77,6 +77,11 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
     else:
         taken, told = fetching.unknown(), set()
     return _response(ctx, group_id, results, taken, told)
+
+
+def _named(ctx: RequestContext, places: Iterable[Place]) -> dict[Place, str | None]:
+    topics = ctx.image.topics
+    return {place: None if (topic := topics.by_id(place[0])) is None else topic.name for place in places}
 
 
 def _forgotten(request: ShareFetchRequest) -> list[Place]:
@@ -95,11 +100,12 @@ def _check(request: ShareFetchRequest, batches: Mapping[Place, Sequence[Acknowle
 
 
 def _limits(ctx: RequestContext, request: ShareFetchRequest) -> Limits:
+    max_bytes = min(request.max_bytes, ctx.local.config.integer("fetch.max.bytes"))
     return Limits(
         max_wait_ms=request.max_wait // MILLISECOND,
-        min_bytes=max(1, min(request.min_bytes, request.max_bytes)),
-        max_bytes=min(request.max_bytes, ctx.local.config.integer("fetch.max.bytes")),
-        wish=Wish(request.max_records, max(0, request.batch_size), exact=request.share_acquire_mode == RECORD_LIMIT),
+        min_bytes=min(request.min_bytes, max_bytes),
+        max_bytes=max_bytes,
+        wish=Wish(request.max_records, request.batch_size, exact=request.share_acquire_mode == RECORD_LIMIT),
     )
 
 

@@ -1,8 +1,9 @@
 """The fetch of a share group's member: what is acquired of the partitions of its session (Kafka's `DelayedShareFetch`).
 
-How it works: share partitions that may have something are read from where the next record may be acquired; what was
-read is acquired at once. If nothing was, the fetch waits for new records, or for others to release some. A fetch that
-ends wakes the one that has waited longest for each of its partitions: that one takes what is left, or watches the log.
+How it works: share partitions that may have something are read from where the next record may be acquired. If there are
+`min_bytes` from there to the end of the log, what was read is acquired, and that is the answer. If there are not, the
+fetch waits for new records, for others to release some, or for another fetch to have read. A fetch that ends wakes the
+one that has waited longest for each of its partitions: that one takes what is left, or watches the log.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from broker.replicas.delayed_fetch import PartitionFetch
+from broker.replicas.delayed_fetch import DelayedFetch, PartitionFetch
 from broker.replicas.fetch_session import Target
 from broker.replicas.partition import NO_LEADER_EPOCH, Partition
 from broker.replicas.records_read import Reader, RecordsRead
@@ -24,7 +25,13 @@ from broker.share.share_partition import SharePartition
 from coordinator.runtime.futures import resolve
 from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records.share_records import SharePartitionKey
-from protocol.errors import KafkaError, TopicAuthorization, UnknownTopicId
+from protocol.errors import (
+    KafkaError,
+    OffsetOutOfRange,
+    TopicAuthorization,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
 from protocol.primitives import Buffer, UnreadBytes
 from protocol.produce_fetch.fetch_request import FetchPartitionResponse
 
@@ -32,6 +39,7 @@ FIRST_PIECE_BYTES = 64 << 10
 """How much is read from a file at first, of a partition that has more than is read at once."""
 
 Place = tuple[UUID, int]
+Found = tuple[Place, Partition, SharePartition]
 
 
 @dataclass(slots=True)
@@ -60,6 +68,14 @@ class _Read(RecordsRead):
         super().__init__(ctx.replicas, [], Reader(), isolation_level, left_ms, limits.min_bytes, limits.max_bytes)
         self.errors: dict[Place, KafkaError] = {}
         self._ctx = ctx
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether there are enough bytes in the log, also those that were not read."""
+        if not self.partitions or super().is_enough:
+            return bool(self.partitions)
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        return DelayedFetch(self.partitions, self._isolation, self._min_bytes, ready).try_complete()
 
     def find(self, target: Target) -> Partition:
         assert target.topic is not None
@@ -97,12 +113,15 @@ class ShareFetching:
         ends_ms = clock.monotonic_ms() + min(self._limits.max_wait_ms, most_ms)
         while self._shares.sessions.has(self._session):
             left_ms = ends_ms - clock.monotonic_ms()
-            read = _Read(self._ctx, self._isolation, self._limits, max(0, int(left_ms)))
-            missed = await self._attempt(read)
-            if self.taken or left_ms <= 0 or self._ctx.replicas.stopping:
+            found = await self._found()
+            read, missed = await self._read(found, max(0, int(left_ms)))
+            if read.is_enough:
+                await self._acquire_all(read, found)
+                return self.taken
+            if not found or left_ms <= 0 or self._ctx.replicas.stopping:
                 return self.taken
             if not missed:
-                await self._wait(read, left_ms)
+                await self._wait(read, [share for _, _, share in found], left_ms)
         return self.taken
 
     def unknown(self) -> dict[Place, Taken]:
@@ -114,34 +133,51 @@ class ShareFetching:
                 self.taken[place] = Taken(error=error)
         return self.taken
 
-    async def _attempt(self, read: _Read) -> bool:
-        """Take what there is. Returns whether there may be more since then."""
-        reading: list[tuple[PartitionFetch, SharePartition]] = []
-        for place, partition, share in await self._found():
+    async def _read(self, found: Sequence[Found], left_ms: int) -> tuple[_Read, bool]:
+        """Read what may be acquired; returns also whether there may be more since then.
+
+        A partition from whose log the next record was deleted is not read; what is left of it is the next fetch's.
+        """
+        read = _Read(self._ctx, self._isolation, self._limits, left_ms)
+        reading: list[tuple[Place, Partition, SharePartition, int]] = []
+        for place, partition, share in found:
+            offset = share.next_fetch_offset
             share.advance_log_start(partition.log_start_offset)
             if share.can_acquire:
-                one = self._fetch_of(place, partition, share)
-                share.reading, share.missed = True, False
-                reading.append((one, share))
-        read.partitions = [one for one, _ in reading]
+                share.begin_reading()
+                reading.append((place, partition, share, offset))
+        most_bytes = self._limits.max_bytes // max(1, len(reading))
+        read.partitions = [
+            PartitionFetch(
+                Target(place, partition.topic, offset, most_bytes, NO_LEADER_EPOCH, NO_LEADER_EPOCH),
+                partition,
+                FetchPartitionResponse(place[1]),
+            )
+            for place, partition, _, offset in reading
+        ]
         try:
             await read.go_on(read.begin())
         finally:
-            for _, share in reading:
-                share.reading = False
+            for _, _, share, _ in reading:
+                share.end_reading()
+        return read, any(share.missed for _, _, share, _ in reading)
+
+    async def _acquire_all(self, read: _Read, found: Sequence[Found]) -> None:
+        shares = {place: share for place, _, share in found}
         for place, failure in read.errors.items():
-            self.taken[place] = Taken(error=failure)
-        for one, share in reading:
+            if not isinstance(failure, OffsetOutOfRange):
+                self.taken[place] = Taken(error=failure)
+        for one in read.partitions:
             if one.result.records:
                 try:
-                    await self._acquire(one, share)
+                    await self._acquire(one, shares[_place_of(one)])
                 except KafkaError as error:
                     self.taken[_place_of(one)] = Taken(error=error)
-        return any(share.missed for _, share in reading)
 
-    async def _found(self) -> list[tuple[Place, Partition, SharePartition]]:
+    async def _found(self) -> list[Found]:
         """The share partitions, all loaded before the first is read: while one is read, nobody else may read it."""
         found = []
+        self.taken.clear()
         for place in self._places:
             try:
                 found.append((place, *await self._find(place)))
@@ -158,17 +194,14 @@ class ShareFetching:
         """Raises UnknownTopicId, UnknownTopicOrPartition, NotLeaderOrFollower, TopicAuthorization."""
         topic_id, index = place
         topic = self._ctx.image.topics.by_id(topic_id)
-        if topic is None:
+        name = self._session.topic_of(place) if topic is None else topic.name
+        if name is None:
             raise UnknownTopicId
-        if not self._ctx.allows(AclOperation.READ, ResourceType.TOPIC, topic.name):
+        if not self._ctx.allows(AclOperation.READ, ResourceType.TOPIC, name):
             raise TopicAuthorization
-        return self._ctx.replicas.find(topic.name, index)
-
-    def _fetch_of(self, place: Place, partition: Partition, share: SharePartition) -> PartitionFetch:
-        target = Target(
-            place, partition.topic, share.next_fetch_offset, self._limits.max_bytes, NO_LEADER_EPOCH, NO_LEADER_EPOCH
-        )
-        return PartitionFetch(target, partition, FetchPartitionResponse(place[1]))
+        if topic is None:  # deleted since it was added to the session
+            raise UnknownTopicOrPartition
+        return self._ctx.replicas.find(name, index)
 
     async def _acquire(self, one: PartitionFetch, share: SharePartition) -> None:
         wish = self._limits.wish
@@ -180,7 +213,9 @@ class ShareFetching:
         places = [(batch.first, batch.last) for batch in batches]
         if not self._shares.sessions.has(self._session):
             return  # it has ended meanwhile, and what its member had was released
-        acquired = share.acquire(self._member_id, places, Wish(left, wish.batch_size, wish.exact))
+        acquired = share.acquire(
+            self._member_id, one.target.fetch_offset, places, Wish(left, wish.batch_size, wish.exact)
+        )
         acquired = self._without_aborted(one, share, batches, acquired)
         if acquired:
             records = spanning(data, batches, acquired[0].first, acquired[-1].last)
@@ -202,13 +237,15 @@ class ShareFetching:
             share.archive_aborted(gone, self._member_id)
         return [*_outside(acquired, gone)]
 
-    async def _wait(self, read: _Read, left_ms: float) -> None:
-        """Wait for more records, or until somebody releases some, but no longer than that."""
+    async def _wait(self, read: _Read, shares: Sequence[SharePartition], left_ms: float) -> None:
+        """Wait for more records, until somebody releases some or has read, but no longer than that."""
         released = self._shares.waiter(self._keys)
         timer = self._ctx.local.clock.machine.call_later(left_ms, lambda: resolve(released, None, None))
         more = asyncio.ensure_future(read.wait()) if read.partitions else None
+        turns = [share.read() for share in shares if share.reading]
         try:
-            await asyncio.wait([released] if more is None else [released, more], return_when=asyncio.FIRST_COMPLETED)
+            waits = [released, *turns] if more is None else [released, more, *turns]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             timer.cancel()
             released.cancel()

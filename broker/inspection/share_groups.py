@@ -12,6 +12,7 @@ from broker.replicas.partition import READ_COMMITTED
 from broker.share.record_states import RecordState
 from broker.share.share_partition import SharePartition
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
+from coordinator.group.group_port import GroupType
 from coordinator.group.share.group import ShareGroup
 from protocol.coordinator_records.share_records import SharePartitionKey
 from protocol.topic_partition import PartitionKey
@@ -81,25 +82,43 @@ class ShareGroupView:
     reads_committed: bool
 
 
+def is_share(group: GroupView) -> bool:
+    return group.protocol == GroupType.SHARE.value
+
+
+def sessions_of(node: Node, group_id: str) -> frozenset[str]:
+    """The members of the group that have a share session with this node."""
+    return node.local.share.sessions.members_of(group_id)
+
+
 async def read_share_group(node: Node, group: GroupView) -> ShareGroupView:
     """Raises CoordinatorLoadInProgress."""
     shares, group_id = node.local.share, group.group_id
-    reading: Future[frozenset[PartitionKey]] = node.coordinators.groups.read(
-        group_id, lambda state: _initialized(state, group_id)
-    )
-    initialized = await reading
     settings = shares.settings.of(group_id)
-    found = [_partition(node, key, share) for key, share in shares.of_group(group_id)]
     return ShareGroupView(
-        sorted((one for one in found if one is not None), key=lambda one: (one.topic, one.partition)),
-        shares.sessions.members_of(group_id),
-        sorted(_subscribed(node, group) - initialized),
+        in_flight_here(node, group_id),
+        sessions_of(node, group_id),
+        sorted(_subscribed(node, group) - await initialized(node, group_id)),
         settings.rules.max_locks,
         settings.rules.max_deliveries,
         settings.offset_reset,
         settings.dead_letters,
         settings.isolation_level == READ_COMMITTED,
     )
+
+
+def in_flight_here(node: Node, group_id: str) -> list[SharePartitionView]:
+    """The share partitions of a group that are loaded here, in order."""
+    found = [_partition(node, key, share) for key, share in node.local.share.of_group(group_id)]
+    return sorted((one for one in found if one is not None), key=lambda one: (one.topic, one.partition))
+
+
+async def initialized(node: Node, group_id: str) -> frozenset[PartitionKey]:
+    """The partitions of which the share coordinator has a state. Raises CoordinatorLoadInProgress."""
+    reading: Future[frozenset[PartitionKey]] = node.coordinators.groups.read(
+        group_id, lambda state: _initialized(state, group_id)
+    )
+    return await reading
 
 
 def _initialized(state: GroupCoordinatorShard, group_id: str) -> frozenset[PartitionKey]:

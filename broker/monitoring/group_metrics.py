@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from broker.cluster.metadata_cache import MetadataCache
-from broker.monitoring.cardinality import Most, bounded
+from broker.monitoring.cardinality import bounded
 from broker.monitoring.metrics import Labelled, Metrics
 from broker.peers.queues import Reach
 from broker.replicas.partition import Role
@@ -31,6 +31,7 @@ EXPORTER = "kafka_consumergroup_"
 PARTITION = ("consumergroup", "topic", "partition")
 TOPIC = ("consumergroup", "topic")
 OFFSETS_A_STEP = 500
+SHARE_STATES = {"Empty": "empty", "Stable": "stable", "Dead": "dead"}
 STREAMS_STATES = {
     "Empty": "empty",
     "NotReady": "not_ready",
@@ -40,8 +41,18 @@ STREAMS_STATES = {
 }
 
 
-class Committed(NamedTuple):
-    """A group's committed offset in a partition; `lag` is the number of records after it, None if it is not known."""
+class GroupOffset(NamedTuple):
+    """A group's committed offset in a partition, or the start offset of a share group, and how many records after it
+    are done."""
+
+    topic: str
+    partition: int
+    offset: int
+    done: int = 0
+
+
+class GroupLag(NamedTuple):
+    """Such an offset; `lag` is the number of records after it that are not done, None if it is not known."""
 
     group: str
     topic: str
@@ -76,6 +87,7 @@ def register_group_metrics(
     gauge(f"{MANAGER}numoffsets", "Committed offsets.", (), lambda: sum(len(s.offsets.store) for s in shards()))
     _counts(metrics, groups, consumer_groups, offsets)
     _groups_of_kip_848(metrics, consumer_groups, shards)
+    _share_groups(metrics, shards)
     _streams_groups(metrics, shards)
     _consumer_groups(metrics, partitions, ends, shards)
 
@@ -147,6 +159,14 @@ def _streams_groups(metrics: Metrics, shards: Shards) -> None:
     metrics.gauge(f"{COORDINATOR}streams_group_count", "Streams groups, by state.", ("state",), by_state)
 
 
+def _share_groups(metrics: Metrics, shards: Shards) -> None:
+    def by_state() -> Labelled:
+        found = Counter(group.state_name for shard in shards() for group in shard.groups.share.by_id.values())
+        return [((label,), found[state]) for state, label in SHARE_STATES.items()]
+
+    metrics.gauge(f"{COORDINATOR}share_group_count", "Share groups, by state.", ("state",), by_state)
+
+
 def _by_kind(shards: Iterable[GroupCoordinatorShard]) -> Labelled:
     found = Counter(group.group_type for shard in shards for group in shard.groups.all())
     return [((kind.value,), found[kind]) for kind in GroupType]
@@ -168,10 +188,7 @@ def _consumer_groups(metrics: Metrics, partitions: ReplicaManager, ends: EndsEls
             metrics.most.clients,
         ),
     )
-    committed = _CommittedOffsets(partitions, ends, shards, metrics.most)
-    if ends is not None:
-        metrics.questions.append(committed.ask)
-    metrics.walks.append(committed.walk)
+    committed = GroupLags(metrics, partitions, ends, lambda: _committed(shards))
     gauge(
         f"{EXPORTER}current_offset",
         "The group's committed offset in the partition.",
@@ -224,23 +241,48 @@ class EndsElsewhere:
         self.found = {key: end for of in told for key, end in of.items() if isinstance(end, int)}
 
 
-class _CommittedOffsets:
-    """All committed offsets as of the last walk: a scrape walks through thousands, a few in each turn of the loop."""
+def _committed(shards: Shards) -> Iterator[tuple[str, list[GroupOffset]]]:
+    """The committed offsets of each group. The caller may wait between two groups."""
+    for shard in list(shards()):
+        groups = shard.offsets.store.groups()
+        for group in list(groups):
+            yield (
+                group,
+                [
+                    GroupOffset(topic, index, one.value.offset)
+                    for topic, of in groups.get(group, {}).items()
+                    for index, one in of.items()
+                ],
+            )
 
-    def __init__(self, partitions: ReplicaManager, ends: EndsElsewhere | None, shards: Shards, most: Most) -> None:
-        self._most = most
+
+class GroupLags:
+    """All offsets of groups, and their lags, as of the last walk: a scrape walks through thousands, a few in each turn
+    of the loop."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        partitions: ReplicaManager,
+        ends: EndsElsewhere | None,
+        offsets: Callable[[], Iterator[tuple[str, Sequence[GroupOffset]]]],
+    ) -> None:
+        """Let scrapes walk through them. `offsets` gives those of each group."""
+        self._most = metrics.most
         self._partitions = partitions
         self._ends = ends
-        self._shards = shards
-        self._rows: list[Committed] = []
+        self._offsets = offsets
+        self._rows: list[GroupLag] = []
+        if ends is not None:
+            metrics.questions.append(self.ask)
+        metrics.walks.append(self.walk)
 
     async def ask(self) -> None:
         """Ask the leaders of partitions elsewhere for their ends."""
         keys: set[PartitionKey] = set()
-        for shard in list(self._shards()):
-            for of_group in list(shard.offsets.store.groups().values()):
-                keys |= {(topic, index) for topic, of in of_group.items() for index in of}
-                await asyncio.sleep(0)
+        for _, offsets in self._offsets():
+            keys |= {(one.topic, one.partition) for one in offsets}
+            await asyncio.sleep(0)
         if self._ends is not None:
             await self._ends.ask(keys)
 
@@ -253,23 +295,18 @@ class _CommittedOffsets:
 
     def walk(self) -> Iterator[None]:
         """Several scrapes may walk at the same time."""
-        rows: list[Committed] = []
-        for shard in list(self._shards()):
-            groups = shard.offsets.store.groups()
-            for group in list(groups):
-                offsets = [
-                    (topic, index, one) for topic, of in groups.get(group, {}).items() for index, one in of.items()
-                ]
-                for number, (topic, index, committed) in enumerate(offsets):
-                    end, offset = self._end(topic, index), committed.value.offset
-                    lag = None if end is None else max(end - offset, 0)
-                    rows.append(Committed(group, topic, index, offset, lag))
-                    if number % OFFSETS_A_STEP == OFFSETS_A_STEP - 1:
-                        yield
-                yield
+        rows: list[GroupLag] = []
+        for group, offsets in self._offsets():
+            for number, (topic, index, offset, done) in enumerate(offsets):
+                end = self._end(topic, index)
+                lag = None if end is None else max(end - offset - done, 0)
+                rows.append(GroupLag(group, topic, index, offset, lag))
+                if number % OFFSETS_A_STEP == OFFSETS_A_STEP - 1:
+                    yield
+            yield
         self._rows = rows
 
-    def of_partitions(self, value: Callable[[Committed], int | None]) -> Callable[[], Labelled]:
+    def of_partitions(self, value: Callable[[GroupLag], int | None]) -> Callable[[], Labelled]:
         """The partitions that have a value, to be read in any thread."""
         rows = self._rows
         return lambda: self._bounded(
@@ -279,7 +316,7 @@ class _CommittedOffsets:
     def _bounded(self, rows: Labelled) -> Labelled:
         return bounded(bounded(rows, self._most.clients), self._most.topics, slice(1, 2))
 
-    def of_topics(self, value: Callable[[Committed], int | None]) -> Callable[[], Labelled]:
+    def of_topics(self, value: Callable[[GroupLag], int | None]) -> Callable[[], Labelled]:
         """The sums over the partitions that have a value, to be read in any thread."""
         rows = self._rows
 

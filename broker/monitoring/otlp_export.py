@@ -1,4 +1,4 @@
-"""Sends the metrics of `/metrics` by OpenTelemetry's protocol, from time to time (the extra `odradek[otlp]`).
+"""Sends the metrics of `/metrics` by OpenTelemetry's protocol, from time to time (the extra `otlp`).
 
 The library that sends takes a while to load, and blocks: both are done in threads.
 """
@@ -114,4 +114,4 @@ def check_export(config: BrokerConfig) -> None:
     except ModuleNotFoundError:  # not even the package above it
         is_there = False
     if not is_there:
-        raise OtlpError(f"{ENDPOINT} needs a library that is not installed: pip install 'odradek[otlp]'")
+        raise OtlpError(f"{ENDPOINT} needs a library that is not installed: pip install '/path/to/odradek[otlp]'")

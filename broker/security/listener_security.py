@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.listener_settings import ListenerSettings
+from broker.config.listener_settings import USERS_FILE, ListenerSettings
 from broker.config.listeners import Listener
+from broker.config.security_checks import KEY_FILES
 from broker.network.principal import ANONYMOUS, USER, Principal, UnknownClientError
 from broker.security.errors import SecurityError
 from broker.security.sasl.mechanisms import Sources, make_mechanisms
@@ -149,8 +150,10 @@ def _sasl(settings: ListenerSettings, listener: Listener, sources: Sources, coun
 
 def _files(settings: ListenerSettings, listener: Listener) -> list[str]:
     names = ["ssl.keystore.location", "ssl.truststore.location"] if listener.uses_tls else []
-    names += ["odradek.users.file"] if listener.uses_sasl else []
-    return [location for name in names if (location := settings.text(name))]
+    names += [USERS_FILE] if listener.uses_sasl else []
+    locations = [location for name in names if (location := settings.text(name))]
+    in_folders = [os.path.join(folder, name) for folder in locations if os.path.isdir(folder) for name in KEY_FILES]
+    return locations + in_folders
 
 
 def stamps_of(names: Iterable[str]) -> dict[str, Stamp]:

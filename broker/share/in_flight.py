@@ -13,6 +13,7 @@ acquired. They are kept as runs of neighbours that share a state, a member and a
 | renew                  | 121                   | acquired with a new lock              | 121       | 121   |
 | lock ends, member goes | -                     | as for release                        | -         | -     |
 | limit is lowered       | as for reject         | -                                     | -         | -     |
+| log has it no more     | archived              | -                                     | -         | -     |
 | letter is written      | -                     | -                                     | archived  | -     |
 | log start moves past   | gone                  | gone                                  | gone      | gone  |
 
@@ -26,7 +27,7 @@ not persisted by themselves (Kafka's `SharePartition`).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from broker.share.record_states import AcknowledgeType, LetterCause, RecordState
@@ -142,10 +143,10 @@ class InFlight:
     ) -> None:
         """Acquire records beyond the end offset; a record batch that crosses a limit comes whole unless exact."""
         room = rules.max_locks - self._span
-        first = self.end_offset + 1
         wanted = min(left, room)
         if room <= 0:
             return
+        first = self._past_hole(batches[0][0])
         for index, (_, batch_last) in enumerate(batches):
             if batch_last < first:
                 continue
@@ -154,7 +155,7 @@ class InFlight:
             if wish.exact and size >= left:
                 last = first + left - 1
             is_end = last - first + 1 >= wanted or index == len(batches) - 1
-            if is_end or (not wish.exact and 0 < wish.batch_size <= size):
+            if is_end or (not wish.exact and size >= wish.batch_size):
                 run = Run(first, last, RecordState.AVAILABLE, batch_size=last - first + 1)
                 self._runs.append(run)
                 lock.take(run)
@@ -166,6 +167,15 @@ class InFlight:
                 first = last + 1
             if wanted <= 0:
                 return
+
+    def _past_hole(self, first: int) -> int:
+        """The first offset to acquire of what is not in flight; what the log lacks before `first` is done."""
+        begin = self.end_offset + 1
+        if begin >= first:
+            return begin
+        self._runs.append(Run(begin, first - 1, RecordState.ARCHIVED))
+        self._drop_final()
+        return first
 
     # -- acknowledging
 
@@ -232,21 +242,25 @@ class InFlight:
             case AcknowledgeType.RELEASE:
                 _release(change, run, rules)
 
-    def release_member(self, member_id: str, rules: Rules) -> Change:
-        """Release all that a member has acquired: its session has ended."""
+    def acquired(self, member_ids: Collection[str] | None = None, offset: int | None = None) -> list[Run]:
+        """What is acquired and in no change: of these members, or of all; the record at one offset alone, or all."""
+        found = [run for run in self._runs if run.state is RecordState.ACQUIRED and not run.changing]
+        if member_ids is not None:
+            found = [run for run in found if run.member_id in member_ids]
+        if offset is not None:
+            found = [part for run in found if run.first <= offset <= run.last for part in self._cut(offset, offset)]
+        return found
+
+    def release(self, runs: Iterable[Run], rules: Rules) -> Change:
+        """Release what is acquired: its member has told so, or its session has ended."""
         change = Change()
-        for run in self._runs:
-            if run.state is RecordState.ACQUIRED and not run.changing and run.member_id == member_id:
-                _release(change, run, rules)
+        for run in runs:
+            _release(change, run, rules)
         return change
 
     def release_expired(self, rules: Rules, now_ms: float) -> Change:
         """Release all whose lock has ended."""
-        change = Change()
-        for run in self._runs:
-            if run.state is RecordState.ACQUIRED and not run.changing and run.locked_until_ms <= now_ms:
-                _release(change, run, rules)
-        return change
+        return self.release((run for run in self.acquired() if run.locked_until_ms <= now_ms), rules)
 
     def give_up_over_limit(self, rules: Rules) -> Change:
         """Give up what is available but was delivered as often as allowed: the limit was lowered meanwhile."""
@@ -255,6 +269,15 @@ class InFlight:
             is_open = run.state is RecordState.AVAILABLE and not run.changing
             if is_open and run.delivery_count >= rules.max_deliveries:
                 change.add(run, _given_up(rules), LetterCause.TOO_MANY_DELIVERIES)
+        return change
+
+    def give_up_missing(self, begin: int, end: int) -> Change:
+        """Give up what is available from `begin` on and before `end`: compaction has taken it out of the log."""
+        change = Change()
+        for run in self._between(begin, end - 1):
+            if run.state is RecordState.AVAILABLE and not run.changing:
+                for part in self._cut(max(begin, run.first), min(end - 1, run.last)):
+                    change.add(part, RecordState.ARCHIVED)
         return change
 
     def archive(self, runs: Sequence[Run]) -> Change:
@@ -267,8 +290,7 @@ class InFlight:
 
     def next_expiry_ms(self) -> float | None:
         """When the first lock ends of those that no change is about to end."""
-        held = (run.locked_until_ms for run in self._runs if run.state is RecordState.ACQUIRED and not run.changing)
-        return min(held, default=None)
+        return min((run.locked_until_ms for run in self.acquired()), default=None)
 
     def archiving(self) -> list[Run]:
         """The runs whose letters are to be written."""

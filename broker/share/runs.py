@@ -103,10 +103,10 @@ class Wish:
 
     Attributes:
         max_records: at least 1; rounded up to whole record batches unless `exact`.
-        batch_size: ranges are cut at the first record batch that ends after so many records; 0 is one range.
+        batch_size: ranges are cut at the first record batch that ends after so many records; below 1 is as 1.
         exact: KIP-1206's record limit mode: never more than `max_records`.
     """
 
     max_records: int
-    batch_size: int = 0
+    batch_size: int
     exact: bool = False

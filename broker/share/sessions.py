@@ -6,7 +6,7 @@ with a final request, or when another one is begun.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from uuid import UUID
 
 from protocol.errors import InvalidShareSessionEpoch, ShareSessionLimitReached, ShareSessionNotFound
@@ -23,7 +23,8 @@ SessionKey = tuple[str, str]
 class ShareSession:
     """The partitions of a session, in the order in which they are read next; `epoch` is that of the next request.
 
-    `new` are those that no answer has had yet.
+    `new` are those that no answer has had yet. A partition keeps the name that its topic had when it was added, None
+    if there was no such topic.
     """
 
     def __init__(self, key: SessionKey, connection: object) -> None:
@@ -31,16 +32,21 @@ class ShareSession:
         self.connection = connection
         self.epoch = 1
         self.new: set[TopicPartition] = set()
-        self._partitions: dict[TopicPartition, None] = {}
+        self._partitions: dict[TopicPartition, str | None] = {}
 
     def __iter__(self) -> Iterator[TopicPartition]:
         return iter(self._partitions)
 
-    def change(self, added: Iterable[TopicPartition], forgotten: Iterable[TopicPartition]) -> None:
-        for one in added:
+    def topic_of(self, one: TopicPartition) -> str | None:
+        """The name of the partition's topic, which may be deleted by now; None if it was unknown."""
+        return self._partitions.get(one)
+
+    def change(self, added: Mapping[TopicPartition, str | None], forgotten: Iterable[TopicPartition]) -> None:
+        """Add partitions, with the names of their topics, then take some out."""
+        for one, topic in added.items():
             if one not in self._partitions:
                 self.new.add(one)
-                self._partitions[one] = None
+                self._partitions[one] = topic
         for one in forgotten:
             self._partitions.pop(one, None)
             self.new.discard(one)
@@ -49,15 +55,15 @@ class ShareSession:
         """The partition that came first comes last next time, so that all have their turn."""
         if len(self._partitions) > 1:
             first = next(iter(self._partitions))
-            del self._partitions[first]
-            self._partitions[first] = None
+            self._partitions[first] = self._partitions.pop(first)
 
 
 class ShareSessions:
-    """The sessions of this node, at most `most` of them."""
+    """The sessions of this node, at most `most` of them. `changed` is called when one has begun or ended."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, changed: Callable[[], None]) -> None:
         self._most = most
+        self._changed = changed
         self._by_key: dict[SessionKey, ShareSession] = {}
 
     def __len__(self) -> int:
@@ -68,6 +74,7 @@ class ShareSessions:
         if key not in self._by_key and len(self._by_key) >= self._most:
             raise ShareSessionLimitReached
         session = self._by_key[key] = ShareSession(key, connection)
+        self._changed()
         return session
 
     def use(self, key: SessionKey, epoch: int) -> ShareSession:
@@ -88,6 +95,7 @@ class ShareSessions:
         session = self._by_key.pop(key, None)
         if session is None:
             raise ShareSessionNotFound
+        self._changed()
         return session
 
     def close_of(self, connection: object) -> list[ShareSession]:
@@ -95,6 +103,7 @@ class ShareSessions:
         ended = [session for session in self._by_key.values() if session.connection is connection]
         for session in ended:
             del self._by_key[session.key]
+            self._changed()
         return ended
 
     def has(self, session: ShareSession) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 import structlog
@@ -77,6 +77,7 @@ class SharePartition:
         self.fenced = False
         self.reading = False
         self.missed = False
+        self._read: Future[None] | None = None
         self.on_available: Callable[[], None] = lambda: None
         self.leader_epoch = leader_epoch
         self._state_epoch = loaded.state_epoch
@@ -99,6 +100,11 @@ class SharePartition:
         return self._in_flight.start_offset
 
     @property
+    def complete_count(self) -> int:
+        """How many records after the start offset are done (`deliveryCompleteCount`)."""
+        return self._in_flight.completed
+
+    @property
     def next_fetch_offset(self) -> int:
         return self._in_flight.next_fetch_offset()
 
@@ -114,19 +120,36 @@ class SharePartition:
     def in_flight(self) -> Sequence[Run]:
         return self._in_flight.runs
 
+    # -- whose turn it is to read
+
+    def begin_reading(self) -> None:
+        self.reading, self.missed = True, False
+
+    def end_reading(self) -> None:
+        self.reading = False
+        if self._read is not None:
+            self._read.set_result(None)
+            self._read = None
+
+    def read(self) -> Future[None]:
+        """Done when the fetch that reads records of it has read them; not to be cancelled."""
+        if self._read is None:
+            self._read = asyncio.get_running_loop().create_future()
+        return self._read
+
     # -- what members do
 
-    def acquire(self, member_id: str, batches: Sequence[tuple[int, int]], wish: Wish) -> list[Acquired]:
-        """Acquire what is available of record batches that were read, given by first and last offset.
+    def acquire(self, member_id: str, offset: int, batches: Sequence[tuple[int, int]], wish: Wish) -> list[Acquired]:
+        """Acquire what is available of record batches that were read from `offset` on, given by first and last offset.
 
         Raises NotLeaderOrFollower if somebody else looks after it by now.
         """
         if self.fenced:
             raise NotLeaderOrFollower
         rules = self._rules()
-        over = self._in_flight.give_up_over_limit(rules)
-        if over:
-            self._persist(over)
+        self._persist(self._in_flight.give_up_over_limit(rules))
+        if batches and offset < batches[0][0]:
+            self._persist(self._in_flight.give_up_missing(offset, batches[0][0]))
         acquired = self._in_flight.acquire(member_id, batches, wish, rules, self._clock.monotonic_ms())
         if acquired:
             self._watch_locks()
@@ -142,9 +165,23 @@ class SharePartition:
         change = self._in_flight.acknowledge(member_id, ranges, self._rules(), self._clock.monotonic_ms())
         return self._persist(change)
 
-    def release(self, member_id: str) -> Future[None]:
-        """Release all that the member has acquired: its session is over."""
-        return self._persist(self._in_flight.release_member(member_id, self._rules()))
+    def release(self, member_ids: Collection[str] | None = None, offset: int | None = None) -> tuple[int, Future[None]]:
+        """Release what these members have acquired, or what all have: everything, or the record at one offset.
+
+        Returns how many records that is, and a future that is done when it is durable.
+        """
+        change = self._in_flight.release(self._in_flight.acquired(member_ids, offset), self._rules())
+        return _count(change), self._persist(change)
+
+    def expire_locks(
+        self, member_ids: Collection[str] | None = None, offset: int | None = None
+    ) -> tuple[int, Future[None]]:
+        """Let locks end now; otherwise as `release`."""
+        now_ms = self._clock.monotonic_ms()
+        for run in self._in_flight.acquired(member_ids, offset):
+            run.locked_until_ms = now_ms
+        change = self._release_expired()
+        return _count(change), self._persist(change)
 
     def advance_log_start(self, log_start_offset: int) -> None:
         """Records below were deleted."""
@@ -178,11 +215,14 @@ class SharePartition:
     def _time_is_over(self) -> None:
         self._timer = None
         self._archive()
+        self._persist(self._release_expired())
+        self._watch_locks()
+
+    def _release_expired(self) -> Change:
         change = self._in_flight.release_expired(self._rules(), self._clock.monotonic_ms())
         if change:
             logger.info("acquired records not acknowledged in time", **self._named(), records=_count(change))
-            self._persist(change)
-        self._watch_locks()
+        return change
 
     # -- persisting
 

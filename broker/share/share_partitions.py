@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from broker.replicas.partition import Partition, Role
 from broker.replicas.replica_manager import ReplicaManager
@@ -37,7 +37,7 @@ class SharePartitions:
         most_sessions: int,
     ) -> None:
         self.settings = settings
-        self.sessions = ShareSessions(most_sessions)
+        self.sessions = ShareSessions(most_sessions, self._changed)
         self._replicas = replicas
         self.states = states
         self._letters = letters
@@ -45,6 +45,7 @@ class SharePartitions:
         self._by_key: dict[SharePartitionKey, SharePartition] = {}
         self._loading: dict[SharePartitionKey, asyncio.Task[SharePartition]] = {}
         self._waiting: dict[SharePartitionKey, dict[Future[None], None]] = {}
+        self._listeners: list[Callable[[], None]] = []
 
     def get(self, key: SharePartitionKey) -> SharePartition | None:
         """The share partition if it is loaded and this node's."""
@@ -91,6 +92,7 @@ class SharePartitions:
         )
         share.on_available = lambda: self.available(key)
         self._by_key[key] = share
+        self._changed()
         if not self.sessions.has_group(key.group_id):
             self._end(key)  # who asked has gone meanwhile, so nobody would ever unload it
         return share
@@ -98,6 +100,15 @@ class SharePartitions:
     def of_group(self, group_id: str) -> list[tuple[SharePartitionKey, SharePartition]]:
         """Those of a group that are loaded here."""
         return [(key, share) for key, share in self._by_key.items() if key.group_id == group_id]
+
+    def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Call `changed` whenever sessions, or what is in flight, may have changed. Returns what ends this."""
+        self._listeners.append(changed)
+        return lambda: self._listeners.remove(changed)
+
+    def _changed(self) -> None:
+        for listener in self._listeners:
+            listener()
 
     # -- waiting
 
@@ -124,6 +135,7 @@ class SharePartitions:
 
     def available(self, key: SharePartitionKey) -> None:
         """There may be more to acquire: wake who has waited longest. Who reads at this moment shall look again."""
+        self._changed()
         share = self._by_key.get(key)
         if share is not None and share.reading:
             share.missed = True
@@ -143,15 +155,20 @@ class SharePartitions:
     def end_session(self, session: ShareSession) -> list[Future[None]]:
         """Release what the session's member has acquired; with the group's last session its partitions are unloaded."""
         group_id, member_id = session.key
-        released = [share.release(member_id) for _, share in self.of_group(group_id)]
+        released = [share.release({member_id})[1] for _, share in self.of_group(group_id)]
         if released and not self.sessions.has_group(group_id):
             asyncio.gather(*released, return_exceptions=True).add_done_callback(lambda _: self._unload(group_id))
         return released
 
     def _unload(self, group_id: str) -> None:
         if not self.sessions.has_group(group_id):
-            for key, _ in self.of_group(group_id):
-                self._end(key)
+            self.unload(group_id)
+
+    def unload(self, group_id: str) -> None:
+        """Forget what is in flight for a group; who fetches next reads its state anew."""
+        for key, _ in self.of_group(group_id):
+            self._end(key)
+            self._wake_all(key)
 
     def connection_lost(self, connection: object) -> None:
         """Sessions end with the connection that began them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any, TypeVar
 
 from broker.coordinators.share_coordinator import ShareCoordinator, coordinator_key
@@ -44,6 +44,19 @@ class ShareStates:
         if remote is not None:
             return asyncio.ensure_future(remote.read_summary(key))
         return self._ask(key, lambda state: state.read_summary(key))
+
+    async def summaries(
+        self, keys: Iterable[SharePartitionKey]
+    ) -> dict[SharePartitionKey, ShareSnapshotValue | KafkaError | None]:
+        """The summaries of these share partitions, or why there is none, in order."""
+        wanted = list(keys)
+        return dict(zip(wanted, await asyncio.gather(*map(self._summary, wanted)), strict=True))
+
+    async def _summary(self, key: SharePartitionKey) -> ShareSnapshotValue | KafkaError | None:
+        try:
+            return await self.summary(key)
+        except KafkaError as error:
+            return error
 
     def _ask(self, key: SharePartitionKey, operation: Operation[ShareCoordinatorShard, T]) -> Future[T]:
         return self._coordinator.write(coordinator_key(key), operation)

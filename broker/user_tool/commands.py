@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
+import structlog
 
 from broker.config.broker_config import ConfigurationError
 from broker.config.options import config_options, load_options
@@ -36,6 +38,11 @@ def main() -> None:
 
     Of a running broker with --bootstrap-server, or else in the folders of log.dirs of one that is stopped.
     """
+    # The log of the folders that are opened is none of the answer.
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
 
 
 def _with_place(command: Callable[..., None]) -> Callable[..., None]:
@@ -106,6 +113,8 @@ def _place(
 @_with_place
 def add(name: str, mechanisms: Sequence[str], iterations: int, password_file: Any, place: Place) -> None:
     """Add a user, or give it a new password, which is asked for."""
+    if not name.isprintable():  # nor has what a terminal gave as bytes that are no UTF-8
+        raise UserToolError(f"the name {name!r} has characters that cannot be printed")
     password = _password(password_file)
     for mechanism in dict.fromkeys(mechanisms):
         place.alter([upsertion(name, SCRAM_MECHANISMS[mechanism], password, random.SystemRandom(), iterations)])
@@ -153,6 +162,10 @@ def _password(file: Any) -> str:
         password = _first_line(sys.stdin.buffer)
     if not password:
         raise UserToolError("the password is empty: expected it as the first line of --password-file, or of the input")
+    try:
+        password.encode()
+    except UnicodeEncodeError:
+        raise UserToolError("the password is no text in UTF-8") from None
     return str(password)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,7 +40,7 @@ class Connection:
 
     def __init__(self, bootstrap_server: str, client_properties: str) -> None:
         self.host, _, port = bootstrap_server.rpartition(":")
-        if not self.host or not port.isdecimal():
+        if not self.host.isprintable() or not self.host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
             raise UserToolError(f"--bootstrap-server {bootstrap_server!r}: expected HOST:PORT")
         self.port = int(port)
         try:

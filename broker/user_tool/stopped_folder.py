@@ -16,6 +16,7 @@ from broker.config.broker_config import BrokerConfig
 from broker.metadata_opening import open_metadata
 from broker.node_state import Base, Seams, new_base
 from broker.user_tool.users import Users, UserToolError
+from controller.quorum.survey import FOLDER_NAME, OLD_BOOTSTRAP
 from controller.scram import Alteration, decide
 from protocol.errors import KafkaError
 from storage.files import OsFileSystem
@@ -47,10 +48,13 @@ async def _alter(config: BrokerConfig, alterations: Sequence[Alteration]) -> Use
         undo.callback(workers.close)
         dirs = _locked(base)
         undo.callback(dirs.unlock)
-        if not OsFileSystem().exists(f"{dirs.dirs[0].path}/__cluster_metadata-0"):
-            raise UserToolError(NEW.format(dirs.dirs[0].path))
+        folder = dirs.dirs[0].path
+        if not any(OsFileSystem().exists(f"{folder}/{name}") for name in (FOLDER_NAME, OLD_BOOTSTRAP)):
+            raise UserToolError(NEW.format(folder))
         metadata = await open_metadata(base, dirs, undo)
         assert isinstance(metadata, StandaloneMetadata)  # it is in no cluster
+        if not metadata.cache.image.features:
+            raise UserToolError(NEW.format(folder))
         if alterations:
             await _write(metadata, dirs, alterations)
         return _users(metadata)
@@ -76,9 +80,7 @@ async def _write(metadata: StandaloneMetadata, dirs: LogDirs, alterations: Seque
     first = dirs.dirs[0]
     unclean = [each.path for each in dirs.dirs if not each.clean]
     dirs.forget_clean_shutdown(first)
-    await metadata.log.lead()
-    if not metadata.controller.image.features:
-        raise UserToolError(NEW.format(first.path))
+    await metadata.lead_stopped()
     try:
         for alteration in alterations:
             for _, error in await metadata.controller.submit(lambda image, one=alteration: decide(image, [one])):  # type: ignore[misc]
@@ -92,7 +94,8 @@ async def _write(metadata: StandaloneMetadata, dirs: LogDirs, alterations: Seque
 
 
 def _users(metadata: StandaloneMetadata) -> Users:
+    """Before the first start, too: those with which the log will begin."""
     found: Users = {}
-    for (user, mechanism), record in metadata.controller.image.scram.items():
+    for (user, mechanism), record in metadata.cache.image.scram.items():
         found.setdefault(user, {})[int(mechanism)] = record.iterations
     return found

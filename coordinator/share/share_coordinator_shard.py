@@ -41,7 +41,8 @@ FIRST_LEADER_EPOCH = 0
 class ShareWrite:
     """What the leader of a partition wants to be remembered.
 
-    The start offset never goes back, and a count of -1 leaves the known one as it is.
+    The start offset never goes back. The count of records whose delivery is complete goes with it: while the start
+    offset stays, it does not get smaller; one of a new start offset is taken as it is, -1 for an unknown one.
     """
 
     state_epoch: int
@@ -53,11 +54,15 @@ class ShareWrite:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A share partition: its state, the updates since its last snapshot, and where in the log that is."""
+    """A share partition: its state, the updates since its last snapshot, and where in the log that is.
+
+    `leader_epoch` is the newest that was seen; that of the state is 0 after it began anew.
+    """
 
     value: ShareSnapshotValue
     updates: int
     snapshot_at: int
+    leader_epoch: int
 
 
 class ShareCoordinatorShard:
@@ -98,7 +103,7 @@ class ShareCoordinatorShard:
         """Raises InvalidRequest, UnknownTopicOrPartition, FencedLeaderEpoch, FencedStateEpoch."""
         _require_epochs(wanted.state_epoch, wanted.leader_epoch)
         known = self._required(key)
-        if known.value.leader_epoch > wanted.leader_epoch:
+        if known.leader_epoch > wanted.leader_epoch:
             raise FencedLeaderEpoch
         if known.value.state_epoch > wanted.state_epoch:
             raise FencedStateEpoch
@@ -111,9 +116,9 @@ class ShareCoordinatorShard:
         """
         _require_epochs(leader_epoch)
         known = self._required(key)
-        if known.value.leader_epoch > leader_epoch:
+        if known.leader_epoch > leader_epoch:
             raise FencedLeaderEpoch
-        if known.value.leader_epoch == leader_epoch:
+        if known.leader_epoch == leader_epoch:
             return Outcome(reply=known.value)
         same = ShareWrite(
             known.value.state_epoch, leader_epoch, known.value.start_offset, (), known.value.complete_count
@@ -134,6 +139,10 @@ class ShareCoordinatorShard:
     def delete_topics(self, topic_ids: Collection[UUID]) -> Outcome[None]:
         """The topics are gone: so is the state of their share partitions."""
         return Outcome(self._tombstones([key for key in self._by_key if key.topic_id in topic_ids]), atomic=False)
+
+    def known(self) -> dict[SharePartitionKey, ShareSnapshotValue]:
+        """The states of all share partitions, as they are now."""
+        return {key: known.value for key, known in self._by_key.items()}
 
     def redundant_below(self) -> int:
         """The offset of this log below which no record is needed."""
@@ -157,13 +166,12 @@ class ShareCoordinatorShard:
         self, key: SharePartitionKey, known: _Known, wanted: ShareWrite, leader_epoch: int
     ) -> CoordinatorRecord:
         """An update; a snapshot with all that is known if there were enough updates since the last."""
+        start, count = _start_and_count(known.value, wanted)
         if known.updates < self._snapshot_every:
-            batches = merge((), wanted.batches, wanted.start_offset)
-            update = ShareUpdateValue(
-                known.value.snapshot_epoch, leader_epoch, wanted.start_offset, batches, wanted.complete_count
-            )
+            batches = merge((), wanted.batches, start)
+            update = ShareUpdateValue(known.value.snapshot_epoch, leader_epoch, start, batches, count)
             return CoordinatorRecord(SHARE_UPDATE, key, update)
-        value = _updated(known.value, leader_epoch, wanted.start_offset, wanted.batches, wanted.complete_count)
+        value = _updated(known.value, leader_epoch, start, wanted.batches, count)
         now_ms = self._context.clock.wall_ms()
         value = value._replace(snapshot_epoch=known.value.snapshot_epoch + 1, created_ms=now_ms, written_ms=now_ms)
         return CoordinatorRecord(SHARE_SNAPSHOT, key, value)
@@ -175,7 +183,11 @@ class ShareCoordinatorShard:
         if value is None:
             self._by_key.pop(key, None)
         else:
-            self._by_key[key] = _Known(value, 0, position.offset)
+            before = self._by_key.get(key)
+            updates, leader_epoch = (0, 0) if before is None else (before.updates, before.leader_epoch)
+            if updates >= self._snapshot_every:  # else it begins anew, and its next snapshot is due as before
+                updates = 0
+            self._by_key[key] = _Known(value, updates, position.offset, max(leader_epoch, value.leader_epoch))
 
     def replay_update(self, key: SharePartitionKey, value: ShareUpdateValue | None, position: Position) -> None:
         self._written_to = position.offset + 1
@@ -183,7 +195,8 @@ class ShareCoordinatorShard:
         if value is None or known is None:  # its snapshot was deleted
             return
         state = _updated(known.value, value.leader_epoch, value.start_offset, value.batches, value.complete_count)
-        self._by_key[key] = replace(known, value=state, updates=known.updates + 1)
+        leader_epoch = max(known.leader_epoch, value.leader_epoch)
+        self._by_key[key] = replace(known, value=state, updates=known.updates + 1, leader_epoch=leader_epoch)
 
     def replay_end_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
         """There are no transactions on this topic."""
@@ -193,6 +206,15 @@ class ShareCoordinatorShard:
 
     def unloaded(self) -> None:
         """Nothing is held."""
+
+
+def _start_and_count(known: ShareSnapshotValue, wanted: ShareWrite) -> tuple[int, int]:
+    """The start offset, and how many records from it on are complete, once that is written."""
+    if wanted.start_offset > known.start_offset:
+        return wanted.start_offset, wanted.complete_count
+    if wanted.start_offset < known.start_offset:
+        return known.start_offset, known.complete_count
+    return known.start_offset, max(wanted.complete_count, known.complete_count)
 
 
 def _updated(
@@ -207,7 +229,7 @@ def _updated(
         leader_epoch=max(value.leader_epoch, leader_epoch),
         start_offset=start,
         batches=merge(value.batches, batches, start),
-        complete_count=value.complete_count if complete_count == UNKNOWN_COUNT else complete_count,
+        complete_count=complete_count,
     )
 
 

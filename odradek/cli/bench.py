@@ -7,17 +7,19 @@ import time
 from typing import Any
 
 import click
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
+from odradek.cli.arguments import Seconds
 from odradek.cli.chart import histogram, percentile, sparkline
 from odradek.cli.connection import Cluster, connected
 from odradek.cli.groups_of_commands import ClusterCommands
 from odradek.cli.output import Output
-from odradek.cli.positions import partitions_of, resolve
+from odradek.cli.positions import resolve, some_partitions_of
 from odradek.cli.produce import when_there_is_room
 
-SECONDS = click.FloatRange(min=0.1)
+POLL_S = 0.01
+SECONDS = Seconds()
 
 
 @click.group("bench", cls=ClusterCommands)
@@ -65,20 +67,25 @@ class Rates:
 
 
 def _raise(error: Any, message: Any) -> None:
-    if error is not None:
+    """Raises KafkaException, but not where librdkafka looks for a coordinator, which is not needed here."""
+    if error is not None and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
         raise KafkaException(error)
+
+
+def _is_end(message: Any) -> bool:
+    return bool(message.error().code() == KafkaError._PARTITION_EOF)
 
 
 @main.command()
 @click.argument("topic")
 @click.option("--seconds", type=SECONDS, default=5.0, show_default=True)
-@click.option("--size", type=click.IntRange(min=1), default=100, show_default=True, help="Bytes of each record.")
+@click.option("--size", type=click.IntRange(1, 10**9), default=100, show_default=True, help="Bytes of each record.")
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
 @click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
 @connected
 def produce(cluster: Cluster, out: Output, topic: str, seconds: float, size: int, acks: str, compression: str) -> None:
     """Write records as fast as possible."""
-    partitions_of(cluster.admin(), [topic])
+    some_partitions_of(cluster.admin(), out, [topic])
     producer = Producer(cluster.config(acks=acks, compression_type=compression, linger_ms=5))
     value, rates = os.urandom(size), Rates(seconds)
 
@@ -99,7 +106,7 @@ def produce(cluster: Cluster, out: Output, topic: str, seconds: float, size: int
 def consume(cluster: Cluster, out: Output, topic: str, seconds: float) -> None:
     """Read a topic from its start as fast as possible."""
     admin = cluster.admin()
-    starts = resolve(admin, partitions_of(admin, [topic]), OffsetSpec.earliest())
+    starts = resolve(admin, out, some_partitions_of(admin, out, [topic]), OffsetSpec.earliest())
     consumer = Consumer(
         cluster.config(group_id=f"odradek-bench-{os.getpid()}", enable_auto_commit=False, enable_partition_eof=True)
     )
@@ -110,8 +117,10 @@ def consume(cluster: Cluster, out: Output, topic: str, seconds: float) -> None:
             if message.error() is None:
                 rates.add(len(message.value() or b"") + len(message.key() or b""))
                 last = rates.passed
-            else:
+            elif _is_end(message):
                 ended += 1
+            else:
+                _raise(message.error(), message)
     consumer.close()
     rates.tell(out, "consume", max(last, 1e-3))
 
@@ -119,28 +128,39 @@ def consume(cluster: Cluster, out: Output, topic: str, seconds: float) -> None:
 @main.command()
 @click.argument("topic")
 @click.option("-n", "--count", type=click.IntRange(min=1), default=1000, show_default=True, help="Records, one by one.")
-@click.option("--size", type=click.IntRange(min=1), default=100, show_default=True, help="Bytes of each record.")
+@click.option("--size", type=click.IntRange(1, 10**9), default=100, show_default=True, help="Bytes of each record.")
 @connected
 def latency(cluster: Cluster, out: Output, topic: str, count: int, size: int) -> None:
     """Write records one by one, and read each: the time from the send to the read."""
     admin = cluster.admin()
-    ends = resolve(admin, partitions_of(admin, [topic])[:1], OffsetSpec.latest())
+    ends = resolve(admin, out, some_partitions_of(admin, out, [topic])[:1], OffsetSpec.latest())
     producer = Producer(cluster.config(linger_ms=0))
     consumer = Consumer(
         cluster.config(group_id=f"odradek-bench-{os.getpid()}", enable_auto_commit=False, fetch_wait_max_ms=500)
     )
     consumer.assign([TopicPartition(name, number, offset) for (name, number), offset in ends.items()])
     value = os.urandom(size)
+    written: list[int] = []
+
+    def delivered(error: Any, message: Any) -> None:
+        _raise(error, message)
+        written.append(message.offset())
+
     found: list[float] = []
-    for _ in range(count):
+    for number in range(1, count + 1):
         began = time.perf_counter()
-        producer.produce(topic, value, partition=0, on_delivery=_raise)
-        producer.poll(0)
-        message = consumer.poll(cluster.timeout)
-        if message is None or message.error() is not None:
-            raise click.ClickException(f"record {len(found) + 1} was not read within {cluster.timeout:g} s")
-        found.append((time.perf_counter() - began) * 1000)
-    producer.flush()
+        producer.produce(topic, value, partition=0, on_delivery=delivered)
+        read: dict[int, float] = {}  # by offset; others write here too, and which record is ours is told later
+        while len(written) < number or written[-1] not in read:
+            producer.poll(0)
+            message = consumer.poll(POLL_S)
+            if message is not None and message.error() is not None:
+                _raise(message.error(), message)
+            elif message is not None:
+                read[message.offset() or 0] = time.perf_counter()
+            if time.perf_counter() - began > cluster.timeout:
+                raise click.ClickException(f"record {number} was not read within {cluster.timeout:g} s")
+        found.append((read[written[-1]] - began) * 1000)
     consumer.close()
     figures = {f"p{share * 100:g}_ms": round(percentile(found, share), 3) for share in (0.5, 0.9, 0.99, 0.999)}
     if out.as_json:

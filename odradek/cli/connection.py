@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, wraps
@@ -16,15 +17,18 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from odradek.cli import contexts
-from odradek.cli.arguments import pairs
+from odradek.cli.arguments import pairs, require_text
 from odradek.cli.errors import error_name, refused, sentence
 from odradek.cli.general_options import General, general_options, given
 from odradek.cli.output import Output
+from odradek.cli.reaching import Answer, Reasons, reach
 
 BOOTSTRAP = "ODRADEK_BOOTSTRAP"
 CONTEXT = "ODRADEK_CONTEXT"
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
+BYTES = ("values", "key", "key_delimiter", "headers")
+"""Arguments of `produce` that may be any bytes."""
 OF_KAFKA_PYTHON = {
     "sasl.mechanism": "sasl_mechanism",
     "sasl.mechanisms": "sasl_mechanism",
@@ -55,29 +59,45 @@ class Cluster:
         given = {name.replace("_", "."): value for name, value in more.items()}
         return {"log_level": 0, "client.id": "odradek-cli", **self.settings, **given}
 
+    def python_config(self) -> dict[str, Any]:
+        """The configuration of a client of kafka-python. Raises ClickException for a setting that it has not.
+
+        It begins with the broker that has answered: it would wait for the first of several that it tries.
+        """
+        answered, timeout_ms = self._reached[1].controller, int(self.timeout * 1000)
+        return {
+            "client_id": "odradek-cli",
+            **_of_kafka_python(self.settings),
+            "bootstrap_servers": [f"{answered.host}:{answered.port}"],
+            "bootstrap_timeout_ms": timeout_ms,
+            "request_timeout_ms": timeout_ms,
+        }
+
     def admin(self) -> AdminClient:
-        """The admin client of librdkafka, which has reached the cluster. Raises KafkaException."""
-        return self._admin
+        """The admin client of librdkafka, which has reached the cluster. Raises KafkaException, ClickException."""
+        return self._reached[0]
+
+    def broker_ids(self) -> list[int]:
+        """The ids of the brokers. Raises KafkaException, ClickException."""
+        return sorted(int(node.id) for node in self._reached[1].nodes)
 
     @cached_property
-    def _admin(self) -> AdminClient:
-        """It is kept: what it was asked is answered only as long as it exists."""
-        admin = AdminClient(self.config(socket_timeout_ms=max(1000, int(self.timeout * 1000))))
-        admin.describe_cluster(request_timeout=self.timeout).result()
-        return admin
+    def _reached(self) -> tuple[AdminClient, Any]:
+        """The client and the cluster's description. It is kept: its questions are answered as long as it exists."""
+        return self.reach(lambda admin: admin.describe_cluster(request_timeout=self.timeout))
+
+    def reach(self, ask: Callable[[AdminClient], Future[Answer]]) -> tuple[AdminClient, Answer]:
+        """A new admin client, and its first answer. Raises KafkaException, ClickException that says the cause."""
+        reasons = Reasons(self.settings)
+        admin = AdminClient(
+            self.config(socket_timeout_ms=max(1000, int(self.timeout * 1000))) | reasons.listening(self.settings)
+        )
+        return admin, reach(admin, ask(admin), reasons, self.bootstrap)
 
     @contextmanager
     def python_admin(self) -> Iterator[Any]:
         """The admin client of kafka-python. Raises KafkaException, KafkaError."""
-        self.admin()  # whose errors say why a cluster is not reached
-        given = _of_kafka_python(self.settings)
-        timeout_ms = int(self.timeout * 1000)
-        client = KafkaAdminClient(
-            **{"client_id": "odradek-cli", **given},
-            bootstrap_servers=self.bootstrap.split(","),
-            bootstrap_timeout_ms=timeout_ms,
-            request_timeout_ms=timeout_ms,
-        )
+        client = KafkaAdminClient(**self.python_config())
         try:
             yield client
         finally:
@@ -105,6 +125,7 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def wrapped(**more: Any) -> None:
         general = given(click.get_current_context())
+        require_text([value for name, value in more.items() if name not in BYTES], vars(general).values())
         out = Output(general.as_json)
         cluster = Cluster(_settings(general), general.timeout)
         try:
@@ -120,7 +141,7 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
 def _settings(general: General) -> dict[str, str]:
     """Those of the context, then -X, then -b. Another cluster than the current context's has none of its settings."""
     name = general.context or os.environ.get(CONTEXT)
-    found = contexts.find(name) if name or not general.bootstrap else {}
+    found = contexts.find(name or None) if name or not general.bootstrap else {}
     settings = {"bootstrap.servers": os.environ.get(BOOTSTRAP, DEFAULT_BOOTSTRAP), **found}
     settings |= dict(pairs(general.settings, "-X"))
     if general.bootstrap:
@@ -128,12 +149,18 @@ def _settings(general: General) -> dict[str, str]:
     return settings
 
 
+@contextmanager
+def refusals(out: Output, what: Mapping[str, Any]) -> Iterator[None]:
+    """Tell what the cluster refuses of one of several things, so that the others are done."""
+    try:
+        yield
+    except (KafkaException, KafkaError) as error:
+        out.failure(what, error_name(error), sentence(error))
+
+
 def settle(out: Output, kind: str, futures: Any, done: str, name: Callable[[Any], object] = str) -> None:
     """Wait for what was asked for each of several things, and tell what came of it: `futures` are by thing."""
     for key, future in futures.items():
-        try:
+        with refusals(out, {kind: name(key)}):
             future.result()
-        except KafkaException as error:
-            out.failure({kind: name(key)}, error_name(error), sentence(error))
-        else:
             out.result({kind: name(key)}, done)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from odradek.cli.connection import Cluster
+from odradek.cli.connection import Cluster, refusals
+from odradek.cli.output import Output
 from odradek.cli.positions import Offsets, resolve
 
 
-def members(cluster: Cluster, group: str) -> list[dict[str, Any]]:
-    """Who is in the group. Raises KafkaException."""
+def members(cluster: Cluster, group: str) -> tuple[list[dict[str, Any]], set[tuple[str, int]]]:
+    """Who is in the group, and from where they read. Raises KafkaException."""
     about = cluster.admin().describe_consumer_groups([group])[group].result()
+    assigned = {(each.topic, each.partition) for one in about.members for each in one.assignment.topic_partitions}
     return [
         {
             "member": one.member_id,
@@ -22,24 +25,33 @@ def members(cluster: Cluster, group: str) -> list[dict[str, Any]]:
             "assigned": sorted(f"{each.topic}-{each.partition}" for each in one.assignment.topic_partitions),
         }
         for one in about.members
-    ]
+    ], assigned
 
 
-def offsets(cluster: Cluster, group: str) -> list[dict[str, Any]]:
-    """What the group committed in each partition, and its lag. Raises KafkaException."""
+def offsets(cluster: Cluster, out: Output, group: str, assigned: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
+    """What the group committed in each partition, and its lag; a partition without a commit has none.
+
+    Raises KafkaException.
+    """
     admin = cluster.admin()
-    found = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result()
-    committed = [one for one in found.topic_partitions if one.offset >= 0]
-    ends = resolve(admin, committed, OffsetSpec.latest())
+    answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result()
+    found: dict[tuple[str, int], int | None] = dict.fromkeys(assigned)
+    for one in answer.topic_partitions:
+        with refusals(out, {"partition": f"{one.topic}-{one.partition}"}):
+            if one.error is not None:
+                raise KafkaException(one.error)
+            if one.offset >= 0:
+                found[one.topic, one.partition] = one.offset
+    ends = resolve(admin, out, (TopicPartition(*key) for key in sorted(found)), OffsetSpec.latest())
     return [
         {
-            "topic": one.topic,
-            "partition": one.partition,
-            "committed": one.offset,
-            "end": ends[one.topic, one.partition],
-            "lag": ends[one.topic, one.partition] - one.offset,
+            "topic": key[0],
+            "partition": key[1],
+            "committed": committed,
+            "end": ends.get(key),
+            "lag": ends[key] - committed if committed is not None and key in ends else None,
         }
-        for one in sorted(committed, key=lambda one: (one.topic, one.partition))
+        for key, committed in sorted(found.items())
     ]
 
 

@@ -67,7 +67,7 @@ def write(contexts: Contexts) -> None:
 def find(name: str | None) -> dict[str, str]:
     """The settings of the context with this name, or of the current one. Raises UsageError if there is none."""
     contexts = read()
-    chosen = name or contexts.current
+    chosen = contexts.current if name is None else name
     if chosen is None:
         return {}
     if chosen not in contexts.settings:

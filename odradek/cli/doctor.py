@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import socket
+from concurrent.futures import Future
+from threading import Thread
+from typing import Any
 
 import click
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from odradek.cli.connection import Cluster, connected
@@ -20,8 +24,7 @@ def main(cluster: Cluster, out: Output) -> None:
 
     Each broker's advertised address is looked up and connected to. The exit status is 1 for a problem.
     """
-    admin = AdminClient(cluster.config())  # not one that has reached the controller: that is what may be wrong
-    metadata = admin.list_topics(timeout=cluster.timeout)
+    _, metadata = cluster.reach(lambda admin: _metadata(admin, cluster.timeout))
     out.result({"bootstrap": cluster.bootstrap}, "answers, and lets this client in")
     for _, node in sorted(metadata.brokers.items()):
         what = {"broker": node.id, "address": f"{node.host}:{node.port}"}
@@ -40,3 +43,17 @@ def main(cluster: Cluster, out: Output) -> None:
         lost = [str(one.id) for one in topic.partitions.values() if one.leader < 0]
         if lost:
             out.failure({"topic": name}, "LEADER_NOT_AVAILABLE", f"no leader for partition {', '.join(lost)}")
+
+
+def _metadata(admin: AdminClient, timeout: float) -> Future[Any]:
+    """Ask any broker, and not the controller: that it is not reached may be what is wrong."""
+    asked: Future[Any] = Future()
+
+    def ask() -> None:
+        try:
+            asked.set_result(admin.list_topics(timeout=timeout))
+        except KafkaException as error:
+            asked.set_exception(error)
+
+    Thread(target=ask, daemon=True).start()
+    return asked

@@ -16,10 +16,11 @@ HEAD = """\
 
 `odradek serve` and the tools for a broker's own files (`log`, `format`, `user`, `metadata`, `snapshot`) are described
 in [operations.md](operations.md). The commands on this page are clients of a cluster, of Odradek or any other Kafka.
-They need two client libraries, confluent-kafka and kafka-python:
+They need two client libraries, confluent-kafka and kafka-python (the path is that of a
+checkout or a wheel: Odradek is on no package index):
 
 ```
-pip install 'odradek[cli]'
+pip install '/path/to/odradek[cli]'
 ```
 
 The cluster is that of `-b`, of `--context`, of `$ODRADEK_CONTEXT`, of the current context, of `$ODRADEK_BOOTSTRAP`, or

@@ -8,6 +8,8 @@ import click
 from confluent_kafka import KafkaException
 from kafka import errors as kafka_errors
 
+from odradek.cli.reaching import GENERAL, not_reached
+
 NOT_REACHED = ("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_AUTHENTICATION", "_SSL")
 
 
@@ -60,13 +62,10 @@ def sentence(error: BaseException) -> str:
 def refused(error: BaseException, bootstrap: str) -> click.ClickException:
     """What the command ends with, if nothing of it could be done."""
     if isinstance(error, KafkaException) and error.args[0].name() in NOT_REACHED:
-        return click.ClickException(
-            f"no broker answers at {bootstrap}: {error.args[0].str()} (-b HOST:PORT names another; "
-            "-X security.protocol=... and a context say how to log in; odradek doctor -b looks closer)"
-        )
+        return not_reached(bootstrap, f"{error.args[0].str()} ({GENERAL})")
     if isinstance(error, KafkaException) and error.args[0].name() == "_INVALID_ARG":
-        return click.UsageError(f"{error.args[0].str()} (the settings of -X and of a context are librdkafka's)")
-    text = sentence(error)
-    if "mechanism GSSAPI" in text:  # the default of librdkafka
-        text += " (-X sasl.mechanism=PLAIN or SCRAM-SHA-512 chooses another)"
-    return click.ClickException(text)
+        text, hint = error.args[0].str(), "the settings of -X and of a context are librdkafka's"
+        if "mechanism GSSAPI" in text:  # the default of librdkafka
+            hint = "-X sasl.mechanism=PLAIN or SCRAM-SHA-512 chooses another"
+        return click.UsageError(f"{text} ({hint})")
+    return click.ClickException(sentence(error))

@@ -8,7 +8,11 @@ from typing import Any
 
 import click
 
+from odradek.cli.arguments import Seconds
+
 DEFAULT_TIMEOUT_S = 30.0
+LONGEST_TIMEOUT_S = 300
+"""librdkafka's."""
 _KEY = "odradek.general_options"
 
 
@@ -43,7 +47,7 @@ _OPTIONS = (
     _option("-b", "--bootstrap", "--bootstrap-server", metavar="HOST:PORT,...", help="Brokers of the cluster."),
     _option("--context", metavar="NAME", help="A context (`odradek contexts`) in place of the current one."),
     _option("-X", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of librdkafka; may be repeated."),
-    _option("--timeout", type=click.FloatRange(min=0.1), metavar="SECONDS", help=f"Default: {DEFAULT_TIMEOUT_S:g}."),
+    _option("--timeout", type=Seconds(LONGEST_TIMEOUT_S), metavar="SECONDS", help=f"Default: {DEFAULT_TIMEOUT_S:g}."),
     _option("--json", "as_json", is_flag=True, help="Print JSON."),
 )
 

@@ -12,22 +12,26 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from kafka.errors import KafkaError
 
 from odradek.cli import consumer_groups, share_groups, streams_groups
-from odradek.cli.arguments import confirm
-from odradek.cli.connection import Cluster, connected, settle
+from odradek.cli.arguments import LARGEST, confirm
+from odradek.cli.connection import Cluster, connected, refusals, settle
 from odradek.cli.errors import name_of, sentence
 from odradek.cli.groups_of_commands import ClusterCommands
 from odradek.cli.output import Output
 from odradek.cli.positions import FORMS, POSITION, Offsets, partitions_of, resolve, within
 
 Rows = list[dict[str, Any]]
+Places = set[tuple[str, int]]
+"""Topics and partitions."""
 
 
 @dataclass(frozen=True)
 class Kind:
     """What the commands need to know of a kind of groups."""
 
-    members: Callable[[Cluster, str], Rows]
-    offsets: Callable[[Cluster, str], Rows]
+    members: Callable[[Cluster, str], tuple[Rows, Places]]
+    """Returns also the partitions from which they read."""
+    offsets: Callable[[Cluster, Output, str, Places], Rows]
+    """Those partitions are shown too; what is refused of a partition is told."""
     alter: Callable[[Cluster, str, Offsets], Offsets]
     """Returns the error codes of the partitions that are refused."""
     standing: str = "committed"
@@ -48,10 +52,14 @@ def main() -> None:
     """List, describe and delete groups, and reset their offsets."""
 
 
-def listed(cluster: Cluster) -> dict[str, dict[str, Any]]:
-    """All groups, of each kind, by id."""
+def listed(cluster: Cluster, out: Output) -> dict[str, dict[str, Any]]:
+    """All groups, of each kind, by id; a broker that does not tell its own is told."""
+    found: dict[str, dict[str, Any]] = {}
     with cluster.python_admin() as admin:
-        return {one["group_id"]: one for one in admin.list_groups()}
+        for broker in cluster.broker_ids():
+            with refusals(out, {"broker": broker}):
+                found |= {one["group_id"]: one for one in admin.list_groups(broker_ids=[broker])}
+    return found
 
 
 def kind_of(group: Mapping[str, Any]) -> str:
@@ -61,10 +69,14 @@ def kind_of(group: Mapping[str, Any]) -> str:
 
 def _kind(group: Mapping[str, Any]) -> Kind:
     """Raises ClickException for a kind of a newer Kafka's."""
-    name = kind_of(group)
-    if name not in KINDS:
-        raise click.ClickException(f"expected a group of type {', '.join(KINDS)}: it is of type {name}")
-    return KINDS[name]
+    found = KINDS.get(kind_of(group))
+    if found is None:
+        raise click.ClickException(_unknown_kind(group))
+    return found
+
+
+def _unknown_kind(group: Mapping[str, Any]) -> str:
+    return f"expected a group of type {', '.join(KINDS)}: it is of type {kind_of(group)}"
 
 
 @main.command("list")
@@ -73,7 +85,7 @@ def list_(cluster: Cluster, out: Output) -> None:
     """List the groups of every kind: classic, consumer, share, streams."""
     rows = [
         (name, kind_of(one), one.get("group_state"), one.get("protocol_type"))
-        for name, one in sorted(listed(cluster).items())
+        for name, one in sorted(listed(cluster, out).items())
     ]
     out.table(("group", "type", "state", "protocol"), rows)
 
@@ -83,13 +95,13 @@ def list_(cluster: Cluster, out: Output) -> None:
 @connected
 def describe(cluster: Cluster, out: Output, names: tuple[str, ...]) -> None:
     """Describe groups of any kind: members, offsets, lag."""
-    known = listed(cluster)
+    known = listed(cluster, out)
     described = []
-    for name in names:
+    for name in dict.fromkeys(names):
         if name in known:
-            described.append(_described(cluster, name, known[name]))
+            described.append(_described(cluster, out, name, known[name]))
         else:
-            out.failure({"group": name}, "GROUP_ID_NOT_FOUND", "GROUP_ID_NOT_FOUND: there is no such group")
+            _tell_unlisted(cluster, out, name)
     if out.as_json:
         out.document(described)
         return
@@ -100,14 +112,29 @@ def describe(cluster: Cluster, out: Output, names: tuple[str, ...]) -> None:
                 out.table(list(rows[0]), [list(row.values()) for row in rows])
 
 
-def _described(cluster: Cluster, name: str, group: Mapping[str, Any]) -> dict[str, Any]:
-    kind = _kind(group)
+def _tell_unlisted(cluster: Cluster, out: Output, name: str) -> None:
+    """Tell why a group is not among those listed: the cluster lists only those that one may see."""
+    with refusals(out, {"group": name}):
+        cluster.admin().describe_consumer_groups([name])[name].result()
+        out.failure({"group": name}, "GROUP_ID_NOT_FOUND", "GROUP_ID_NOT_FOUND: there is no such group")
+
+
+def _described(cluster: Cluster, out: Output, name: str, group: Mapping[str, Any]) -> dict[str, Any]:
+    kind = KINDS.get(kind_of(group))
+    members, offsets, assigned = Rows(), Rows(), Places()
+    if kind is None:
+        out.failure({"group": name}, "UNSUPPORTED_TYPE", _unknown_kind(group))
+    else:
+        with refusals(out, {"group": name}):
+            members, assigned = kind.members(cluster, name)
+        with refusals(out, {"group": name}):
+            offsets = kind.offsets(cluster, out, name, assigned)
     return {
         "group": name,
         "type": kind_of(group),
         "state": group.get("group_state"),
-        "members": sorted(kind.members(cluster, name), key=lambda member: str(member["member"])),
-        "offsets": kind.offsets(cluster, name),
+        "members": sorted(members, key=lambda member: str(member["member"])),
+        "offsets": offsets,
     }
 
 
@@ -115,7 +142,12 @@ def _described(cluster: Cluster, name: str, group: Mapping[str, Any]) -> dict[st
 @click.argument("name", metavar="GROUP")
 @click.option("-t", "--topic", "topics", multiple=True, metavar="TOPIC[:PARTITION,...]", help="Default: all committed.")
 @click.option("--to", "position", type=POSITION, help=f"{FORMS}.")
-@click.option("--by", "shift", type=int, help="Forward by so many records, or back by a negative number.")
+@click.option(
+    "--by",
+    "shift",
+    type=click.IntRange(-LARGEST, LARGEST),
+    help="Forward by so many records, or back by a negative number.",
+)
 @click.option("--dry-run", is_flag=True, help="Only show what would be.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @connected
@@ -132,31 +164,34 @@ def reset_offsets(
     """Set the offsets of a group that has no members."""
     if (position is None) == (shift is None):
         raise click.UsageError("expected one of --to and --by")
-    admin, kind = cluster.admin(), _kind(listed(cluster).get(name, {}))
-    current = {(row["topic"], row["partition"]): row[kind.standing] for row in kind.offsets(cluster, name)}
-    chosen = _chosen(admin, topics) if topics else [TopicPartition(*key) for key in current]
+    admin, kind = cluster.admin(), _kind(listed(cluster, out).get(name, {}))
+    rows = kind.offsets(cluster, out, name, set())
+    current = {(row["topic"], row["partition"]): row[kind.standing] for row in rows}
+    chosen = _chosen(admin, out, topics) if topics else [TopicPartition(*key) for key in current]
     if not chosen:
+        out.end()  # with what was refused
         raise click.ClickException(f"group {name} has no offsets: expected --topic TOPIC")
     if shift is not None:
-        starts = resolve(admin, chosen, OffsetSpec.earliest())
+        starts = resolve(admin, out, chosen, OffsetSpec.earliest())
         bases = {key: start if current.get(key) is None else current[key] for key, start in starts.items()}
         wanted = {key: base + shift for key, base in bases.items()}
     else:
-        wanted = resolve(admin, chosen, position)
-    new = dict(sorted(within(admin, wanted).items()))
-    if not dry_run:
+        wanted = resolve(admin, out, chosen, position)
+    new = within(admin, out, wanted)
+    if new and not dry_run:
         confirm(f"Reset {len(new)} offsets of {name}?", yes)
-        _alter(cluster, kind, name, new)
+        new = _altered(cluster, out, kind, name, new)
+    keys = sorted({(one.topic, one.partition) for one in chosen})
     columns = ("topic", "partition", kind.standing, "new")
-    out.table(columns, [(*key, current.get(key), offset) for key, offset in new.items()])
+    out.table(columns, [(*key, current.get(key), new.get(key)) for key in keys])
 
 
-def _chosen(admin: AdminClient, topics: tuple[str, ...]) -> list[TopicPartition]:
+def _chosen(admin: AdminClient, out: Output, topics: tuple[str, ...]) -> list[TopicPartition]:
     found = []
     for text in topics:
         topic, _, numbers = text.partition(":")
-        every = partitions_of(admin, [topic])
-        named = set(numbers.split(",")) if numbers else {str(one.partition) for one in every}
+        every = partitions_of(admin, out, [topic])
+        named = set(numbers.split(",")) if numbers and every else {str(one.partition) for one in every}
         unknown = named - {str(one.partition) for one in every}
         if unknown:
             raise click.BadParameter(f"{topic} has no partition {min(unknown)}", param_hint="--topic")
@@ -164,15 +199,16 @@ def _chosen(admin: AdminClient, topics: tuple[str, ...]) -> list[TopicPartition]
     return found
 
 
-def _alter(cluster: Cluster, kind: Kind, name: str, offsets: Offsets) -> None:
-    """Raises ClickException if the group refuses."""
+def _altered(cluster: Cluster, out: Output, kind: Kind, name: str, offsets: Offsets) -> Offsets:
+    """Set the offsets; returns those that are set, and tells of the others. Raises ClickException."""
     try:
         refused = kind.alter(cluster, name, offsets)
     except (KafkaException, KafkaError) as error:
         raise click.ClickException(f"group {name}: {sentence(error)} (only a group without members)") from error
-    if refused:
-        names = ", ".join(f"{topic}-{partition}: {name_of(code)}" for (topic, partition), code in refused.items())
-        raise click.ClickException(f"group {name}: {names} (only a group without members)")
+    for (topic, partition), code in refused.items():
+        text = f"{name_of(code)} (only a group without members)"
+        out.failure({"partition": f"{topic}-{partition}"}, name_of(code), text)
+    return {key: offset for key, offset in offsets.items() if key not in refused}
 
 
 @main.command()
@@ -182,4 +218,4 @@ def _alter(cluster: Cluster, kind: Kind, name: str, offsets: Offsets) -> None:
 def delete(cluster: Cluster, out: Output, names: tuple[str, ...], yes: bool) -> None:
     """Delete groups of any kind, with their offsets."""
     confirm(f"Delete {', '.join(names)}?", yes)
-    settle(out, "group", cluster.admin().delete_consumer_groups(list(names)), "deleted")
+    settle(out, "group", cluster.admin().delete_consumer_groups(list(dict.fromkeys(names))), "deleted")

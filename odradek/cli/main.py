@@ -65,7 +65,7 @@ class CommandLine(Commands):
             if error.name is None or error.name.partition(".")[0] not in LIBRARIES:
                 raise
             raise click.ClickException(
-                f"odradek {cmd_name} needs {error.name}, which is not installed: pip install 'odradek[cli]'"
+                f"odradek {cmd_name} needs {error.name}, which is not installed: pip install '/path/to/odradek[cli]'"
             ) from error
         command: click.Command = module.main
         return command

@@ -16,6 +16,7 @@ class Output:
         self.as_json = as_json
         self.failures = 0
         self._results: list[dict[str, Any]] = []
+        self._told: set[tuple[object, str]] = set()
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Print rows below their titles; as JSON, an array of objects."""
@@ -46,12 +47,14 @@ class Output:
             click.echo(f"{kind.replace('_', ' ')} {name}: {done}")
 
     def failure(self, what: Mapping[str, Any], name: str, text: str) -> None:
-        """Tell that one of several things was refused; the command goes on, and ends with status 1."""
+        """Tell, once, that one of several things was refused; the command goes on, and ends with status 1."""
+        kind, named = next(iter(what.items()))
+        if (named, name) in self._told:
+            return
+        self._told.add((named, name))
         self.failures += 1
         self._results.append({**what, "error": name, "message": text})
-        if not self.as_json:
-            kind, named = next(iter(what.items()))
-            click.echo(f"Error: {kind.replace('_', ' ')} {named}: {text}", err=True)
+        click.echo(f"Error: {kind.replace('_', ' ')} {named}: {text}", err=True)
 
     def end(self) -> None:
         """Print the results as JSON, if that was asked for. Raises Exit with status 1 if something was refused."""

@@ -9,10 +9,12 @@ from datetime import datetime
 from typing import Any
 
 import click
-from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from odradek.cli.errors import sentence
+from odradek.cli.arguments import LARGEST
+from odradek.cli.connection import refusals
+from odradek.cli.output import Output
 
 Offsets = dict[tuple[str, int], int]
 """Offsets by topic and partition."""
@@ -33,31 +35,73 @@ class PositionType(click.ParamType[Any]):
             return OffsetSpec.earliest()
         if value in ("end", "latest"):
             return OffsetSpec.latest()
-        if value.isascii() and value.isdecimal():
+        if re.fullmatch(r"[0-9]{1,19}", value) and int(value) <= LARGEST:
             return int(value)
-        if re.fullmatch(r"@\d+", value):
-            return OffsetSpec.for_timestamp(int(value[1:]))
-        ago = re.fullmatch(r"-(\d+)([smhd])", value)
-        if ago:
-            return OffsetSpec.for_timestamp(int((time.time() - int(ago[1]) * SECONDS[ago[2]]) * 1000))
-        try:
-            at = datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(f"{value!r}: expected {FORMS}", param, ctx)
-        return OffsetSpec.for_timestamp(int(at.astimezone().timestamp() * 1000))
+        at = _milliseconds(value)
+        if at is None or not 0 <= at <= LARGEST:
+            self.fail(f"{value!r}: expected {FORMS}; offsets up to {LARGEST}, times since 1970", param, ctx)
+        return OffsetSpec.for_timestamp(at)
+
+
+def _milliseconds(text: str) -> int | None:
+    """The time since 1970; None for a text that is no time. What is longer ago than 1970 is 1970."""
+    if re.fullmatch(r"@[0-9]{1,19}", text):
+        return int(text[1:])
+    ago = re.fullmatch(r"-([0-9]{1,19})([smhd])", text)
+    if ago:
+        return max(0, int(time.time() * 1000) - int(ago[1]) * SECONDS[ago[2]] * 1000)
+    try:
+        return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
 
 
 POSITION = PositionType()
 
 
-def partitions_of(admin: AdminClient, topics: Iterable[str]) -> list[TopicPartition]:
-    """All partitions of topics that exist. Raises ClickException for one that does not."""
+def partitions_of(admin: AdminClient, out: Output, topics: Iterable[str]) -> list[TopicPartition]:
+    """All partitions of the topics; a topic that does not exist is told, and left out."""
+    found = described(admin, out, topics)
+    return [TopicPartition(topic, one.id) for topic, about in found.items() for one in about.partitions]
+
+
+def some_partitions_of(admin: AdminClient, out: Output, topics: Iterable[str]) -> list[TopicPartition]:
+    """The same, for a command that ends if there is none."""
+    found = partitions_of(admin, out, topics)
+    if not found:
+        out.end()
+    return found
+
+
+def described(admin: AdminClient, out: Output, topics: Iterable[str]) -> dict[str, Any]:
+    """The descriptions of those topics that exist; the others are told."""
+    found = {}
+    wanted = list(dict.fromkeys(topics))
+    if "" in wanted:  # which librdkafka does not ask about
+        wanted.remove("")
+        with refusals(out, {"topic": "''"}):
+            raise KafkaException(KafkaError(KafkaError.TOPIC_EXCEPTION))
+    futures = admin.describe_topics(TopicCollection(wanted)) if wanted else {}
+    for topic, future in futures.items():
+        with refusals(out, {"topic": topic}):
+            found[topic] = future.result()
+    return found
+
+
+def led(admin: AdminClient, out: Output, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Those that have a leader. The others are told: librdkafka would refuse all for the sake of one."""
+    wanted = list(partitions)
+    topics = described(admin, out, (one.topic for one in wanted))
+    leaders = {(topic, one.id): one.leader for topic, about in topics.items() for one in about.partitions}
     found = []
-    for topic, future in admin.describe_topics(TopicCollection(list(topics))).items():
-        try:
-            found += [TopicPartition(topic, partition.id) for partition in future.result().partitions]
-        except KafkaException as error:
-            raise click.ClickException(f"topic {topic}: {sentence(error)}") from error
+    for one in wanted:
+        if leaders.get((one.topic, one.partition)) is not None:
+            found.append(one)
+        elif one.topic in topics:
+            known = (one.topic, one.partition) in leaders
+            code = KafkaError.LEADER_NOT_AVAILABLE if known else KafkaError.UNKNOWN_TOPIC_OR_PART
+            with refusals(out, {"partition": f"{one.topic}-{one.partition}"}):
+                raise KafkaException(KafkaError(code))
     return found
 
 
@@ -70,25 +114,33 @@ def with_numbers(partitions: list[TopicPartition], numbers: Collection[int]) -> 
     return [one for one in partitions if not numbers or one.partition in numbers]
 
 
-def within(admin: AdminClient, offsets: Offsets) -> Offsets:
-    """The offsets, and in place of those outside of what a partition has, its start or its end."""
-    partitions = [TopicPartition(*key) for key in offsets]
-    starts, ends = resolve(admin, partitions, OffsetSpec.earliest()), resolve(admin, partitions, OffsetSpec.latest())
-    return {key: min(max(offset, starts[key]), ends[key]) for key, offset in offsets.items()}
+def within(admin: AdminClient, out: Output, offsets: Offsets) -> Offsets:
+    """The offsets, and in place of those outside of what a partition has, its start or its end.
+
+    Partitions whose start and end are not to be had are told, and left out.
+    """
+    starts = resolve(admin, out, (TopicPartition(*key) for key in offsets), OffsetSpec.earliest())
+    ends = resolve(admin, out, (TopicPartition(*key) for key in starts), OffsetSpec.latest())
+    return {key: min(max(offsets[key], starts[key]), end) for key, end in ends.items()}
 
 
-def resolve(admin: AdminClient, partitions: Iterable[TopicPartition], position: Any) -> Offsets:
-    """The offset of a position in each partition; a time after the last record is the end. Raises KafkaException."""
-    wanted = [TopicPartition(one.topic, one.partition) for one in partitions]
+def resolve(admin: AdminClient, out: Output, partitions: Iterable[TopicPartition], position: Any) -> Offsets:
+    """The offset of a position in each partition; a time after the last record is the end.
+
+    Partitions of which it is not to be had are told, and left out.
+    """
+    wanted = [TopicPartition(one.topic, one.partition) for one in led(admin, out, partitions)]
     if isinstance(position, int):
         return {(one.topic, one.partition): position for one in wanted}
-    found = _list(admin, wanted, position)
-    late = [one for one in wanted if found[one.topic, one.partition] < 0]
-    return found | (_list(admin, late, OffsetSpec.latest()) if late else {})
+    found = _list(admin, out, wanted, position)
+    late = [TopicPartition(*key) for key, offset in found.items() if offset < 0]
+    return {key: offset for key, offset in found.items() if offset >= 0} | _list(admin, out, late, OffsetSpec.latest())
 
 
-def _list(admin: AdminClient, partitions: list[TopicPartition], spec: OffsetSpec) -> Offsets:
-    if not partitions:
-        return {}
-    futures = admin.list_offsets(dict.fromkeys(partitions, spec))
-    return {(one.topic, one.partition): future.result().offset for one, future in futures.items()}
+def _list(admin: AdminClient, out: Output, partitions: list[TopicPartition], spec: OffsetSpec) -> Offsets:
+    futures = admin.list_offsets(dict.fromkeys(partitions, spec)) if partitions else {}
+    found = {}
+    for one, future in futures.items():
+        with refusals(out, {"partition": f"{one.topic}-{one.partition}"}):
+            found[one.topic, one.partition] = future.result().offset
+    return found

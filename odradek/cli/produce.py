@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain, islice
 from typing import Any, TextIO
 
 import click
@@ -15,7 +16,7 @@ from odradek.cli.arguments import pairs
 from odradek.cli.connection import Cluster, connected
 from odradek.cli.errors import error_name, sentence
 from odradek.cli.output import Output
-from odradek.cli.positions import partitions_of, with_numbers
+from odradek.cli.positions import some_partitions_of, with_numbers
 from odradek.cli.progress import Progress
 from odradek.cli.records import ENCODINGS, decoded, from_json
 
@@ -29,7 +30,7 @@ FORMATS = (*ENCODINGS, "json")
 @click.option("-k", "--key", help="The key of each record, in the same format.")
 @click.option("-K", "--key-delimiter", metavar="TEXT", help="What stands between key and value in a line.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
-@click.option("-p", "--partition", type=click.IntRange(min=0), help="Default: by the key.")
+@click.option("-p", "--partition", type=click.IntRange(0, 2**31 - 1), help="Default: by the key.")
 @click.option("--tombstone", is_flag=True, help="Write one record without value, that of --key.")
 @click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
@@ -56,10 +57,10 @@ def main(
     """
     admin = cluster.admin()
     if not create:
-        with_numbers(partitions_of(admin, [topic]), () if partition is None else (partition,))
+        with_numbers(some_partitions_of(admin, out, [topic]), () if partition is None else (partition,))
     encoding = "text" if form == "json" else form
     common: dict[str, Any] = {"key": decoded(key, encoding, "--key") if key is not None else None}
-    common["headers"] = [(name, value.encode()) for name, value in pairs(headers, "--header")]
+    common["headers"] = [(name, decoded(value, "text", "--header")) for name, value in pairs(headers, "--header")]
     if tombstone:
         if key is None or values:
             raise click.UsageError("--tombstone: expected --key, and no value")
@@ -72,8 +73,14 @@ def main(
         Producer(config),
         out,
         topic,
-        (common | {k: v for k, v in one.items() if v} | {"value": one["value"]} | place for one in records),
+        (_with_defaults(one, common) | place for one in records),
     )
+
+
+def _with_defaults(record: dict[str, Any], common: dict[str, Any]) -> dict[str, Any]:
+    """The record, with the common key and headers where it has none of its own; an empty key is one."""
+    own = {name: given for name, given in record.items() if given is not None and given != []}
+    return common | own | {"value": record["value"]}
 
 
 def when_there_is_room(producer: Producer, produce: Callable[[], object]) -> None:
@@ -95,6 +102,8 @@ def _input() -> TextIO:
 
 def _records(values: tuple[str, ...], form: str, delimiter: str | None) -> Iterator[dict[str, Any]]:
     lines = iter(values) if values else (line.rstrip("\n") for line in _input())
+    if form != "text":  # of a text a byte order mark may be a part, as for Kafka's own command
+        lines = chain((line.removeprefix("\ufeff") for line in islice(lines, 1)), lines)
     for number, line in enumerate(lines, 1):
         if form == "json":
             yield from_json(line, number)

@@ -42,8 +42,8 @@ def start(cluster: Cluster, out: Output, moves: tuple[str, ...]) -> None:
         match = re.fullmatch(r"([^:=]+)(?::(\d+))?=(\d+(?:,\d+)*)", text)
         if match is None:
             raise click.BadParameter(f"{text!r}: expected TOPIC[:PARTITION]=BROKER,...", param_hint="MOVES")
-        brokers = [int(number) for number in match[3].split(",")]
-        wanted |= dict.fromkeys(_partitions(cluster, match[1], match[2]), brokers)
+        brokers = [_number(text) for text in match[3].split(",")]
+        wanted |= dict.fromkeys(_partitions(cluster, out, match[1], match[2]), brokers)
     _alter(cluster, out, wanted, "reassignment begun")
 
 
@@ -56,20 +56,27 @@ def cancel(cluster: Cluster, out: Output, partitions: tuple[str, ...]) -> None:
     _alter(
         cluster,
         out,
-        {one: None for topic, _, number in named for one in _partitions(cluster, topic, number or None)},
+        {one: None for topic, _, number in named for one in _partitions(cluster, out, topic, number or None)},
         "reassignment cancelled",
     )
 
 
-def _partitions(cluster: Cluster, topic: str, number: str | None) -> list[TopicPartition]:
+def _number(text: str) -> int:
+    """The number of a partition or a broker. Raises BadParameter."""
+    if not re.fullmatch("[0-9]{1,10}", text) or int(text) >= 2**31:
+        raise click.BadParameter(f"{text!r}: expected a number up to {2**31 - 1}", param_hint="TOPIC:PARTITION")
+    return int(text)
+
+
+def _partitions(cluster: Cluster, out: Output, topic: str, number: str | None) -> list[TopicPartition]:
     if number is not None:
-        if not number.isdecimal():
-            raise click.BadParameter(f"{number!r}: expected the number of a partition", param_hint="TOPIC:PARTITION")
-        return [TopicPartition(topic, int(number))]
-    return [TopicPartition(topic, one.partition) for one in partitions_of(cluster.admin(), [topic])]
+        return [TopicPartition(topic, _number(number))]
+    return [TopicPartition(topic, one.partition) for one in partitions_of(cluster.admin(), out, [topic])]
 
 
 def _alter(cluster: Cluster, out: Output, wanted: Any, done: str) -> None:
+    if not wanted:
+        return
     with cluster.python_admin() as admin:
         results = admin.alter_partition_reassignments(wanted)
     for key, error in sorted(results.items()):

@@ -12,6 +12,8 @@ from typing import Any
 import click
 from confluent_kafka import Message
 
+from odradek.cli.arguments import LARGEST
+
 ENCODINGS: dict[str, tuple[Callable[[bytes], str], Callable[[str], bytes]]] = {
     "text": (
         lambda data: data.decode("utf-8", "backslashreplace"),
@@ -78,8 +80,11 @@ def from_json(line: str, number: int) -> dict[str, Any]:
     record["headers"] = [(str(name), _bytes_of(value, f"{where}: header {name}")) for name, value in headers]
     timestamp = found.get("timestamp")
     if timestamp is not None:
-        if not isinstance(timestamp, int):
-            raise click.ClickException(f"{where}: timestamp = {timestamp!r}: expected milliseconds since 1970")
+        # librdkafka writes the present time in place of 0.
+        if not isinstance(timestamp, int) or isinstance(timestamp, bool) or not 0 < timestamp <= LARGEST:
+            raise click.ClickException(
+                f"{where}: timestamp = {timestamp!r}: expected milliseconds since 1970, from 1 to {LARGEST}"
+            )
         record["timestamp"] = timestamp
     return record
 

@@ -5,10 +5,11 @@ A share group commits no offsets. It has a start in each partition: all records 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
-from odradek.cli.connection import Cluster
+from odradek.cli.connection import Cluster, refusals
 from odradek.cli.errors import require_no_error
 from odradek.cli.group_coordinator import ask_coordinator
 from odradek.cli.messages import (
@@ -16,11 +17,15 @@ from odradek.cli.messages import (
     DescribeShareGroupOffsetsRequest,
     ShareGroupDescribeRequest,
 )
+from odradek.cli.output import Output
 from odradek.cli.positions import Offsets
 
 
-def members(cluster: Cluster, group: str) -> list[dict[str, Any]]:
-    """Who is in the group. Raises KafkaException, KafkaError."""
+def members(cluster: Cluster, group: str) -> tuple[list[dict[str, Any]], set[tuple[str, int]]]:
+    """Who is in the group; the cluster knows a start, or none, of each partition that they read.
+
+    Raises KafkaException, KafkaError.
+    """
     request = ShareGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
     (about,) = ask_coordinator(cluster, group, request).groups
     require_no_error(about)
@@ -36,19 +41,19 @@ def members(cluster: Cluster, group: str) -> list[dict[str, Any]]:
             ),
         }
         for one in about.members
-    ]
+    ], set()
 
 
-def offsets(cluster: Cluster, group: str) -> list[dict[str, Any]]:
+def offsets(cluster: Cluster, out: Output, group: str, assigned: Iterable[tuple[str, int]]) -> list[dict[str, Any]]:
     """Where the group starts in each partition, and its lag, as far as the cluster knows them."""
     return [
         {
             "topic": topic.topic_name,
             "partition": one.partition_index,
-            "start": _known(one.start_offset),
-            "lag": _known(one.lag),
+            "start": None if one.error_code else _known(one.start_offset),
+            "lag": None if one.error_code else _known(one.lag),
         }
-        for topic, one in _partitions(cluster, group)
+        for topic, one in _partitions(cluster, out, group)
     ]
 
 
@@ -75,14 +80,15 @@ def alter(cluster: Cluster, group: str, new: Offsets) -> Offsets:
     }
 
 
-def _partitions(cluster: Cluster, group: str) -> list[tuple[Any, Any]]:
+def _partitions(cluster: Cluster, out: Output, group: str) -> list[tuple[Any, Any]]:
     """Each topic that the group has read, with each of its partitions, in order."""
     wanted = DescribeShareGroupOffsetsRequest.RequestGroup(group_id=group, topics=None)
     (about,) = ask_coordinator(cluster, group, DescribeShareGroupOffsetsRequest(groups=[wanted])).groups
     require_no_error(about)
     found = [(topic, one) for topic in about.topics for one in topic.partitions]
-    for _, one in found:
-        require_no_error(one)
+    for topic, one in found:
+        with refusals(out, {"partition": f"{topic.topic_name}-{one.partition_index}"}):
+            require_no_error(one)
     return sorted(found, key=lambda pair: (pair[0].topic_name, pair[1].partition_index))
 
 

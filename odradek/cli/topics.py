@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -18,12 +18,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from odradek.cli.arguments import confirm, pairs
-from odradek.cli.connection import Cluster, connected, settle
-from odradek.cli.errors import error_name, sentence
+from odradek.cli.arguments import INT32, confirm, pairs
+from odradek.cli.connection import Cluster, connected, refusals, settle
 from odradek.cli.groups_of_commands import ClusterCommands
 from odradek.cli.output import Output
-from odradek.cli.positions import FORMS, POSITION, partitions_of, resolve, with_numbers
+from odradek.cli.positions import FORMS, POSITION, described, resolve, some_partitions_of, with_numbers
 
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
 
@@ -51,8 +50,8 @@ def list_(cluster: Cluster, out: Output, internal: bool) -> None:
 
 @main.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("-p", "--partitions", type=click.IntRange(min=1), help="Default: the cluster's.")
-@click.option("-r", "--replication-factor", type=click.IntRange(min=1), help="Default: the cluster's.")
+@click.option("-p", "--partitions", type=INT32, help="Default: the cluster's.")
+@click.option("-r", "--replication-factor", type=click.IntRange(1, 2**15 - 1), help="Default: the cluster's.")
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="May be repeated.")
 @click.option("--dry-run", is_flag=True, help="Only check.")
 @connected
@@ -78,33 +77,30 @@ def create(
 def describe(cluster: Cluster, out: Output, names: tuple[str, ...]) -> None:
     """Describe topics: partitions with leader, replicas and offsets, and the configurations that were set."""
     admin = cluster.admin()
-    described = []
-    for name in names:
-        try:
-            described.append(_described(admin, name))
-        except KafkaException as error:
-            out.failure({"topic": name}, error_name(error), sentence(error))
+    found = [_described(admin, out, name, about) for name, about in described(admin, out, names).items()]
     if out.as_json:
-        out.document(described)
+        out.document(found)
         return
-    for topic in described:
+    for topic in found:
         click.echo(f"topic {topic['topic']}  id {topic['topic_id']}")
-        for name, value in topic["configs"].items():
+        for name, value in (topic["configs"] or {}).items():
             click.echo(f"  {name}={value}")
         out.lines(
             [["PARTITION", "LEADER", "REPLICAS", "ISR", "START", "END"], *(p.values() for p in topic["partitions"])]
         )
 
 
-def _described(admin: AdminClient, name: str) -> dict[str, Any]:
-    topic = admin.describe_topics(TopicCollection([name]))[name].result()
+def _described(admin: AdminClient, out: Output, name: str, topic: Any) -> dict[str, Any]:
     partitions = [TopicPartition(name, one.id) for one in topic.partitions]
-    led = [one for one, about in zip(partitions, topic.partitions, strict=True) if about.leader is not None]
-    starts, ends = resolve(admin, led, OffsetSpec.earliest()), resolve(admin, led, OffsetSpec.latest())
+    starts = resolve(admin, out, partitions, OffsetSpec.earliest())
+    ends = resolve(admin, out, (TopicPartition(*key) for key in starts), OffsetSpec.latest())
+    configs: dict[str, str] | None = None
+    with refusals(out, {"configurations": name}):
+        configs = _configs(admin, name)
     return {
         "topic": name,
         "topic_id": str(topic.topic_id),
-        "configs": _configs(admin, name),
+        "configs": configs,
         "partitions": [
             {
                 "partition": one.id,
@@ -135,12 +131,14 @@ def _configs(admin: AdminClient, name: str) -> dict[str, str]:
 @click.argument("name")
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="Set this; may be repeated.")
 @click.option("--unset", multiple=True, metavar="KEY", help="Go back to the default; may be repeated.")
-@click.option("-p", "--partitions", type=click.IntRange(min=1), help="Have so many partitions.")
+@click.option("-p", "--partitions", type=INT32, help="Have so many partitions.")
 @connected
 def alter(
     cluster: Cluster, out: Output, name: str, configs: tuple[str, ...], unset: tuple[str, ...], partitions: int | None
 ) -> None:
     """Alter the configurations of a topic, or add partitions to it."""
+    if "" in unset:
+        raise click.BadParameter("it is empty", param_hint="--unset")
     if not (configs or unset or partitions):
         raise click.UsageError("nothing to alter: expected --config, --unset or --partitions")
     entries = [
@@ -171,13 +169,15 @@ def delete(cluster: Cluster, out: Output, names: tuple[str, ...], yes: bool) -> 
 @main.command()
 @click.argument("name")
 @click.option("--to", "position", type=POSITION, required=True, help=f"Delete the records before this: {FORMS}.")
-@click.option("-p", "--partition", "partitions", type=int, multiple=True, help="Only this; may be repeated.")
+@click.option(
+    "-p", "--partition", "partitions", type=click.IntRange(min=0), multiple=True, help="Only this; may be repeated."
+)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @connected
 def trim(cluster: Cluster, out: Output, name: str, position: Any, partitions: tuple[int, ...], yes: bool) -> None:
     """Delete the first records of a topic's partitions."""
     admin = cluster.admin()
-    offsets = resolve(admin, with_numbers(partitions_of(admin, [name]), partitions), position)
+    offsets = resolve(admin, out, with_numbers(some_partitions_of(admin, out, [name]), partitions), position)
     confirm(f"Delete the first records of {name}?", yes)
     wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
     futures = admin.delete_records(wanted)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import time
+from typing import Any
 
 import click
-from confluent_kafka import Producer
-from kafka import TopicPartition
+from kafka import KafkaProducer, TopicPartition
 from kafka.admin import AbortTransactionSpec, TransactionState
+from kafka.errors import InvalidTransactionTimeoutError
 
-from odradek.cli.arguments import confirm
-from odradek.cli.connection import Cluster, connected
+from odradek.cli.arguments import LARGEST, confirm
+from odradek.cli.connection import Cluster, connected, refusals
 from odradek.cli.groups_of_commands import ClusterCommands
 from odradek.cli.output import Output
 
 STATES = [one.value for one in TransactionState if one is not TransactionState.UNKNOWN]
+
+SHORT_TIMEOUT_MS = 1000
+"""Not shorter: the coordinator gives its own writes as much."""
 
 
 @click.group("transactions", cls=ClusterCommands)
@@ -34,8 +39,11 @@ def main() -> None:
 @connected
 def list_(cluster: Cluster, out: Output, states: tuple[str, ...]) -> None:
     """List the transactional ids."""
+    found = []
     with cluster.python_admin() as admin:
-        found = [one for each in admin.list_transactions(state_filters=list(states) or None).values() for one in each]
+        for broker in cluster.broker_ids():
+            with refusals(out, {"broker": broker}):
+                found += admin.list_transactions(broker_ids=[broker], state_filters=list(states) or None)[broker]
     rows = sorted((one.transactional_id, one.state.value, one.producer_id) for one in found)
     out.table(("transactional_id", "state", "producer_id"), rows)
 
@@ -45,8 +53,11 @@ def list_(cluster: Cluster, out: Output, states: tuple[str, ...]) -> None:
 @connected
 def describe(cluster: Cluster, out: Output, names: tuple[str, ...]) -> None:
     """Describe transactional ids: state, age, partitions."""
+    found: dict[str, Any] = {}
     with cluster.python_admin() as admin:
-        found = admin.describe_transactions(list(names))
+        for name in names:
+            with refusals(out, {"transactional_id": name}):
+                found |= admin.describe_transactions([name])
     now = time.time() * 1000
     out.table(
         ("transactional_id", "state", "producer_id", "epoch", "timeout_ms", "age_s", "partitions", "coordinator"),
@@ -69,7 +80,7 @@ def describe(cluster: Cluster, out: Output, names: tuple[str, ...]) -> None:
 @main.command()
 @click.argument("transactional_id", required=False)
 @click.option("--partition", metavar="TOPIC:PARTITION", help="Of a hanging transaction, which no coordinator knows.")
-@click.option("--start-offset", type=click.IntRange(min=0), help="Where that transaction begins in the partition.")
+@click.option("--start-offset", type=click.IntRange(0, LARGEST), help="Where that transaction begins in the partition.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @connected
 def abort(
@@ -84,15 +95,14 @@ def abort(
     if transactional_id is not None and partition is None:
         confirm(f"Abort the transaction of {transactional_id} and fence its producer?", yes)
         with cluster.python_admin() as admin:
-            admin.describe_transactions([transactional_id])  # one that does not exist is not made
-        producer = Producer(cluster.config(transactional_id=transactional_id))
-        producer.init_transactions(cluster.timeout)
+            about = admin.describe_transactions([transactional_id])[transactional_id]  # what does not exist is not made
+        _fence(cluster, transactional_id, about.transaction_timeout_ms)
         out.result({"transactional_id": transactional_id}, "no open transaction is left, and its producer is fenced")
         return
     if transactional_id is not None or partition is None or start_offset is None:
         raise click.UsageError("expected TRANSACTIONAL_ID, or --partition TOPIC:PARTITION and --start-offset")
     topic, _, number = partition.rpartition(":")
-    if not topic or not number.isdecimal():
+    if not topic or not re.fullmatch("[0-9]{1,9}", number):
         raise click.BadParameter(f"{partition!r}: expected TOPIC:PARTITION", param_hint="--partition")
     at = TopicPartition(topic, int(number))
     confirm(f"Abort the transaction that begins at {start_offset} in {partition}?", yes)
@@ -106,3 +116,23 @@ def abort(
             AbortTransactionSpec(at, one.producer_id, one.producer_epoch, max(one.coordinator_epoch, 0))
         )
     out.result({"partition": partition}, f"the transaction that begins at {start_offset} is aborted")
+
+
+def _fence(cluster: Cluster, transactional_id: str, timeout_ms: int) -> None:
+    """Begin anew in the name of the id, with its own time-out, or with a short one if the broker now allows less."""
+    for each in (timeout_ms, SHORT_TIMEOUT_MS):
+        producer = KafkaProducer(
+            **cluster.python_config(),
+            transactional_id=transactional_id,
+            transaction_timeout_ms=each,
+            max_block_ms=int(cluster.timeout * 1000),
+        )
+        try:
+            producer.init_transactions()
+        except InvalidTransactionTimeoutError:
+            if each == SHORT_TIMEOUT_MS:
+                raise
+        else:
+            return
+        finally:
+            producer.close(0)

@@ -55,6 +55,8 @@ def list_(cluster: Cluster, out: Output) -> None:
 @connected
 def add(cluster: Cluster, out: Output, name: str, mechanism: str, iterations: int, password_file: Any) -> None:
     """Add a user, or give it a new password, which is asked for."""
+    if not name:
+        raise click.BadParameter("it is empty", param_hint="NAME")
     if password_file is not None:
         password = _first_line(password_file)
     elif sys.stdin.isatty():

@@ -6,7 +6,7 @@
 | records and offsets of a topic | the leader of each partition |
 | a group, a transactional id | its coordinator |
 | all groups, all transactional ids | the first broker that reaches all coordinators |
-| faults, a crash | all running brokers |
+| faults, a crash, what a share group has in flight | all running brokers |
 | the clock, what there was before a test | all running brokers, and the controller |
 | everything else | the first broker that runs |
 """
@@ -35,10 +35,13 @@ SLICE_S = 0.5
 """A coordinator is waited at for so long; then it is looked whether the group still is where it was."""
 
 ALL_BROKERS = ("crash", "disconnect", "refuse_connections", "throttle", "stall", "faults", "mark")
+IN_FLIGHT = ("deliveries", "release", "expire_locks")
+"""Each broker has it of the partitions that it leads."""
 ALL_NODES = ("clock", "reset")
 ONE_BROKER = ("histories", "snapshots")
 """What one broker has of its own requests, and of its own data if it is alone."""
 
+NOT_FOUND = 404
 MOVED = ("NOT_LEADER_OR_FOLLOWER", "NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE")
 
 Json = dict[str, Any]
@@ -74,8 +77,8 @@ class ClusterControl(Control):
                 raise ControlError(f"{kind}: a cluster has none; one of its brokers may have", status=409)
             case ["groups" | "transactions"]:
                 return self._first_that_knows(path)
-            case ["groups", name, *_]:
-                return self._at_coordinator("group", unquote(name), method, path, values)
+            case ["groups", name, *rest]:
+                return self._of_group(unquote(name), rest, method, path, values)
             case ["transactions", name, *_]:
                 return self._at_coordinator("transactional_id", unquote(name), method, path, values)
             case ["explain"] if values.get("group") is not None:
@@ -84,6 +87,13 @@ class ClusterControl(Control):
                 return self._at_coordinator("transactional_id", values["transactional_id"], method, path, values)
             case _:
                 return self.first().control.send(method, path, values)
+
+    def _of_group(self, name: str, rest: list[str], method: str, path: str, values: Mapping[str, Any]) -> Any:
+        if rest and rest[0] in IN_FLIGHT:
+            return faults.spread(self.running(), method, path, values)
+        if rest == ["wait"] and values.get("share_sessions") is not None:
+            return self._wait_for_share_sessions(name, method, path, values)
+        return self._at_coordinator("group", name, method, path, values)
 
     def running(self) -> list[ClusterBroker]:
         """The brokers that run. Raises ControlUnavailableError if none does."""
@@ -177,6 +187,29 @@ class ClusterControl(Control):
                 if left <= SLICE_S:
                     said = str(error).replace(f"waited {part['timeout']:g} s", f"waited {timeout:g} s", 1)
                     raise WaitTimeoutError(said) from None
+
+    def _wait_for_share_sessions(self, name: str, method: str, path: str, values: Mapping[str, Any]) -> Any:
+        """Wait until so many members have a share session, with any broker, then for what else is wanted."""
+        timeout = DEFAULT_TIMEOUT_S if values.get("timeout") is None else values["timeout"]
+        deadline = time.monotonic() + timeout
+        wanted = values["share_sessions"]
+        while (found := self._share_sessions(path)) != wanted:
+            if time.monotonic() >= deadline:
+                raise WaitTimeoutError(f"waited {timeout:g} s for {wanted} share sessions: group {name} has {found}")
+            time.sleep(LOOK_S)
+        rest = {key: value for key, value in values.items() if key != "share_sessions"}
+        if all(rest.get(key) is None for key in ("state", "members", "lag")):
+            return self.send("GET", path.removesuffix("/wait"), {})
+        left = max(deadline - time.monotonic(), 0.0)
+        return self._at_coordinator("group", name, method, path, {**rest, "timeout": left})
+
+    def _share_sessions(self, path: str) -> int:
+        try:
+            return len(self.send("GET", path.removesuffix("/wait") + "/deliveries", {})["share_sessions"])
+        except ControlError as error:
+            if error.status != NOT_FOUND:
+                raise
+            return 0  # there is no such group yet
 
     def _has_coordinators(self, kind: str) -> bool:
         topic = "__consumer_offsets" if kind == "group" else "__transaction_state"

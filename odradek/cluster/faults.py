@@ -43,11 +43,23 @@ def spread(brokers: Sequence[ClusterBroker], method: str, path: str, values: Map
                 for fault in one["faults"]
             ]
         }
+    if "share_sessions" in first:
+        return _in_flight(first["group"], [*answers.values()])
     if "mark" in first:
         return {"mark": _united([one["mark"] for one in answers.values()])}
     return {
-        name: sum(one[name] for one in answers.values()) if name in ("removed", "disconnected") else value
+        name: sum(one[name] for one in answers.values()) if name in ("removed", "disconnected", "released") else value
         for name, value in first.items()
+    }
+
+
+def _in_flight(group: str, answers: Sequence[Json]) -> Json:
+    """What a share group has in flight: each broker tells of the partitions that it leads."""
+    partitions = [partition for one in answers for partition in one["partitions"]]
+    return {
+        "group": group,
+        "share_sessions": sorted({member for one in answers for member in one["share_sessions"]}),
+        "partitions": sorted(partitions, key=lambda one: (one["topic"], one["partition"])),
     }
 
 

@@ -181,7 +181,7 @@ def _minor(version: str) -> str:
 def check_packages(*names: str) -> None:
     """Raises NotInstalled unless Python has these packages."""
     if missing := [name for name in names if importlib.util.find_spec(name) is None]:
-        raise NotInstalled(f"Python has no {', '.join(missing)}: pip install odradek-pipeline")
+        raise NotInstalled(f"Python has no {', '.join(missing)}: pip install ./pipeline in a checkout of Odradek")
 
 
 def check_java() -> None:

@@ -22,7 +22,7 @@ IMPORTS = """\
 import threading
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, ShareConsumer
 from odradek import Broker, ControlError
 
 """

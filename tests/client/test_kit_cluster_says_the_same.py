@@ -5,6 +5,8 @@ The same things happen to a topic of six partitions in each of them; each row of
 
 from __future__ import annotations
 
+import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -21,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("own_cluster")
 
 PARTITIONS = range(6)
 TIMEOUT = 30
-EARLIER_MS = 1_700_000_000_000
+EARLIER_MS = int(time.time() - 3600) * 1000
 
 Told = dict[str, Any]
 
@@ -50,7 +52,7 @@ def group(controls: Controls, name: str) -> Told:
     told: Told = {}
     group = controls.group(f"of-{name}")
     told["state of no group"], told["lag of no group"] = group.state, group.lag().total
-    consumer = Consumer(clients_of(controls, **{"group.id": group, "auto.offset.reset": "earliest"}))
+    consumer = Consumer(clients_of(controls, **{"group.id": group, "enable.auto.commit": False}))
     consumer.commit(offsets=[TopicPartition(name, index, 1) for index in PARTITIONS], asynchronous=False)
     told["committed"], told["lag"], told["total"] = group.committed(), group.lag(), group.lag().total
     with pytest.raises(WaitTimeoutError) as caught:
@@ -66,7 +68,8 @@ def group(controls: Controls, name: str) -> Told:
     consumer.subscribe([name])
     left = told["lag after the time"] = group.lag().total
     assert len(consumer.consume(left, TIMEOUT)) == left
-    consumer.commit(asynchronous=False)
+    ends = [TopicPartition(name, index, end) for index, end in controls.topics()[name].end_offsets().items()]
+    consumer.commit(offsets=ends, asynchronous=False)
     group.wait(state="Stable", members=1, lag=0, timeout=TIMEOUT)
     (member,) = group.members
     told["assignment"], told["topics"] = member.assignment, member.topics
@@ -86,7 +89,7 @@ def group(controls: Controls, name: str) -> Told:
 
 def transaction(controls: Controls, name: str) -> Told:
     told: Told = {}
-    transaction = controls.transaction(f"of-{name}")
+    transaction = controls.transaction(f"of-{uuid.uuid4()}")  # the journal remembers who was fenced before
     told["state of none"] = transaction.state
     producer = Producer(clients_of(controls, **{"transactional.id": transaction}))
     producer.init_transactions(TIMEOUT)
@@ -137,7 +140,8 @@ STEPS: tuple[Callable[[Controls, str], Told], ...] = (records, group, transactio
 
 
 def tell(controls: Controls, name: str, replicas: int) -> dict[str, Told]:
-    """All that the kit says of such a topic. The name is the same length everywhere, and so are the sentences."""
+    """All that the kit says of such a topic, with nothing left of what was before."""
+    controls.reset()
     admin = AdminClient(clients_of(controls))
     admin.create_topics([NewTopic(name, len(PARTITIONS), replicas)])[name].result(TIMEOUT)
     if isinstance(controls, Cluster):

@@ -105,7 +105,7 @@ def test_a_python_without_odradek_is_named_with_what_to_do(tmp_path: Path) -> No
     python = tmp_path / "env" / "bin" / "python"
     program = START_A_BROKER.replace("Broker()", f"Broker(python={str(python)!r})")
     told = _fail([sys.executable, "-c", program])
-    assert f"{python} has no odradek: {python} -m pip install odradek" in told
+    assert f"{python} has no odradek: {python} -m pip install /path/to/odradek" in told
 
 
 def test_a_python_that_is_none_is_named() -> None:

@@ -94,7 +94,7 @@ def test_users_of_a_stopped_broker(tmp_path: Path) -> None:
         told("user", "add", "alice", *at, stdin="geheim\n")
         told("user", "add", "bob", *at, stdin="other\n")
         told("user", "delete", "bob", *at)
-        assert told("user", "list", *at).splitlines()[-1] == "alice\tSCRAM-SHA-512 (4096 iterations)"
+        assert told("user", "list", *at) == "alice\tSCRAM-SHA-512 (4096 iterations)\n"
         before = broker.log()
         broker.start()
         assert may_log_in(broker, "alice", "geheim")
@@ -123,14 +123,22 @@ def test_first_users_of_formatted_folders(tmp_path: Path) -> None:
         "--set",
         "listeners=PLAINTEXT://:9092,CONTROLLER://:9093",
     )
+    alice, bob = "alice\tSCRAM-SHA-512 (4096 iterations)", "bob\tSCRAM-SHA-512 (4096 iterations)"
+    assert told("user", "list", "--set", data).splitlines() == [alice]
+    told("user", "add", "bob", "--set", data, stdin="other\n")
+    assert told("user", "list", "--set", data).splitlines() == [alice, bob]
     with Broker(SETTINGS, data_dir=tmp_path / "data") as broker:
         assert may_log_in(broker, "alice", "geheim")
+        assert may_log_in(broker, "bob", "other")
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("list", "--bootstrap-server", "nowhere"), "expected HOST:PORT"),
+        (("list", "--bootstrap-server", "127.0.0.1:99999"), "expected HOST:PORT"),
+        (("list", "--bootstrap-server", "\udcff:9092"), "expected HOST:PORT"),
+        (("add", "\udcff", "--bootstrap-server", "127.0.0.1:1"), "cannot be printed"),
         (("list", "--bootstrap-server", "127.0.0.1:1", "--set", "a=b"), "are for a broker that is stopped"),
         (("add", "a", "--bootstrap-server", "127.0.0.1:1"), "the password is empty"),
         (("list", "--bootstrap-server", "127.0.0.1:1"), "no connection to 127.0.0.1:1"),
@@ -139,4 +147,10 @@ def test_first_users_of_formatted_folders(tmp_path: Path) -> None:
 def test_wrong_commands_say_what_is_expected(arguments: tuple[str, ...], said: str) -> None:
     run = odradek("user", *arguments)
     assert run.returncode == 1
-    assert said in run.stderr
+    assert said in run.stderr and "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize("wrong", [("-t", "\udcff"), ("-t", "id", "-S", "SCRAM-SHA-256=[name=\udcff,password=x]")])
+def test_format_refuses_what_is_no_text(tmp_path: Path, wrong: tuple[str, ...]) -> None:
+    run = odradek("format", *wrong, "--set", f"log.dirs={tmp_path / 'data'}")
+    assert (run.returncode, "Traceback" in run.stderr, run.stderr.startswith("Error: ")) == (1, False, True)

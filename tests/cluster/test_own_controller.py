@@ -158,7 +158,8 @@ def test_a_broker_of_ours_says_of_a_group_of_kafkas_what_kafkas_tools_say(mixed:
     topic, broker = f"spread-{protocol}", mixed.cluster.brokers[0]
     spread(mixed, topic, 14)
     first = Consumer({"bootstrap.servers": mixed.bootstrap, "group.id": "makes the topic of offsets"})
-    first.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    first.subscribe([topic])
+    until(lambda: first.poll(0.1) is None and len(first.assignment()) == PARTITIONS, "there are coordinators")
     first.close()
     name = coordinated_by_kafka(mixed, "group", protocol)
     consumer = Consumer({"bootstrap.servers": mixed.bootstrap, "group.id": name, "group.protocol": protocol})

@@ -94,6 +94,7 @@ class ShareConsumer:
         self.topics = topics
         self.epoch = 0
         self.session_epoch = 0
+        self._begun = 0
         self.wire = group.t.connect(8)
 
     # ---- heartbeats
@@ -142,7 +143,26 @@ class ShareConsumer:
 
     def take(self, *topics: tuple[Topic | str, dict[int, Sequence[Acknowledgement]]], **fields: Any) -> Any:
         """The answer to a ShareFetch, which is no step."""
-        body = {
+        return self._in_session("share_fetch", self._fetch_body(topics, fields))
+
+    def begin(self, **fields: Any) -> None:
+        """Send a ShareFetch of the session's partitions, whose answer `end` takes."""
+        body = self._fetch_body((), fields)
+        self._begun = self.wire.send(
+            schema.encode_request("share_fetch", self.group.version, body), client_id=self.member_id[:36]
+        )
+        self.session_epoch += 1
+
+    def end(self, step: str) -> None:
+        """Keep the answer to what was begun."""
+        outcome = self.wire.receive()
+        assert isinstance(outcome, Frame), outcome
+        self.t.keep(step, decode(outcome, "share_fetch", self.group.version, self._begun))
+
+    def _fetch_body(
+        self, topics: Sequence[tuple[Topic | str, dict[int, Sequence[Acknowledgement]]]], fields: dict[str, Any]
+    ) -> dict[str, Any]:
+        return {
             "max_wait": 300,
             "min_bytes": 1,
             "max_bytes": 1 << 20,
@@ -150,7 +170,6 @@ class ShareConsumer:
             "batch_size": 500,
             **self._session(topics),
         } | fields
-        return self._in_session("share_fetch", body)
 
     def get(self, step: str, topic: Topic, index: int = 0, **fields: Any) -> Any:
         """Fetches until records come, as the first one may only load the share partition; that answer is kept."""

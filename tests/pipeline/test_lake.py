@@ -281,6 +281,7 @@ def test_a_relative_path_is_compacted_too(lake: Lake, topic: str) -> None:
     assert deltalake.DeltaTable(str(lake.path / topic)).history(1)[0]["operation"] == "OPTIMIZE"
 
 
+@pytest.mark.every_spark
 def test_a_batch_tried_twice_is_in_the_tables_once(lake: Lake, topic: str) -> None:
     """As after a kill -9 between the tables' commits and Spark's: the batch is planned, and not known to have ended."""
     create_topic(lake.bootstrap, topic)

@@ -12,7 +12,8 @@ import pytest
 from broker.config.controllers import controllers, inter_broker_listener
 from broker.config.sources import Loaded, load
 
-yaml: Any = pytest.importorskip("yaml", reason="requirements-pipeline.txt is not installed")
+kubernetes_validate: Any = pytest.importorskip("kubernetes_validate", reason="requirements-dev.txt is not installed")
+yaml: Any = pytest.importorskip("yaml", reason="requirements-dev.txt is not installed")
 
 DOCKER = Path(__file__).parent.parent.parent / "docker"
 IMAGE = [("image.properties", (DOCKER / "image.properties").read_text())]
@@ -28,7 +29,7 @@ def compose() -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def kubernetes() -> Iterator[tuple[str, dict[str, str]]]:
-    documents = list(yaml.safe_load_all((DOCKER / "kubernetes.yaml").read_text()))
+    documents = kubernetes_documents()
     shared = next(one["data"] for one in documents if one["kind"] == "ConfigMap")
     services = {one["metadata"]["name"]: one["spec"] for one in documents if one["kind"] == "Service"}
     for one in documents:
@@ -44,7 +45,11 @@ def kubernetes() -> Iterator[tuple[str, dict[str, str]]]:
         for index in range(spec["replicas"]):
             ordinal = spec["ordinals"]["start"] + index
             pod = f"{one['metadata']['name']}-{ordinal}"
-            labels = {"metadata.name": pod, "metadata.labels['apps.kubernetes.io/pod-index']": str(ordinal)}
+            labels = {
+                "metadata.name": pod,
+                "metadata.labels['apps.kubernetes.io/pod-index']": str(ordinal),
+                "metadata.labels['topology.kubernetes.io/zone']": f"zone-{ordinal}",
+            }
             given = {
                 each["name"]: each["value"] if "value" in each else labels[each["valueFrom"]["fieldRef"]["fieldPath"]]
                 for each in container["env"]
@@ -86,6 +91,7 @@ def test_every_broker_is_one_of_a_cluster_and_is_reached_at_its_own_name(contain
         config = found.config
         assert found.warnings == ()
         assert config.is_in_cluster
+        assert config.optional_string("broker.rack")
         assert config.string("odradek.cluster.id") == environment["CLUSTER_ID"]
         between = {one.name: one for one in found.listeners.advertised}[inter_broker_listener(config)]
         assert f"{between.host}:{between.port}" == f"{host}:9092"
@@ -102,6 +108,31 @@ REPLICAS = (
 )
 
 
+@FORMS
+def test_each_broker_has_a_rack_of_its_own(containers: Any) -> None:
+    brokers = [environment for _, environment in containers() if environment["KAFKA_PROCESS_ROLES"] == "broker"]
+    assert len({environment["KAFKA_BROKER_RACK"] for environment in brokers}) == len(BROKERS)
+
+
+def kubernetes_documents() -> list[Any]:
+    return list(yaml.safe_load_all((DOCKER / "kubernetes.yaml").read_text()))
+
+
+@pytest.mark.parametrize("version", ["1.31", "1.35", "1.37"])
+def test_kubernetes_knows_every_field(version: str) -> None:
+    for document in kubernetes_documents():
+        kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_containers_of_kubernetes_have_every_probe_and_images_a_version() -> None:
+    pods = [one["spec"]["template"]["spec"] for one in kubernetes_documents() if one["kind"] == "StatefulSet"]
+    for container in (container for pod in pods for container in pod["containers"]):
+        assert {"startupProbe", "livenessProbe", "readinessProbe"} <= container.keys()
+        name, _, tag = container["image"].partition(":")
+        assert name == "apache/kafka" or f'version = "{tag}"' in (DOCKER.parent / "pyproject.toml").read_text()
+        assert tag
+
+
 @pytest.mark.parametrize("file", ["compose.yaml", "cluster-compose.yaml"])
 def test_brokers_of_compose_run_read_only_and_without_capabilities(file: str) -> None:
     services = yaml.safe_load((DOCKER / file).read_text())["services"]
@@ -116,8 +147,7 @@ def test_brokers_of_compose_run_read_only_and_without_capabilities(file: str) ->
 
 
 def test_brokers_of_kubernetes_run_read_only_and_without_capabilities() -> None:
-    documents = yaml.safe_load_all((DOCKER / "kubernetes.yaml").read_text())
-    pods = [one["spec"]["template"]["spec"] for one in documents if one["kind"] == "StatefulSet"]
+    pods = [one["spec"]["template"]["spec"] for one in kubernetes_documents() if one["kind"] == "StatefulSet"]
     brokers = [(pod, container) for pod in pods for container in pod["containers"] if container["name"] == "odradek"]
     assert brokers
     for pod, container in brokers:

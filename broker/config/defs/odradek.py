@@ -47,7 +47,7 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         ConfigType.PASSWORD,
         None,
         "URL of a schema registry, with a name and a password if it wants them, by which the console shows Avro, and "
-        "JSON with a schema. Avro needs `pip install 'odradek[avro]'`.",
+        "JSON with a schema. Avro needs `pip install '/path/to/odradek[avro]'`.",
     ),
     ConfigDef("odradek.http.host", STRING, "127.0.0.1", "Address on which `odradek.http.port` is opened."),
     ConfigDef(
@@ -69,7 +69,7 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         STRING,
         None,
         "URL to which metrics are sent by OpenTelemetry's protocol (OTLP over HTTP), such as "
-        "`http://127.0.0.1:4318/v1/metrics`. Needs `pip install 'odradek[otlp]'`.",
+        "`http://127.0.0.1:4318/v1/metrics`. Needs `pip install '/path/to/odradek[otlp]'`.",
     ),
     ConfigDef(
         "odradek.otlp.interval.ms",
@@ -126,6 +126,13 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "File with the users of PLAIN and SCRAM, a line `name:password` each, besides those of JAAS lines and of the "
         "metadata; read again when it changes. `sasl.enabled.mechanisms` then is PLAIN, SCRAM-SHA-256 and "
         "SCRAM-SHA-512 by default. Only the broker's own account should be able to read it.",
+    ),
+    ConfigDef(
+        "odradek.users",
+        ConfigType.PASSWORD,
+        None,
+        "The same users themselves, a line each, in place of a file or besides it; for one listener alone as "
+        "`listener.name.<listener>.odradek.users`.",
     ),
     ConfigDef(
         "odradek.tls.folder",

@@ -19,7 +19,7 @@ BOOLEAN, CLASS, INT, LIST, LONG, PASSWORD, STRING = (
 )
 PER_BROKER, PER_LISTENER = UpdateMode.PER_BROKER, UpdateMode.PER_LISTENER
 
-_STORE_TYPES = "PEM or PKCS12. JKS is refused, unless the file is a PKCS12 one, which Java takes for JKS too"
+_STORE_TYPES = "PEM, PKCS12 or JKS; the content decides between the last two, as in Java"
 
 TLS_DEFS: tuple[ConfigDef, ...] = (
     ConfigDef(
@@ -29,7 +29,8 @@ TLS_DEFS: tuple[ConfigDef, ...] = (
         "ssl.keystore.location",
         STRING,
         None,
-        "File with the broker's private key and certificate chain. It is read again when it changes.",
+        "File with the broker's private key and certificate chain; with PEM also a folder with `tls.key` and "
+        "`tls.crt`, as Kubernetes mounts a Secret. It is read again when it changes.",
         mode=PER_LISTENER,
     ),
     ConfigDef("ssl.keystore.password", PASSWORD, None, "Password of a PKCS12 keystore.", mode=PER_LISTENER),

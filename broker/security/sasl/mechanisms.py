@@ -10,13 +10,13 @@ from random import Random
 import structlog
 
 from broker.config.jaas import LoginModule, parse_jaas
-from broker.config.listener_settings import ListenerSettings
+from broker.config.listener_settings import USERS, USERS_FILE, ListenerSettings
 from broker.security.errors import SecurityError
 from broker.security.sasl import oauthbearer
 from broker.security.sasl.conversation import Begin
 from broker.security.sasl.plain import PlainConversation
 from broker.security.sasl.scram import FindCredential, Found, ScramConversation, user_credential
-from broker.security.sasl.users_file import read_users
+from broker.security.sasl.users_file import parse_users, read_users
 from controller.scram import SCRAM_MECHANISMS, ScramMechanism, stretched
 from storage.workers import Workers
 from timing.clock import Clock
@@ -55,29 +55,30 @@ def _begin(settings: ListenerSettings, name: str, sources: Sources) -> Begin:
 
 
 def _scram_users(settings: ListenerSettings, name: str, sources: Sources) -> FindCredential:
-    """The users of the metadata, and those of the file that the metadata lacks."""
+    """The users of the metadata, and those of the settings that the metadata lacks."""
     mechanism = SCRAM_MECHANISMS[name]
-    of_file = {
+    of_settings = {
         user: user_credential(stretched(user, mechanism, password, sources.random))
-        for user, password in _users_of_file(settings).items()
+        for user, password in _users_of_settings(settings).items()
     }
 
     def find(user: str, is_token: bool) -> Found | Awaitable[Found]:
         found = sources.find_scram(mechanism, user, is_token)
-        return of_file.get(user) if found is None and not is_token else found
+        return of_settings.get(user) if found is None and not is_token else found
 
     return find
 
 
-def _users_of_file(settings: ListenerSettings) -> dict[str, str]:
-    location = settings.text("odradek.users.file")
-    return read_users(location) if location else {}
+def _users_of_settings(settings: ListenerSettings) -> dict[str, str]:
+    location, text = settings.text(USERS_FILE), settings.text(USERS)
+    users = read_users(location) if location else {}
+    return users | parse_users(settings.found(USERS), text) if text else users
 
 
 def _plain_users(settings: ListenerSettings) -> dict[str, str]:
-    """The users of the file and of the JAAS line, which counts if both have a user."""
+    """The users of the file and the settings, and of the JAAS line, which counts if both have a user."""
     options = _module(settings, "PLAIN").options
-    return _users_of_file(settings) | {
+    return _users_of_settings(settings) | {
         option.removeprefix(_USER_OPTION): value for option, value in options.items() if option.startswith(_USER_OPTION)
     }
 

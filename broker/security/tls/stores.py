@@ -1,10 +1,11 @@
-"""Keystores and truststores, PEM or PKCS12, as files or inline (KIP-651, `DefaultSslEngineFactory`).
+"""Keystores and truststores, PEM, PKCS12 or JKS, as files or inline (KIP-651, `DefaultSslEngineFactory`).
 
 Blocking, any thread: files are read, and a password is stretched many thousand times.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,15 +16,17 @@ from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
+    load_der_private_key,
     load_pem_private_key,
     pkcs12,
 )
 
 from broker.config.listener_settings import ListenerSettings
-from broker.config.security_checks import JKS, PEM, PKCS12
+from broker.config.security_checks import JKS, KEY_FILES, PEM, PKCS12
 from broker.security.errors import SecurityError
+from broker.security.tls import jks
 
-_JKS_MAGIC, _JCEKS_MAGIC = bytes.fromhex("feedfeed"), bytes.fromhex("cececece")
+_JCEKS_MAGIC = bytes.fromhex("cececece")
 _PEM_MARK = b"-----BEGIN "
 
 
@@ -54,9 +57,16 @@ def load_key(settings: ListenerSettings) -> KeyMaterial | None:
     if location is None:
         return None
     where = settings.found("ssl.keystore.location")
+    if os.path.isdir(location):
+        key, certificates = (_read(where, os.path.join(location, name)) for name in KEY_FILES)
+        _require_pem(settings, "ssl.keystore")
+        return _pem_key(f"{where} = {location!r}", key, certificates, password)
     content = _read(where, location)
-    if _kind(settings, "ssl.keystore", location, content) == PEM:
+    kind = _kind(settings, "ssl.keystore", location, content)
+    if kind == PEM:
         return _pem_key(f"{where} = {location!r}", content, content, password)
+    if kind == JKS:
+        return _jks_key(settings, f"{where} = {location!r}", content, password)
     return _pkcs12_key(settings, f"{where} = {location!r}", content)
 
 
@@ -70,10 +80,16 @@ def load_trusted(settings: ListenerSettings) -> tuple[x509.Certificate, ...]:
         return ()
     where = settings.found("ssl.truststore.location")
     content = _read(where, location)
-    if _kind(settings, "ssl.truststore", location, content) == PEM:
+    kind = _kind(settings, "ssl.truststore", location, content)
+    if kind == PEM:
         return _certificates(f"{where} = {location!r}", content)
-    _, certificate, others = _open_pkcs12(settings, "ssl.truststore", f"{where} = {location!r}", content)
-    found = tuple(one for one in (certificate, *others) if one is not None)
+    if kind == JKS:
+        store = _open_jks(settings, "ssl.truststore", f"{where} = {location!r}", content)
+        own = (chain[0] for _, chain in store.keys if chain)
+        found = tuple(_of_der(f"{where} = {location!r}", one) for one in (*store.trusted, *own))
+    else:
+        _, certificate, others = _open_pkcs12(settings, "ssl.truststore", f"{where} = {location!r}", content)
+        found = tuple(one for one in (certificate, *others) if one is not None)
     if not found:
         raise SecurityError(f"{where} = {location!r}: expected at least one certificate in it")
     return found
@@ -87,14 +103,16 @@ def _read(where: str, location: str) -> bytes:
 
 
 def _kind(settings: ListenerSettings, store: str, location: str, content: bytes) -> str:
-    """PEM or PKCS12. Java takes a PKCS12 file for JKS too, so the content decides between these."""
+    """PEM, PKCS12 or JKS. Java takes either of the last two for the other, so the content decides between these."""
     kind = (settings.text(f"{store}.type") or JKS).upper()
     where = f"{settings.found(f'{store}.location')} = {location!r}"
     type_key = settings.found(f"{store}.type")
-    if content.startswith((_JKS_MAGIC, _JCEKS_MAGIC)):
+    if content.startswith(jks.MAGIC):
+        return JKS
+    if content.startswith(_JCEKS_MAGIC):
         converted = f"{location.removesuffix('.jks')}.p12"
         raise SecurityError(
-            f"{where} is a JKS store, which only Java reads. Convert it, and set {type_key}=PKCS12: "
+            f"{where} is a JCEKS store, which only Java reads. Convert it, and set {type_key}=PKCS12: "
             f"keytool -importkeystore -srckeystore {location} -destkeystore {converted} -deststoretype PKCS12"
         )
     is_pem = _PEM_MARK in content
@@ -103,6 +121,12 @@ def _kind(settings: ListenerSettings, store: str, location: str, content: bytes)
     if kind != PEM and is_pem:
         raise SecurityError(f"{where} is a PEM file: set {type_key}=PEM")
     return PEM if kind == PEM else PKCS12
+
+
+def _require_pem(settings: ListenerSettings, store: str) -> None:
+    if (settings.text(f"{store}.type") or JKS).upper() != PEM:
+        where = f"{settings.found(f'{store}.location')} = {settings.text(f'{store}.location')!r}"
+        raise SecurityError(f"{where} is a folder with {' and '.join(KEY_FILES)}: set {store}.type=PEM")
 
 
 def _pem_key(where: str, key: bytes, chain: bytes, password: str | None) -> KeyMaterial:
@@ -190,3 +214,32 @@ def _open_pkcs12(
         key = settings.found(f"{store}.password")
         hint = f"expected the right {key}" if password else f"expected {key} to be set"
         raise SecurityError(f"{where}: the PKCS12 store cannot be opened: {hint}") from error
+
+
+def _jks_key(settings: ListenerSettings, where: str, content: bytes, password: str | None) -> KeyMaterial:
+    store = _open_jks(settings, "ssl.keystore", where, content)
+    if not store.keys or not store.keys[0][1]:
+        raise SecurityError(f"{where}: expected a private key with its certificate in it")
+    protected, chain = store.keys[0]
+    try:
+        opened = jks.open_key(protected, password or settings.text("ssl.keystore.password") or "")
+        private = load_der_private_key(opened, None)
+    except (ValueError, UnsupportedAlgorithm) as error:
+        key = settings.found("ssl.key.password")
+        raise SecurityError(f"{where}: the private key cannot be opened: expected the right {key}") from error
+    pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return _matching(where, KeyMaterial(pem, tuple(_of_der(where, one) for one in chain)))
+
+
+def _open_jks(settings: ListenerSettings, store: str, where: str, content: bytes) -> jks.JksStore:
+    try:
+        return jks.read_jks(content, settings.text(f"{store}.password"))
+    except jks.JksError as error:
+        raise SecurityError(f"{where}: {error}: expected the right {settings.found(f'{store}.password')}") from error
+
+
+def _of_der(where: str, certificate: bytes) -> x509.Certificate:
+    try:
+        return x509.load_der_x509_certificate(certificate)
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise SecurityError(f"{where}: a certificate in it cannot be read: {error}") from error

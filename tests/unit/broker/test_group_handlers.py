@@ -16,6 +16,7 @@ from kio.schema.offset_fetch.v9.request import OffsetFetchRequestGroup
 
 from coordinator.runtime.coordinator_context import CoordinatorState
 from tests.unit.broker.rig import Rig
+from tests.unit.broker.wire import answer
 
 GROUP = "readers"
 MEMBER: dict[str, Any] = {"group_id": GROUP, "generation_id": 1, "member_id": "m", "group_instance_id": None}
@@ -156,3 +157,18 @@ async def test_a_members_ipv6_address_is_told_as_java_shows_it() -> None:
         assert len(client.replies()) == 1
         described = await client.ask("describe_groups", 5, groups=(GROUP,), include_authorized_operations=False)
         assert [member.client_host for member in described.groups[0].members] == ["/0:0:0:0:0:0:0:1"]
+
+
+async def test_a_protocol_whose_name_is_empty_is_told_as_empty_and_none_as_null() -> None:
+    async with Rig(config={"group.initial.rebalance.delay.ms": "0"}) as rig:
+        await rig.node.coordinators.groups.ensure_topic()
+        version, fields, _ = ASKED["join_group"]
+        fields = fields | {"protocols": (JoinGroupRequestProtocol(name="", metadata=b""),)}
+        client = rig.connect()
+        refused = await client.ask("join_group", version, **fields)
+        client.send("join_group", version, **fields | {"member_id": refused.member_id})
+        await rig.clock.run(10)
+        (reply,) = client.replies()
+        joined = answer(reply, "join_group", version)
+    assert (refused.error_code, refused.protocol_name) == (ErrorCode.member_id_required, None)
+    assert (joined.error_code, joined.protocol_name) == (NONE, "")

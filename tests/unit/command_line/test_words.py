@@ -7,6 +7,7 @@ from typing import Any
 import click
 import pytest
 
+from odradek.cli.arguments import Seconds
 from odradek.cli.chart import histogram, percentile, sparkline
 from odradek.cli.errors import KAFKAS_NAMES, name_of
 from odradek.cli.groups_of_commands import wrong_command
@@ -95,3 +96,40 @@ def test_a_template_with_an_unknown_field_is_refused(form: str) -> None:
 @pytest.mark.parametrize("form", ["%%z", "%v\\n", "%k%%"])
 def test_a_percent_sign_is_written_twice(form: str) -> None:
     formatter(form)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "9223372036854775808",
+        "@9223372036854775808",
+        "@-1",
+        "0001-01-01",
+        "9999-12-31T23:59:59-23:59",
+        "1969-12-31T00:00:00Z",
+        "9" * 5000,
+        f"-{'9' * 30}d",
+        "２",
+    ],
+)
+def test_a_position_beyond_what_kafka_has_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="expected start, end, an offset"):
+        position(text)
+
+
+def test_the_largest_positions_are_taken() -> None:
+    assert position("9223372036854775807") == 2**63 - 1
+    assert position("@9223372036854775807").timestamp == 2**63 - 1
+    assert position("-999999999999d").timestamp == 0
+
+
+@pytest.mark.parametrize("timestamp", ["0", "-1", "9223372036854775808", "true", "1.5", '"x"'])
+def test_a_timestamp_that_cannot_be_written_is_named(timestamp: str) -> None:
+    with pytest.raises(click.ClickException, match=r"line 7: timestamp = .*: expected milliseconds since 1970"):
+        from_json(f'{{"timestamp": {timestamp}}}', 7)
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "0", "1e300"])
+def test_seconds_are_a_number_in_the_range(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        Seconds(300).convert(text, None, None)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from broker.user_tool.commands import main as user_main
-from odradek.cli import contexts
+from odradek.cli import contexts, produce
 from odradek.security import Security
 from odradek.testcontainers import KafkaContainer
 from storage.files import OsFileSystem
@@ -54,6 +55,22 @@ def test_password_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content:
 def test_meta_properties(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_bytes(BOM + b"version=1\r\nnode.id=2\rcluster.id=c\n")
     assert meta_properties.read(OsFileSystem(), str(tmp_path)) == MetaProperties("c", 2, None)
+
+
+@pytest.mark.parametrize(
+    ("form", "content", "value"),
+    [
+        ("json", BOM + '{"value": "a\u2028b"}\n'.encode(), "a\u2028b".encode()),
+        ("hex", BOM + b"6162\n", b"ab"),
+        ("text", BOM + b"ab\n", BOM + b"ab"),
+    ],
+)
+def test_records_of_the_input_of_produce(
+    monkeypatch: pytest.MonkeyPatch, form: str, content: bytes, value: bytes
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    (record,) = produce._records((), form, None)
+    assert record["value"] == value
 
 
 @pytest.mark.parametrize("password", ["a\x85b", "\u2028", "a b"])

@@ -50,7 +50,7 @@ def test_missing_packages_are_one_clear_line(command: list[str], missing: str, m
     monkeypatch.setitem(sys.modules, missing, None)  # what Python takes for a module that is not there
     told = CliRunner().invoke(main, [*command, "--bootstrap", "nowhere:1"])
     assert told.exit_code == session.NotInstalled.exit_code
-    assert re.search(rf"Error: Python has no .*{missing}: pip install odradek-pipeline", told.output)
+    assert re.search(rf"Error: Python has no .*{missing}: pip install ./pipeline", told.output)
 
 
 def test_no_java_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

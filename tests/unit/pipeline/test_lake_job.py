@@ -161,7 +161,7 @@ class Failing(TwoQueries):
 
     def start(self) -> list[FakeQuery]:
         query = FakeQuery(0, records=0)
-        query.exception = lambda: RuntimeError("anything at all")  # type: ignore[method-assign,assignment,return-value]
+        query.exception = lambda: RuntimeError("anything at all")  # type: ignore[assignment]
         return [query]
 
     def lost(self) -> str | None:

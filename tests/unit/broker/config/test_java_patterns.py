@@ -31,6 +31,8 @@ from broker.config.java_patterns import JavaPatternError, compile_java
         ("a{2}", "aa", True),
         (r"\x41\u00e9", "A\u00e9", True),
         ("a}", "a}", True),
+        (r"\B", "", True),
+        (r"a\Bb", "ab", True),
     ],
 )
 def test_what_is_taken(pattern: str, text: str, *, fits: bool) -> None:

@@ -27,6 +27,14 @@ def test_a_profile_sets_what_its_table_has_and_draws_no_warning(profile: str) ->
         assert loaded.config.values[name] == BROKER_CONFIGS[name].parse(text) != BROKER_CONFIGS[name].default, name
 
 
+@pytest.mark.parametrize("kind", ["consumer", "share", "streams"])
+def test_each_step_of_a_rebalance_takes_tenths_of_a_second_in_the_profile_for_tests(kind: str) -> None:
+    config = load_text("odradek.profile=test").config
+    assert config.integer(f"group.{kind}.assignment.interval.ms") == 0
+    assert config.integer(f"group.{kind}.heartbeat.interval.ms") == 100
+    assert config.integer(f"group.{kind}.min.session.timeout.ms") == 100
+
+
 def test_each_profile_has_a_purpose() -> None:
     assert PROFILES.keys() == PURPOSES.keys()
 

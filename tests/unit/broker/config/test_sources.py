@@ -243,3 +243,63 @@ def test_a_typing_error_in_a_tests_settings_is_refused_and_elsewhere_it_has_no_e
     )
     assert len(load_text("num.partition=3", {"KAFKA_XYZZY": "1"}, ["odradek.profile=test"]).warnings) == 2
     assert len(load_text("", {}, ["odradek.profile=dev", *wrong]).warnings) == 4
+
+
+IMAGES = ("listeners.properties", "listeners=PLAINTEXT://0.0.0.0:9092\nadvertised.listeners=PLAINTEXT://localhost:9092")
+MAP = "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "environ", "settings", "bound", "advertised"),
+    [
+        ("", {}, [], "PLAINTEXT://0.0.0.0:9092", "PLAINTEXT://localhost:9092"),
+        ("", {"KAFKA_LISTENERS": "PLAINTEXT://:29092"}, [], "PLAINTEXT://:29092", "PLAINTEXT://:29092"),
+        ("", {"KAFKA_CFG_LISTENERS": "INSIDE://b:1,PLAINTEXT://c:2"}, [], "INSIDE://b:1,PLAINTEXT://c:2", None),
+        ("listeners=PLAINTEXT://b:9093", {}, [], "PLAINTEXT://b:9093", None),
+        ("", {}, ["listeners=PLAINTEXT://b:9093"], "PLAINTEXT://b:9093", None),
+        ("advertised.listeners=INSIDE://b:9093", {}, [], "INSIDE://0.0.0.0:9093", "INSIDE://b:9093"),
+        ("", {}, ["advertised.listeners=INSIDE://b:9093"], "INSIDE://0.0.0.0:9093", "INSIDE://b:9093"),
+        (
+            "advertised.listeners=PLAINTEXT://b:1",
+            {"KAFKA_LISTENERS": "PLAINTEXT://:9092"},
+            [],
+            "PLAINTEXT://:9092",
+            "PLAINTEXT://b:1",
+        ),
+    ],
+)
+def test_listeners_of_the_image_count_only_if_nothing_else_says_where_to_listen_or_connect(
+    file: str, environ: dict[str, str], settings: list[str], bound: str, advertised: str | None
+) -> None:
+    loaded = load([("server.properties", MAP + file)], environ, settings, fallback=IMAGES)
+    assert ",".join(map(str, loaded.listeners.bound)) == bound
+    assert ",".join(map(str, loaded.listeners.advertised)) == (advertised or bound)
+    assert loaded.warnings == ()
+
+
+def test_the_dev_profile_advertises_localhost_for_every_interface_and_says_so() -> None:
+    text = MAP + "listeners=CONTROLLER://0.0.0.0:1,PLAINTEXT://0.0.0.0:29092,INSIDE://b:2\nodradek.profile=dev\n"
+    loaded = load_text(text + "controller.listener.names=CONTROLLER\nprocess.roles=broker,controller")
+    assert ",".join(map(str, loaded.listeners.advertised)) == "PLAINTEXT://localhost:29092,INSIDE://b:2"
+    assert any(warning.startswith("advertised.listeners is not set") for warning in loaded.warnings)
+    assert (
+        "clients cannot be told to connect to PLAINTEXT://0.0.0.0:1" in problems("listeners=PLAINTEXT://0.0.0.0:1")[0]
+    )
+
+
+def test_a_broker_of_a_cluster_never_advertises_localhost_by_itself() -> None:
+    text = "listeners=PLAINTEXT://0.0.0.0:1\nodradek.profile=dev\nprocess.roles=broker\nnode.id=1\n"
+    (problem,) = problems(text + "controller.quorum.bootstrap.servers=c:9093\ncontroller.listener.names=CONTROLLER")
+    assert "clients cannot be told to connect to PLAINTEXT://0.0.0.0:1" in problem
+
+
+def test_a_controller_alone_has_no_listener_of_the_image() -> None:
+    environ = {
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_PROCESS_ROLES": "controller",
+        "KAFKA_LISTENERS": "CONTROLLER://:9093",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@controller:9093",
+    }
+    listeners = load([("image", "odradek.profile=dev")], environ, fallback=IMAGES).listeners
+    assert (listeners.bound, [str(one) for one in listeners.controllers]) == ((), ["CONTROLLER://:9093"])

@@ -118,7 +118,7 @@ async def test_scram_messages(
 class SamePasswords(dict[str, str]):
     """The same password for whoever comes."""
 
-    def get(self, name: str, default: object = None) -> str:  # type: ignore[override]
+    def get(self, name: str, default: object = None) -> str:
         return "secret"
 
 

@@ -101,6 +101,34 @@ async def test_a_new_certificate_in_the_file_is_shown_to_new_clients(rig: Rig, f
     assert await look(rig) == []
 
 
+async def test_a_new_certificate_in_a_folder_of_kubernetes_is_shown_to_new_clients(tmp_path: Path) -> None:
+    """The folder's entries are links into another, which is replaced as a whole."""
+    for number_of_mount, certificate in enumerate(
+        (first := pair_of(CA_, PLAIN_NAME), second := pair_of(CA_, PLAIN_NAME))
+    ):
+        (tmp_path / f"..{number_of_mount}").mkdir()
+        (tmp_path / f"..{number_of_mount}" / "tls.key").write_bytes(certificate.key)
+        (tmp_path / f"..{number_of_mount}" / "tls.crt").write_bytes(certificate.chain)
+    (tmp_path / "..data").symlink_to("..0")
+    for name in ("tls.key", "tls.crt"):
+        (tmp_path / name).symlink_to(f"..data/{name}")
+    async with Rig(config={STORE: str(tmp_path), "listener.name.tls.ssl.keystore.type": "PEM"}) as rig:
+        await rig.secure("TLS", "SSL")
+        assert await serial(rig) == number(first)
+        (tmp_path / "..new").symlink_to("..1")
+        os.replace(tmp_path / "..new", tmp_path / "..data")
+        assert [line["event"] for line in await look(rig)] == ["keys and users were read again"]
+        assert await serial(rig) == number(second)
+
+
+async def test_users_of_the_settings_log_in(tmp_path: Path) -> None:
+    config = {"sasl.enabled.mechanisms": "PLAIN", "listener.name.sasl.odradek.users": "# one\nalice:ge:heim\n"}
+    async with Rig(config=config) as rig:
+        await rig.secure("SASL", "SASL_PLAINTEXT")
+        assert await log_in(rig, b"\0alice\0ge:heim") == "none"
+        assert await log_in(rig, b"\0alice\0geheim") == "sasl_authentication_failed"
+
+
 @pytest.mark.parametrize("bad", [b"", b"nonsense", pair_of(CA_, PLAIN_NAME).key, pair_of(CA_, ODD_NAME).pem])
 async def test_a_bad_file_is_refused_once_and_the_old_certificate_stays(rig: Rig, folder: Path, bad: bytes) -> None:
     before = await serial(rig)

@@ -118,7 +118,8 @@ def test_what_is_set_wins_over_what_follows() -> None:
     own = {"odradek.tls.folder": "/f", "ssl.keystore.location": "/own", "ssl.truststore.certificates": "pem"}
     assert implied_settings(own) == {}
     assert implied_settings({"odradek.users.file": "/u", "sasl.enabled.mechanisms": "PLAIN"}) == {}
-    assert [*implied_settings({"odradek.users.file": "/u"})] == ["sasl.enabled.mechanisms"]
+    for users in ("odradek.users.file", "odradek.users"):
+        assert [*implied_settings({users: "/u"})] == ["sasl.enabled.mechanisms"]
 
 
 def test_two_settings_make_a_secure_listener() -> None:

@@ -48,7 +48,7 @@ def test_what_can_work(text: str) -> None:
     ("text", "complaint"),
     [
         ("listeners=SSL://a:1", "listener.name.ssl.ssl.keystore.location is not set"),
-        (f"{TLS}ssl.keystore.type=BKS", "ssl.keystore.type = 'BKS': expected PEM or PKCS12"),
+        (f"{TLS}ssl.keystore.type=BKS", "ssl.keystore.type = 'BKS': expected PEM, PKCS12 or JKS"),
         (f"{TLS}ssl.keystore.key=x\nssl.keystore.certificate.chain=y", "this or ssl.keystore.location, not both"),
         ("listeners=SSL://a:1\nssl.keystore.key=x", "certificate.chain is not set"),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,18 +13,25 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 from trustme import CA
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.listener_settings import ListenerSettings
 from broker.security.errors import SecurityError
 from broker.security.tls.contexts import client_context, server_context
+from broker.security.tls.jks import JksError, read_jks
 from broker.security.tls.stores import load_key, load_trusted
 from tests.certificates import pair
 
 CA_, OTHER = CA(), CA()
 PAIR = pair(CA_)
 PASSWORD = "geheim"
+
+
+JKS = (Path(__file__).parent / "keytool.jks").read_bytes()
+"""Made by keytool of Java 17: a key and its certificate, and another certificate that is trusted."""
 
 
 def settings(**values: str) -> ListenerSettings:
@@ -59,10 +67,44 @@ def test_pem_in_a_file_inline_and_encrypted(tmp_path: Path) -> None:
     assert common_name(unneeded) == expected
 
 
+def test_a_folder_has_key_and_certificate_as_kubernetes_mounts_a_secret(tmp_path: Path) -> None:
+    (tmp_path / "tls.key").write_bytes(PAIR.key)
+    (tmp_path / "tls.crt").write_bytes(PAIR.chain)
+    assert "CN=broker" in common_name(settings(ssl_keystore_type="PEM", ssl_keystore_location=str(tmp_path)))
+    with pytest.raises(SecurityError, match=r"is a folder with tls.key and tls.crt: set ssl.keystore.type=PEM"):
+        load_key(settings(ssl_keystore_location=str(tmp_path)))
+    (tmp_path / "tls.crt").unlink()
+    with pytest.raises(SecurityError, match="the file cannot be read: No such file"):
+        load_key(settings(ssl_keystore_type="PEM", ssl_keystore_location=str(tmp_path)))
+
+
 @pytest.mark.parametrize("kind", ["PKCS12", "pkcs12", "JKS"])
 def test_pkcs12_which_java_takes_for_jks_too(tmp_path: Path, kind: str) -> None:
     store = stored(tmp_path, PAIR.pkcs12(PASSWORD), ssl_keystore_type=kind, ssl_keystore_password=PASSWORD)
     assert "CN=broker" in common_name(store)
+
+
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
+def test_jks_as_keytool_made_it(tmp_path: Path, kind: str) -> None:
+    passwords = {"ssl_keystore_password": "store-secret", "ssl_key_password": "key-secret"}
+    store = stored(tmp_path, JKS, ssl_keystore_type=kind, **passwords)
+    assert common_name(store) == "CN=broker"
+    material = load_key(store)
+    assert material is not None
+    assert server_context(store, material).cert_store_stats()["x509"] == 0
+    truststore = {"ssl_truststore_location": str(tmp_path / "store"), "ssl_truststore_type": kind}
+    for password in ({}, {"ssl_truststore_password": "store-secret"}):
+        found = load_trusted(settings(**truststore, **password))
+        assert {one.subject.rfc4514_string() for one in found} == {"CN=authority", "CN=broker"}
+    with pytest.raises(SecurityError, match=r"cannot be opened: expected the right ssl.truststore.password"):
+        load_trusted(settings(**truststore, ssl_truststore_password="wrong"))
+
+
+@given(st.integers(0, len(JKS) - 1), st.integers(0, 255))
+def test_a_damaged_jks_store_is_told_or_opened(place: int, value: int) -> None:
+    """Without a password nothing says whether it was altered, as in Java."""
+    with suppress(JksError):
+        read_jks(JKS[:place] + bytes([value]) + JKS[place + 1 :], None)
 
 
 def test_trusted_certificates(tmp_path: Path) -> None:
@@ -87,10 +129,20 @@ SM2_KEY = (
     ("content", "values", "complaint"),
     [
         (
-            bytes.fromhex("feedfeed00000002"),
+            bytes.fromhex("cececece00000002"),
             {},
             "keytool -importkeystore -srckeystore .*store -destkeystore .*store.p12",
         ),
+        (JKS[:20], {}, "is cut off: expected the right .*ssl.keystore.password"),
+        (JKS[:-1], {"ssl_keystore_password": "store-secret"}, "is cut off: expected the right ssl.keystore.password"),
+        (JKS, {"ssl_keystore_password": "wrong"}, "cannot be opened: expected the right ssl.keystore.password"),
+        (
+            JKS,
+            {"ssl_keystore_password": "store-secret"},
+            "the private key cannot be opened: expected the right .*key.pass",
+        ),
+        (bytes.fromhex("feedfeed0000000300000000"), {}, "has version 3, expected 1 or 2"),
+        (bytes.fromhex("feedfeed0000000200000000"), {}, "expected a private key with its certificate"),
         (b"nonsense", {"ssl_keystore_type": "PEM"}, "expected PEM, which begins with"),
         (PAIR.pem, {"ssl_keystore_type": "PKCS12"}, "is a PEM file: set ssl.keystore.type=PEM"),
         (PAIR.pem, {}, "is a PEM file: set .*ssl.keystore.type=PEM"),

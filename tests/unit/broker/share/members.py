@@ -60,7 +60,12 @@ class Member:
         self._heartbeat_epoch = answer.member_epoch
 
     def send_fetch(
-        self, *acknowledged: tuple[int, int, int], wait_ms: int = 0, epoch: int | None = None, records: int = 500
+        self,
+        *acknowledged: tuple[int, int, int],
+        wait_ms: int = 0,
+        epoch: int | None = None,
+        records: int = 500,
+        min_bytes: int = 1,
     ) -> None:
         given = tuple(
             AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=(kind,))
@@ -77,7 +82,7 @@ class Member:
             member_id=self._name,
             share_session_epoch=self.epoch if epoch is None else epoch,
             max_wait=timedelta(milliseconds=wait_ms),
-            min_bytes=1,
+            min_bytes=min_bytes,
             max_bytes=8 << 20,
             max_records=records,
             batch_size=records,

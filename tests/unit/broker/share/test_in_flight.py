@@ -22,7 +22,7 @@ ACCEPT, RELEASE, REJECT = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, Ackno
 def acquire(
     flight: InFlight, *batches: tuple[int, int], wish: Wish | None = None, rules: Rules = RULES
 ) -> list[tuple[int, int, int]]:
-    got = flight.acquire("m", batches, wish or Wish(500), rules, 0)
+    got = flight.acquire("m", batches, wish or Wish(500, 500), rules, 0)
     return [(one.first, one.last, one.delivery_count) for one in got]
 
 
@@ -33,16 +33,34 @@ def acknowledge(flight: InFlight, first: int, last: int, *types: AcknowledgeType
 
 
 def test_max_records_is_rounded_up_to_whole_record_batches() -> None:
-    assert acquire(InFlight(0), (0, 3), (4, 9), (10, 12), wish=Wish(5)) == [(0, 9, 1)]
+    assert acquire(InFlight(0), (0, 3), (4, 9), (10, 12), wish=Wish(5, 5)) == [(0, 9, 1)]
 
 
 def test_batch_size_cuts_ranges_where_record_batches_end() -> None:
     assert acquire(InFlight(0), (0, 1), (2, 3), (4, 9), wish=Wish(500, batch_size=3)) == [(0, 3, 1), (4, 9, 1)]
 
 
+def test_a_batch_size_below_1_cuts_ranges_at_every_record_batch() -> None:
+    for size in (0, -1, 1):
+        got = acquire(InFlight(0), (0, 1), (2, 3), (4, 9), wish=Wish(500, size))
+        assert got == [(0, 1, 1), (2, 3, 1), (4, 9, 1)], size
+
+
+def test_what_compaction_took_out_of_the_log_does_not_hold_the_start_offset() -> None:
+    flight = InFlight(0)
+    acquire(flight, (0, 9))
+    acknowledge(flight, 0, 9, RELEASE)
+    flight.commit(flight.give_up_missing(0, 4))
+    assert flight.start_offset == flight.next_fetch_offset() == 4
+    assert acquire(flight, (4, 9), (12, 14)) == [(4, 9, 2), (10, 14, 1)]
+    assert acquire(flight, (20, 22)) == [(20, 22, 1)], "not what lies between"
+    acknowledge(flight, 4, 14, ACCEPT)
+    assert flight.start_offset == 20
+
+
 def test_the_record_limit_is_exact_and_the_rest_of_a_batch_comes_as_a_range_of_its_own() -> None:
     flight = InFlight(0)
-    wish = Wish(3, exact=True)
+    wish = Wish(3, 3, exact=True)
     assert acquire(flight, (0, 3), (4, 5), wish=wish) == [(0, 2, 1)]
     assert flight.next_fetch_offset() == 3
     assert acquire(flight, (0, 3), (4, 5), wish=wish) == [(3, 3, 1), (4, 5, 1)]
@@ -80,7 +98,7 @@ def test_an_acknowledgement_of_what_is_not_acquired_changes_nothing(
 ) -> None:
     flight = InFlight(0)
     acquire(flight, (0, 3))
-    flight.acquire("other", [(4, 9)], Wish(6), RULES, 0)
+    flight.acquire("other", [(4, 9)], Wish(6, 6), RULES, 0)
     acknowledge(flight, 2, 2, RELEASE)
     before = [(run.first, run.last, run.state) for run in flight.runs]
     with pytest.raises(error):
@@ -111,7 +129,7 @@ def test_a_change_that_is_not_persisted_is_undone() -> None:
     change = flight.acknowledge("m", [(0, 9, [ACCEPT])], RULES, 0)
     with pytest.raises(InvalidRecordState):
         flight.acknowledge("m", [(0, 9, [ACCEPT])], RULES, 0)
-    assert not flight.release_member("m", RULES)
+    assert not flight.release(flight.acquired({"m"}), RULES)
     flight.roll_back(change)
     assert acknowledge(flight, 0, 9, ACCEPT).batches() == [StateBatch(0, 9, RecordState.ACKNOWLEDGED, 1)]
 
@@ -174,14 +192,20 @@ class InFlightAgainstModel(RuleBasedStateMachine):
             del self.model[self.start]
             self.start += 1
 
-    @rule(member=MEMBERS, sizes=st.lists(st.integers(1, 5), min_size=1, max_size=5), wanted=st.integers(1, 20))
-    def acquire(self, member: str, sizes: list[int], wanted: int) -> None:
-        at = self.flight.next_fetch_offset()
+    @rule(
+        member=MEMBERS, sizes=st.lists(st.integers(1, 5), min_size=1, max_size=5), wanted=st.integers(1, 20),
+        hole=st.sampled_from([0, 0, 0, 1, 4]),
+    )  # fmt: skip
+    def acquire(self, member: str, sizes: list[int], wanted: int, hole: int) -> None:
+        """A hole is what compaction took out of the log."""
+        begin, end = self.flight.next_fetch_offset(), self.flight.end_offset
+        at = begin + hole
+        self.give_up_missing(begin, at)
         batches = []
         for size in sizes:
             batches.append((at, at + size - 1))
             at += size
-        got = self.flight.acquire(member, batches, Wish(wanted, exact=wanted % 2 == 0), LIMIT, self.now)
+        got = self.flight.acquire(member, batches, Wish(wanted, wanted, exact=wanted % 2 == 0), LIMIT, self.now)
         taken: list[int] = []
         for one in got:
             assert isinstance(one, Acquired)
@@ -196,7 +220,15 @@ class InFlightAgainstModel(RuleBasedStateMachine):
         if wanted % 2 == 0:
             assert len(taken) <= wanted
         for offset in range(self.start, self.flight.end_offset + 1):
-            self.model.setdefault(offset, Record())
+            lost = end < offset < begin + hole
+            self.model.setdefault(offset, Record(state=RecordState.ARCHIVED if lost else RecordState.AVAILABLE))
+        self.drop()
+
+    def give_up_missing(self, begin: int, end: int) -> None:
+        free = {at for at, one in self.model.items() if one.state is RecordState.AVAILABLE and begin <= at < end}
+        change = self.flight.give_up_missing(begin, end)
+        assert {at for run, _ in change.runs for at in range(run.first, run.last + 1)} == free
+        self.settle(change, persisted=True)
 
     @rule(
         member=MEMBERS, first=st.integers(-2, 30), size=st.integers(1, 10), kind=st.sampled_from(AcknowledgeType),
@@ -234,7 +266,7 @@ class InFlightAgainstModel(RuleBasedStateMachine):
 
     @rule(member=MEMBERS)
     def leave(self, member: str) -> None:
-        self.settle(self.flight.release_member(member, LIMIT), persisted=True)
+        self.settle(self.flight.release(self.flight.acquired({member}), LIMIT), persisted=True)
         assert not any(one.member == member for one in self.model.values())
 
     @rule(passed=st.integers(1, 12))

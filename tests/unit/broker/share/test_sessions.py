@@ -9,7 +9,7 @@ from protocol.errors import ShareSessionLimitReached
 
 
 def test_no_more_sessions_than_may_be_and_who_has_one_may_begin_again() -> None:
-    sessions = ShareSessions(2)
+    sessions = ShareSessions(2, lambda: None)
     for member in ("a", "b", "a"):
         sessions.open(("g", member), object())
     with pytest.raises(ShareSessionLimitReached):

@@ -75,6 +75,55 @@ async def test_a_fetch_waits_no_longer_than_it_says(shared: Shared) -> None:
     assert acquired(member.fetched()) == []
 
 
+async def test_a_fetch_waits_for_min_bytes_and_takes_what_there_is_when_its_time_is_over(shared: Shared) -> None:
+    member = await shared.member()
+    await shared.produce(b"a")
+    size = shared.rig.node.replicas.find("t", 0).log.size
+    member.send_fetch(wait_ms=500, min_bytes=2 * size)
+    await settle()
+    assert member.is_waiting
+    await shared.produce(b"b")
+    await settle()
+    assert acquired(member.fetched()) == [(0, 1, 1)]
+    await shared.produce(b"c")
+    member.send_fetch(wait_ms=500, min_bytes=2 * size)
+    await shared.rig.clock.run(499)
+    assert member.is_waiting
+    await shared.rig.clock.run(1)
+    assert acquired(member.fetched()) == [(2, 2, 1)]
+
+
+async def test_a_fetch_with_min_bytes_0_is_answered_at_once(shared: Shared) -> None:
+    member = await shared.member()
+    await member.fetch()
+    member.send_fetch(wait_ms=5000, min_bytes=0)
+    await settle()
+    assert member.fetched() is None
+
+
+async def test_who_waits_for_min_bytes_leaves_the_records_to_who_wants_fewer(shared: Shared) -> None:
+    first, second = await shared.member("m"), await shared.member("n")
+    first.send_fetch(wait_ms=5000, min_bytes=1 << 20)
+    await settle()
+    second.send_fetch(wait_ms=5000)
+    await settle()
+    await shared.produce(b"a")
+    await settle()
+    assert acquired(second.fetched()) == [(0, 0, 1)]
+    assert first.is_waiting
+
+
+async def test_min_bytes_are_counted_in_the_next_segment_too(shared: Shared) -> None:
+    """A read ends with its segment: what comes after it counts all the same."""
+    member = await shared.member()
+    await shared.produce(b"a")
+    shared.rig.node.replicas.find("t", 0).log.roll()
+    await shared.produce(b"b")
+    member.send_fetch(wait_ms=5000, min_bytes=1000)
+    await settle()
+    assert acquired(member.fetched()) == [(0, 0, 1)]
+
+
 async def test_what_another_member_releases_ends_the_wait(shared: Shared) -> None:
     await shared.produce(b"a")
     first, second = await shared.member("m"), await shared.member("n")

@@ -100,7 +100,7 @@ class Rig:
         )
 
     def acquire(self, first: int, last: int, member: str = "m") -> list[tuple[int, int, int]]:
-        got = self.partition.acquire(member, [(first, last)], Wish(500))
+        got = self.partition.acquire(member, first, [(first, last)], Wish(500, 500))
         return [(one.first, one.last, one.delivery_count) for one in got if isinstance(one, Acquired)]
 
     def states(self) -> list[tuple[int, int, RecordState]]:
@@ -189,7 +189,7 @@ async def test_renewing_holds_the_lock() -> None:
 async def test_the_end_of_a_session_releases_what_it_holds_and_the_delivery_counts() -> None:
     rig = Rig()
     rig.acquire(10, 19)
-    await rig.partition.release("m")
+    await rig.partition.release({"m"})[1]
     assert rig.loaded().in_flight()[0].delivery_count == 1
     assert rig.acquire(10, 19, "n") == [(10, 19, 2)]
 
@@ -264,7 +264,7 @@ async def test_a_limit_lowered_meanwhile_holds_at_once() -> None:
     rig = Rig()
     for _ in range(3):
         rig.acquire(10, 10)
-        await rig.partition.release("m")
+        await rig.partition.release({"m"})[1]
     rig.rules = replace(rig.rules, max_deliveries=2)
     assert rig.acquire(10, 11) == [(11, 11, 1)]
     await turns()

@@ -84,6 +84,23 @@ async def test_who_hangs_up_while_the_log_is_read_holds_nothing(
     assert acquired(await second.fetch()) == [(0, 0, 1)]
 
 
+async def test_who_finds_a_partition_being_read_reads_it_next(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that reads waits on for more bytes; the other one, which came meanwhile, wants no more than there are."""
+    first, second = await shared.member("m"), await shared.member("n")
+    await shared.produce(b"a")
+    gate = Gate(monkeypatch, RecordsRead, "go_on")
+    first.send_fetch(wait_ms=5000, min_bytes=1 << 20)
+    await settle()
+    monkeypatch.setattr(gate, "concerns", lambda *_: False)
+    second.send_fetch(wait_ms=5000)
+    await settle()
+    assert second.is_waiting
+    gate.opened.set()
+    await settle()
+    assert acquired(second.fetched()) == [(0, 0, 1)]
+    assert first.is_waiting
+
+
 async def test_who_hangs_up_while_a_partition_is_loaded_leaves_nothing_loaded(
     shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,9 +11,11 @@ from kio.schema.errors import ErrorCode
 from kio.schema.streams_group_heartbeat.v0.request import TaskOffset, Topology
 
 from tests.doubles.files import Unsynced
+from tests.unit.broker.control.asking import control
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.scraping import only, samples
 from tests.unit.broker.streams.members import CONFIG, GROUP, Member, internal, topology
+from tests.unit.broker.wire import batch, produce
 
 pytestmark = pytest.mark.asyncio
 
@@ -107,6 +109,18 @@ async def test_the_metrics_have_the_groups_by_state(rig: Rig) -> None:
     await member.beat()
     counts = only(samples(rig.node.local.metrics), name)
     assert {label: count for label, count in counts.items() if count} == {'{state="stable"}': 1}
+
+
+async def test_changelogs_are_no_lag_of_a_streams_group(rig: Rig) -> None:
+    member = Member(rig)
+    for _ in range(2):
+        await member.beat()
+    for topic in ("t", "app-r", "app-c"):
+        await rig.connect().ask("produce", 9, **produce(topic, {0: batch(b"v")}))
+    lag = await control(rig, "GET", f"/groups/{GROUP}/lag")
+    found = [(one["topic"], one["partition"], one["lag"]) for one in lag["partitions"]]
+    assert found == [("app-r", 0, 1), ("app-r", 1, 0), ("t", 0, 1), ("t", 1, 0)]
+    assert lag["total"] == 2
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from controller.quorum.metadata_batches import control_batch
 from controller.quorum.metadata_log import MetadataLog
 from controller.quorum.opening import MetadataLogConfig
 from protocol import uuids
-from protocol.metadata.control import LeaderChangeMessage, Voter, VoterEndpoint
+from protocol.metadata.control import LeaderChangeMessage, Voter
 from protocol.records.batch import read_header, set_offsets_and_epoch
 from protocol.records.build import Record, build_batch
 from storage.files import read_file
@@ -123,31 +123,6 @@ def test_kafkas_log_of_a_static_voter(fs: MemoryFileSystem) -> None:
     process.run(process.log.lead())
     assert process.log.epoch == batches[-1].epoch + 1
     assert b'"currentVoters":[{"voterId":1}],"data_version":0}' in read_file(fs, f"{FOLDER}/quorum-state")
-
-
-def test_a_static_voter_becomes_a_dynamic_one(fs: MemoryFileSystem) -> None:
-    """As when `kraft.version` is raised in Kafka: control records, and quorum-state without voters from then on."""
-    process = Process(fs, directory_id=DIRECTORY)
-    process.run(process.log.lead())
-    assert (process.log.kraft_version, process.log.voter_directory_id) == (0, None)
-    before = process.log.durable_end
-    process.run(process.log.become_dynamic(VoterEndpoint(name="CONTROLLER", host="h", port=9093)))
-    assert (process.log.kraft_version, process.log.voter_directory_id) == (1, DIRECTORY)
-    assert process.do(lambda: process.log.append([config_record(1)])) == before + 2
-    process.run(process.log.close())
-    process.end()
-    refused(fs, "the id of this folder is", directory_id=UUID(int=5))
-    again = Process(fs, directory_id=DIRECTORY)
-    assert (again.log.kraft_version, again.log.voter_directory_id) == (1, DIRECTORY)
-    assert numbers(record for batch in again.log.batches() for record in batch.records) == [1]
-    again.run(again.log.lead())
-    state = read_file(fs, f"{FOLDER}/quorum-state")
-    assert b"currentVoters" not in state
-    assert b'"data_version":1' in state
-    end = again.log.durable_end
-    again.run(again.log.write_snapshot(end, again.log.epoch, again.log.timestamp, [config_record(1)]))
-    again.end()
-    assert Process(fs, directory_id=DIRECTORY).log.kraft_version == 1
 
 
 def test_kafkas_log_of_a_dynamic_voter(fs: MemoryFileSystem) -> None:

@@ -69,6 +69,71 @@ async def test_the_start_offset_moves_and_batches_below_are_forgotten() -> None:
     assert (state.start_offset, state.batches, state.complete_count) == (10, (StateBatch(10, 12, 0, 3),), 0)
 
 
+@pytest.mark.parametrize(
+    ("start", "count", "expected"),
+    [
+        (5, 3, (5, 3)),
+        (5, 1, (5, 2)),
+        (5, -1, (5, 2)),
+        (3, 9, (5, 2)),
+        (-1, 0, (5, 2)),
+        (6, 0, (6, 0)),
+        (6, -1, (6, -1)),
+    ],
+)
+@pytest.mark.parametrize("updates", [0, 3])
+async def test_the_delivery_complete_count_goes_with_the_start_offset(
+    start: int, count: int, expected: tuple[int, int], updates: int
+) -> None:
+    """As in Kafka's records: an update says both, and so does the snapshot after some updates (`SNAPSHOT_EVERY`)."""
+    rig = await Rig().started()
+    rig.initialize(1, 5).result()
+    for _ in range(updates):
+        rig.write(ShareWrite(1, 0, 5, (), 2)).result()
+    if not updates:
+        rig.write(ShareWrite(1, 0, 5, (), 2)).result()
+    rig.write(ShareWrite(1, 0, start, (), count)).result()
+    assert (rig.read().start_offset, rig.read().complete_count) == expected
+    before = rig.read()
+    await rig.started()
+    assert rig.read() == before
+
+
+async def test_a_read_of_a_newer_leader_epoch_writes_the_count_as_it_was() -> None:
+    rig = await Rig().started()
+    rig.initialize(1, 5).result()
+    rig.write(ShareWrite(1, 0, 6, (), -1)).result()
+    rig.read(1)
+    assert (rig.read(1).start_offset, rig.read(1).complete_count) == (6, -1)
+
+
+async def test_former_leaders_are_fenced_after_it_began_anew_too() -> None:
+    rig = await Rig().started()
+    rig.initialize(1).result()
+    rig.read(5)
+    rig.initialize(2, 7).result()
+    for _ in range(2):
+        with pytest.raises(FencedLeaderEpoch):
+            rig.read(4)
+        with pytest.raises(FencedLeaderEpoch):
+            rig.write(accepted(7, 7, 2, 4)).result()
+        await rig.started()
+    assert (rig.read(5).start_offset, rig.read(5).leader_epoch) == (7, 0)
+
+
+async def test_initializing_anew_does_not_put_off_the_next_snapshot() -> None:
+    rig = await Rig().started()
+    rig.initialize(1).result()
+    for at in range(2):
+        rig.write(accepted(at, at)).result()
+    rig.initialize(2).result()
+    assert rig.read().snapshot_epoch == 1
+    rig.write(accepted(0, 0, 2)).result()
+    assert rig.read().snapshot_epoch == 1
+    rig.write(accepted(1, 1, 2)).result()
+    assert rig.read().snapshot_epoch == 2
+
+
 @pytest.mark.parametrize(("epoch", "leader_epoch", "error"), [(0, 5, FencedStateEpoch), (1, 4, FencedLeaderEpoch)])
 async def test_an_old_owner_is_fenced(epoch: int, leader_epoch: int, error: type[KafkaError]) -> None:
     rig = await Rig().started()

@@ -1,0 +1,96 @@
+"""`odradek` with what no cluster takes, and where its output cannot be written: no traceback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from odradek import Broker
+from odradek.cli.main import odradek
+from tests.brokers import sound_broker
+from tests.command_line import Odradek
+
+HOSTILE = ("\udcff", "", "9" * 30, "4294967296", "t:4294967296", "t=4294967296")
+LEFT_OUT = ("bootstrap", "context", "settings", "timeout", "as_json", "help", "seconds", "count")
+"""The general options, and how long it goes on: a very large number is a right one there."""
+BESIDE = {("consume",): ["-e"], ("bench", "consume"): ["--seconds=0.1"], ("bench", "produce"): ["--seconds=0.1"]}
+BESIDE |= {("bench", "latency"): ["-n2"], ("reassign", "start"): ["t=1"]}
+
+
+@pytest.fixture(scope="module")
+def broker(own_cluster: None) -> Iterator[Broker]:
+    with sound_broker() as broker:
+        broker.topic("t", partitions=1)
+        yield broker
+
+
+def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    if isinstance(command, click.Group):
+        ctx = click.Context(command)
+        for name in command.list_commands(ctx):
+            found = command.get_command(ctx, name)
+            assert found is not None
+            yield from commands(found, (*path, name))
+    else:
+        yield path, command
+
+
+def lines(path: tuple[str, ...], command: click.Command) -> Iterator[list[str]]:
+    """The command with each hostile value for each argument and option in turn."""
+    arguments = [one for one in command.params if isinstance(one, click.Argument)]
+    options = [one for one in command.params if isinstance(one, click.Option) and one.name not in LEFT_OUT]
+    beside = BESIDE.get(path, [])
+    for value in HOSTILE:
+        for wrong in arguments:
+            yield [
+                *path,
+                *(value if one is wrong else "t" for one in arguments if one.required or one is wrong),
+                *beside,
+            ]
+        for option in (one for one in options if not one.is_flag):
+            named = [option.opts[0], value]
+            yield [*path, *("t" for one in arguments if one.required), *beside, *named]
+
+
+def test_no_command_ends_with_a_traceback(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ODRADEK_CONTEXTS", os.devnull + ".none/contexts")
+    where, runner, seen = ["-b", broker.bootstrap_servers, "--timeout", "20"], CliRunner(), 0
+    for path, command in commands(odradek):
+        for line in lines(path, command):
+            of_cluster = where if any(one.name == "bootstrap" for one in command.params) else []
+            ran = runner.invoke(odradek, [*line, *of_cluster], input="x\n")
+            assert ran.exception is None or isinstance(ran.exception, SystemExit), (line, ran.exc_info)
+            seen += 1
+    assert seen > 200
+
+
+def test_output_that_cannot_be_encoded_is_escaped(broker: Broker) -> None:
+    here = Odradek(broker.bootstrap_servers)
+    ascii_only = {"PYTHONIOENCODING": "ascii", "ODRADEK_CONTEXTS": os.devnull + ".none"}
+    here.told("topics", "create", "written", "-p", "1")
+    here.told("produce", "written", "straße 🎉", "-k", "日本", environment=ascii_only)
+    told = here.told("consume", "written", "-e", "-g", "日本", "-f", "%k %v\\n", environment=ascii_only)
+    assert told == "\\u65e5\\u672c stra\\xdfe \\U0001f389\n"
+    here.told("groups", "list", environment=ascii_only)
+    assert here.run("topics", "describe", "日本", environment=ascii_only)[0] == 1
+    assert here.run("explain", "error", "日本", at="", environment=ascii_only)[0] == 1
+    here.told("bench", "produce", "written", "--seconds", "0.1", environment=ascii_only)  # its chart is of blocks
+
+
+def test_an_argument_that_is_no_text_is_named_and_a_value_is_kept(broker: Broker) -> None:
+    program = [sys.executable.encode(), b"-m", b"odradek"]
+    at = [b"-b", broker.bootstrap_servers.encode()]
+
+    def run(*words: bytes) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run([*program, *words, *at], capture_output=True, timeout=60, check=False)
+
+    refused = run(b"topics", b"delete", b"caf\xe9")
+    assert (refused.returncode, b"is no text in UTF-8" in refused.stderr) == (2, True)
+    assert run(b"produce", b"t", b"caf\xe9", b"-k", b"\xff", b"-H", b"h=\xfe").returncode == 0
+    assert b'{"base64": "Y2Fm6Q=="}' in run(b"consume", b"t", b"-e", b"--json").stdout

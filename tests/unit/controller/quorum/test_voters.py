@@ -1,0 +1,42 @@
+"""Who the voter is: configured (`kraft.version` 0), or written in the log (1)."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from controller.quorum.errors import MetadataLogError
+from protocol.metadata.control import VoterEndpoint
+from storage.files import read_file
+from tests.doubles.files import MemoryFileSystem
+from tests.unit.controller.quorum.support import FOLDER, Process, config_record, made_root, numbers
+
+DIRECTORY = UUID(int=77)
+
+
+def test_a_static_voter_becomes_a_dynamic_one() -> None:
+    """As when `kraft.version` is raised in Kafka: control records, and quorum-state without voters from then on."""
+    fs = made_root(MemoryFileSystem())
+    process = Process(fs, directory_id=DIRECTORY)
+    process.run(process.log.lead())
+    assert (process.log.kraft_version, process.log.voter_directory_id) == (0, None)
+    before = process.log.durable_end
+    process.run(process.log.become_dynamic(VoterEndpoint(name="CONTROLLER", host="h", port=9093)))
+    assert (process.log.kraft_version, process.log.voter_directory_id) == (1, DIRECTORY)
+    assert process.do(lambda: process.log.append([config_record(1)])) == before + 2
+    process.run(process.log.close())
+    process.end()
+    with pytest.raises(MetadataLogError, match="the id of this folder is"):
+        Process(fs, directory_id=UUID(int=5))
+    again = Process(fs, directory_id=DIRECTORY)
+    assert (again.log.kraft_version, again.log.voter_directory_id) == (1, DIRECTORY)
+    assert numbers(record for batch in again.log.batches() for record in batch.records) == [1]
+    again.run(again.log.lead())
+    state = read_file(fs, f"{FOLDER}/quorum-state")
+    assert b"currentVoters" not in state
+    assert b'"data_version":1' in state
+    end = again.log.durable_end
+    again.run(again.log.write_snapshot(end, again.log.epoch, again.log.timestamp, [config_record(1)]))
+    again.end()
+    assert Process(fs, directory_id=DIRECTORY).log.kraft_version == 1
