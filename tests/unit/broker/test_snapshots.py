@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -21,7 +22,8 @@ async def call(rig: Rig, method: str, path: str, /, **values: Any) -> Any:
     answer = asyncio.ensure_future(endpoint.answer(rig.node, values))
     while not answer.done():
         await rig.clock.run(10)
-    return await answer
+    found = await answer
+    return json.loads(found) if isinstance(found, bytes) else found
 
 
 async def produce(rig: Rig, topic: str, *values: str) -> None:
