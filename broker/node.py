@@ -80,6 +80,11 @@ class Bound:
         """The advertised host:port by listener."""
         return {name: str(listener).partition("://")[2] for name, listener in self.advertised.items()}
 
+    @property
+    def hosts(self) -> list[str]:
+        """The names of this node that others are told."""
+        return [listener.host for listener in (*self.advertised.values(), *self.controllers)]
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:

@@ -71,7 +71,7 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
     async with AsyncExitStack() as undo:
         base = new_base(config, seams)
         dirs = lock_folders(base, undo)
-        http = await _bind_http(base, undo)
+        http = await _bind_http(base, [*listeners.hosts, socket.gethostname()], undo)
         opened = await _open_parts(base, dirs, undo, serves_others=bool(listeners.controllers))
         machine = seams.clock.machine
         names = frozenset(listener.name for listener in listeners.controllers)
@@ -164,16 +164,15 @@ def _guard(base: Base) -> Guard | None:
     return Guard(base.authorizer)
 
 
-async def _bind_http(base: Base, undo: AsyncExitStack) -> HttpServer | None:
+async def _bind_http(base: Base, hosts: list[str], undo: AsyncExitStack) -> HttpServer | None:
     """Take the port for metrics and health now, so that no broker says that it started that will not."""
     config, state = base.current.config, base.state
-    port = config.integer("odradek.http.port")
-    if port < 0:
+    if config.integer("odradek.http.port") < 0:
         return None
     from broker.monitoring.http import HttpServer
 
-    host = config.string("odradek.http.host")
-    http = HttpServer(host, port, base.metrics, lambda: state.not_ready, state.problems)
+    machine = base.seams.clock.machine
+    http = HttpServer(config, base.metrics, lambda: state.not_ready, machine, state.problems, hosts)
     undo.push_async_callback(http.stop)
     await http.bind(or_any="odradek.http.port" not in config.given)
     return http

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import errno
 import gc
 import os
 import resource
@@ -20,7 +21,8 @@ M_MMAP_THRESHOLD = -3
 STDIN, STDOUT, STDERR = 0, 1, 2
 REUSED_BUFFER_BYTES = 4 * 1024 * 1024
 KEPT_FREE_BYTES = 16 * 1024 * 1024
-SPARE_DESCRIPTORS = 3
+KEPT_DESCRIPTORS = 32
+"""So many, or an eighth of a low limit, no client of a listener gets: they are for files and for health checks."""
 
 
 def allow_many_descriptors() -> tuple[int, int]:
@@ -53,17 +55,17 @@ def is_open(descriptor: int) -> bool:
 
 
 def require_spare_descriptor() -> None:
-    """Raises OSError if the process can open nothing, or next to nothing.
+    """Raises OSError if the process can open nothing, or no more than the descriptors that are kept."""
+    opened = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    os.close(opened)
+    if is_kept(opened):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    A single free descriptor comes and goes while the loop turns connections away, which opens and closes one for each.
-    """
-    opened: list[int] = []
-    try:
-        while len(opened) < SPARE_DESCRIPTORS:
-            opened.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-    finally:
-        for descriptor in opened:
-            os.close(descriptor)
+
+def is_kept(descriptor: int) -> bool:
+    """Whether a descriptor that was just opened is of those that are kept: it is always the lowest that is free."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return limit != resource.RLIM_INFINITY and descriptor >= limit - min(KEPT_DESCRIPTORS, limit // 8)
 
 
 def share_the_interpreter() -> None:

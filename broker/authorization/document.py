@@ -6,7 +6,9 @@ import sys
 from collections.abc import Iterator
 
 from broker.authorization.checks import ERRORS, Check, Each, Own
-from broker.authorization.table import CHECKS, CONTROLLER_CHECKS, DECIDED_BY_CONTROLLER
+from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES, Asked, Right
+from broker.authorization.table import CHECKS, CONTROLLER_CHECKS, DECIDED_BY_CONTROLLER, asked_for
+from metadata.acls import ResourceType
 from protocol.api_table import API_BY_NAME, API_TABLE, CONTROLLER_ONLY
 
 _INTRODUCTION = """\
@@ -70,6 +72,18 @@ Who came by a token gets no further ones.
 """
 
 
+_CONSOLE = """
+## What the console asks
+
+A page or form of the [console](operations.md#console) needs what the API asks that tells or does the same, for the user
+who has logged in. Without a right in brackets it shows less. What Kafka has no API for, and is about all users, needs
+ALTER on the cluster: who has that could make any ACL.
+
+| page or form | operation | on | for |
+| --- | --- | --- | --- |
+"""
+
+
 def document() -> str:
     """The page."""
     lines = [_INTRODUCTION.rstrip(" "), "", "| API | operation | on | error |", "| --- | --- | --- | --- |"]
@@ -78,7 +92,31 @@ def document() -> str:
     lines += [_BY_CONTROLLER, "| API | operation | on | error |", "| --- | --- | --- | --- |"]
     for api in (API_BY_NAME["fetch"], *CONTROLLER_ONLY):
         lines += _rows(api.name, CONTROLLER_CHECKS[api.name])
-    return "\n".join(lines) + "\n" + _TOKENS
+    asked = {**ASKED_BY_PAGES, **ASKED_BY_ACTIONS}
+    console = "".join(f"{line}\n" for name, each in asked.items() for line in _console_rows(name, each))
+    return "\n".join(lines) + "\n" + _CONSOLE + console + _TOKENS
+
+
+def _console_rows(name: str, asked: Asked) -> Iterator[str]:
+    shown = f"`/{name}`"
+    for right in asked.needed:
+        yield f"| {shown} | {_console_operation(right)} | {_on(right)} | {right.what or 'anything'} |"
+        shown = ""
+    for right in asked.shown:
+        yield f"| {shown} | ({_console_operation(right)}) | {_on(right)} | {right.what} |"
+        shown = ""
+
+
+def _console_operation(right: Right) -> str:
+    operations, unless = asked_for(right.api, right.resource_type)
+    names = ", ".join(operation.name for operation in operations)
+    return names if unless is None else f"{names}, or {unless.name} on the cluster"
+
+
+def _on(right: Right) -> str:
+    each = "each " if right.named is None else "the "
+    kind = right.resource_type.name.lower().replace("_", " ")
+    return f"the {kind}" if right.resource_type is ResourceType.CLUSTER else f"{each}{kind}"
 
 
 def _rows(name: str, checks: tuple[Check, ...]) -> Iterator[str]:

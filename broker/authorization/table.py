@@ -7,6 +7,7 @@ row has the checks in their order. An API with the row NOTHING is open to every 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 
 from broker.authorization.checks import Check, Each, Own, Whole
@@ -318,3 +319,18 @@ DECIDED_BY_CONTROLLER = frozenset(
     }
 )
 """A broker whose controllers are other nodes leaves these checks to them: it sends the requests on in an Envelope."""
+
+
+@cache
+def asked_for(api: str, resource_type: ResourceType) -> tuple[tuple[AclOperation, ...], AclOperation | None]:
+    """The operations on a resource of this type of which the API asks for one, and one on the cluster in their place.
+
+    What it asks for first, where it asks for more. Raises LookupError if it asks for nothing on such a resource.
+    """
+    for check in CHECKS[api]:
+        if isinstance(check, Each):
+            if resource_type in check.resource_types:
+                return (check.operation,), check.unless
+        elif check.resource_type is resource_type:
+            return check.operations, None
+    raise LookupError(f"{api} asks for nothing on a {resource_type.name}")

@@ -5,7 +5,10 @@ Every line names the setting as it is to be written, and says what to do.
 
 from __future__ import annotations
 
+import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from broker.config.broker_config import BrokerConfig
@@ -55,6 +58,25 @@ def security_problems(config: BrokerConfig, listeners: Iterable[Listener]) -> li
         if listener.uses_sasl:
             problems += _sasl(settings)
     return list(dict.fromkeys(problems))
+
+
+def readable_secrets(config: BrokerConfig) -> Iterator[str]:
+    """A line for each file with passwords, or with a key that no password protects, that everybody here may read."""
+    for key, location in config.given.items():
+        has_users = key == USERS_FILE
+        if not has_users and not key.endswith("ssl.keystore.location"):
+            continue
+        path = Path(location.strip())
+        try:
+            is_open = path.is_file() and path.stat().st_mode & stat.S_IROTH and (has_users or _has_key(path))
+        except OSError:
+            continue  # whoever needs the file says what is wrong with it
+        if is_open:
+            yield f"{key} = {location!r}: every user of this machine can read this secret: chmod o-rwx the file"
+
+
+def _has_key(path: Path) -> bool:
+    return re.search(rb"-----BEGIN (?!ENCRYPTED)([A-Z]+ )?PRIVATE KEY-----", path.read_bytes()) is not None
 
 
 def _plug_ins(config: BrokerConfig, listener_names: Iterable[str]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from broker.config.cross_checks import broken_rules
 from broker.config.defs import BROKER_CONFIGS
 from broker.config.defs.not_needed import NOT_NEEDED
 from broker.config.environment import Environment, read_environment
+from broker.config.http_settings import broken_http_rules
 from broker.config.kafka_names import base_name, is_not_needed
 from broker.config.listener_settings import has_effect, listener_of
 from broker.config.listeners import Listeners, parse_listeners
@@ -21,7 +22,7 @@ from broker.config.own_authority import implied_settings
 from broker.config.profiles import PROFILES
 from broker.config.profiles import SETTING as PROFILE_SETTING
 from broker.config.properties import parse_properties
-from broker.config.security_checks import security_problems
+from broker.config.security_checks import readable_secrets, security_problems
 from broker.nearest import did_you_mean
 
 _NOT_ENFORCED: Mapping[str, str] = MappingProxyType(
@@ -124,6 +125,7 @@ def _checked_listeners(config: BrokerConfig, opens_listeners: bool) -> Listeners
         listeners = parse_listeners(config)
         problems += _http_on_a_listeners_port(config, listeners)
         problems += broken_listener_rules(config, listeners)
+        problems += broken_http_rules(config, listeners)
         if opens_listeners:
             problems += security_problems(config, (*listeners.bound, *listeners.controllers))
     except ConfigurationError as error:
@@ -237,6 +239,7 @@ def _warnings(config: BrokerConfig, listeners: Listeners, environment: Environme
             yield f"{name} (from {origin}) is not a known configuration{_meant(name)}"
     if config.given.get("super.users") and not config.string("authorizer.class.name"):
         yield "super.users has no effect without authorizer.class.name: all clients may do everything"
+    yield from readable_secrets(config)
     if doubt := seems_another_node(config, listeners):
         yield doubt
     if listeners.left_out:

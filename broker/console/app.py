@@ -17,23 +17,29 @@ import structlog
 from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES, Asked
+from broker.config.http_settings import trusted_proxies
 from broker.console import formats
-from broker.console.actions import ACTIONS, act
+from broker.console.actions import act, done_text
 from broker.console.ask import MOST, Ask, Few, Page
 from broker.console.history import History
-from broker.console.hosts import is_known_host
 from broker.console.login import Logins
 from broker.console.pages import NAVIGATION, PAGES
+from broker.console.proxies import Origin, origin_of
 from broker.console.registry import Registry
 from broker.console.tail import MOST_OF_ONE_USER, MOST_TAILS, tail
 from broker.control.budget import Budget, SpentError, to_the_end
 from broker.control.endpoint import ControlError
+from broker.http.bodies import BodyError, read_form
+from broker.http.hosts import KnownHosts
 from broker.node import Node
 from protocol.errors import KafkaError
 
 logger = structlog.get_logger(__name__)
 
 FOLDER = Path(__file__).parent
+LARGEST_LOGIN_BYTES = 4096
+LARGEST_FORM_BYTES = 64 * 1024
 STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 MOST_HTML = 8 << 20
@@ -55,6 +61,8 @@ class App:
         self._history = history
         self._cookie = f"odradek_{node.node_id}"  # a browser keeps cookies by host, whatever the port
         self._logins = Logins(node)
+        self._proxies = trusted_proxies(node.local.config)
+        self._hosts = KnownHosts(node.local.config, node.bound.hosts)
         url = node.local.config.optional_string("odradek.console.schema.registry")
         self._registry = Registry(url) if url else None
         self.searches = Few("searches", 2, 1)
@@ -78,8 +86,8 @@ class App:
             answer = await self._failed(request, f"{error.code.name.upper()}: {error}", 503)
         except SpentError:
             answer = await self._failed(request, "this page would cost more than a page may: ask for less", 413)
-        except web.HTTPException as error:  # of the library, as for a form that is too large
-            answer = await self._failed(request, error.reason, error.status)
+        except BodyError as error:
+            answer = await self._failed(request, str(error), error.status)
         except Exception as error:
             logger.exception("unexpected error in the console", path=request.path)
             answer = await self._failed(request, f"unexpected error, see the broker's log: {error!r}", 500)
@@ -93,70 +101,78 @@ class App:
             name = name.removeprefix("static/")
             return web.Response(body=self._static[name], content_type=STATIC[name], charset="utf-8")
         self._check_host(request)
+        origin = self._origin(request)
         if request.method == "POST":
-            return await to_the_end(self._post(request, name))
+            return await to_the_end(self._post(request, name, origin))
         if request.method not in ("GET", "HEAD"):
             raise ControlError(f"{request.method} is not served here: expected GET or POST", status=405)
         if name == "login":
             return await self._show(request, Page("login.html", "Log in", {"error": None, "users": self._logins.users}))
-        page = PAGES.get(name)
-        if page is None and name != "tail":
+        if name not in ASKED_BY_PAGES:
             raise ControlError(f"there is no page /{name}", status=404)
-        ask = self._ask(request)
+        ask = self._ask(request, origin.address, ASKED_BY_PAGES[name])
         if ask is None:
             return _to("login")
-        if page is None:
+        ask.rights.check_needed(ask.given)
+        if name == "tail":
             with self.tails.one(ask.rights.user):
-                return await tail(partial(self._ask, request), request, self._render)
-        page.check(ask)
-        return await self._show(request, await page.show(ask), ask, name)
+                return await tail(
+                    partial(self._ask, request, origin.address, ASKED_BY_PAGES[name]), request, self._render
+                )
+        return await self._show(request, await PAGES[name](ask), ask, name)
 
     def _check_host(self, request: web.Request) -> None:
         """Refuse names that a page elsewhere may have pointed at this address, as it could read everything then."""
-        names = self._node.local.config.list_("odradek.console.hosts")
-        if not self._logins.required and not is_known_host(request.host, names):
-            raise ControlError(
-                f"{request.host!r} is not a name of this console: use its address, or name it in odradek.console.hosts",
-                status=421,
-            )
+        if not self._logins.required and (problem := self._hosts.problem(request)):
+            raise ControlError(problem, status=421)
 
-    def _ask(self, request: web.Request) -> Ask | None:
+    def _origin(self, request: web.Request) -> Origin:
+        """Where the request comes from: of consequence only where users log in. Raises ControlError."""
+        return origin_of(request, self._proxies) if self._logins.required else Origin("", request.secure)
+
+    def _ask(self, request: web.Request, address: str, asked: Asked) -> Ask | None:
         """What is asked; None for somebody who has to log in first."""
-        rights = self._logins.rights(request.cookies.get(self._cookie), request.remote or "")
+        rights = self._logins.rights(request.cookies.get(self._cookie), address)
         if rights is None:
             return None
         return Ask(
-            self._node, request.query, rights, self._history, self._registry, Budget(MOST), searches=self.searches
+            self._node,
+            request.query,
+            rights.of(asked),
+            self._history,
+            self._registry,
+            Budget(MOST),
+            searches=self.searches,
         )
 
     # -- what changes something
 
-    async def _post(self, request: web.Request, name: str) -> web.StreamResponse:
+    async def _post(self, request: web.Request, name: str, came_from: Origin) -> web.StreamResponse:
+        """Do what a form asks. Nothing is read from somebody who is not known, but the few bytes of a login."""
         origin = request.headers.get("Origin")
-        if origin is not None and origin.partition("://")[2] != request.host:
+        if origin is not None and origin.partition("://")[2] != request.headers.get("Host"):
             raise ControlError("the form comes from another site", status=403)
-        form = await _form_of(request)
         if name == "login":
-            return await self._log_in(request, form)
+            return await self._log_in(request, await read_form(request, LARGEST_LOGIN_BYTES), came_from)
         if name == "logout":
             self._logins.end(request.cookies.get(self._cookie))
             answer = _to("login")
             answer.del_cookie(self._cookie)
             return answer
-        ask = self._ask(request)
+        if name not in ASKED_BY_ACTIONS:
+            raise ControlError(f"there is nothing to do at /{name}", status=404)
+        ask = self._ask(request, came_from.address, ASKED_BY_ACTIONS[name])
         if ask is None:
             return _to("login")
-        if name not in ACTIONS:
-            raise ControlError(f"there is nothing to do at /{name}", status=404)
-        return _to(await act(ask, name, form))
+        return _to(await act(ask, name, await read_form(request, LARGEST_FORM_BYTES)))
 
-    async def _log_in(self, request: web.Request, form: Mapping[str, str]) -> web.StreamResponse:
-        token = await self._logins.begin(form.get("user", ""), form.get("password", ""))
+    async def _log_in(self, request: web.Request, form: Mapping[str, str], came_from: Origin) -> web.StreamResponse:
+        token = await self._logins.begin(form.get("user", ""), form.get("password", ""), came_from.address)
         if token is None:
             page = Page("login.html", "Log in", {"error": "Wrong name or password.", "users": self._logins.users})
             return await self._show(request, page, status=401)
         answer = _to("./")
-        answer.set_cookie(self._cookie, token, httponly=True, samesite="Strict", secure=request.secure)
+        answer.set_cookie(self._cookie, token, httponly=True, samesite="Strict", secure=came_from.is_secure)
         return answer
 
     # -- HTML
@@ -174,7 +190,7 @@ class App:
             "user": None if ask is None else ask.rights.user,
             "node_id": self._node.node_id,
             "can_write": ask is not None and ask.can_write,
-            "done": "" if ask is None else ask.text("done"),
+            "done": "" if ask is None else done_text(ask.text("done")),
             "now_ms": self._node.local.clock.wall_ms(),
             **page.values,
         }
@@ -193,15 +209,6 @@ class App:
                 raise SpentError
             parts.append(part)
         return "".join(parts)
-
-
-async def _form_of(request: web.Request) -> dict[str, str]:
-    """The texts of a form. Raises ControlError for bytes that are none."""
-    try:
-        fields = await request.post()
-    except (ValueError, LookupError) as error:  # no UTF-8, or a charset that nobody knows
-        raise ControlError(f"this is no form: {error}") from error
-    return {key: value for key, value in fields.items() if isinstance(value, str)}
 
 
 def _to(place: str) -> web.Response:

@@ -4,51 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from broker.console.rights import Rights
 from broker.control.budget import Budget
 from broker.control.endpoint import ControlError
 from broker.node import Node
-from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
+from metadata.acls import ResourceType
 from protocol.records.cut import Most
 
 if TYPE_CHECKING:
     from broker.console.history import History
     from broker.console.registry import Registry
-    from broker.security.permissions import Permissions
 
 NAMES_A_TURN = 200
 
 MOST = Most(content=256 << 10, headers=100, header_content=64 << 10)
 """What is kept of a record that is shown whole, or looked through."""
-
-Right = tuple[AclOperation, ResourceType, str]
-"""To do this to the resource of this type and name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rights:
-    """What the user of a request may see and do; everything without `permissions`. `user` is None without a login."""
-
-    user: str | None = None
-    permissions: Permissions | None = None
-
-    def sees_topic(self, name: str) -> bool:
-        return self.allow(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
-
-    def allow(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
-        """Whether the user may; nothing is logged if not."""
-        permissions = self.permissions
-        return permissions is None or permissions.allows(operation, resource_type, name, log_denied=False)
-
-    def check(self, operation: AclOperation, resource_type: ResourceType, name: str) -> None:
-        """Raises ControlError (403)."""
-        if self.permissions is not None and not self.permissions.allows(operation, resource_type, name):
-            resource = resource_type.name.lower().replace("_", " ")
-            raise ControlError(f"{self.user} may not {operation.name} the {resource} {name}", status=403)
 
 
 class Few:
@@ -93,11 +68,6 @@ class Ask:
     def can_write(self) -> bool:
         return self.node.local.config.boolean("odradek.console.write")
 
-    @property
-    def sees_all_names(self) -> bool:
-        """Whether the user may be told of whatever resource has to do with what is asked for."""
-        return self.rights.allow(AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
-
     def text(self, name: str, default: str = "") -> str:
         return self.given.get(name, default).strip()
 
@@ -132,31 +102,13 @@ class Page(NamedTuple):
     values: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Shows:
-    """A page that can be asked for; `right` is what its user must have, if that does not depend on what is asked."""
-
-    show: Callable[[Ask], Awaitable[Page]]
-    right: Right | None = None
-
-    def check(self, ask: Ask) -> None:
-        """Raises ControlError (403)."""
-        if self.right is not None:
-            ask.rights.check(*self.right)
-
-
-async def allowed(rights: Rights, resource_type: ResourceType, names: list[str]) -> list[str]:
-    """Those names that the user may see; the loop gets a turn in between."""
-    permissions = rights.permissions
-    if permissions is None or permissions.is_super_user:
+async def allowed(rights: Rights, api: str, resource_type: ResourceType, names: list[str]) -> list[str]:
+    """Those names of which the API would tell the user; the loop gets a turn in between."""
+    if rights.are_all:
         return names
     found: list[str] = []
     for first in range(0, len(names), NAMES_A_TURN):
-        found += (
-            name
-            for name in names[first : first + NAMES_A_TURN]
-            if permissions.allows(AclOperation.DESCRIBE, resource_type, name, log_denied=False)
-        )
+        found += (name for name in names[first : first + NAMES_A_TURN] if rights.allow(api, resource_type, name))
         await asyncio.sleep(0)
     return found
 

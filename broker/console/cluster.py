@@ -6,8 +6,9 @@ import asyncio
 from itertools import islice
 from typing import Any
 
-from broker.console.ask import Ask, Page, paged
+from broker.console.ask import Ask, Page, allowed, paged
 from broker.console.partition_states import count_partitions, led_by, troubled
+from metadata.acls import ResourceType
 from metadata.brokers import BrokerRegistration
 
 ON_A_PAGE = 100
@@ -20,7 +21,9 @@ async def cluster(ask: Ask) -> Page:
     states = await asyncio.to_thread(count_partitions, image)
     leads = await asyncio.to_thread(led_by, image)
     found = await asyncio.to_thread(lambda: list(islice(troubled(image), MOST_TROUBLED)))
-    shown = paged(ask, found, ON_A_PAGE)
+    names = list(dict.fromkeys(one.topic for one in found))
+    visible = set(await allowed(ask.rights, "metadata", ResourceType.TOPIC, names))
+    shown = paged(ask, [one for one in found if one.topic in visible], ON_A_PAGE)
     brokers = [image.cluster.brokers[broker_id] for broker_id in sorted(image.cluster.brokers)]
     return Page(
         "cluster.html",

@@ -1,19 +1,22 @@
 """Who uses the console: where clients have to say who they are, its users log in with the same names and passwords.
 
 A password is compared with what the listeners with SASL know: the users of PLAIN, and the SCRAM credentials of file and
-metadata. Whose password has been changed or taken away has to log in again. Where clients authenticate by certificates
-or tokens alone, or there is only an authorizer, nobody can log in.
+metadata. A listener whose clients need more than a password, or that is for other nodes, has no part in that. Whose
+password has been changed or taken away has to log in again. Where clients authenticate by certificates or tokens alone,
+or there is only an authorizer, nobody can log in.
 """
 
 from __future__ import annotations
 
 import secrets
 import ssl
-from collections import OrderedDict
+from collections import Counter
+from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from broker.console.ask import Rights
+from broker.config.http_settings import LOGIN_LISTENERS, why_no_logins
+from broker.console.rights import Rights
 from broker.control.endpoint import ControlError
 from broker.network.principal import Principal
 from broker.network.request import CloseConnectionError
@@ -24,34 +27,49 @@ from broker.security.permissions import Permissions
 from broker.security.sasl.conversation import AuthenticationError, Begin, Challenge, Conversation, Success
 from controller.scram import SCRAM_MECHANISMS, ScramMechanism
 
-SESSION_MS = 12 * 3600 * 1000.0
-MOST_SESSIONS = 1000
-REFUSAL_MS = 1000.0
-"""How long a refusal is held back, so that guessing is slow."""
+if TYPE_CHECKING:
+    from broker.security.sasl.authenticator import SaslOptions
 
-MOST_AT_ONCE = 10
-"""Logins at one time: each costs milliseconds of a thread."""
+SESSION_MS = 12 * 3600 * 1000.0
+REFUSAL_MS = 1000.0
+"""How long a refusal takes, whatever was looked at: guessing is slow, and does not tell which names there are."""
+
+MOST_AT_ONCE, MOST_AT_ONCE_OF_USER = 10, 3
+"""Logins at one time from one address, and of one user from there: each costs milliseconds of a thread."""
+
+MOST_SESSIONS, MOST_SESSIONS_THERE = 100, 10
+"""Sessions of one user, and of one user from one address: with one more, the oldest of them ends."""
 
 
 class Session(NamedTuple):
     """`credential` is the one that the user logged in with; the session is over when it is another or gone."""
 
     principal: Principal
+    address: str
     ends_ms: float
     credential: object
 
 
 class Logins:
-    """The sessions of the console, by a random token that the browser keeps in a cookie."""
+    """The sessions of the console, by a random token that the browser keeps in a cookie.
+
+    What is counted is counted by user and address: nobody can keep others from logging in, or log them out.
+    """
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
-        self._running = 0
+        self._sessions: dict[str, Session] = {}  # the newest at the end
+        self._tokens: dict[str, list[str]] = {}  # by user, the newest at the end
+        self._running: Counter[tuple[str, str]] = Counter()  # by address and user
 
     @property
     def required(self) -> bool:
-        """Whether clients of some listener have to authenticate, or an authorizer decides what they may do."""
+        """Whether clients of some listener have to authenticate, or an authorizer decides what they may do.
+
+        A controller alone does not know what the brokers ask of their clients, and so shows nothing to strangers.
+        """
+        if not self._node.local.config.is_broker:
+            return True
         listeners = self._node.local.security.listeners.values()
         return self._node.base.authorizer is not None or any(_authenticates(each.prepared) for each in listeners)
 
@@ -74,58 +92,91 @@ class Logins:
         permissions = None if authorizer is None else Permissions(authorizer, principal, host)
         return Rights(str(principal), permissions)
 
-    async def begin(self, user: str, password: str) -> str | None:
+    async def begin(self, user: str, password: str, address: str) -> str | None:
         """The token of a new session; None if the name or the password is wrong. Raises ControlError."""
-        if self._running >= MOST_AT_ONCE:
-            raise ControlError("too many people log in at once: try again", status=429)
-        self._running += 1
+        of_address = sum(number for (where, _), number in self._running.items() if where == address)
+        if of_address >= MOST_AT_ONCE or self._running[address, user] >= MOST_AT_ONCE_OF_USER:
+            raise ControlError(f"too many logins at once from {address}: try again", status=429)
+        self._running[address, user] += 1
+        began_ms = self._node.clock.machine.monotonic_ms()
         try:
             credential = self._credential(user)
-            principal = await self._authenticated(user, password)
-            if principal is None:
-                await self._node.clock.machine.sleep(REFUSAL_MS)
+            found = await self._authenticated(user, password)
+            if found is None:
+                took_ms = self._node.clock.machine.monotonic_ms() - began_ms
+                await self._node.clock.machine.sleep(max(REFUSAL_MS - took_ms, 0))
                 return None
         finally:
-            self._running -= 1
-        token = secrets.token_urlsafe(32)
-        ends_ms = self._node.clock.machine.monotonic_ms() + SESSION_MS
-        self._sessions[token] = Session(principal, ends_ms, credential)
-        if len(self._sessions) > MOST_SESSIONS:
-            self._sessions.popitem(last=False)
+            self._running[address, user] -= 1
+            self._running += Counter()  # without those that are over
+        principal, lasts_ms = found
+        ends_ms = self._node.clock.machine.monotonic_ms() + lasts_ms
+        return self._kept(Session(principal, address, ends_ms, credential))
+
+    def _kept(self, session: Session) -> str:
+        """The token of a session that begins; those of its user that are over end, and the oldest that are too many."""
+        token, user = secrets.token_urlsafe(32), session.principal.name
+        now_ms = self._node.clock.machine.monotonic_ms()
+        known = {one: self._sessions[one] for one in self._tokens.get(user, ())}
+        there = [one for one, of in known.items() if of.address == session.address]
+        over = [one for one, of in known.items() if of.ends_ms < now_ms]
+        for one in {*over, *there[: 1 - MOST_SESSIONS_THERE], *list(known)[: 1 - MOST_SESSIONS]}:
+            self.end(one)
+        self._sessions[token] = session
+        self._tokens.setdefault(user, []).append(token)
         return token
 
     def end(self, token: str | None) -> None:
-        self._sessions.pop(token or "", None)
+        session = self._sessions.pop(token or "", None)
+        if session is not None and token is not None:
+            of_user = self._tokens[session.principal.name]
+            of_user.remove(token)
+            if not of_user:
+                del self._tokens[session.principal.name]
 
     def _credential(self, user: str) -> object:
         """What stands for the user's password in the metadata, and the mechanisms, which know the users of files."""
         scram = self._node.cluster.cache.image.scram
         return [scram.get((user, mechanism)) for mechanism in ScramMechanism], self._mechanisms()
 
-    def _mechanisms(self) -> dict[tuple[str, str], Begin]:
-        """Those with passwords, by listener and name."""
+    def _mechanisms(self) -> dict[tuple[str, str], tuple[Begin, float]]:
+        """Those with passwords, by listener and name, with the ms that a session lasts: as long as a connection's."""
         return {
-            (listener, name): begin
-            for listener, security in self._node.local.security.listeners.items()
-            if security.prepared.sasl is not None
-            for name, begin in security.prepared.sasl.mechanisms.items()
+            (listener, name): (begin, options.reauth_ms.get(name) or SESSION_MS)
+            for listener, options in self._login_listeners()
+            for name, begin in options.mechanisms.items()
             if name == "PLAIN" or name in SCRAM_MECHANISMS
         }
 
-    async def _authenticated(self, user: str, password: str) -> Principal | None:
+    def _login_listeners(self) -> Iterator[tuple[str, SaslOptions]]:
+        config = self._node.local.config
+        named = {name.upper() for name in config.list_(LOGIN_LISTENERS)}
+        for name, security in self._node.local.security.listeners.items():
+            prepared = security.prepared
+            if prepared.sasl is None or _wants_certificates(prepared) or (named and name not in named):
+                continue
+            others = self._node.bound.advertised.keys() - {name}
+            if why_no_logins(config, security.listener, is_only_one=not others) is None:
+                yield name, prepared.sasl
+
+    async def _authenticated(self, user: str, password: str) -> tuple[Principal, float] | None:
+        """Who it is, and for how many ms."""
         workers = self._node.base.seams.workers.lane("security")
-        for (listener, name), begin in self._mechanisms().items():
+        for (listener, name), (begin, lasts_ms) in self._mechanisms().items():
             login = Account(name, user, password).login(self._node.local.random)
             principal = await workers.call(partial(_outcome, begin(), login))
             self._node.local.security.attempts[listener, name, principal is not None] += 1
             if principal is not None:
-                return principal
+                return principal, min(lasts_ms, SESSION_MS)
         return None
 
 
 def _authenticates(prepared: Prepared) -> bool:
-    tls = prepared.tls
-    return prepared.sasl is not None or (tls is not None and tls.verify_mode is ssl.CERT_REQUIRED)
+    return prepared.sasl is not None or _wants_certificates(prepared)
+
+
+def _wants_certificates(prepared: Prepared) -> bool:
+    return prepared.tls is not None and prepared.tls.verify_mode is ssl.CERT_REQUIRED
 
 
 def _outcome(conversation: Conversation, login: Login) -> Principal | None:

@@ -24,7 +24,6 @@ from broker.console.topic import seen_topic
 from broker.control.budget import Budget
 from broker.control.endpoint import ControlError
 from broker.control.topic_reader import Found, TopicReader
-from metadata.acls import AclOperation
 from protocol.records.cut import Most
 
 SHOWN_BYTES = 500
@@ -32,7 +31,7 @@ SHOWN_BYTES = 500
 
 
 async def messages(ask: Ask) -> Page:
-    topic = seen_topic(ask, "topic", AclOperation.READ)
+    topic = seen_topic(ask, "topic")
     partitions = read_partitions(ask, topic.name, topic.partition_count)
     wanted = Wanted(ask.text("key"), ask.text("field"), ask.text("value"))
     form, committed = ask.choice("format", FORMATS), is_committed(ask)
@@ -141,7 +140,7 @@ def _row(
 
 async def message(ask: Ask) -> Page:
     """One record, whole."""
-    topic = seen_topic(ask, "topic", AclOperation.READ)
+    topic = seen_topic(ask, "topic")
     (partition,) = read_partitions(ask, topic.name, topic.partition_count)[:1]
     offset, form = ask.integer("offset"), ask.choice("format", FORMATS)
     reader = TopicReader(

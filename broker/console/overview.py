@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from broker.authorization.console_table import SIZES
 from broker.console import formats
 from broker.console.ask import Ask, Page
 from broker.console.charts import chart
@@ -14,13 +15,17 @@ from broker.inspection.cluster import list_summaries
 from broker.node import Node
 from broker.replicas.partition import Role
 from broker.version import own_version
+from metadata.acls import ResourceType
 
 LEAST_SHOWN = 60
 """Samples that a chart has room for at least: five minutes."""
 
 
 async def overview(ask: Ask) -> Page:
-    node, image = ask.node, ask.node.cluster.cache.image
+    node = ask.node
+    if not ask.rights.allow(SIZES, ResourceType.CLUSTER):
+        return Page("overview.html", "Overview", {"is_told": False, "not_ready": node.state.not_ready})
+    image = node.cluster.cache.image
     # The image never changes, so a thread can look through all of it.
     states = await asyncio.to_thread(count_partitions, image)
     groups, unknown = await list_summaries(node)
@@ -28,6 +33,7 @@ async def overview(ask: Ask) -> Page:
         "overview.html",
         "Overview",
         {
+            "is_told": True,
             "version": own_version(),
             "cluster_id": node.cluster.id,
             "listeners": [f"{name} {one.host}:{one.port}" for name, one in node.bound.advertised.items()],

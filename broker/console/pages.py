@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
-from broker.console.ask import Shows
+from broker.console.ask import Ask, Page
 from broker.console.clients import clients
 from broker.console.cluster import cluster
 from broker.console.groups import group, groups
@@ -15,27 +15,23 @@ from broker.console.overview import overview
 from broker.console.topic import topic
 from broker.console.topics import topics
 from broker.console.transactions import transaction, transactions
-from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 
-SEES_CLUSTER = (AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
-ADMINISTERS = (AclOperation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
-"""Needed where other users' requests are shown."""
-
-PAGES: Mapping[str, Shows] = {
-    "": Shows(overview),
-    "topics": Shows(topics),
-    "topic": Shows(topic),
-    "messages": Shows(messages),
-    "message": Shows(message),
-    "groups": Shows(groups),
-    "group": Shows(group),
-    "transactions": Shows(transactions),
-    "transaction": Shows(transaction),
-    "clients": Shows(clients, SEES_CLUSTER),
-    "cluster": Shows(cluster, SEES_CLUSTER),
-    "kit": Shows(kit, ADMINISTERS),
-    "journal": Shows(journal, ADMINISTERS),
+PAGES: Mapping[str, Callable[[Ask], Awaitable[Page]]] = {
+    "": overview,
+    "topics": topics,
+    "topic": topic,
+    "messages": messages,
+    "message": message,
+    "groups": groups,
+    "group": group,
+    "transactions": transactions,
+    "transaction": transaction,
+    "clients": clients,
+    "cluster": cluster,
+    "kit": kit,
+    "journal": journal,
 }
+"""What they ask of the authorizer is in `broker.authorization.console_table`."""
 
 NAVIGATION = (
     ("./", "Overview", ("",)),

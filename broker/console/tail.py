@@ -23,7 +23,6 @@ from broker.console.topic import seen_topic
 from broker.control.budget import Budget
 from broker.control.endpoint import ControlError
 from broker.control.topic_reader import TopicReader
-from metadata.acls import AclOperation
 from protocol.errors import KafkaError
 
 logger = structlog.get_logger(__name__)
@@ -54,7 +53,7 @@ async def tail(again: AskAgain, request: web.Request, render: Render) -> web.Str
     """Send what is appended from now on, as server-sent events with rows of the table."""
     ask = _allowed(again)
     topic = ask.name("topic")
-    partitions = read_partitions(ask, topic, seen_topic(ask, "topic", AclOperation.READ).partition_count)
+    partitions = read_partitions(ask, topic, seen_topic(ask, "topic").partition_count)
     ask.choice("format", FORMATS)
     committed = is_committed(ask)
     positions = {one.index: one.end_offset_for(int(committed)) for one in partitions}
@@ -76,7 +75,7 @@ def _allowed(again: AskAgain) -> Ask:
     ask = again()
     if ask is None:
         raise ControlError("the session is over: log in again", status=401)
-    seen_topic(ask, "topic", AclOperation.READ)
+    seen_topic(ask, "topic")
     return ask
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from broker.authorization.console_table import EVERYTHING
 from broker.console.ask import Ask, Page, allowed, paged
 from broker.control.endpoint import ControlError
 from broker.explain.explain import explain_transaction
 from broker.inspection.cluster import list_transactions, read_transaction
 from broker.inspection.transactions import TransactionView
 from broker.replicas.partition import Role
-from metadata.acls import AclOperation, ResourceType
+from metadata.acls import ResourceType
+from protocol.topic_partition import PartitionKey
 
 ON_A_PAGE = 50
 PARTITIONS_ON_A_PAGE = 200
@@ -22,7 +24,9 @@ MOST_HELD = 200
 async def transactions(ask: Ask) -> Page:
     part, only_open = ask.text("q"), ask.text("open") == "yes"
     found, unknown = await list_transactions(ask.node)
-    names = await allowed(ask.rights, ResourceType.TRANSACTIONAL_ID, [one.transactional_id for one in found])
+    names = await allowed(
+        ask.rights, "list_transactions", ResourceType.TRANSACTIONAL_ID, [one.transactional_id for one in found]
+    )
     visible = set(names)
     by_producer = {one.producer_id: one for one in found}
     matching = [
@@ -39,7 +43,7 @@ async def transactions(ask: Ask) -> Page:
         "Transactions",
         {
             "paging": shown,
-            "rows": shown.rows,
+            "rows": [{"transaction": one, "partitions": len(_partitions(ask, one))} for one in shown.rows],
             "unknown": unknown,
             "q": part,
             "only_open": only_open,
@@ -59,7 +63,7 @@ async def _held(ask: Ask, by_producer: dict[int, TransactionView], visible: set[
             continue  # what a follower has is old
         if not producers.open_transactions or len(held) >= MOST_HELD:
             continue
-        if not ask.rights.sees_topic(partition.topic):
+        if not ask.rights.allow("describe_producers", ResourceType.TOPIC, partition.topic):
             continue
         first_offset, producer_id = next(iter(producers.open_transactions.items()))
         holder = by_producer.get(producer_id)
@@ -77,17 +81,27 @@ async def _held(ask: Ask, by_producer: dict[int, TransactionView], visible: set[
     return held
 
 
+def _partitions(ask: Ask, one: TransactionView) -> list[PartitionKey]:
+    """Those of topics that the user may be told of."""
+    topics = {topic for topic, _ in one.partitions}
+    told = {topic for topic in topics if ask.rights.allow("describe_transactions", ResourceType.TOPIC, topic)}
+    return [key for key in one.partitions if key[0] in told]
+
+
 async def transaction(ask: Ask) -> Page:
     name = ask.name("id")
-    ask.rights.check(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name)
     found = await read_transaction(ask.node, name)
-    findings = await explain_transaction(ask.node, name) if ask.sees_all_names else None
+    is_told = ask.rights.allow(EVERYTHING, ResourceType.CLUSTER)
+    findings = await explain_transaction(ask.node, name) if is_told else None
     if not found.exists:
         text = " ".join(f"{one.text}. {one.advice}" for one in findings or ())
         raise ControlError(text or f"there is no transactional id {name}", status=404)
-    partitions = [(topic, index) for topic, index in found.partitions if ask.rights.sees_topic(topic)]
     return Page(
         "transaction.html",
         f"Transactional id {name}",
-        {"transaction": found, "paging": paged(ask, partitions, PARTITIONS_ON_A_PAGE), "findings": findings},
+        {
+            "transaction": found,
+            "paging": paged(ask, _partitions(ask, found), PARTITIONS_ON_A_PAGE),
+            "findings": findings,
+        },
     )

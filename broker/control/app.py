@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 import inspect
-import json
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
@@ -16,6 +15,8 @@ from broker.control.budget import to_the_end
 from broker.control.endpoint import ControlError, Endpoint
 from broker.control.endpoints import ENDPOINTS
 from broker.control.faults import faults_of
+from broker.http.bodies import BodyError, read_json
+from broker.http.hosts import KnownHosts
 from broker.node import Node
 from broker.version import own_version
 from protocol.errors import KafkaError
@@ -31,7 +32,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 def make_app(node: Node, token: str | None, endpoints: Iterable[Endpoint] = ENDPOINTS) -> web.Application:
     """The app under `/control/`. With a token, each request must have it: `Authorization: Bearer TOKEN`."""
     node.faults = node.faults or faults_of(node)
-    app = web.Application(client_max_size=LARGEST_BODY_BYTES, middlewares=[_guard(token)])
+    hosts = KnownHosts(node.local.config, node.bound.hosts)
+    app = web.Application(middlewares=[_guard(token, hosts)])
     endpoints = tuple(endpoints)
     for endpoint in endpoints:
         app.router.add_route(endpoint.method, f"/control{endpoint.path}", _handler(node, endpoint))
@@ -40,16 +42,18 @@ def make_app(node: Node, token: str | None, endpoints: Iterable[Endpoint] = ENDP
     return app
 
 
-def _guard(token: str | None) -> Any:
+def _guard(token: str | None, hosts: KnownHosts) -> Any:
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         if token is not None:
             given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-            if not hmac.compare_digest(given.encode(), token.encode()):
+            if not hmac.compare_digest(given.encode(errors="surrogateescape"), token.encode()):
                 return _error(ControlError("expected the header Authorization: Bearer TOKEN", status=401))
         elif "Origin" in request.headers:
             # A page in the user's browser can reach loopback too; it always says where it comes from.
             return _error(ControlError("not for web pages: set odradek.control.token", status=403))
+        elif problem := hosts.problem(request):
+            return _error(ControlError(f"{problem}, or set odradek.control.token", status=421))
         try:
             return await handler(request)
         except web.HTTPException as error:
@@ -67,6 +71,8 @@ def _handler(node: Node, endpoint: Endpoint) -> Handler:
             if inspect.isawaitable(answer):
                 # What only looks ends with its client, what changes something does not.
                 answer = await (answer if endpoint.only_looks else to_the_end(answer))
+        except BodyError as error:
+            return _error(ControlError(str(error), status=error.status))
         except ControlError as error:
             return _error(error)
         except KafkaError as error:
@@ -84,13 +90,9 @@ def _handler(node: Node, endpoint: Endpoint) -> Handler:
 
 
 async def _body(request: web.Request) -> dict[str, Any]:
-    text = await request.text()
-    if not text:
+    body = await read_json(request, LARGEST_BODY_BYTES)
+    if body is None:
         return {}
-    try:
-        body = json.loads(text)
-    except ValueError as error:
-        raise ControlError(f"the body is no JSON: {error}") from error
     if not isinstance(body, dict):
         raise ControlError("the body is no JSON object")
     return body

@@ -13,16 +13,16 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.control_address import control_address
 from broker.control.history_recorder import histories_of
 from broker.journal.journal import Journal
-from broker.network.server import ListenError
+from broker.network.server import ACCEPTED_AT_ONCE, ListenError, lengthen_backlog
 from broker.node import Node
 
 if TYPE_CHECKING:
-    from aiohttp.web import AppRunner
+    from broker.http.connections import HttpPort
 
 logger = structlog.get_logger(__name__)
 
-FINISH_S = 1.0
-"""How long a stopping server waits for responses in flight."""
+
+BACKLOG = 128
 
 
 class ControlServer:
@@ -36,7 +36,8 @@ class ControlServer:
         """Take the port, 0 for a free one. Raises ListenError."""
         self._token = token
         self._loading: asyncio.Task[None] | None = None
-        self._runner: AppRunner | None = None
+        self._server: asyncio.Server | None = None
+        self._opened: HttpPort | None = None
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             self._socket = socket.create_server((host, port), family=family)
@@ -60,22 +61,24 @@ class ControlServer:
 
     async def _serve(self, node: Node) -> None:
         await asyncio.to_thread(importlib.import_module, "broker.control.app")
-        from aiohttp.web import AppRunner, SockSite
-
         from broker.control.app import make_app
+        from broker.http.connections import HttpPort
 
         app = make_app(node, self._token)
-        self._runner = AppRunner(
-            app, access_log=None, handle_signals=False, shutdown_timeout=FINISH_S, handler_cancellation=True
+        self._opened = HttpPort(app, "odradek.control", node.local.config, node.clock.machine)
+        await self._opened.begin()
+        self._server = await asyncio.get_running_loop().create_server(
+            self._opened, sock=self._socket, backlog=ACCEPTED_AT_ONCE
         )
-        await self._runner.setup()
-        await SockSite(self._runner, self._socket).start()
+        lengthen_backlog(self._server, BACKLOG)
         logger.info("control interface listening", url=f"{self.url}/control/")
 
     async def stop(self) -> None:
         """Finish the responses in flight, and close the port."""
         if self._loading is not None:
             await asyncio.gather(self._loading, return_exceptions=True)
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._server is not None:
+            self._server.close()
+        if self._opened is not None:
+            await self._opened.stop()
         self._socket.close()

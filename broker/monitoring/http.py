@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import structlog
 
+from broker.config.broker_config import BrokerConfig
+from broker.http.hosts import KnownHosts
 from broker.monitoring.metrics import Metrics
 from broker.network.server import ACCEPTED_AT_ONCE, ListenError, lengthen_backlog
 
 if TYPE_CHECKING:
-    from aiohttp.web import AppRunner
-
+    from broker.http.connections import HttpPort
     from broker.monitoring.http_app import Pages
+    from timing.clock import Clock
 
 logger = structlog.get_logger(__name__)
 
 PORT_SETTING = "odradek.http.port"
 BACKLOG = 128
-FINISH_S = 1.0
-"""How long a stopping server waits for responses in flight."""
 
 
 class HttpServer:
     """Serves `/metrics`, `/healthz`, `/v1/status/ready` and `/admin/loggers` on the broker's loop.
 
     `is_ready` returns None while the node serves clients, else the reason why it does not; `problems` what is wrong
-    although it serves.
+    although it serves. `hosts` are the node's own names, `clock` is the machine's.
 
     Attributes:
         port: once it is bound, the one that was chosen if 0 was given.
@@ -37,20 +37,24 @@ class HttpServer:
 
     def __init__(
         self,
-        host: str,
-        port: int,
+        config: BrokerConfig,
         metrics: Metrics,
         is_ready: Callable[[], str | None],
+        clock: Clock,
         problems: Callable[[], Sequence[str]] = tuple,
+        hosts: Iterable[str] = (),
     ) -> None:
-        self._host = host
-        self.port = port
+        self._config = config
+        self._host = config.string("odradek.http.host")
+        self.port = config.integer(PORT_SETTING)
+        self._hosts = KnownHosts(config, hosts)
+        self._clock = clock
         self._metrics = metrics
         self._is_ready = is_ready
         self._problems = problems
         self._server: asyncio.Server | None = None
         self._or_any = False
-        self._runner: AppRunner | None = None
+        self._opened: HttpPort | None = None
 
     async def bind(self, *, or_any: bool = False) -> int:
         """Take the port, without answering yet; return it, chosen by the system if 0 was given.
@@ -95,15 +99,12 @@ class HttpServer:
         assert self._server is not None
         # The libraries take a quarter of a second to load, so a thread does it while the loop serves Kafka's clients.
         await asyncio.to_thread(importlib.import_module, "broker.monitoring.http_app")
-        from aiohttp.web import AppRunner
-
+        from broker.http.connections import HttpPort
         from broker.monitoring.http_app import make_app
 
-        app = make_app(self._metrics, self._is_ready, self._problems, pages)
-        self._runner = AppRunner(
-            app, access_log=None, handle_signals=False, shutdown_timeout=FINISH_S, handler_cancellation=True
-        )
-        await self._runner.setup()
+        app = make_app(self._metrics, self._is_ready, self._problems, self._hosts, pages)
+        self._opened = HttpPort(app, PORT_SETTING, self._config, self._clock)
+        await self._opened.begin()
         try:
             await self._begin_serving()
         except OSError:
@@ -122,17 +123,16 @@ class HttpServer:
         return ListenError(f"{PORT_SETTING} = {self.port} cannot be opened: {error.strerror or error}")
 
     def _accept(self) -> asyncio.Protocol:
-        assert self._runner is not None
-        assert self._runner.server is not None
-        return self._runner.server()
+        assert self._opened is not None
+        return self._opened()
 
     async def stop(self) -> None:
         """Stop accepting, finish the responses in flight, close every connection. Harmless if not started."""
         if self._server is not None:
             self._server.close()
-        if self._runner is not None:
-            runner, self._runner = self._runner, None
-            await runner.cleanup()
+        if self._opened is not None:
+            opened, self._opened = self._opened, None
+            await opened.stop()
 
 
 def _port_of(server: asyncio.Server) -> int:

@@ -8,9 +8,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
+from broker.http.hosts import KnownHosts
 from broker.monitoring import loggers_http
 from broker.monitoring.collector import MetricsReader, Scrape, process_registry
 from broker.monitoring.metrics import Metrics
+
+METRICS = "/metrics"
 
 Pages = Callable[[web.Request], Awaitable[web.StreamResponse]]
 """Answers requests for any other path than those of the app."""
@@ -20,11 +23,13 @@ def make_app(
     metrics: Metrics,
     is_ready: Callable[[], str | None],
     problems: Callable[[], Sequence[str]],
+    hosts: KnownHosts,
     pages: Pages | None = None,
 ) -> web.Application:
     """The app with its own routes, and `pages` for all other paths; see `HttpServer` for the functions.
 
-    `/healthz` has status 200 in spite of problems: a restart would not cure a full disk.
+    `/healthz` has status 200 in spite of problems: a restart would not cure a full disk. Health is answered by whatever
+    name it is asked for; `pages` judge that themselves.
     """
     reader, process = MetricsReader(metrics), process_registry()
 
@@ -48,10 +53,17 @@ def make_app(
         reason = is_ready()
         return web.Response(text="ready") if reason is None else web.Response(status=503, text=reason)
 
-    app = web.Application()
+    @web.middleware
+    async def check_host(request: web.Request, handler: Pages) -> web.StreamResponse:
+        path = request.path
+        if (path == METRICS or path.startswith(loggers_http.LOGGERS)) and (problem := hosts.problem(request)):
+            return web.Response(status=421, text=problem)
+        return await handler(request)
+
+    app = web.Application(middlewares=[check_host])
     app.add_routes(
         [
-            web.get("/metrics", serve_metrics),
+            web.get(METRICS, serve_metrics),
             web.get("/healthz", serve_health),
             web.get("/v1/status/ready", serve_ready),
             *loggers_http.routes(),

@@ -7,13 +7,14 @@ this machine's browser.
 from __future__ import annotations
 
 import ipaddress
-import json
 
 from aiohttp import web
 
 from broker import log_levels
+from broker.http.bodies import BodyError, read_json
 
 LOGGERS = "/admin/loggers"
+LARGEST_BODY_BYTES = 4096
 FROM_ELSEWHERE = ("Origin", "Forwarded", "X-Forwarded-For")
 """Headers of a page in a browser, and of a proxy on this machine that others come through."""
 
@@ -47,9 +48,9 @@ async def _put(request: web.Request) -> web.Response:
     if name not in before:
         return _unknown(name)
     try:
-        body = json.loads(await request.text())
-    except ValueError as error:
-        return _error(400, f'The body must be JSON such as {{"level": "DEBUG"}}: {error}')
+        body = await read_json(request, LARGEST_BODY_BYTES)
+    except BodyError as error:
+        return _error(error.status, f'The body must be JSON such as {{"level": "DEBUG"}}: {error}')
     level = body.get("level") if isinstance(body, dict) else None
     if not isinstance(level, str) or level.upper() not in log_levels.LEVELS:
         return _error(400, f"level = {level!r}: expected one of {', '.join(log_levels.LEVELS)}")

@@ -16,7 +16,7 @@ from broker.network.gradual_reply import GradualReply
 from broker.network.principal import ANONYMOUS
 from broker.network.reply import Reply
 from broker.network.request import CloseConnectionError
-from broker.network.sockets import reset
+from broker.network.sockets import descriptor_of, reset
 from protocol.errors import KafkaError
 from protocol.java_strings import java_address
 from protocol.primitives import UnreadBytes
@@ -59,6 +59,7 @@ class Connection(asyncio.BufferedProtocol):
         self.client_host = ""
         self.client_address = ""
         self.client_port = 0
+        self.descriptor = -1
         self.last_active_ms = 0.0
         self.client_software = ("unknown", "unknown")
         self.repeated: Repeated | None = None
@@ -90,6 +91,7 @@ class Connection(asyncio.BufferedProtocol):
             self.client_host, self.client_port = peer[:2]
             self.client_address = java_address(*peer[::3])  # the fourth part, which IPv6 has, is the scope
         self.last_active_ms = self._monotonic_ms()
+        self.descriptor = descriptor_of(transport)
         self._server.size_buffers(transport)
         self._server.admit(self)
 

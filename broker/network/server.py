@@ -20,6 +20,7 @@ from broker.network.secured_connection import SecuredConnection
 from broker.network.sockets import size_buffers
 from broker.network.strangers import Strangers
 from broker.network.tls import TlsLayer
+from broker.process import is_kept
 
 if TYPE_CHECKING:
     from broker.config.current import CurrentConfig
@@ -164,6 +165,8 @@ class Server:
         """Count a new connection. At `max.connections` it has to wait; at other limits it is turned away."""
         if self._stopping:
             connection.abort()
+        elif is_kept(connection.descriptor):
+            self._refuse(connection, "open files of the process (ulimit -n)")
         elif self.door is not None and not self.door(connection):
             logger.info("connection refused by a fault", client=connection.client_host)
         elif len(self.connections) < self._most_connections and not self._holding:

@@ -19,6 +19,12 @@ def reset(transport: asyncio.Transport) -> None:
     transport.abort()
 
 
+def descriptor_of(transport: asyncio.BaseTransport) -> int:
+    """The socket's descriptor; -1 if there is no socket."""
+    sock = transport.get_extra_info("socket")
+    return -1 if sock is None else int(sock.fileno())
+
+
 def size_buffers(transport: asyncio.BaseTransport, send: int, receive: int) -> None:
     """Set the configured sizes of the socket's buffers.
 

@@ -26,7 +26,13 @@ def broker(own_cluster: None) -> Iterator[Broker]:
         yield broker
 
 
-@pytest.mark.parametrize("client", workshop.CLIENTS)
+@pytest.mark.parametrize(
+    "client",
+    [
+        pytest.param(client, marks=pytest.mark.torture if client == "kafka-python" else ())
+        for client in workshop.CLIENTS
+    ],
+)
 def test_each_record_exactly_once(client: str, broker: Broker, topic: str, request: pytest.FixtureRequest) -> None:
     if reason := workshop.missing(client):
         pytest.skip(reason)

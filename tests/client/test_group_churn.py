@@ -29,6 +29,8 @@ MIXTURES = {
     "consumer protocol": ("confluent-new", "java-new"),
     "both protocols": ("confluent-range", "java", "confluent-new", "java-new"),
 }
+SHORT = ("cooperative-sticky", "both protocols")
+"""What `make test` plays; the others are in `make churn`."""
 
 
 class Producing:
@@ -95,7 +97,10 @@ def churn(crew: Crew, kinds: Sequence[str], most: int, seconds: float, rng: rand
 
 @pytest.mark.usefixtures("own_cluster")
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("strategy", MIXTURES)
+@pytest.mark.parametrize(
+    "strategy",
+    [pytest.param(name, marks=() if name in SHORT else pytest.mark.torture) for name in MIXTURES],
+)
 def test_nothing_is_lost_nor_owned_twice(strategy: str, topic: str, request: pytest.FixtureRequest) -> None:
     most, seconds = (int(number) for number in request.config.getoption("--churn").split(":"))
     kinds = [kind for kind in MIXTURES[strategy] if groups.missing(kind) is None]

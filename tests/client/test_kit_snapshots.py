@@ -218,11 +218,12 @@ def numbers(topic: Topic) -> list[int]:
 
 
 @pytest.mark.timeout(600)
-def test_a_hundred_snapshots_and_restores_under_load() -> None:
+def test_many_snapshots_and_restores_under_load(request: pytest.FixtureRequest) -> None:
+    times = 100 if request.config.getoption("--torture") else 25
     with sound_broker({"offsets.topic.num.partitions": 1}) as broker, Load(broker) as load:
         kept: list[Snapshot] = []
         restored_by = -1
-        for _ in range(100):
+        for _ in range(times):
             base = numbers(load.first)
             snapshot = broker.snapshot()
             taken_by = load.written
@@ -238,7 +239,7 @@ def test_a_hundred_snapshots_and_restores_under_load() -> None:
             kept.append(snapshot)
             if len(kept) > 3:
                 kept.pop(0).delete()
-        assert load.written > 100
+        assert load.written > times
         consumed = load.consumed
         wait_until(lambda: load.consumed > consumed, "the group no longer consumes")
     assert load.problems == []

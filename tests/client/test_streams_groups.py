@@ -36,6 +36,7 @@ def wait_for(broker: Broker, count: int) -> None:
     check_counts((record.key, record.value) for record in counts.records(committed=True))
 
 
+@pytest.mark.torture
 def test_words_are_counted_exactly_once_though_instances_and_the_broker_are_killed(
     broker: Broker, tmp_path: Path
 ) -> None:

@@ -18,8 +18,8 @@ from tests.messages import place_of, value_of
 
 TOPIC = "torture"
 PARTITIONS = 3
-ROUNDS = 5
-COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+ROUNDS, TORTURE_ROUNDS = 3, 10
+COMPRESSIONS = ("zstd", "lz4", "gzip", "snappy", "none")
 
 FLUSHED_EACH = {"log.flush.interval.messages": 1}
 SMALL_SEGMENTS = {"log.segment.bytes": 1 << 20, "log.index.interval.bytes": 1024}
@@ -115,11 +115,12 @@ def broker(request: pytest.FixtureRequest, own_cluster: None) -> Iterator[Broker
         yield broker
 
 
-def test_acknowledged_records_outlive_kill_9(broker: Broker) -> None:
+def test_acknowledged_records_outlive_kill_9(broker: Broker, request: pytest.FixtureRequest) -> None:
+    rounds = TORTURE_ROUNDS if request.config.getoption("--torture") else ROUNDS
     chance = random.Random(3)
     passing: list[Sender] = []
     with Sender(broker.bootstrap_servers, "steady", "none") as steady:
-        for number in range(ROUNDS):
+        for number in range(rounds):
             compression = COMPRESSIONS[number % len(COMPRESSIONS)]
             with Sender(broker.bootstrap_servers, f"passing{number}", compression) as sender:
                 passing.append(sender)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -189,19 +190,19 @@ with Broker({"odradek.http.port": "0"}) as broker:
 
 
 @pytest.fixture
-def starved() -> Iterator[tuple[str, Path]]:
-    """The address and the log of a broker that may open 200 files."""
+def starved() -> Iterator[tuple[str, Path, int]]:
+    """The address, the log and the HTTP port of a broker that may open 200 files."""
     command = [sys.executable, "-c", FEW_DESCRIPTORS]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdin is not None
         assert owner.stdout is not None
-        bootstrap, _, log_path = owner.stdout.readline().split()
-        yield bootstrap, Path(log_path)
+        bootstrap, http_port, log_path = owner.stdout.readline().split()
+        yield bootstrap, Path(log_path), int(http_port)
         owner.stdin.close()
 
 
-def test_connections_that_find_no_descriptor_are_said(starved: tuple[str, Path]) -> None:
-    bootstrap, log = starved
+def test_connections_that_find_no_descriptor_are_said(starved: tuple[str, Path, int]) -> None:
+    bootstrap, log, _ = starved
     host, port = bootstrap.split(":")
     connections = [socket.create_connection((host, int(port))) for _ in range(300)]
     wait_until(lambda: "out of resources" in log.read_text(), "nothing was said")
@@ -212,8 +213,26 @@ def test_connections_that_find_no_descriptor_are_said(starved: tuple[str, Path])
     wait_until(lambda: "resources are back" in log.read_text(), "the end was not noticed")
 
 
-def test_more_partitions_in_use_than_descriptors_are_said(starved: tuple[str, Path]) -> None:
-    bootstrap, log = starved
+def test_half_requests_and_idle_clients_leave_descriptors_to_clients_and_to_health(
+    starved: tuple[str, Path, int],
+) -> None:
+    bootstrap, log, http_port = starved
+    host, port = bootstrap.split(":")
+    halves = [socket.create_connection((host, http_port)) for _ in range(300)]
+    for half in halves:
+        with suppress(OSError):  # closed already
+            half.sendall(b"GET / HTTP/1.1\r\nHost:")
+    assert AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30).brokers
+    idle = [socket.create_connection((host, int(port))) for _ in range(300)]
+    wait_until(lambda: "out of resources" in log.read_text(), "nothing was said")
+    with urllib.request.urlopen(f"http://{host}:{http_port}/healthz", timeout=30) as answer:
+        assert b"too many files are open" in answer.read()
+    for one in (*halves, *idle):
+        one.close()
+
+
+def test_more_partitions_in_use_than_descriptors_are_said(starved: tuple[str, Path, int]) -> None:
+    bootstrap, log, _ = starved
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic("t", 300, 1)])["t"].result(30)
     producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": 5_000})

@@ -62,7 +62,11 @@ def test_a_cluster_keeps_its_own_settings() -> None:
     ("command", "missing"),
     [
         (["lake", "--lake", "/nowhere", "--topic", "t"], "org.apache.spark.sql.kafka010.KafkaSourceProvider"),
-        (["replay", "--source", "/nowhere", "--topic", "t", "--job", "j"], "io.delta.sql.DeltaSparkSessionExtension"),
+        pytest.param(
+            ["replay", "--source", "/nowhere", "--topic", "t", "--job", "j"],
+            "io.delta.sql.DeltaSparkSessionExtension",
+            marks=pytest.mark.torture,
+        ),
     ],
 )
 def test_jars_that_are_missing_are_one_clear_line(

@@ -86,7 +86,13 @@ INPUTS: dict[str, Callable[[SparkSession, Path, Sequence[dict[str, Any]]], Sourc
 }
 
 
-@pytest.mark.parametrize("name", INPUTS)
+TORTURE_INPUTS = ("csv", "delta")
+"""What differs from others in how it is read alone, which other tests show too."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.torture if name in TORTURE_INPUTS else ()) for name in INPUTS]
+)
 def test_each_row_once_in_order_of_its_key(
     name: str, spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:

@@ -39,8 +39,17 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "odradek.console.hosts",
         ConfigType.LIST,
         (),
-        "Names by which browsers reach the console, besides addresses, `localhost` and names without a dot; `*` stands "
-        "for any. Where users log in, every name is accepted.",
+        "Names by which the console, `/metrics`, `/admin/loggers` and a control interface without a token are reached, "
+        "besides addresses, `localhost`, names without a dot and those that the listeners advertise; `*` stands for "
+        "any. Where users of the console log in, it accepts every name.",
+    ),
+    ConfigDef(
+        "odradek.console.login.listeners",
+        ConfigType.LIST,
+        (),
+        "Listeners whose users log in at the console with names and passwords; if empty, all with PLAIN or SCRAM. "
+        "Never one that requires certificates of clients, or is for controllers, or for brokers (unless there is no "
+        "other).",
     ),
     ConfigDef(
         "odradek.console.schema.registry",
@@ -50,6 +59,31 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "JSON with a schema. Avro needs `pip install '/path/to/odradek[avro]'`.",
     ),
     ConfigDef("odradek.http.host", STRING, "127.0.0.1", "Address on which `odradek.http.port` is opened."),
+    ConfigDef(
+        "odradek.http.trusted.proxies",
+        ConfigType.LIST,
+        (),
+        "Addresses and networks of the proxies that may say by `X-Forwarded-For` and `X-Forwarded-Proto` for whom they "
+        "ask. Where users log in at the console, what comes through any other proxy is refused, if it can be seen.",
+    ),
+    ConfigDef(
+        "odradek.http.max.connections",
+        ConfigType.INT,
+        200,
+        "Connections of the HTTP port at one time, and of the control interface; never more than an eighth of the "
+        "process's open files. With one more, one of the address that has most is closed, which waits for no answer if "
+        "there is such a one.",
+        at_least(1),
+        "connections",
+    ),
+    ConfigDef(
+        "odradek.http.max.connections.per.ip",
+        ConfigType.INT,
+        100,
+        "As `odradek.http.max.connections`, for each address.",
+        at_least(1),
+        "connections",
+    ),
     ConfigDef(
         "odradek.metrics.max.clients",
         ConfigType.INT,

@@ -13,9 +13,11 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from broker.config.broker_config import BrokerConfig
 from broker.monitoring.http import HttpServer
 from broker.monitoring.metrics import Metrics
 from broker.network.server import ListenError
+from timing.clock import SystemClock
 
 
 class State:
@@ -26,9 +28,13 @@ class State:
         return self.reason
 
 
+def server_of(state: State, metrics: Metrics | None = None, port: int = 0) -> HttpServer:
+    return HttpServer(BrokerConfig.of({"odradek.http.port": str(port)}), metrics or Metrics(), state, SystemClock())
+
+
 @asynccontextmanager
 async def serving(metrics: Metrics, state: State) -> AsyncIterator[aiohttp.ClientSession]:
-    server = HttpServer("127.0.0.1", 0, metrics, state)
+    server = server_of(state, metrics)
     port = await server.bind()
     await server.serve()
     try:
@@ -105,14 +111,14 @@ async def test_other_paths_and_methods_are_refused() -> None:
 
 async def test_a_taken_port_is_an_error_and_leaves_nothing_open() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        server = HttpServer("127.0.0.1", other.getsockname()[1], Metrics(), State())
+        server = server_of(State(), port=other.getsockname()[1])
         with pytest.raises(ListenError, match="address already in use"):
             await server.bind()
         await server.stop()
 
 
 async def test_a_port_is_taken_before_it_is_served() -> None:
-    server = HttpServer("127.0.0.1", 0, Metrics(), State())
+    server = server_of(State())
     port = await server.bind()
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", port)
@@ -122,7 +128,7 @@ async def test_a_port_is_taken_before_it_is_served() -> None:
 
 
 async def test_stop_closes_idle_connections_and_the_port() -> None:
-    server = HttpServer("127.0.0.1", 0, Metrics(), State())
+    server = server_of(State())
     port = await server.bind()
     await server.serve()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)

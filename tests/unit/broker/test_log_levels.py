@@ -15,12 +15,14 @@ import structlog
 from aiohttp.test_utils import make_mocked_request
 
 from broker import log_levels
+from broker.config.broker_config import BrokerConfig
 from broker.logging import configure
 from broker.monitoring.http import HttpServer
 from broker.monitoring.loggers_http import routes
 from broker.monitoring.metrics import Metrics
 from tests.unit.broker.admin_rig import Rig
 from tests.unit.broker.test_config_handlers import DELETE, LOGGER, SET, change, describe
+from timing.clock import SystemClock
 
 OURS, OTHER = "broker.network.server", "broker.cluster.publisher"
 
@@ -88,7 +90,7 @@ async def asked(
     method: str, name: str = "", body: Any = None, headers: dict[str, str] | None = None
 ) -> tuple[int, Any]:
     """The status and the answer of a server that is opened for this question."""
-    server = HttpServer("127.0.0.1", 0, Metrics(), lambda: None)
+    server = HttpServer(BrokerConfig.of({"odradek.http.port": "0"}), Metrics(), lambda: None, SystemClock())
     port = await server.bind()
     await server.serve()
     data = body if isinstance(body, str) else json.dumps(body)

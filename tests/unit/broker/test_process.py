@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import resource
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
 
@@ -25,6 +27,20 @@ def test_the_soft_limit_of_open_files_becomes_the_hard_one(descriptors: int) -> 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert process.allow_many_descriptors() == (soft, descriptors)
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (descriptors, descriptors)
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(200, 25), (1024, 32), (1 << 20, 32), (resource.RLIM_INFINITY, 0)])
+def test_the_last_descriptors_are_kept(limit: int, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (limit, limit))
+    last = limit if kept else 1 << 30
+    assert [process.is_kept(number) for number in (3, last - kept - 1)] == [False, False]
+    assert process.is_kept(last - 1) == bool(kept)
+    opened: list[int] = []
+    monkeypatch.setattr(os, "open", lambda *_: last - 1)
+    monkeypatch.setattr(os, "close", opened.append)
+    with pytest.raises(OSError, match="Too many open files") if kept else nullcontext():
+        process.require_spare_descriptor()
+    assert opened == [last - 1]
 
 
 def test_freed_buffers_are_not_given_back_to_the_kernel() -> None:

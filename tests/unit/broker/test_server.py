@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import resource
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
 
 from broker.config.listeners import Listener
+from broker.network import connection
 from broker.network.server import FINISH_MS, LEAST_BACKLOG, ListenError
 from broker.stopping import Stopped
 from tests.doubles.clock import settle
@@ -42,6 +44,16 @@ async def test_who_is_beyond_max_connections_waits_for_others_to_go() -> None:
         await settle()
         assert len(last.replies()) == 1
         assert len(rig.node.server.connections) == 2
+
+
+async def test_no_client_gets_one_of_the_last_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are for files, and for health checks at the HTTP port."""
+    descriptors = iter((10, 200 - 25 - 1, 200 - 25, 199, 11))
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (200, 200))
+    async with Rig() as rig:
+        monkeypatch.setattr(connection, "descriptor_of", lambda _transport: next(descriptors))
+        assert [await admitted(rig.connect()) for _ in range(5)] == [True, True, False, False, True]
+        assert len(rig.node.server.connections) == 3
 
 
 async def test_nothing_is_read_from_who_waits() -> None:

@@ -138,7 +138,7 @@ async def test_users_see_and_change_what_their_acls_allow() -> None:
                 assert "User:anna may not" in (await browser.get(f"/{page}", 403)).text
             for page in ("clients", "cluster", "kit", "journal"):
                 assert "User:anna may not" in (await browser.get(f"/{page}", 403)).text
-            assert "Only users who may describe the cluster" in (await browser.get("/topic?name=orders-read")).text
+            assert "Only users who may alter the cluster" in (await browser.get("/topic?name=orders-read")).text
             missing = await browser.get("/topic?name=orders-reab", 404)
             assert "there is no topic" in missing.text
             assert "did you mean" not in missing.text

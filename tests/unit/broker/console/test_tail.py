@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any, cast
 
 import aiohttp
 import pytest
@@ -121,3 +122,15 @@ async def test_only_so_many_tails_run_at_once() -> None:
                     if not tails.running.total():
                         break
                     await asyncio.sleep(0.01)
+
+
+async def test_an_event_has_a_line_of_data_for_each_line_feed_alone() -> None:
+    written: list[bytes] = []
+
+    class Answer:
+        async def write(self, data: bytes) -> None:
+            written.append(data)
+
+    sender = tail._Tail(*cast(Any, (None, Answer(), None, None)))
+    await sender.send("records", "a\u2028b\x85c\r\nd")
+    assert written == ["event: records\ndata: a\u2028b\x85c\ndata: d\n\n".encode()]

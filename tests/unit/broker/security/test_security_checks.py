@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from click.testing import CliRunner
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError
 from broker.config.listener_settings import ListenerSettings
+from broker.doctor_tool import commands
 from tests.unit.broker.config.loading import load_text
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -129,3 +133,36 @@ def test_a_setting_of_a_listener_that_is_not_there_warns() -> None:
     assert load_text("listener.name.x.ssl.keystore.type=PEM").warnings == (
         "listener.name.x.ssl.keystore.type (from server.properties) has no effect: no listener is named x",
     )
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o604, 0o644])
+@pytest.mark.parametrize(
+    ("setting", "content", "is_secret"),
+    [
+        ("odradek.users.file", "anna:secret\n", True),
+        ("ssl.keystore.location", "-----BEGIN PRIVATE KEY-----\n", True),
+        ("listener.name.sasl_plaintext.ssl.keystore.location", "-----BEGIN EC PRIVATE KEY-----\n", True),
+        ("ssl.keystore.location", "-----BEGIN ENCRYPTED PRIVATE KEY-----\n", False),
+        ("ssl.keystore.location", "-----BEGIN CERTIFICATE-----\n", False),
+    ],
+)
+def test_a_secret_that_everybody_can_read_is_said_at_the_start_and_by_doctor(
+    tmp_path: Path, setting: str, content: str, is_secret: bool, mode: int
+) -> None:
+    path = tmp_path / "secret"
+    path.write_text(content)
+    path.chmod(mode)
+    assigned = [
+        f"{setting}={path}",
+        "listeners=SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms=SCRAM-SHA-256",
+    ]
+    expected = [True] if is_secret and mode & 0o004 else []
+    assert [str(path) in line and "chmod" in line for line in load_text("", settings=assigned).warnings] == expected
+    options = [part for one in assigned for part in ("--set", one)]
+    said = CliRunner().invoke(commands.main, [*options, "--set", f"log.dirs={tmp_path}"]).output
+    assert ("every user of this machine can read this secret" in said) == bool(expected)
+
+
+def test_a_file_that_is_not_there_is_no_secret(tmp_path: Path) -> None:
+    assert load_text(f"{SASL}{IN}.sasl.enabled.mechanisms=PLAIN\nodradek.users.file={tmp_path}/none").warnings == ()
