@@ -18,7 +18,7 @@ for unwanted in ("hypothesis", "rich"):
 import click  # noqa: E402
 import structlog  # noqa: E402
 
-from broker import logging, process  # noqa: E402
+from broker import logging, operator_requests, process  # noqa: E402
 from broker.cluster.broker_lifecycle import RegistrationError  # noqa: E402
 from broker.cluster.earlier_entries import CorruptMetadataError  # noqa: E402
 from broker.config.broker_config import BrokerConfig, ConfigurationError  # noqa: E402
@@ -281,6 +281,7 @@ async def _live(
         logger.error("cannot start", error=str(error))
         await node.stop()
         return False
+    operator_requests.begin(node)
     process.exempt_loaded_modules_from_collection()
     ready.tell(node, http_port, None if control is None else control.url)
     if control is not None:

@@ -46,7 +46,7 @@ def _settle_folders(base: Base, paths: list[str]) -> None:
         return
     try:
         cluster_id = config.optional_string("odradek.cluster.id")
-        manifest = usable(fs, os.path.abspath(snapshot), base.node_id, len(paths), cluster_id)
+        manifest = usable(fs, os.path.abspath(snapshot), base.node_id, paths, cluster_id)
     except SnapshotError as error:
         raise LogDirError(f"odradek.snapshot: {error}") from error
     exchange.prepare(os.path.abspath(snapshot), manifest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from broker.cluster.controller_port import Controller
 from broker.cluster.followed_metadata import FollowedMetadata
 from broker.cluster.node_metadata import NodeMetadata
 from broker.cluster.publisher import Follower
-from broker.config.listeners import Listener
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.monitoring.cluster_metrics import register_cluster_metrics
 from broker.monitoring.controller_metrics import UncleanElections, register_controller_metrics
@@ -27,7 +26,7 @@ from broker.monitoring.recent_rates import NOTE_MS, RecentRates
 from broker.monitoring.replication_metrics import register_replication
 from broker.network.dispatch import Dispatcher
 from broker.network.server import Server
-from broker.node_state import Base
+from broker.node_state import Base, Bound
 from broker.periodic import Periodic
 from broker.quotas.connection_rates import ConnectionRates
 from broker.replicas.directory_assignments import CHECK_MS as ASSIGN_MS
@@ -40,7 +39,6 @@ from broker.services import Cluster, Coordinators, Local, Services
 from broker.stopping import Stopped, end_work
 from broker.version import own_version
 from controller import brokers
-from controller.delegation_tokens import decide_sweep
 from metadata.configs import ResourceType
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
@@ -65,25 +63,6 @@ STARTED_LIKE_KAFKA = (
     "Transitioning from RECOVERY to RUNNING"
 )
 """What Testcontainers and the suites of clients look for in Kafka's lines, depending on language and version."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """The listeners as they were opened: as the setting `listeners`, and what is advertised, by listener."""
-
-    listeners: str
-    advertised: dict[str, Listener]
-    controllers: Sequence[Listener] = ()
-
-    @property
-    def addresses(self) -> dict[str, str]:
-        """The advertised host:port by listener."""
-        return {name: str(listener).partition("://")[2] for name, listener in self.advertised.items()}
-
-    @property
-    def hosts(self) -> list[str]:
-        """The names of this node that others are told."""
-        return [listener.host for listener in (*self.advertised.values(), *self.controllers)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,22 +158,22 @@ class Node:
 
     def follow_metadata(self) -> None:
         """What follows the metadata, in this order: the authorizer, replicas, coordinators, configurations, quotas."""
-        telemetry = self.local.client_telemetry
         if self.base.authorizer is not None:
             self.base.authorizer.load(self.cluster.cache.image.acls)
+        self.local.tokens.load(self.cluster.cache.image.tokens)
         of_broker = [Follower("replicas", self.replicas.follow, self.replicas.prepare)]
         if self._is_one_of_several:
             of_broker.append(Follower("directories of replicas", self._assignments.follow))
         self.metadata.publisher.start(
             [
-                Follower("authorizer", self._acls_changed),
+                Follower("authorizer and tokens", self._rights_changed),
                 *(of_broker if self.local.config.is_broker else ()),
                 Follower("share coordinator", self.coordinators.share.follow),
                 Follower("share partitions", self.local.share.follow),
                 Follower("group coordinator", self.coordinators.groups.follow),
                 Follower("transaction coordinator", self.coordinators.transactions.follow),
                 Follower("configurations", self._configs_changed),
-                Follower("client metrics", lambda delta, _: telemetry.follow(delta)),
+                Follower("client metrics", lambda delta, _: self.local.client_telemetry.follow(delta)),
                 Follower("quotas", self._quotas_changed),
                 Follower("unclean elections", self._elections.follow),
             ]
@@ -306,9 +285,11 @@ class Node:
             ids = [uuids.from_text(log_dir.directory_id) for log_dir in logs.dirs.cordoned if log_dir.directory_id]
             self._start(self.metadata.port.submit(lambda image: brokers.cordon(image, self.node_id, ids)))
 
-    def _acls_changed(self, delta: MetadataDelta, _image: MetadataImage) -> None:
+    def _rights_changed(self, delta: MetadataDelta, _image: MetadataImage) -> None:
         if self.base.authorizer is not None and delta.touched("acls"):
             self.base.authorizer.follow(delta.acls.changed)
+        if delta.touched("tokens"):
+            self.local.tokens.follow(delta.tokens.changed)
 
     def _quotas_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if delta.touched("quotas"):
@@ -322,8 +303,7 @@ class Node:
         task.add_done_callback(self._tasks.discard)
 
     async def _remove_expired_tokens(self) -> None:
-        if self.cluster.cache.image.tokens:
-            await self.controller.submit(lambda image: decide_sweep(image, self.clock.wall_ms()))
+        await self.local.tokens.remove_expired(self.cluster.cache.image, self.clock.wall_ms(), self.controller.submit)
 
     async def _retry(self) -> None:
         """Do what could not be done for want of room."""

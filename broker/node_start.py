@@ -41,14 +41,15 @@ from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.network.dispatch import Dispatcher
 from broker.network.request import NewRequest
 from broker.network.server import Server
-from broker.node import Bound, Node, Parts, close_logs
-from broker.node_state import Base, Seams, new_base
+from broker.node import Node, Parts, close_logs
+from broker.node_state import Base, Bound, Seams, new_base
 from broker.quotas.connection_rates import ConnectionRates
 from broker.quotas.throttling import Throttling
 from broker.replicas.fetch_session import FetchSessionCache
 from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
 from broker.request_context import RequestContext
+from broker.security.delegation_tokens import DelegationTokens
 from broker.services import Cluster, Coordinators, Local, Services
 from broker.share.opening import open_share_parts
 from controller.acls import decide_create
@@ -329,6 +330,7 @@ def _services(
         FetchSessionCache(slots, seams.clock.machine.monotonic_ms, seams.random),
         ClientTelemetry(cache, base.metrics, seams.clock.machine, seams.workers, config.integer("telemetry.max.bytes")),
         base.security,
+        DelegationTokens(current),
         share.partitions,
     )
     return Services(

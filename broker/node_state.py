@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -12,6 +12,7 @@ import structlog
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.current import CurrentConfig
+from broker.config.listeners import Listener
 from broker.config.super_users import super_users
 from broker.monitoring.cardinality import Most
 from broker.monitoring.metrics import Metrics
@@ -33,6 +34,25 @@ from timing.clock import Clock
 from timing.wheel import TimingWheel
 
 logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The listeners as they were opened: as the setting `listeners`, and what is advertised, by listener."""
+
+    listeners: str
+    advertised: dict[str, Listener]
+    controllers: Sequence[Listener] = ()
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The advertised host:port by listener."""
+        return {name: str(listener).partition("://")[2] for name, listener in self.advertised.items()}
+
+    @property
+    def hosts(self) -> list[str]:
+        """The names of this node that others are told."""
+        return [listener.host for listener in (*self.advertised.values(), *self.controllers)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,7 @@ class RequestContext:
     size: int = 0
     permissions: Permissions | None = None
     _image: MetadataImage | None = None
+    _raw: Any = None
 
     @property
     def image(self) -> MetadataImage:
@@ -64,7 +66,16 @@ class RequestContext:
     def note_appended(self) -> None:
         """Say that all which the request writes is in the logs, if its handler does not do that at once."""
 
+    async def turn(self) -> None:
+        """Let the loop serve others, in the middle of a long request: their time does not count for its client."""
+        if self.local.throttling.enabled:
+            self.local.throttling.spent(self)
+        await asyncio.sleep(0)
+        self.connection.spent_ms()
+
     @property
     def raw(self) -> Any:
         """The request in kio's class of `version`, for fields that the newest version no longer has."""
-        return decode_request(API_BY_KEY[self.api_key], self.version, self.body)
+        if self._raw is None:
+            self._raw = decode_request(API_BY_KEY[self.api_key], self.version, self.body)
+        return self._raw

@@ -21,6 +21,7 @@ from broker.monitoring.metrics import Metrics
 from broker.quotas.throttling import Throttling
 from broker.replicas.fetch_session import FetchSessionCache
 from broker.replicas.replica_manager import ReplicaManager
+from broker.security.delegation_tokens import DelegationTokens
 from broker.security.node_security import NodeSecurity
 from broker.share.share_partitions import SharePartitions
 from controller.quorum.metadata_log import MetadataLog
@@ -66,6 +67,7 @@ class Local:
     fetch_sessions: FetchSessionCache
     client_telemetry: ClientTelemetry
     security: NodeSecurity
+    tokens: DelegationTokens
     share: SharePartitions
 
     @property

@@ -101,7 +101,8 @@ class LocalController:
     async def submit(self, decide: Callable[[MetadataImage], Decision[R]]) -> R:
         """Make a decision and return its response, once it is durable and published.
 
-        Raises what the decision raises, and MetadataLogError if its records cannot be written, or `refusal`.
+        Raises what the decision raises, MetadataLogError if its records cannot be written, or `refusal`, and
+        InvalidRequest if they are more than the log takes at once.
         """
         if self.refusal is not None:
             raise NoRoomError(self.refusal.message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+from protocol.errors import KafkaError
 from protocol.metadata.transactions import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 
 MOST_IN_A_BATCH = 10_000
@@ -23,7 +24,7 @@ class TransactionalAppends:
     """Appends records that take effect together, however many they are.
 
     `is_open`: the log ends within a transaction, whose writer died. A power failure, or a lack of room, may cut one
-    short; the next append ends it first, so that none of its records ever counts.
+    short, and so may a batch that is too large; the next append ends it first, so that none of its records ever counts.
     """
 
     def __init__(self, log: BatchLog, *, is_open: bool = False) -> None:
@@ -32,7 +33,7 @@ class TransactionalAppends:
         self._begun = self._ended = -1
 
     def append(self, records: Sequence[Any]) -> int:
-        """Append records; return the last one's offset. Raises MetadataLogError."""
+        """Append records; return the last one's offset. Raises MetadataLogError; InvalidRequest for too many bytes."""
         if self._must_abort:
             self._log.append([AbortTransactionRecord(reason="its writer could not end it")])
             self._must_abort = False
@@ -40,7 +41,11 @@ class TransactionalAppends:
             return self._log.append(records)
         offset = -1
         for number, batch in enumerate(_batches(records)):
-            offset = self._log.append(batch)
+            try:
+                offset = self._log.append(batch)
+            except KafkaError:
+                self._must_abort = number > 0
+                raise
             if number == 0:
                 self._begun = offset - len(batch) + 1
         self._ended = offset

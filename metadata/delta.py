@@ -10,7 +10,7 @@ from typing import Any
 from metadata.brokers import ClusterDelta
 from metadata.configs import ConfigsDelta, ResourceType
 from metadata.image import MetadataImage
-from metadata.settings import MapDelta, changed_quotas, quota_key
+from metadata.settings import MapDelta, changed_counts, changed_quotas, quota_key
 from metadata.topics import TopicsDelta
 
 SUBJECTS = ("cluster", "topics", "configs", "features", "quotas", "scram", "acls", "tokens")
@@ -78,6 +78,8 @@ class MetadataDelta:
         made = {subject: getattr(self, subject).apply() for subject in SUBJECTS if self.touched(subject)}
         if self.next_producer_id is not None:
             made["next_producer_id"] = self.next_producer_id
+        if self.touched("tokens"):
+            made["token_counts"] = changed_counts(self.image.token_counts, self.image.tokens, self.tokens.changed)
         return replace(self.image, offset=offset, epoch=epoch, timestamp_ms=timestamp_ms, **made)
 
 

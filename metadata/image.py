@@ -26,6 +26,7 @@ class MetadataImage:
         features: the finalized level of each feature, `metadata.version` among them.
         next_producer_id: the first producer id that no block has.
         scram, acls, tokens: the records that made them, by user and mechanism, ACL id and token id.
+        token_counts: how many delegation tokens an owner has.
     """
 
     offset: int = -1
@@ -40,6 +41,7 @@ class MetadataImage:
     scram: Map[ScramKey, Any] = Map()
     acls: Map[UUID, Any] = Map()
     tokens: Map[str, Any] = Map()
+    token_counts: Map[str, int] = Map()
 
     @property
     def metadata_version(self) -> int:

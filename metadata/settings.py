@@ -63,3 +63,13 @@ def changed_quotas(current: Mapping[str, float] | None, record: Any) -> Map[str,
     else:
         quotas[record.key] = record.value
     return Map(quotas) if quotas else None
+
+
+def changed_counts(counts: Map[str, int], tokens: Mapping[str, Any], changed: Mapping[str, Any]) -> Map[str, int]:
+    """How many tokens each owner has after changes to `tokens`; None stands for a token that is gone."""
+    after = counts.mutate()
+    for token_id, token in changed.items():
+        for each, step in ((tokens.get(token_id), -1), (token, 1)):
+            if each is not None and (count := after.pop(each.owner, 0) + step):
+                after[each.owner] = count
+    return after.finish()

@@ -14,12 +14,14 @@ usage: odradek serve [--profile dev|test|kafka] [--config FILE] [--set KEY=VALUE
        odradek format --cluster-id ID ...                   format the folders of log.dirs, as kafka-storage does
        odradek user add|list|delete ...                     the users of a broker, running or stopped
        odradek metadata dump PATH...                        print the records of a metadata log or snapshot
-       odradek explain group|topic|transaction NAME         why a consumer gets nothing, of a running broker
+       odradek explain group|topic|transaction NAME -b HOST:PORT
+                                                            why a consumer gets nothing (extra: cli)
        odradek explain error|setting NAME                   what an error or a setting means
        odradek doctor [--config FILE] [--set KEY=VALUE]...  what would keep a broker from running well here
        odradek doctor -b HOST:PORT                          what keeps clients here from a cluster (extra: cli)
-       odradek backup create|restore PATH                   a consistent copy of a running broker
+       odradek backup create PATH -b HOST:PORT              a consistent copy of a running broker (extra: cli)
        odradek backup verify PATH                           whether a copy is whole
+       odradek backup restore PATH                          go back to a copy, by the control interface of a broker
        odradek snapshot save|load PATH                      keep the state of a running broker, or go back to it
        odradek topics|groups|acls|users|quotas|transactions|reassign|contexts ...
        odradek produce|consume|bench|cluster|completion ... work with a cluster, this or any other (extra: cli)
@@ -32,7 +34,7 @@ COMPLETION = "_ODRADEK_COMPLETE"
 OWN = ("serve", "log", "format", "user", "metadata", "explain", "doctor", "backup", "snapshot")
 """The commands that are no clients of a cluster, and take none of their options."""
 CLUSTER_OPTIONS = ("-b", "--bootstrap", "--context")
-"""With one of these, `doctor` looks at a cluster, as its clients do, and not at this machine."""
+"""With one of these, `doctor`, `explain` and `backup create` are clients of a cluster."""
 ALIASES = {"start": "serve", "run": "serve", "server": "serve", "broker": "serve", "logs": "log", "configs": "topics"}
 
 
@@ -55,15 +57,15 @@ def main() -> int:
             return _become_the_broker(arguments)
         case ["explain", "error" | "setting", *_] as arguments:
             return _become_the_broker(arguments)
-        case ["doctor", *more] as arguments if not any(one.startswith(CLUSTER_OPTIONS) for one in more):
+        case ["backup", "verify", *_] as arguments:
             return _become_the_broker(arguments)
-        case ["explain", *arguments]:
+        case ["doctor", *more] as arguments if not _is_of_a_client(more):
+            return _become_the_broker(arguments)
+        case ["explain", *arguments] if not _is_of_a_client(arguments):
             from odradek import explain_command
 
             return explain_command.main(arguments)
-        case ["backup", "verify", *_] as arguments:
-            return _become_the_broker(arguments)
-        case ["backup", *arguments]:
+        case ["backup", *arguments] if not _is_of_a_client(arguments):
             from odradek import snapshot_command
 
             return snapshot_command.backup(arguments)
@@ -76,6 +78,10 @@ def main() -> int:
         case arguments:
             return _of_a_client(arguments)
     return 2
+
+
+def _is_of_a_client(arguments: list[str]) -> bool:
+    return any(one.startswith(CLUSTER_OPTIONS) for one in arguments)
 
 
 def _become_the_broker(arguments: list[str]) -> int:

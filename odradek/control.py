@@ -32,6 +32,9 @@ class WaitTimeoutError(TimeoutError, AssertionError):
     """A wait whose time is up: what was waited for, and the state at the end. It fails a test as an assertion does."""
 
 
+SHOWN_BYTES = 200
+"""How much is shown of an answer that is not to be understood."""
+
 WAITED_IN_VAIN = 408
 """The status of an answer to a request whose time is up."""
 
@@ -91,12 +94,26 @@ class ControlClient(Control):
             raise ControlUnavailableError(
                 f"the control interface at {self.url} does not answer: {error or type(error).__name__}", status=503
             ) from None
-        found = json.loads(answer)
+        found = self._read(status, answer)
         if status == WAITED_IN_VAIN:
             raise WaitTimeoutError(found["error"])
         if status >= 400:
             raise ControlError(found["error"], status=status, parameter=found.get("parameter"))
         return found
+
+    def _read(self, status: int, answer: bytes) -> Any:
+        """The JSON of an answer. Raises ControlError if somebody else than the control interface has answered."""
+        try:
+            found = json.loads(answer)
+            if status < 400 or isinstance(found["error"], str):
+                return found
+        except (ValueError, RecursionError, TypeError, KeyError):
+            pass
+        raise ControlError(
+            f"{self.url} has answered with status {status} and {answer[:SHOWN_BYTES]!r}, as no control interface does: "
+            "is this the address of one (odradek.control), and is there a proxy between?",
+            status=status,
+        )
 
     def _exchange(self, method: str, path: str, body: str | None, timeout: float) -> tuple[int, bytes]:
         """Status and body of the answer. A kept connection that the broker has closed is replaced."""
@@ -141,6 +158,8 @@ def _as_json(body: Mapping[str, Any]) -> str:
             found.append(f"{json.dumps(key)}: {json.dumps(value)}")
         except (TypeError, ValueError) as error:
             raise type(error)(f"{key} = {value!r}: {error}") from None
+        except RecursionError:
+            raise ValueError(f"{key} is nested too deeply to be written as JSON") from None
     return f"{{{', '.join(found)}}}"
 
 

@@ -42,7 +42,10 @@ def _part(record: Record, names: Sequence[str]) -> Hashable:
         if not isinstance(part, dict) or name not in part:
             raise ValueError(f"key = 'value.{'.'.join(names)}': the value at {where} has no {name}")
         part = part[name]
-    return part if isinstance(part, Hashable) else json.dumps(part, sort_keys=True)
+    try:
+        return part if isinstance(part, Hashable) else json.dumps(part, sort_keys=True)
+    except RecursionError:
+        raise ValueError(f"key = 'value.{'.'.join(names)}': the value at {where} is nested too deeply") from None
 
 
 def violations(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 
@@ -31,11 +32,13 @@ def main(arguments: Sequence[str]) -> int:
     """Print the explanation. The exit status is 1 if it has a problem, 2 if the broker cannot be asked."""
     parser = argparse.ArgumentParser(
         prog="odradek explain",
-        description="Why a consumer gets nothing, and what to do. `explain error NAME` and `explain setting NAME` say "
-        "what these mean.",
+        description="Why a consumer gets nothing, and what to do. With -b HOST:PORT it is a client of a cluster, of "
+        "Odradek or any other Kafka (`odradek explain -b HOST:PORT --help`); else it asks the control interface of a "
+        "broker. `explain error NAME` and `explain setting NAME` say what these mean.",
     )
     parser.add_argument("kind", choices=[*KINDS, *WITHOUT_BROKER], help="what is asked about")
     parser.add_argument("name", help="its name; of a transaction, the transactional id")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     control_option.add_to(parser)
     options = parser.parse_args(_arguments(arguments))
     if options.kind in WITHOUT_BROKER:
@@ -46,5 +49,5 @@ def main(arguments: Sequence[str]) -> int:
     except (ControlError, ValueError) as error:
         sys.stderr.write(f"Error: {control_option.sentence(error)}\n")
         return 2
-    sys.stdout.write(f"{found}\n")
+    sys.stdout.write(f"{json.dumps(found.as_json, indent=2) if options.json else found}\n")
     return 1 if found.problems else 0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
 
 SIGNS = {"problem": "!!", "warning": " !", "info": "  "}
 
@@ -36,6 +36,16 @@ class Explanation(list[Finding]):
         """`answer` is that of the control interface."""
         super().__init__(Finding(**finding) for finding in answer["findings"])
         self.subject = f"{answer['subject']} {answer['name']}"
+
+    @classmethod
+    def of(cls, subject: str, name: str, findings: Iterable[Finding]) -> Self:
+        """An explanation of what was found in another way."""
+        return cls({"subject": subject, "name": name, "findings": [asdict(one) for one in findings]})
+
+    @property
+    def as_json(self) -> list[dict[str, str]]:
+        """The findings, as a program reads them."""
+        return [asdict(one) for one in self]
 
     @property
     def problems(self) -> list[Finding]:

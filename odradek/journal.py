@@ -45,8 +45,13 @@ class JournalEntry:
     text: str | None = None
     fields: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def at(self) -> str:
+        """The time of day."""
+        return f"{time.strftime('%H:%M:%S', time.localtime(self.time))}.{int(self.time * 1000) % 1000:03d}"
+
     def __str__(self) -> str:
-        at = f"{time.strftime('%H:%M:%S', time.localtime(self.time))}.{int(self.time * 1000) % 1000:03d}"
+        at = self.at
         if self.kind == "warning":
             return f"{at} {self.level}: {self.text} {_brief(self.fields)}".rstrip()
         if self.kind != "request":
@@ -81,16 +86,16 @@ def _brief(values: Mapping[str, Any]) -> str:
 
 
 def _pairs(values: Mapping[str, Any]) -> Iterator[str]:
-    """`name=value` of all that is set, all the way down."""
+    """`name=value` of all that is set, all the way down: `members=[{member_id=a topics=[t,u]} {member_id=b}]`."""
     for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _pairs(value)
-        elif isinstance(value, list):
-            if all(not isinstance(one, Mapping) for one in value):
-                if value:
-                    yield f"{name}={','.join(map(str, value))}"
-            else:
-                for one in value:
-                    yield from _pairs(one)
-        elif value not in (None, "", "NONE") and name != "throttle_time" and not name.endswith("_base64"):
-            yield f"{name}={value}"
+        if value not in (None, "", "NONE", [], {}) and name != "throttle_time" and not name.endswith("_base64"):
+            yield f"{name}={_nested(value)}"
+
+
+def _nested(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{{{' '.join(_pairs(value))}}}"
+    if isinstance(value, list):
+        between = " " if any(isinstance(one, Mapping) for one in value) else ","
+        return f"[{between.join(map(_nested, value))}]"
+    return str(value)

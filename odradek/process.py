@@ -234,11 +234,15 @@ class Broker(SecuredControls, Entered):
 
         Raises RuntimeError for a `data_dir` that was given.
         """
+        self.empty()
+        return self.start()
+
+    def empty(self) -> None:
+        """Kill it if it is running, and remove its data. Raises RuntimeError for a `data_dir` that was given."""
         if self.data_dir != self._workplace / "data":
             raise RuntimeError(f"{self.data_dir} was given to the broker, and is not emptied")
         self._discard()
         shutil.rmtree(self.data_dir, ignore_errors=True)
-        return self.start()
 
     def close(self) -> None:
         """Stop the broker for good if it is running, and remove the temporary folder (never a given `data_dir`)."""
@@ -269,7 +273,7 @@ class Broker(SecuredControls, Entered):
 
     def _note_ready(self, line: bytes | None) -> None:
         if not line:
-            why = f"was not ready within {self._start_timeout} s" if line is None else "ended before it was ready"
+            why = self._what_it_got() if line is None else "ended before it was ready"
             raise BrokerStartError(f"the broker {why}\n{self._advice()}{self._log_end()}")
         self._served(json.loads(line))
 
@@ -287,6 +291,14 @@ class Broker(SecuredControls, Entered):
         if self._control is not None:
             self._control.close()
         return None if url is None else ControlClient(url, self._settings.get("odradek.control.token"))
+
+    def _what_it_got(self) -> str:
+        used_s = None if self._child is None else _cpu_time_s(self._child.pid)
+        cpu = "" if used_s is None else f"; it was given {used_s:.2f} s of CPU time meanwhile"
+        return (
+            f"was not ready within {self._start_timeout:g} s{cpu}. The machine may be busy: start_timeout gives it "
+            "longer (of the pytest plugin: --odradek-start-timeout)"
+        )
 
     def _advice(self) -> str:
         if self._python is None or "No module named odradek" not in self._log_end():
@@ -310,6 +322,16 @@ class Broker(SecuredControls, Entered):
         if child.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 child.stdin.close()
+
+
+def _cpu_time_s(pid: int) -> float | None:
+    """What a process has used of the processors; None where the system does not tell it."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
+        user, system = stat.rpartition(")")[2].split()[11:13]  # a program's name may have spaces
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError):
+        return None
 
 
 def _ending(status: int | None) -> str:

@@ -57,10 +57,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """A test with the marker uses the fixture, whether it names it or not."""
-    if isinstance(item, pytest.Function) and item.get_closest_marker(marker.NAME) is not None:
-        marker.Wanted.of(item)
-        if not {"odradek", "odradek_cluster"} & set(item.fixturenames):
-            item.fixturenames.insert(0, "odradek")
+    if not isinstance(item, pytest.Function) or item.get_closest_marker(marker.NAME) is None:
+        return
+    if not {"odradek", "odradek_cluster"} & set(item.fixturenames):
+        item.fixturenames.insert(0, "odradek")
 
 
 @pytest.hookimpl(tryfirst=True)

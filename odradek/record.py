@@ -72,7 +72,11 @@ class Record:
         """What the value, which is JSON, says. Raises ValueError if it is none."""
         if self.value is None:
             raise ValueError(f"offset {self.offset} of {self.topic}-{self.partition} is a tombstone, and no JSON")
-        return json.loads(self.value)
+        try:
+            return json.loads(self.value)
+        except RecursionError:
+            where = f"offset {self.offset} of {self.topic}-{self.partition}"
+            raise ValueError(f"the JSON at {where} is nested too deeply to be read") from None
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Record:
@@ -144,6 +148,8 @@ def record_as_json(
             value = json.dumps(dict(value), separators=(",", ":"), ensure_ascii=False)
         except (TypeError, ValueError) as error:
             raise TypeError(f"value = {value!r} cannot be written as JSON: {error}") from error
+        except RecursionError:
+            raise TypeError("value is nested too deeply to be written as JSON") from None
     elif value is not None and not isinstance(value, bytes | bytearray | memoryview | str):
         raise TypeError(f"value = {value!r}: expected bytes, str, a dict (written as JSON) or None (a tombstone)")
     if partition is not None and (isinstance(partition, bool) or not isinstance(partition, int)):

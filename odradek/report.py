@@ -17,6 +17,11 @@ ENTRIES = 300
 QUIET = frozenset({"Fetch", "Heartbeat", "ConsumerGroupHeartbeat", "BrokerHeartbeat", "ApiVersions"})
 """Requests that say nothing if they are answered without an error and without records."""
 
+QUESTIONS = frozenset(
+    {"Metadata", "FindCoordinator", "DescribeCluster", "DescribeTopicPartitions", "ListOffsets", "OffsetFetch"}
+)
+"""Requests that change nothing: asked again by the same client, with the same answer, they are told once."""
+
 NO_REPLICA = -1
 """The replica id in a consumer's Fetch."""
 
@@ -98,13 +103,35 @@ def _transaction(one: Json) -> str:
 def _requests(entries: Sequence[JournalEntry]) -> Iterator[str]:
     requests = [entry for entry in entries if entry.kind in ("request", "connection closed")]
     telling = [entry for entry in requests if not _is_quiet(entry)]
-    yield from map(str, telling)
+    yield from _folded(telling)
     if len(requests) > len(telling):
         yield f"(and {len(requests) - len(telling)} Fetches and heartbeats without records or errors)"
 
 
+def _folded(entries: Sequence[JournalEntry]) -> Iterator[str]:
+    """A line for each; those that only repeat an earlier one are counted there."""
+    first: dict[tuple[Any, ...], JournalEntry] = {}
+    repeats: dict[int, list[JournalEntry]] = {}
+    for entry in entries:
+        asked = (entry.client_id, entry.api, entry.version, str(entry.request))
+        earlier = first.get(asked)
+        if entry.api in QUESTIONS and earlier is not None and _says(earlier) == _says(entry):
+            repeats[id(earlier)].append(entry)
+        else:
+            first[asked] = entry
+            repeats[id(entry)] = []
+    for entry in entries:
+        if (again := repeats.get(id(entry))) is not None:
+            yield f"{entry}{f' (and {len(again)} times more, until {again[-1].at})' if again else ''}"
+
+
+def _says(entry: JournalEntry) -> tuple[Any, ...]:
+    return entry.outcome, entry.answer, entry.answer_bytes, entry.error
+
+
 def _is_quiet(entry: JournalEntry) -> bool:
-    if entry.api == "Fetch" and (entry.request or {}).get("replica_id", NO_REPLICA) != NO_REPLICA:
+    asked = entry.request or {}
+    if entry.api == "Fetch" and asked.get("replica_state", asked).get("replica_id", NO_REPLICA) != NO_REPLICA:
         return True  # of a follower, whose errors are of every day
     if entry.api not in QUIET or entry.outcome == "connection closed" or (entry.answer is None and entry.answer_bytes):
         return False

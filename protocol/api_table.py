@@ -1,6 +1,6 @@
 """The APIs that a node knows; ApiVersions, dispatch and the handlers' presence check derive from these lists.
 
-`API_TABLE` is served on the listeners of a broker, `CONTROLLER_TABLE` on that of a controller.
+`API_TABLE` and `OWN_TABLE` are served on the listeners of a broker, `CONTROLLER_TABLE` on that of a controller.
 """
 
 from __future__ import annotations
@@ -128,6 +128,15 @@ API_TABLE: tuple[Api, ...] = (
     _api(94, "unregister_controller", 0, 0, first_flexible=0),
 )
 
+OWN_TABLE: tuple[Api, ...] = (
+    _api(31001, "explain", 0, 0, first_flexible=0),
+    _api(31002, "create_backup", 0, 0, first_flexible=0),
+)
+"""APIs that Kafka has not, for the `odradek` command, which alone sees them in ApiVersions: others get Kafka's list.
+
+The keys are far from Kafka's own. The messages are in `protocol.newer`.
+"""
+
 CONTROLLER_ONLY: tuple[Api, ...] = (
     _api(56, "alter_partition", 3, 3, first_flexible=0),
     _api(58, "envelope", 0, 0, first_flexible=0),
@@ -170,5 +179,5 @@ CONTROLLER_TABLE: tuple[Api, ...] = tuple(
 )
 """What is served on a controller's listener."""
 
-API_BY_KEY: dict[int, Api] = {api.key: api for api in (*API_TABLE, *CONTROLLER_ONLY)}
-API_BY_NAME: dict[str, Api] = {api.name: api for api in (*API_TABLE, *CONTROLLER_ONLY)}
+API_BY_KEY: dict[int, Api] = {api.key: api for api in (*API_TABLE, *OWN_TABLE, *CONTROLLER_ONLY)}
+API_BY_NAME: dict[str, Api] = {api.name: api for api in API_BY_KEY.values()}

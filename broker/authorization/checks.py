@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, TypeAlias
 
 from broker.request_context import RequestContext
@@ -20,8 +21,27 @@ from protocol.errors import (
 Handle: TypeAlias = Callable[[RequestContext, Any], Any]
 """A handler's function; see `broker.handlers`."""
 
-Fail: TypeAlias = Callable[[RequestContext, Any, KafkaError], Any]
+Answer: TypeAlias = Callable[[RequestContext, Any, KafkaError], Any]
 """The API's response to a request that failed as a whole."""
+
+IN_A_TURN = 1000
+"""Items of a request that are authorized, or refused, before the loop serves others: some 5 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Makes the response to a request, or some of its items, that failed, and counts it as one error of the API."""
+
+    api: str
+    response: Answer
+
+    def __call__(self, ctx: RequestContext, request: Any, error: KafkaError) -> Any:
+        self.count(ctx, error)
+        return self.response(ctx, request, error)
+
+    def count(self, ctx: RequestContext, error: KafkaError) -> None:
+        ctx.local.metrics.request_error(self.api, error.code)
+
 
 ERRORS: dict[ResourceType, type[KafkaError]] = {
     ResourceType.TOPIC: TopicAuthorization,
@@ -90,7 +110,16 @@ class Each:
         """The handler with this check before it."""
 
         def checked(ctx: RequestContext, request: Any) -> Any:
-            allowed, forbidden = self._split(ctx, request)
+            items = getattr(request, self.asked)
+            if not items or (
+                self.unless is not None
+                and ctx.allows(self.unless, ResourceType.CLUSTER, CLUSTER_NAME, log_denied=False)
+            ):
+                return handle(ctx, request)
+            if len(items) > IN_A_TURN:
+                ctx.begun = False  # the connection's next request waits, as nothing is appended yet
+                return self._in_turns(ctx, request, handle, fail)
+            allowed, forbidden = self._split(ctx, zip(items, self.resources(ctx, request), strict=True))
             if not forbidden:
                 return handle(ctx, request)
 
@@ -111,16 +140,58 @@ class Each:
 
         return checked
 
-    def _split(self, ctx: RequestContext, request: Any) -> tuple[Sequence[Any], dict[type[KafkaError], list[Any]]]:
-        """The items that the client has a right to, and the others, by their error."""
-        items = getattr(request, self.asked)
-        if not items or (
-            self.unless is not None and ctx.allows(self.unless, ResourceType.CLUSTER, CLUSTER_NAME, log_denied=False)
-        ):
-            return items, {}
+    async def _in_turns(self, ctx: RequestContext, request: Any, handle: Handle, fail: Fail) -> Any:
+        """As in `around`, for so many items that others would have to wait; their order stays."""
+        ctx.connection.spent_ms()  # the wait for this turn does not count for the client
+        pairs = zip(getattr(request, self.asked), self.resources(ctx, request), strict=True)
         allowed: list[Any] = []
         forbidden: dict[type[KafkaError], list[Any]] = {}
-        for item, resource in zip(items, self.resources(ctx, request), strict=True):
+        while some := list(islice(pairs, IN_A_TURN)):
+            more, refused = self._split(ctx, some)
+            allowed += more
+            for error, items in refused.items():
+                forbidden.setdefault(error, []).extend(items)
+            await ctx.turn()
+        response = None
+        if allowed:
+            rest = self._with(request, allowed) if forbidden else request
+            try:
+                response = await self._handled(ctx, rest, handle)
+            except KafkaError as error:
+                if not forbidden:
+                    raise
+                response = fail(ctx, rest, error)
+        for kind, items in forbidden.items():
+            refusal = kind()
+            fail.count(ctx, refusal)
+            parts: list[Any] = []
+            for start in range(0, len(items), IN_A_TURN):
+                part = fail.response(ctx, self._with(request, items[start : start + IN_A_TURN]), refusal)
+                parts += getattr(part, self.answered)
+                await ctx.turn()
+            failed = replace(part, **{self.answered: type(getattr(part, self.answered))(parts)})
+            response = failed if response is None else self._merged(failed, response)
+        return response
+
+    @staticmethod
+    async def _handled(ctx: RequestContext, request: Any, handle: Handle) -> Any:
+        """The handler's answer; what it says about its appends is for the connection's next request."""
+        ctx.begun = True
+        answer = handle(ctx, request)
+        if ctx.begun:
+            ctx.note_appended()
+        if isinstance(answer, Awaitable):
+            answer = await answer
+            ctx.connection.spent_ms()
+        return answer
+
+    def _split(
+        self, ctx: RequestContext, pairs: Iterable[tuple[Any, Resource | None]]
+    ) -> tuple[list[Any], dict[type[KafkaError], list[Any]]]:
+        """The items that the client has a right to, and the others, by their error."""
+        allowed: list[Any] = []
+        forbidden: dict[type[KafkaError], list[Any]] = {}
+        for item, resource in pairs:
             if resource is None or ctx.allows(self.operation, *resource):
                 allowed.append(item)
             else:
@@ -139,7 +210,8 @@ class Each:
 class Own:
     """A check of its own form, which raises KafkaError; or one that the handler makes itself, without a function.
 
-    `shows_less`: a client without the right gets no error, but a smaller answer.
+    `shows_less`: a client without the right gets no error, but a smaller answer. `items` are those of the list `asked`
+    of a request that the handler answers one by one, in a list of the same name: many are checked in turns.
     """
 
     operations: tuple[AclOperation, ...]
@@ -147,10 +219,20 @@ class Own:
     what: str
     check: Callable[[RequestContext, Any], None] | None = None
     shows_less: bool = False
+    items: Callable[[Any], Sequence[Any] | None] | None = None
+    asked: str = ""
 
     def around(self, handle: Handle, _fail: Fail) -> Handle:
-        """The handler with this check before it."""
-        check = self.check
+        """The handler with this check before it, if there is one; many items are handed to it some at a time."""
+        check, items_of = self.check, self.items
+        if items_of is not None:
+
+            def sliced(ctx: RequestContext, request: Any) -> Any:
+                if len(getattr(request, self.asked) or ()) <= IN_A_TURN:
+                    return handle(ctx, request)
+                return self._in_turns(ctx, request, items_of(request) or (), handle)
+
+            return sliced
         if check is None:
             return handle
 
@@ -159,6 +241,21 @@ class Own:
             return handle(ctx, request)
 
         return checked
+
+    async def _in_turns(self, ctx: RequestContext, request: Any, items: Sequence[Any], handle: Handle) -> Any:
+        """The handler's answer to all items, each of which it answers by itself."""
+        ctx.connection.spent_ms()
+        response: Any = None
+        answered: list[Any] = []
+        for start in range(0, len(items), IN_A_TURN):
+            some = replace(request, **{self.asked: tuple(items[start : start + IN_A_TURN])})
+            response = handle(ctx, some)
+            if isinstance(response, Awaitable):
+                response = await response
+                ctx.connection.spent_ms()
+            answered += getattr(response, self.asked)
+            await ctx.turn()
+        return replace(response, **{self.asked: tuple(answered)})
 
 
 Check: TypeAlias = Whole | Each | Own

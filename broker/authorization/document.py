@@ -9,7 +9,7 @@ from broker.authorization.checks import ERRORS, Check, Each, Own
 from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES, Asked, Right
 from broker.authorization.table import CHECKS, CONTROLLER_CHECKS, DECIDED_BY_CONTROLLER, asked_for
 from metadata.acls import ResourceType
-from protocol.api_table import API_BY_NAME, API_TABLE, CONTROLLER_ONLY
+from protocol.api_table import API_BY_NAME, API_TABLE, CONTROLLER_ONLY, OWN_TABLE
 
 _INTRODUCTION = """\
 # ACLs
@@ -50,6 +50,11 @@ What a client has no right to is refused item by item, in the places where the a
 whether it exists or not. Where several operations stand in a row, one of them is enough. \
 """
 
+_OWN = """\
+
+Two requests are our own: `odradek explain -b` and `odradek backup create -b` send them.
+"""
+
 _BY_CONTROLLER = """\
 
 Requests marked with * are decided by the controller. A broker whose controllers are other nodes sends them on in an
@@ -68,7 +73,10 @@ _TOKENS = """
 With `delegation.token.secret.key` a client that has come by SASL, or with a certificate, can have tokens made that log
 in by SCRAM in its name (`kafka-delegation-tokens`). Owner and renewers may renew and end a token; not even a super user
 may otherwise. Owner, requester and renewers see it, and who has DESCRIBE on the token or DESCRIBE_TOKENS on its owner.
-Who came by a token gets no further ones.
+Who came by a token gets no further ones. An owner has at most `odradek.delegation.token.max.per.owner` tokens at one
+time (2000), and one more is refused with POLICY_VIOLATION. A token with more than
+`odradek.delegation.token.max.renewers` renewers (100), or with more than 8192 characters in all its names, is refused
+with INVALID_REQUEST.
 """
 
 
@@ -88,6 +96,9 @@ def document() -> str:
     """The page."""
     lines = [_INTRODUCTION.rstrip(" "), "", "| API | operation | on | error |", "| --- | --- | --- | --- |"]
     for api in API_TABLE:
+        lines += _rows(api.name, CHECKS[api.name])
+    lines += [_OWN, "| API | operation | on | error |", "| --- | --- | --- | --- |"]
+    for api in OWN_TABLE:
         lines += _rows(api.name, CHECKS[api.name])
     lines += [_BY_CONTROLLER, "| API | operation | on | error |", "| --- | --- | --- | --- |"]
     for api in (API_BY_NAME["fetch"], *CONTROLLER_ONLY):

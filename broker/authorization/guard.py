@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.authorization.checks import Check, Fail, Handle
@@ -10,7 +9,6 @@ from broker.authorization.table import CHECKS, CONTROLLER_CHECKS, DECIDED_BY_CON
 from broker.network.error_responses import error_response
 from broker.request_context import RequestContext
 from broker.security.permissions import Permissions
-from protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from broker.network.request import Peer
@@ -30,7 +28,8 @@ class Guard:
         handle: Handle = handler.handle
         if not checks:
             return handle
-        checked = _with_checks(handle, checks, partial(_failed, api, getattr(handler, "error_response", None)))
+        response = getattr(handler, "error_response", None) or (lambda _ctx, _asked, error: error_response(api, error))
+        checked = _with_checks(handle, checks, Fail(api.name, response))
         may_be_elsewhere = api.name in DECIDED_BY_CONTROLLER
         permissions_of = self.permissions_of
 
@@ -54,9 +53,3 @@ def _with_checks(handle: Handle, checks: tuple[Check, ...], fail: Fail) -> Handl
     for check in reversed(checks):
         handle = check.around(handle, fail)
     return handle
-
-
-def _failed(api: Api, own: Fail | None, ctx: RequestContext, request: Any, error: KafkaError) -> Any:
-    """The API's response with the error; it counts as one."""
-    ctx.local.metrics.request_error(api.name, error.code)
-    return error_response(api, error) if own is None else own(ctx, request, error)

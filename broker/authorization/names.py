@@ -122,6 +122,12 @@ def committed_topics(ctx: RequestContext, request: Any) -> Iterator[Resource | N
         yield (ResourceType.TOPIC, name) if name else None
 
 
+def distinct_topics(request: Any) -> list[Any]:
+    """The topics of a Metadata request, each once: those with an id, if there are any, as names do not count then."""
+    with_ids = {topic.topic_id: topic for topic in request.topics if topic.topic_id is not None}
+    return list((with_ids or {topic.name: topic for topic in request.topics}).values())
+
+
 def created_topics(_ctx: RequestContext, request: Any) -> Iterator[Resource | None]:
     """What is wrong whoever asks for it is refused as such: a name given twice, and that of the metadata log."""
     times = Counter(topic.name for topic in request.topics)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from operator import attrgetter
 from types import MappingProxyType
 
 from broker.authorization.checks import Check, Each, Own, Whole
@@ -23,6 +24,7 @@ from broker.authorization.names import (
     created_topics,
     deleted_topics,
     described_resources,
+    distinct_topics,
     field,
     idempotent_write,
     produced_topics,
@@ -145,7 +147,7 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
         ),
         "offset_commit": (_group(READ), _committed_topics()),
         "offset_fetch": (
-            Own((DESCRIBE,), GROUP, "each group"),
+            Own((DESCRIBE,), GROUP, "each group", items=attrgetter("groups"), asked="groups"),
             Own((DESCRIBE,), TOPIC, "each topic; others are left out if all are asked for"),
         ),
         "offset_delete": (_group(DELETE), _topics(READ)),
@@ -190,7 +192,13 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
         ),
         # topics
         "metadata": (
-            Own((DESCRIBE,), TOPIC, "each topic; others are left out if all are asked for"),
+            Own(
+                (DESCRIBE,),
+                TOPIC,
+                "each topic; others are left out if all are asked for",
+                items=distinct_topics,
+                asked="topics",
+            ),
             Own((CREATE,), TOPIC, "each topic that is created by being asked for, or the cluster"),
         ),
         "describe_topic_partitions": (Own((DESCRIBE,), TOPIC, "each topic; others are left out if all are asked for"),),
@@ -247,7 +255,7 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
         "share_fetch": (_group(READ), Own((READ,), TOPIC, "each topic")),
         "share_acknowledge": (_group(READ), Own((READ,), TOPIC, "each topic")),
         "describe_share_group_offsets": (
-            Own((DESCRIBE,), GROUP, "each group"),
+            Own((DESCRIBE,), GROUP, "each group", items=attrgetter("groups"), asked="groups"),
             Own((DESCRIBE,), TOPIC, "each topic; others are left out if all are asked for"),
         ),
         "alter_share_group_offsets": (_group(READ), Own((READ,), TOPIC, "each topic")),
@@ -275,6 +283,9 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
         "sasl_authenticate": NOTHING,
         "get_telemetry_subscriptions": NOTHING,
         "push_telemetry": NOTHING,
+        # what Kafka has not
+        "explain": (_cluster(ALTER),),
+        "create_backup": (_cluster(ALTER),),
     }
 )
 """By the API's name in `protocol.api_table`, on a broker's listener."""

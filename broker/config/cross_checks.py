@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -61,6 +62,7 @@ def _identity(config: BrokerConfig) -> Iterator[str]:
         yield "process.roles = '': expected broker, controller, or both"
     if not config.log_dirs:
         yield "log.dirs = '': expected at least one folder"
+    yield from _backups(config)
     try:
         parse_start_topics(config.string("odradek.create.topics"))
     except ValueError as error:
@@ -84,6 +86,17 @@ def _identity(config: BrokerConfig) -> Iterator[str]:
     for principal in super_users(config):
         if not principal.partition(":")[2]:
             yield f"super.users = {principal!r}: expected principals such as User:{principal}, separated by semicolons"
+
+
+def _backups(config: BrokerConfig) -> Iterator[str]:
+    """A backup in a folder of `log.dirs` would be taken for a part of it."""
+    folder = config.optional_string("odradek.backup.folder")
+    if folder is not None:
+        if not os.path.isabs(folder):
+            yield f"odradek.backup.folder = {folder!r}: expected an absolute path"
+        place = os.path.join(os.path.realpath(folder), "")
+        if any(place.startswith(os.path.join(os.path.realpath(one), "")) for one in config.log_dirs):
+            yield f"odradek.backup.folder = {folder!r}: expected a folder outside of log.dirs"
 
 
 def _policies(config: BrokerConfig) -> Iterator[str]:

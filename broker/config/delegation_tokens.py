@@ -15,4 +15,6 @@ def token_settings(config: BrokerConfig) -> TokenSettings | None:
         key.encode(),
         config.integer("delegation.token.max.lifetime.ms"),
         config.integer("delegation.token.expiry.time.ms"),
+        config.integer("odradek.delegation.token.max.per.owner"),
+        config.integer("odradek.delegation.token.max.renewers"),
     )

@@ -200,7 +200,7 @@ class App:
         return web.Response(text=html, content_type="text/html", status=status)
 
     def _render(self, template: str, values: Mapping[str, Any], budget: Budget) -> str:
-        """Any thread. Raises SpentError."""
+        """Any thread. Half of a surrogate pair, which JSON may have and no page, is its escape. Raises SpentError."""
         parts: list[str] = []
         left = MOST_HTML
         for part in self._templates.get_template(template).generate(values):
@@ -208,7 +208,7 @@ class App:
             if left < 0 or budget.is_over:
                 raise SpentError
             parts.append(part)
-        return "".join(parts)
+        return "".join(parts).encode(errors="backslashreplace").decode()
 
 
 def _to(place: str) -> web.Response:

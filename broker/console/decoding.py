@@ -6,6 +6,7 @@ import json
 from typing import Any, NamedTuple
 
 from broker.control.budget import JSON_WORK, Budget, SpentError
+from broker.control.record_json import json_of
 
 FORMATS = ("auto", "text", "json", "hex")
 LONGEST = 256 << 10
@@ -91,8 +92,8 @@ def as_json(content: bytes | None) -> Any | None:
     if not content or content.lstrip()[:1] not in (b"{", b"["):
         return None
     try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
+        return json_of(content)
+    except ValueError:
         return None
 
 

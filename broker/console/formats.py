@@ -69,6 +69,11 @@ def named(flag: bool) -> str:
     return "yes" if flag else "no"
 
 
+def shown(text: str) -> str:
+    """A text; "" for an empty one, which nobody would see."""
+    return text or '""'
+
+
 FILTERS: Mapping[str, Callable[..., str]] = {
     "count": count,
     "size": size,
@@ -76,5 +81,6 @@ FILTERS: Mapping[str, Callable[..., str]] = {
     "time": time,
     "link": link,
     "named": named,
+    "shown": shown,
     "short": short,
 }

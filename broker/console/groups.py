@@ -102,7 +102,7 @@ async def group(ask: Ask) -> Page:
     shown = paged(ask, lags, PARTITIONS_ON_A_PAGE)
     return Page(
         "group.html",
-        f"Group {group_id}",
+        f"Group {formats.shown(group_id)}",
         {
             "group": seen,
             "members": _members(ask, seen) if with_members else None,

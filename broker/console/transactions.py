@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from broker.authorization.console_table import EVERYTHING
+from broker.console import formats
 from broker.console.ask import Ask, Page, allowed, paged
 from broker.control.endpoint import ControlError
 from broker.explain.explain import explain_transaction
@@ -98,7 +99,7 @@ async def transaction(ask: Ask) -> Page:
         raise ControlError(text or f"there is no transactional id {name}", status=404)
     return Page(
         "transaction.html",
-        f"Transactional id {name}",
+        f"Transactional id {formats.shown(name)}",
         {
             "transaction": found,
             "paging": paged(ask, _partitions(ask, found), PARTITIONS_ON_A_PAGE),

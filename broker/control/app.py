@@ -15,6 +15,7 @@ from broker.control.budget import to_the_end
 from broker.control.endpoint import ControlError, Endpoint
 from broker.control.endpoints import ENDPOINTS
 from broker.control.faults import faults_of
+from broker.control.record_json import require_shallow
 from broker.http.bodies import BodyError, read_json
 from broker.http.hosts import KnownHosts
 from broker.node import Node
@@ -36,7 +37,8 @@ def make_app(node: Node, token: str | None, endpoints: Iterable[Endpoint] = ENDP
     app = web.Application(middlewares=[_guard(token, hosts)])
     endpoints = tuple(endpoints)
     for endpoint in endpoints:
-        app.router.add_route(endpoint.method, f"/control{endpoint.path}", _handler(node, endpoint))
+        path = endpoint.path.replace("}", ":[^/]*}")  # also an empty name, and one with braces
+        app.router.add_route(endpoint.method, f"/control{path}", _handler(node, endpoint))
     described = openapi.document(endpoints, own_version())
     app.router.add_get("/control/openapi.json", _always(described))
     return app
@@ -95,6 +97,10 @@ async def _body(request: web.Request) -> dict[str, Any]:
         return {}
     if not isinstance(body, dict):
         raise ControlError("the body is no JSON object")
+    try:
+        require_shallow(body)
+    except ValueError as error:
+        raise ControlError(f"the body is not taken: {error}") from error
     return body
 
 

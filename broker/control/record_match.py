@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from broker.control.endpoint import ControlError, Kind, Parameter, Values
-from broker.control.record_json import bytes_of, headers_of
+from broker.control.record_json import bytes_of, headers_of, json_of
 from protocol.records.build import Headers, Record
 
 LONGEST_SHOWN = 200
@@ -98,9 +98,12 @@ class Expected:
 
 def _json_differences(expected: Any, value: bytes | None) -> Iterator[Difference]:
     try:
-        actual = json.loads(value or b"")
-    except ValueError:
+        actual = json_of(value or b"")
+    except json.JSONDecodeError:
         yield Difference("value", _as_text(expected), f"{shown(value)}, which is no JSON", 1 + _leaves(expected))
+    except ValueError as error:  # no UTF-8, a number of too many digits, too many levels
+        why = f"{shown(value)}, which is no JSON that can be compared: {error}"
+        yield Difference("value", _as_text(expected), why, 1 + _leaves(expected))
     else:
         yield from subset_differences("value", expected, actual)
 
@@ -144,7 +147,8 @@ def shown(content: bytes | None) -> str:
 
 
 def _as_text(value: Any) -> str:
-    return _cut(json.dumps(value, ensure_ascii=False))
+    """As JSON; half of a surrogate pair, which is no text, stays the escape that it was."""
+    return _cut(json.dumps(value, ensure_ascii=False).encode(errors="backslashreplace").decode())
 
 
 def _cut(text: str) -> str:

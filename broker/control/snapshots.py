@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -20,7 +21,7 @@ from storage.folders.folder_removal import remove_folder
 from storage.log.unified_log import UnifiedLog
 from storage.state.capture import FolderCapture, capture, discard, files_below, finish
 from storage.state.exchange import Exchange
-from storage.state.manifest import FILE_NAME, Manifest, SnapshotError, describe, read, usable
+from storage.state.manifest import FILE_NAME, Manifest, SnapshotError, describe, read, require_apart, usable
 
 logger = structlog.get_logger(__name__)
 
@@ -28,10 +29,17 @@ PATH = Parameter("path", Kind.STRING, "the folder of the snapshot, an absolute p
 
 
 async def _take(node: Node, values: Values) -> dict[str, Any]:
-    """Take a snapshot of this moment. What follows while its files are copied is not in it."""
+    return await take(node, values.get("path"))
+
+
+async def take(node: Node, wanted: str | None) -> dict[str, Any]:
+    """Take a snapshot of this moment. What follows while its files are copied is not in it.
+
+    Raises ControlError, and OSError if it cannot be written.
+    """
     workers, fs = node.base.seams.workers, node.base.seams.fs
     log = _own_log(node)
-    path = await workers.call(partial(_new_folder, fs, values.get("path")))
+    path = await workers.call(partial(_new_folder, fs, wanted, node.local.config.log_dirs))
     async with node.changing:
         clock = node.local.clock
         began_ms = clock.machine.monotonic_ms()
@@ -55,10 +63,12 @@ def _own_log(node: Node) -> UnifiedLog:
     return log.log
 
 
-def _new_folder(fs: FileSystem, path: str | None) -> str:
+def _new_folder(fs: FileSystem, path: str | None, roots: Sequence[str]) -> str:
     if path is None:
+        _require_apart(f"{tempfile.gettempdir()}/odradek-snapshot", roots)
         return tempfile.mkdtemp(prefix="odradek-snapshot-")
     _require_absolute(path)
+    _require_apart(path, roots)
     try:
         if fs.exists(path) and (not fs.is_dir(path) or fs.listdir(path)):
             raise ControlError(f"path = {path!r} exists already", parameter="path", status=409)
@@ -71,6 +81,13 @@ def _new_folder(fs: FileSystem, path: str | None) -> str:
 def _require_absolute(path: str) -> None:
     if not os.path.isabs(path):
         raise ControlError(f"path = {path!r}: expected an absolute path", parameter="path")
+
+
+def _require_apart(path: str, roots: Sequence[str]) -> None:
+    try:
+        require_apart(path, roots)
+    except (SnapshotError, ValueError) as error:  # the latter for a character that no path has
+        raise ControlError(str(error), parameter="path") from error
 
 
 def _write(fs: FileSystem, captures: list[FolderCapture], path: str, about: Any) -> Manifest:
@@ -131,7 +148,7 @@ async def _restore(node: Node, values: Values) -> dict[str, Any]:
 async def _exchange(node: Node, exchange: Exchange, path: str) -> Manifest:
     workers, fs, roots = node.base.seams.workers, node.base.seams.fs, list(node.local.config.log_dirs)
     began_ms = node.local.clock.machine.monotonic_ms()
-    manifest = await workers.call(partial(_usable, node, path, len(roots)))
+    manifest = await workers.call(partial(_usable, node, path, roots))
     await workers.call(partial(exchange.prepare, path, manifest))
     await restart_parts(node, exchange.swap, exchange.undo)
     histories_of(node).restored()
@@ -145,12 +162,12 @@ async def _exchange(node: Node, exchange: Exchange, path: str) -> Manifest:
     return manifest
 
 
-def _usable(node: Node, path: str, folders: int) -> Manifest:
+def _usable(node: Node, path: str, roots: Sequence[str]) -> Manifest:
     """The manifest of a snapshot that can be restored here. Blocking. Raises ControlError."""
     _require_absolute(path)
     cluster_id = node.local.config.optional_string("odradek.cluster.id")
     try:
-        return usable(node.base.seams.fs, path, node.node_id, folders, cluster_id)
+        return usable(node.base.seams.fs, path, node.node_id, roots, cluster_id)
     except SnapshotError as error:
         raise ControlError(str(error), parameter="path") from error
 
@@ -161,6 +178,7 @@ async def _delete(node: Node, values: Values) -> None:
     _require_absolute(path)
 
     def remove() -> None:
+        _require_apart(path, node.local.config.log_dirs)
         try:
             read(fs, path)
         except SnapshotError as error:

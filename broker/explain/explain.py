@@ -28,6 +28,7 @@ from broker.inspection.share_offsets import read_share_offsets
 from broker.inspection.streams_groups import read_streams_group
 from broker.node import Node
 from coordinator.group.group_port import GroupType
+from protocol.metadata.topics import NO_LEADER
 
 
 async def explain_group(node: Node, group_id: str) -> list[Finding]:
@@ -78,6 +79,7 @@ async def group_situation(node: Node, group_id: str) -> GroupSituation:
 
 async def topic_situation(node: Node, topic: str) -> TopicSituation:
     partitions = [*(await read_topics(node, [topic])).values()]
+    config = log_config(node.local.config, node.cluster.cache.topic_configs(topic))
     groups = await list_groups(node)
     readers = [
         group.group_id
@@ -88,7 +90,9 @@ async def topic_situation(node: Node, topic: str) -> TopicSituation:
         node.local.clock.wall_ms(),
         topic,
         partitions,
-        log_config(node.local.config, node.cluster.cache.topic_configs(topic)).retention_ms,
+        _in_sync(node, topic),
+        config.min_insync_replicas,
+        config.retention_ms,
         readers,
         groups.unknown,
         _names(node),
@@ -127,6 +131,12 @@ async def _holders(node: Node, partitions: Iterable[PartitionView]) -> Holders:
             requests = requests_of(node, one.transactional_id)
             found[one.producer_id] = Holder(one, requests[0] if requests else None)
     return found
+
+
+def _in_sync(node: Node, topic: str) -> dict[str, int]:
+    found = node.cluster.cache.topic(topic)
+    registered = {} if found is None else found.partitions
+    return {f"{topic}-{index}": len(one.isr) for index, one in registered.items() if one.leader != NO_LEADER}
 
 
 def _names(node: Node) -> frozenset[str]:

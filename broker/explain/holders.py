@@ -25,7 +25,10 @@ def advice_for(holders: Holders, partition: PartitionView) -> str:
     if found is None:
         return "End it: kafka-transactions.sh abort."
     name = found.transaction.transactional_id
-    return f'Commit or abort it in the producer, or end it with broker.transaction("{name}").abort().'
+    return (
+        f"Commit or abort it in the producer, or end it with odradek transactions abort {name}, or in a test "
+        f'broker.transaction("{name}").abort().'
+    )
 
 
 def silent_leaders(partitions: Iterable[PartitionView]) -> Findings:

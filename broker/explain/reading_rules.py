@@ -75,12 +75,15 @@ def committed_out_of_range(it: GroupSituation) -> Findings:
             f"the committed offset {lag.committed} of {lag.name} is out of range: the log has {lag.start} to "
             f"{lag.end} ({why})",
             "The consumer goes where auto.offset.reset says; with none it fails. To go elsewhere: "
+            f"odradek groups reset-offsets {it.group.group_id} --to start, or in a test "
             f'broker.group("{it.group.group_id}").reset_offsets("earliest").',
         )
 
 
 def is_not_fetched(it: GroupSituation) -> Findings:
     """Somebody has the partition and does not ask for its records."""
+    if it.fetches is None:
+        return
     for key, member in it.group.owners().items():
         partition = it.partitions.get(key)
         if partition is None or not partition.is_here or it.group.state != "Stable" or member.is_late:
@@ -153,6 +156,21 @@ def fetched_and_not_committed(it: GroupSituation) -> Findings:
         )
 
 
+def is_behind(it: GroupSituation) -> Findings:
+    """Without a journal nobody knows what was fetched."""
+    behind = [lag for lag in it.lags if lag.committed is not None and lag.lag]
+    if it.fetches is None and behind:
+        yield Finding(
+            Severity.WARNING,
+            "is_behind",
+            f"group {it.group.group_id} has not committed {counted(sum(lag.lag or 0 for lag in behind), 'record')} of "
+            f"{listed(lag.name for lag in behind)}: they were not read yet, or the application works on them, or does "
+            "not commit",
+            "Look whether the consumer polls, how long it takes for a record, and whether it commits "
+            "(enable.auto.commit).",
+        )
+
+
 def nothing_new(it: GroupSituation) -> Findings:
     done = [lag for lag in it.lags if lag.lag == 0 and lag.committed == lag.end]
     if done and len(done) == len(it.lags):
@@ -161,7 +179,8 @@ def nothing_new(it: GroupSituation) -> Findings:
             "nothing_new",
             f"group {it.group.group_id} has committed the end of {listed(lag.name for lag in done)}: there is nothing "
             "new to read",
-            f'To read again: stop the consumers, then broker.group("{it.group.group_id}").reset_offsets("earliest").',
+            f"To read again: stop the consumers, then odradek groups reset-offsets {it.group.group_id} --to start, or "
+            f'in a test broker.group("{it.group.group_id}").reset_offsets("earliest").',
         )
 
 
@@ -219,6 +238,7 @@ RULES = (
     fetches_are_seen_elsewhere,
     reads_elsewhere,
     has_never_committed,
+    is_behind,
     nothing_new,
     waits_for_new_records,
     fetched_and_not_committed,

@@ -48,14 +48,15 @@ class GroupSituation:
     """A group and what it reads.
 
     `now_ms` is the wall time. `lags` and `partitions` are of every existing partition that concerns the group.
-    `existing` are the names of the topics that exist. `shares` and `streams` are what such groups have besides.
+    `fetches` is None where no journal is kept. `existing` are the names of the topics that exist. `shares` and
+    `streams` are what such groups have besides.
     """
 
     now_ms: int
     group: GroupView
     lags: Sequence[PartitionLag]
     partitions: Mapping[PartitionKey, PartitionView]
-    fetches: Sequence[FetchView]
+    fetches: Sequence[FetchView] | None
     holders: Holders
     existing: frozenset[str]
     groups: Sequence[str]
@@ -67,7 +68,7 @@ class GroupSituation:
         """The member's last Fetch of a partition: the latest one of its client id and host."""
         found = [
             fetch
-            for fetch in self.fetches
+            for fetch in self.fetches or ()
             if fetch.client_id == member.client_id and fetch.client.host == member.host and key in fetch.offsets
         ]
         return min(found, key=lambda fetch: fetch.ago_ms, default=None)
@@ -75,11 +76,16 @@ class GroupSituation:
 
 @dataclass(frozen=True, slots=True)
 class TopicSituation:
-    """A topic, and who reads it; `unknown` says which groups are not known. `retention_ms` is -1 for ever."""
+    """A topic, and who reads it; `unknown` says which groups are not known. `retention_ms` is -1 for ever.
+
+    `in_sync` has the number of in-sync replicas of each partition with a leader, of which `least_in_sync` are wanted.
+    """
 
     now_ms: int
     topic: str
     partitions: Sequence[PartitionView]
+    in_sync: Mapping[str, int]
+    least_in_sync: int
     retention_ms: int
     readers: Sequence[str]
     unknown: Sequence[str]

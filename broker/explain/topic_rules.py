@@ -34,6 +34,18 @@ def offsets_are_unknown(it: TopicSituation) -> Findings:
     yield from silent_leaders(it.partitions)
 
 
+def not_enough_replicas(it: TopicSituation) -> Findings:
+    few = [f"{name} ({count})" for name, count in it.in_sync.items() if count < it.least_in_sync]
+    if few:
+        yield Finding(
+            Severity.PROBLEM,
+            "not_enough_replicas",
+            f"{listed(few)}: fewer replicas are in sync than min.insync.replicas, {it.least_in_sync}: producers with "
+            "acks=all are answered NOT_ENOUGH_REPLICAS",
+            "See which brokers are not running, or behind: odradek cluster status",
+        )
+
+
 def has_no_records(it: TopicSituation) -> Findings:
     if it.partitions and all(one.end == 0 for one in it.partitions):
         yield Finding(
@@ -100,6 +112,7 @@ RULES = (
     topic_does_not_exist,
     partition_is_offline,
     offsets_are_unknown,
+    not_enough_replicas,
     has_no_records,
     records_were_deleted,
     held_by_transaction,

@@ -37,7 +37,8 @@ def is_open(it: TransactionSituation) -> Findings:
         Severity.WARNING,
         "is_open",
         f"the transaction{who} has been open for {seconds(age_ms)} in {where}{last}; {ends}",
-        f'Commit or abort it in the producer, or end it with broker.transaction("{found.transactional_id}").abort().',
+        f"Commit or abort it in the producer, or end it with odradek transactions abort {found.transactional_id}, or "
+        f'in a test broker.transaction("{found.transactional_id}").abort().',
     )
 
 

@@ -1,6 +1,7 @@
 """A decoded request as JSON values: Kafka's field names, durations in seconds, bytes as text or as base64.
 
-Timestamps of records are milliseconds since the Unix epoch, as clients have them.
+Timestamps of records are milliseconds since the Unix epoch, as clients have them. A time below zero is none, but stands
+for something (-1 for "not given", mostly), and stays the number that it is in the message.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import base64
 import struct
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ MOST_RECORDS = 100
 LONGEST_BYTES = 64 * 1024
 """How much of a value is kept."""
 
+MILLISECOND = timedelta(milliseconds=1)
+EPOCH = datetime.fromtimestamp(0, UTC)
 MOST = Most(LONGEST_BYTES, headers=100, header_content=LONGEST_BYTES)
 
 Json = dict[str, Any]
@@ -65,7 +68,7 @@ def _body(api: str, ctx: RequestContext, request: Any) -> Json:
         return {
             "transactional_id": request.transactional_id,
             "acks": request.acks,
-            "timeout": request.timeout_ms / 1000,
+            "timeout": _seconds(request.timeout_ms),
             "topics": [
                 {
                     "name": topic_name(ctx, key),
@@ -81,7 +84,7 @@ def _body(api: str, ctx: RequestContext, request: Any) -> Json:
 
 def _fetch(ctx: RequestContext, request: Any) -> Json:
     found = entity_as_json(request)
-    found["max_wait"] = found.pop("max_wait_ms") / 1000
+    found["max_wait"] = _seconds(found.pop("max_wait_ms"))
     found["topics"] = [
         {"name": topic_name(ctx, key), "partitions": [entity_as_json(partition) for partition in partitions]}
         for key, partitions in request.topics
@@ -148,6 +151,10 @@ def _field(name: str, value: Any) -> Json:
     return found
 
 
+def _seconds(ms: float) -> float:
+    return ms / 1000 if ms >= 0 else round(ms)
+
+
 def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | str | float):
         return value
@@ -156,9 +163,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Enum | int):
         return int(value.value) if isinstance(value, Enum) else int(value)
     if isinstance(value, timedelta):
-        return value.total_seconds()
+        return _seconds(value / MILLISECOND)
     if isinstance(value, datetime):
-        return value.timestamp()
+        return _seconds((value - EPOCH) / MILLISECOND)
     if is_dataclass(value):
         return entity_as_json(value)
     if isinstance(value, list | tuple):

@@ -10,18 +10,21 @@ from kio.schema.errors import ErrorCode
 
 from broker.request_context import RequestContext
 from controller.features import SUPPORTED
-from protocol.api_table import API_TABLE, API_VERSIONS_KEY, Api
+from protocol.api_table import API_TABLE, API_VERSIONS_KEY, OWN_TABLE, Api
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
 from protocol.newer.api_versions_v5 import NO_NODE, ApiVersionsRequest, ApiVersionsResponse
 
 FIRST_VERSION_WITH_SOFTWARE = 3
 FIRST_VERSION_WITH_FEATURES_FROM_ZERO = 4
+OWN_SOFTWARE = "odradek"
+"""What our own command line calls itself: it alone is told of the APIs that Kafka has not."""
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    return answer(ctx, request, API_TABLE)
+    is_own = request.client_software_name == OWN_SOFTWARE
+    return answer(ctx, request, (*API_TABLE, *OWN_TABLE) if is_own else API_TABLE)
 
 
 def answer(ctx: RequestContext, request: ApiVersionsRequest, apis: Iterable[Api]) -> ApiVersionsResponse:

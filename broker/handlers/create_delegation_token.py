@@ -38,7 +38,7 @@ async def handle(ctx: RequestContext, request: CreateDelegationTokenRequest) -> 
     )
     tokens, now_ms = require_tokens(ctx), ctx.local.clock.wall_ms()
     return await controller.submit(
-        lambda _: decide_create(wanted, tokens, now_ms).map(lambda made: _response(made, tokens)), ctx
+        lambda image: decide_create(image, wanted, tokens, now_ms).map(lambda made: _response(made, tokens)), ctx
     )
 
 

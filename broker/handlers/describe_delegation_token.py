@@ -18,17 +18,26 @@ from metadata.acls import AclOperation, ResourceType
 from protocol.durations import ZERO
 from protocol.metadata.credentials import DelegationTokenRecord
 
+IN_A_TURN = 500
+"""Tokens that are looked at before the loop serves others."""
 
-def handle(ctx: RequestContext, request: DescribeDelegationTokenRequest) -> DescribeDelegationTokenResponse:
+
+async def handle(ctx: RequestContext, request: DescribeDelegationTokenRequest) -> DescribeDelegationTokenResponse:
     require_token_client(ctx)
     tokens = require_tokens(ctx)
     owners = None
     if request.owners is not None:
         owners = {f"{each.principal_type}:{each.principal_name}" for each in request.owners}
-    records = sorted(ctx.image.tokens.values(), key=lambda token: (token.issue_timestamp, token.token_id))
+    shown: list[DelegationTokenRecord] = []
+    for number, token in enumerate(ctx.image.tokens.values(), 1):
+        if _is_shown(ctx, token, owners):
+            shown.append(token)
+        if number % IN_A_TURN == 0:
+            await ctx.turn()
+    shown.sort(key=lambda token: (token.issue_timestamp, token.token_id))
     return DescribeDelegationTokenResponse(
         error_code=ErrorCode.none,
-        tokens=tuple(_described(token, tokens) for token in records if _is_shown(ctx, token, owners)),
+        tokens=tuple(_described(token, tokens) for token in shown),
         throttle_time=ZERO,
     )
 

@@ -17,10 +17,11 @@ async def handle(ctx: RequestContext, request: ExpireDelegationTokenRequest) -> 
     controller = ctx.controller
     if controller.is_elsewhere:
         return await controller.submit(decided_elsewhere, ctx)
-    tokens, now_ms = require_tokens(ctx), ctx.local.clock.wall_ms()
+    require_tokens(ctx)
+    token_id, now_ms = ctx.local.tokens.id_of(request.hmac), ctx.local.clock.wall_ms()
     client, period_ms = str(ctx.connection.principal), request.expiry_time_period // MILLISECOND
     return await controller.submit(
-        lambda image: decide_expire(image, request.hmac, client, period_ms, tokens, now_ms).map(_response), ctx
+        lambda image: decide_expire(image, token_id, client, period_ms, now_ms).map(_response), ctx
     )
 
 

@@ -18,9 +18,10 @@ async def handle(ctx: RequestContext, request: RenewDelegationTokenRequest) -> R
     if controller.is_elsewhere:
         return await controller.submit(decided_elsewhere, ctx)
     tokens, now_ms = require_tokens(ctx), ctx.local.clock.wall_ms()
+    token_id = ctx.local.tokens.id_of(request.hmac)
     client, period_ms = str(ctx.connection.principal), request.renew_period // MILLISECOND
     return await controller.submit(
-        lambda image: decide_renew(image, request.hmac, client, period_ms, tokens, now_ms).map(_response), ctx
+        lambda image: decide_renew(image, token_id, client, period_ms, tokens, now_ms).map(_response), ctx
     )
 
 

@@ -35,6 +35,9 @@ of an answer."""
 LINGER_S = 2.0
 """How long what comes of a body that nobody reads is thrown away, so that the client sees the answer."""
 
+LONGEST_LINE_BYTES = 128 << 10
+"""Of a request: a name may have 32,767 bytes in Kafka, each of them three in an address."""
+
 MOST_HEADERS = 64
 MOST_WAITING = 2
 """Requests that a client may send before it has the answer of an earlier one: browsers do not, and each is memory."""
@@ -52,7 +55,13 @@ class HttpPort:
     def __init__(self, app: web.Application, name: str, config: BrokerConfig, clock: Clock) -> None:
         app.middlewares.insert(0, _while_answered)
         app.on_response_prepare.append(_name_server)
-        self._runner = web.AppRunner(app, handle_signals=False, shutdown_timeout=FINISH_S, handler_cancellation=True)
+        self._runner = web.AppRunner(
+            app,
+            handle_signals=False,
+            shutdown_timeout=FINISH_S,
+            handler_cancellation=True,
+            max_line_size=LONGEST_LINE_BYTES,
+        )
         self._name = name
         self._lines = ClientLines(clock.monotonic_ms)
         self.clock = clock

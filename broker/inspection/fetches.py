@@ -31,10 +31,10 @@ class FetchView:
     offsets: Mapping[PartitionKey, int]
 
 
-def read_fetches(node: Node) -> list[FetchView]:
-    """The last Fetch of each open connection; none without a journal."""
+def read_fetches(node: Node) -> list[FetchView] | None:
+    """The last Fetch of each open connection; None without a journal, which alone knows them."""
     if node.journal is None:
-        return []
+        return None
     now_ms = node.journal.now_ms
     views = (_view(node, exchange, now_ms) for exchange in node.journal.fetches())
     return [view for view in views if view is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from asyncio import Future
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,9 @@ from protocol.topic_partition import PartitionKey
 
 if TYPE_CHECKING:
     from broker.coordinators.group_coordinator import GroupCoordinator
+
+VIEWED_AT_ONCE = 200
+"""Groups that are looked at in one go; one takes some 20 microseconds."""
 
 DEAD = "Dead"
 """The state of a group that does not exist, as in DescribeGroups."""
@@ -125,11 +129,19 @@ async def read_group(coordinator: GroupCoordinator, group_id: str) -> GroupView:
 
 
 async def list_groups(coordinator: GroupCoordinator) -> list[GroupView]:
-    """All groups, by id. Raises CoordinatorLoadInProgress."""
+    """All groups, by id; others have the loop after some of them. Raises CoordinatorLoadInProgress."""
     found: list[GroupView] = []
     for context in coordinator.runtime.contexts():
-        found += await context.read(lambda state: [_view(state, group.group_id) for group in state.groups.all()])
+        ids = await context.read(lambda state: [group.group_id for group in state.groups.all()])
+        for begin in range(0, len(ids), VIEWED_AT_ONCE):
+            found += await context.read(partial(_views, ids[begin : begin + VIEWED_AT_ONCE]))
+            await asyncio.sleep(0)
     return sorted(found, key=lambda group: group.group_id)
+
+
+def _views(ids: Iterable[str], state: GroupCoordinatorShard) -> list[GroupView]:
+    """Those of the groups that are still there."""
+    return [_view(state, group_id) for group_id in ids if state.groups.find(group_id) is not None]
 
 
 @dataclass(frozen=True, slots=True)

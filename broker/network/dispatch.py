@@ -92,9 +92,16 @@ class Route:
     """One row of the API table with its handler (see `broker.handlers`), which is imported when first used."""
 
     def __init__(
-        self, api: Api, metrics: RequestMetrics, guard: Guards | None = None, *, of_controller: bool = False
+        self,
+        api: Api,
+        metrics: RequestMetrics,
+        guard: Guards | None = None,
+        *,
+        of_controller: bool = False,
+        handler: Any = None,
     ) -> None:
         self.api = api
+        self._given = handler
         self._metrics = metrics
         self._guard = guard
         self._of_controller = of_controller
@@ -114,9 +121,7 @@ class Route:
 
     def load(self) -> Any:
         if not self.loaded:
-            handlers = _handlers()
-            find = handlers.controller_handler_of if self._of_controller else handlers.handler_of
-            handler = find(self.api.name)
+            handler = self._given or self._imported()
             self.counters = self._metrics.requests[self.api.name]
             self.own_handle = self._guarded(handler)
             self.handle = self.own_handle if self._instead is None else self._instead
@@ -127,6 +132,11 @@ class Route:
             self._handler = handler
             self.loaded = True
         return self._handler
+
+    def _imported(self) -> Any:
+        handlers = _handlers()
+        find = handlers.controller_handler_of if self._of_controller else handlers.handler_of
+        return find(self.api.name)
 
     def intercept(self, instead: Callable[[Any, Any], Any] | None) -> None:
         """Have requests handled by `instead`, None for the handler itself, which is still imported when first used."""
@@ -173,6 +183,7 @@ class Dispatcher:
         guard: Guards | None = None,
     ) -> None:
         self._metrics = metrics
+        self._guard = guard
         self._clock = clock
         self._monotonic_ms = clock.monotonic_ms
         self._named: Callable[[Any], None] | None = None
@@ -204,6 +215,10 @@ class Dispatcher:
             return new_request(connection, key, version, correlation_id, client_id)
 
         return noting
+
+    def serve(self, api: Api, handler: Any) -> None:
+        """Serve one more API on the listeners of a broker, by a handler that needs more of the node than others."""
+        self._routes[api.key] = Route(api, self._metrics, self._guard, handler=handler)
 
     def route(self, api_key: int) -> Route:
         """The route of an API."""

@@ -16,7 +16,7 @@ import structlog
 
 from controller.quorum.errors import MetadataLogError, NoRoomError
 from controller.quorum.metadata_batches import MAX_BATCH_BYTES, ControlBatch, OpenBatch
-from protocol.errors import KafkaStorage
+from protocol.errors import InvalidRequest, KafkaStorage
 from protocol.records.batch import NO_TIMESTAMP, read_header
 from storage.append_types import AppendOrigin
 from storage.files import is_transient
@@ -75,16 +75,17 @@ class GroupCommit:
     def append(self, values: Sequence[bytes]) -> int:
         """Append the values of records, all in one batch; return the last one's offset.
 
-        Raises MetadataLogError if they do not fit in a batch, or if the log takes no more.
+        Raises InvalidRequest if they do not fit in a batch, and MetadataLogError if the log takes no more.
         """
         self.check_usable()
         batch = self._queue[-1] if self._queue else None
         if batch is None or not batch.add(values):
             batch = OpenBatch(self.next_offset, self._max_bytes)
             if not batch.add(values):
-                raise MetadataLogError(
-                    f"{len(values)} records, which must take effect together, are larger than a batch may be "
-                    f"({self._max_bytes} bytes)."
+                raise InvalidRequest(
+                    f"The request would write {len(values)} metadata records of {sum(map(len, values))} bytes; the "
+                    f"most that take effect together is a batch of {self._max_bytes} bytes. Ask for less at once, with "
+                    "shorter names and values."
                 )
             self._queue.append(batch)
         return self._appended(batch)

@@ -238,7 +238,7 @@ class MetadataLog:
     def append(self, records: Iterable[Any]) -> int:
         """Append records that take effect together; return the last one's offset. `durable` says when they are safe.
 
-        Raises MetadataLogError before `lead`, for more than a batch of 8 MiB holds, and after a failure.
+        Raises MetadataLogError before `lead` and after a failure; InvalidRequest for more than a batch of 8 MiB holds.
         """
         if self.epoch < 0:
             raise MetadataLogError("This node does not lead the metadata log yet.")

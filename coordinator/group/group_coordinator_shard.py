@@ -75,8 +75,12 @@ class GroupCoordinatorShard:
         self._context.timers.schedule(_EXPIRE, interval_ms, lambda _: self._expire())
 
     def _expire(self) -> Outcome[None]:
-        self._schedule_expiry()
-        return self._expiry.expire(self._context.clock.wall_ms())
+        tombstones = self._expiry.expire(self._context.clock.wall_ms())
+        if self._expiry.is_under_way:
+            self._context.timers.schedule(_EXPIRE, 0, lambda _: self._expire())
+        else:
+            self._schedule_expiry()
+        return tombstones
 
 
 def _consumer_row(schema: RecordSchema[Any, Any], apply: Callable[[ConsumerGroup, Any, Any], None]) -> RecordRow:

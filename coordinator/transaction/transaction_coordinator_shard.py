@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 import structlog
@@ -37,6 +38,8 @@ T = TypeVar("T")
 
 _TIMEOUTS = "abort-timed-out-transactions"
 _EXPIRY = "expire-transactional-ids"
+IDS_IN_A_TURN = 1000
+"""Expired ids that are forgotten before the loop serves others."""
 
 
 class TransactionCoordinatorShard:
@@ -196,14 +199,21 @@ class TransactionCoordinatorShard:
         target = rules.fence(found, self._server_version(), self._now_ms())
         return self._move(transactional_id, target, None, timed_out)
 
-    def _expire(self) -> Outcome[None]:
-        self._schedule_expiry()
+    def _expire(self, found: Iterator[str] | None = None) -> Outcome[None]:
+        """Forget ids that have expired, some in each turn; `found` are those that are left of an earlier turn."""
         before_ms = self._now_ms() - self._config.id_expiration_ms
-        expired = [
-            transactional_id
-            for transactional_id, metadata in self._by_id.items()
-            if metadata.state in AT_REST and metadata.last_update_ms <= before_ms
-        ]
+
+        def is_over(metadata: TransactionMetadata | None) -> bool:
+            return metadata is not None and metadata.state in AT_REST and metadata.last_update_ms <= before_ms
+
+        if found is None:
+            found = iter([known for known, metadata in self._by_id.items() if is_over(metadata)])
+        some = list(islice(found, IDS_IN_A_TURN))
+        if len(some) == IDS_IN_A_TURN:
+            self.context.timers.schedule(_EXPIRY, 0, lambda _: self._expire(found))
+        else:
+            self._schedule_expiry()
+        expired = [known for known in some if is_over(self._by_id.get(known))]
 
         def forgotten(error: KafkaError | None) -> None:
             if error is None:

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, wraps
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 from confluent_kafka import KafkaException
@@ -20,6 +20,7 @@ from odradek.cli import contexts
 from odradek.cli.arguments import pairs, require_text
 from odradek.cli.errors import error_name, refused, sentence
 from odradek.cli.general_options import General, general_options, given
+from odradek.cli.messages import OUR_SOFTWARE
 from odradek.cli.output import Output
 from odradek.cli.reaching import Answer, Reasons, reach
 
@@ -41,6 +42,15 @@ OF_KAFKA_PYTHON = {
     "client.id": "client_id",
 }
 """Settings of librdkafka whose values are the same in kafka-python, and what they are called there."""
+
+
+class _Admin(KafkaAdminClient):  # type: ignore[misc]
+    """It says who it is, so that a broker of ours lists its own requests."""
+
+    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = {
+        **KafkaAdminClient.DEFAULT_CONFIG,
+        "client_software_name": OUR_SOFTWARE,
+    }
 
 
 @dataclass(frozen=True)
@@ -95,9 +105,15 @@ class Cluster:
         return admin, reach(admin, ask(admin), reasons, self.bootstrap)
 
     @contextmanager
-    def python_admin(self) -> Iterator[Any]:
-        """The admin client of kafka-python. Raises KafkaException, KafkaError."""
-        client = KafkaAdminClient(**self.python_config())
+    def python_admin(self, patience: float | None = None) -> Iterator[Any]:
+        """The admin client of kafka-python, whose requests may take `patience` seconds, by default the timeout.
+
+        Raises KafkaException, KafkaError.
+        """
+        given = self.python_config()
+        if patience is not None:
+            given["request_timeout_ms"] = int(patience * 1000)
+        client = _Admin(**given)
         try:
             yield client
         finally:

@@ -42,7 +42,7 @@ def read() -> Contexts:
         }
     except FileNotFoundError:
         return Contexts()
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise click.ClickException(
             f'{file}: expected {{"current": NAME, "contexts": {{NAME: {{"bootstrap.servers": ...}}}}}} ({error!r})'
         ) from error

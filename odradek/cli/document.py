@@ -35,6 +35,8 @@ refused, the others are done. A person is asked before something is deleted, unl
 `groups` takes groups of every kind. A share group has no committed offsets, but a start in each partition: what is
 below it is done.
 
+`explain` and `backup create` without `-b` and `--context` ask the control interface of the test kit.
+
 `odradek completion bash` (`zsh`, `fish`) prints the completion of a shell.
 
 This page is written by `python -m odradek.cli.document`.

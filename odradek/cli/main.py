@@ -35,6 +35,8 @@ COMMANDS = {
     "reassign": Entry("reassign", "Move partitions to other brokers.", ("reassignments",)),
     "transactions": Entry("transactions", "List, describe and abort transactions.", ("transaction", "txn")),
     "bench": Entry("bench", "Measure how fast a cluster writes and reads.", ("benchmark", "perf")),
+    "explain": Entry("explain", "Say why a consumer gets nothing, and what to do."),
+    "backup": Entry("backup", "Make a consistent copy of a running broker."),
     "doctor": Entry("doctor", "Look for what keeps clients from the cluster, or a broker from this machine."),
     "contexts": Entry("contexts_command", "The clusters that you work with, by name.", ("context",)),
     "completion": Entry("completion", "Print the completion of a shell.", ()),

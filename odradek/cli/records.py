@@ -67,7 +67,7 @@ def from_json(line: str, number: int) -> dict[str, Any]:
     where = f"line {number}"
     try:
         found = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise click.ClickException(f"{where} is no JSON: {error}") from error
     if not isinstance(found, dict):
         raise click.ClickException(f'{where}: expected an object such as {{"key": "k", "value": "v"}}')

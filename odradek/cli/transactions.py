@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Collection
 from typing import Any
 
 import click
@@ -27,6 +28,16 @@ def main() -> None:
     """List, describe and abort transactions."""
 
 
+def listed(cluster: Cluster, out: Output, states: Collection[str] = ()) -> list[Any]:
+    """The transactional ids of these states, of all without one; a broker that does not tell its own is told."""
+    found: list[Any] = []
+    with cluster.python_admin() as admin:
+        for broker in cluster.broker_ids():
+            with refusals(out, {"broker": broker}):
+                found += admin.list_transactions(broker_ids=[broker], state_filters=list(states) or None)[broker]
+    return found
+
+
 @main.command("list")
 @click.option(
     "--state",
@@ -39,12 +50,7 @@ def main() -> None:
 @connected
 def list_(cluster: Cluster, out: Output, states: tuple[str, ...]) -> None:
     """List the transactional ids."""
-    found = []
-    with cluster.python_admin() as admin:
-        for broker in cluster.broker_ids():
-            with refusals(out, {"broker": broker}):
-                found += admin.list_transactions(broker_ids=[broker], state_filters=list(states) or None)[broker]
-    rows = sorted((one.transactional_id, one.state.value, one.producer_id) for one in found)
+    rows = sorted((one.transactional_id, one.state.value, one.producer_id) for one in listed(cluster, out, states))
     out.table(("transactional_id", "state", "producer_id"), rows)
 
 

@@ -168,6 +168,16 @@ class Cluster(SecuredControls, Entered):
         self.stop()
         return self.start()
 
+    def start_anew(self) -> Self:
+        """Start again with nothing in the folders, on the same ports, and with a whole network; kill what runs before.
+
+        Raises RuntimeError for a `data_dir` that was given.
+        """
+        for node in self._nodes:
+            node.empty()
+        self._network.heal()
+        return self.start()
+
     def close(self) -> None:
         """End the brokers for good, and remove the temporary folders; with a `data_dir`, stop them in good order."""
         try:

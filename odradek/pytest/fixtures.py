@@ -88,7 +88,7 @@ def odradek_bootstrap(request: pytest.FixtureRequest) -> str:
 def odradek(request: pytest.FixtureRequest) -> Iterator[Controls]:
     """The session's broker for one test, which finds the topics of its marker and leaves nothing behind.
 
-    With `settings` in the marker it is another broker that has them; tests with the same settings share it.
+    With anything but `topics` in the marker it is another broker that is so; tests with equal markers share it.
     """
     wanted = Wanted.of(request.node)
     with cleaned(request, _broker_for(request, wanted)) as controls:
@@ -117,11 +117,12 @@ def odradek_topics(request: pytest.FixtureRequest, odradek: Controls) -> Topics:
 
 @pytest.fixture
 def odradek_fresh_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    """A broker of the test's own, new and empty: to kill it, say. It has the session's settings and the marker's."""
+    """A broker of the test's own, new and empty: to kill it, say. It is as the session's, and as the marker says."""
     options = Options.of(request.config)
     options.require_own("odradek_fresh_broker starts a broker")
     pool = pool_of(request.config)
-    broker = pool.start({**options.settings, **Wanted.of(request.node).settings})
+    wanted = Wanted.of(request.node)
+    broker = pool.start({**options.settings, **wanted.settings}, **wanted.options)
     yield broker
     pool.close(broker)
 
@@ -163,7 +164,7 @@ def odradek_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     options = Options.of(request.config)
     options.require_own("odradek_cluster starts brokers")
     wanted = Wanted.of(request.node)
-    cluster = pool_of(request.config).cluster({**options.settings, **wanted.settings})
+    cluster = pool_of(request.config).cluster({**options.settings, **wanted.settings}, **wanted.options)
     with cleaned(request, cluster):
         made_by(request.node).extend(cluster.topic(name, **given) for name, given in wanted.topics.items())
         yield cluster
@@ -179,17 +180,17 @@ def odradek_client_config(odradek: Controls) -> Callable[..., dict[str, Any]]:
 
 
 def _broker_for(request: pytest.FixtureRequest, wanted: Wanted) -> Controls:
-    if not wanted.settings:
+    if not wanted.needs_own:
         shared: Controls = request.getfixturevalue("odradek_broker")
         return shared
     options = Options.of(request.config)
-    options.require_own("the marker's settings need a broker of their own")
+    options.require_own("what the marker asks for needs a broker of its own")
     if "odradek_bootstrap" in request.fixturenames:
         raise pytest.UsageError(
-            "odradek_bootstrap is that of the session's broker, and the marker's settings need another one: use "
+            "odradek_bootstrap is that of the session's broker, and the marker asks for another one: use "
             "odradek.bootstrap_servers or odradek_client_config"
         )
-    return pool_of(request.config).with_settings({**options.settings, **wanted.settings})
+    return pool_of(request.config).like({**options.settings, **wanted.settings}, **wanted.options)
 
 
 def _remote(options: Options) -> RemoteBroker:

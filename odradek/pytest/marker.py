@@ -1,36 +1,78 @@
-"""`@pytest.mark.odradek(topics={"orders": 3}, settings={...})`: what a test finds in its broker."""
+"""`@pytest.mark.odradek(topics={"orders": 3}, settings={...}, security=...)`: what a test finds in its broker."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from odradek.security import Security, acl_settings
+from odradek.start_settings import require_profile
+
 NAME = "odradek"
 LINE = (
-    "odradek(topics, settings): topics that the test finds ({name: partitions}, or a list of names), and settings of "
-    "the broker, which is then another than the session's"
+    "odradek(topics, settings, profile, security, users, acls): topics that the test finds ({name: partitions}, or a "
+    "list of names); the others are those of odradek.Broker, and with one of them it is another than the session's"
 )
-ACCEPTED = ("topics", "settings")
+OF_BROKER = ("profile", "security", "users", "acls")
+"""What a marker says of the broker besides its settings, named as the parameters of `Broker` and `Cluster`."""
+
+ACCEPTED = ("topics", "settings", *OF_BROKER)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the markers of a test ask for; the nearest one wins. `topics` has the parameters of `Controls.topic`."""
+    """What the markers of a test ask for; the nearest one wins. `topics` has the parameters of `Controls.topic`.
+
+    `options` are parameters of `Broker`.
+    """
 
     topics: dict[str, dict[str, Any]] = field(default_factory=dict)
     settings: dict[str, object] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, item: pytest.Item) -> Wanted:
-        """Raises UsageError for a wrong marker."""
+        """What this test wants. A wrong marker fails the test."""
         wanted = cls()
-        for marker in reversed(list(item.iter_markers(NAME))):
-            wanted.topics.update(topics_of(marker.kwargs.get("topics", {}), "topics"))
-            wanted.settings.update(_settings(marker))
+        try:
+            for marker in reversed(list(item.iter_markers(NAME))):
+                wanted._add(marker)
+            wanted._check()
+        except pytest.UsageError as error:
+            pytest.fail(f"{item.nodeid}: @pytest.mark.odradek: {error}", pytrace=False)
         return wanted
+
+    def _add(self, marker: pytest.Mark) -> None:
+        """Raises UsageError."""
+        expected = ", ".join(f"{name}=" for name in ACCEPTED)
+        if marker.args:
+            raise pytest.UsageError(f"{marker.args[0]!r} has no name: expected {expected}")
+        for name in marker.kwargs:
+            if name not in ACCEPTED:
+                raise pytest.UsageError(f"there is no {name}=: expected {expected}")
+        self.topics.update(topics_of(marker.kwargs.get("topics", {}), "topics"))
+        self.settings.update(_settings(marker.kwargs.get("settings", {})))
+        self.options.update({name: marker.kwargs[name] for name in OF_BROKER if name in marker.kwargs})
+
+    def _check(self) -> None:
+        """Raises UsageError."""
+        try:
+            if "profile" in self.options:
+                require_profile(self.options["profile"])
+            if self.options.get("acls") is not None:
+                acl_settings(self.options["acls"])
+            Security.chosen(self.options.get("security"), self.options.get("users"), self.settings, Path())
+        except (TypeError, ValueError) as error:
+            raise pytest.UsageError(str(error)) from error
+
+    @property
+    def needs_own(self) -> bool:
+        """Whether the session's broker will not do."""
+        return bool(self.settings or self.options)
 
 
 def topics_of(given: object, where: str) -> dict[str, dict[str, Any]]:
@@ -65,13 +107,7 @@ def _wrong(what: str) -> pytest.UsageError:
     return pytest.UsageError(f"{what}: expected {expected}")
 
 
-def _settings(marker: pytest.Mark) -> dict[str, object]:
-    if marker.args:
-        raise pytest.UsageError(f"@pytest.mark.odradek: {marker.args[0]!r} has no name: expected topics= or settings=")
-    for name in marker.kwargs:
-        if name not in ACCEPTED:
-            raise pytest.UsageError(f"@pytest.mark.odradek: there is no {name}=: expected topics= or settings=")
-    settings = marker.kwargs.get("settings", {})
-    if not isinstance(settings, Mapping) or not all(isinstance(name, str) for name in settings):
-        raise pytest.UsageError(f'@pytest.mark.odradek: settings = {settings!r}: expected {{"num.partitions": 3}}')
-    return dict(settings)
+def _settings(given: object) -> dict[str, object]:
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise pytest.UsageError(f'settings = {given!r}: expected {{"num.partitions": 3}}')
+    return dict(given)

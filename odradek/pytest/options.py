@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from odradek.control import ControlClient
 
 INI_SETTINGS = "odradek_settings"
+INI_START_TIMEOUT = "odradek_start_timeout"
 XDIST = "workerinput"
 """The attribute that pytest-xdist gives the configuration of its workers."""
 
@@ -21,6 +23,7 @@ class Options:
         bootstrap: `host:port` of a broker that runs elsewhere.
         control: the URL of its control interface.
         shared: other processes of the test run use the same broker.
+        start_timeout: how long a broker or a cluster may take to start, in seconds; None for what the kit allows.
     """
 
     settings: dict[str, str] = field(default_factory=dict)
@@ -28,13 +31,16 @@ class Options:
     control: str | None = None
     token: str | None = None
     shared: bool = False
+    start_timeout: float | None = None
 
     @classmethod
     def add(cls, parser: pytest.Parser) -> None:
         """Declare the options."""
         parser.addini(INI_SETTINGS, "key=value lines in server.properties names, for odradek_broker", type="linelist")
+        parser.addini(INI_START_TIMEOUT, START_TIMEOUT_HELP)
         group = parser.getgroup("odradek", "Odradek, a Kafka broker")
         group.addoption("--odradek-set", action="append", default=[], metavar="KEY=VALUE", help=SET_HELP)
+        group.addoption("--odradek-start-timeout", metavar="SECONDS", help=START_TIMEOUT_HELP)
         group.addoption("--odradek-bootstrap", metavar="HOST:PORT", help="Use the broker that runs there.")
         group.addoption("--odradek-control", metavar="URL", help="Its control interface, http://HOST:PORT.")
         group.addoption("--odradek-control-token", metavar="TOKEN", help="What odradek.control.token is there.")
@@ -58,6 +64,7 @@ class Options:
             control,
             config.getoption("--odradek-control-token"),
             shared=elsewhere and hasattr(config, XDIST),
+            start_timeout=_start_timeout(config),
         )
 
     @property
@@ -72,6 +79,29 @@ class Options:
 
 
 SET_HELP = "A setting of the brokers, in server.properties names; may be repeated, and wins over odradek_settings."
+
+START_TIMEOUT_HELP = "How long a broker may take to start, in seconds (default 30; a cluster 60): for a busy machine."
+
+
+def _start_timeout(config: pytest.Config) -> float | None:
+    for where, text in (
+        ("--odradek-start-timeout", config.getoption("--odradek-start-timeout")),
+        (INI_START_TIMEOUT, config.getini(INI_START_TIMEOUT)),
+    ):
+        if text:
+            return require_seconds(where, text)
+    return None
+
+
+def require_seconds(where: str, given: object) -> float:
+    """A number of seconds above 0, or a text of one. Raises UsageError."""
+    try:
+        seconds = math.nan if isinstance(given, bool) else float(given)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise pytest.UsageError(f"{where} = {given!r}: expected a number of seconds above 0")
+    return seconds
 
 
 def _setting(where: str, text: str) -> tuple[str, str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from odradek.cluster.cluster import Cluster
 from odradek.process import Broker
-from odradek.security import Users
+from odradek.pytest.options import Options
 
 MOST_KEPT = 3
 """So many brokers with settings of their own (`@pytest.mark.odradek(settings=...)`) are kept for other tests."""
@@ -29,38 +31,57 @@ class SharedBroker(Broker):
         super().close()
 
 
-class Pool:
-    """All running brokers that fixtures started. `close_all` ends them."""
+class SharedCluster(Cluster):
+    """A cluster of the plugin. A test that closes it ends it, and the next test has a new one."""
 
-    def __init__(self) -> None:
+    def close(self) -> None:
+        self.kill()
+
+    def close_for_good(self) -> None:
+        """What `close` is for a cluster of one's own."""
+        super().close()
+
+
+class Pool:
+    """All running brokers that fixtures started. `close_all` ends them.
+
+    `options` of brokers and clusters are the parameters of `Broker` and `Cluster`; `start_timeout` is that of those
+    whose fixtures have none.
+    """
+
+    def __init__(self, start_timeout: float | None = None) -> None:
+        self._defaults: dict[str, Any] = {} if start_timeout is None else {"start_timeout": start_timeout}
         self._brokers: list[SharedBroker] = []
-        self._kept: dict[tuple[tuple[str, str], ...], SharedBroker] = {}
+        self._clusters: list[SharedCluster] = []
+        self._kept: dict[str, SharedBroker] = {}
         self._told: set[int] = set()
         self._unclean: set[int] = set()
-        self._cluster: tuple[dict[str, str], Cluster] | None = None
+        self._cluster: tuple[str, SharedCluster] | None = None
 
-    def start(
-        self,
-        settings: Settings,
-        profile: str = "test",
-        security: str | None = None,
-        users: Users | None = None,
-        acls: Iterable[str] | None = None,
-    ) -> SharedBroker:
+    def start(self, settings: Settings, **options: Any) -> SharedBroker:
         """A new broker."""
-        broker = SharedBroker(settings, profile=profile, security=security, users=users, acls=acls)
-        try:
+        broker = SharedBroker(settings, **{**self._defaults, **options})
+        with contextlib.ExitStack() as undo:
+            undo.callback(broker.close_for_good)
             broker.start()
-        except BaseException:
-            broker.close_for_good()
-            raise
+            undo.pop_all()
         self._brokers.append(broker)
         return broker
 
-    def with_settings(self, settings: Settings) -> SharedBroker:
-        """A broker with exactly these settings: one that an earlier test used, or a new one."""
-        key = tuple(sorted((name, str(value)) for name, value in settings.items()))
-        broker = self._kept.pop(key, None) or self.start(settings)
+    def start_cluster(self, brokers: int, settings: Settings, **options: Any) -> SharedCluster:
+        """A new cluster."""
+        cluster = SharedCluster(brokers, settings, **{**self._defaults, **options})
+        with contextlib.ExitStack() as undo:
+            undo.callback(cluster.close_for_good)
+            cluster.start()
+            undo.pop_all()
+        self._clusters.append(cluster)
+        return cluster
+
+    def like(self, settings: Settings, **options: Any) -> SharedBroker:
+        """A broker with exactly these settings and options: one that an earlier test used, or a new one."""
+        key = _key(settings, options)
+        broker = self._kept.pop(key, None) or self.start(settings, **options)
         self._kept[key] = broker  # the last one used is the last one given up
         if len(self._kept) > MOST_KEPT:
             self.close(self._kept.pop(next(iter(self._kept))))
@@ -71,43 +92,47 @@ class Pool:
         self._brokers = [one for one in self._brokers if one is not broker]
         broker.close_for_good()
 
-    def cluster(self, settings: Settings) -> Cluster:
-        """A whole cluster with exactly these settings: the one of an earlier test, or a new one in its place."""
-        wanted = {name: str(value) for name, value in settings.items()}
-        if self._cluster is not None and self._cluster[0] == wanted and self._is_whole(self._cluster[1]):
+    def cluster(self, settings: Settings, **options: Any) -> SharedCluster:
+        """The one cluster of `odradek_cluster`: whole, with these settings and options, of an earlier test or new."""
+        key = _key(settings, options)
+        if self._cluster is not None and self._cluster[0] == key:
+            self._renew_cluster(self._cluster[1])
             return self._cluster[1]
-        self._close_cluster()
-        cluster = Cluster(settings=settings)
-        with contextlib.ExitStack() as undo:
-            undo.callback(cluster.close)
-            cluster.start()
-            undo.pop_all()
-        self._cluster = wanted, cluster
-        return cluster
-
-    def _is_whole(self, cluster: Cluster) -> bool:
-        return cluster.whole and id(cluster) not in self._unclean
-
-    def _close_cluster(self) -> None:
         if self._cluster is not None:
-            self._unclean.discard(id(self._cluster[1]))
-            self._cluster[1].close()
-        self._cluster = None
+            self.close_cluster(self._cluster[1])
+            self._cluster = None
+        self._cluster = key, self.start_cluster(3, settings, **options)
+        return self._cluster[1]
+
+    def close_cluster(self, cluster: SharedCluster) -> None:
+        """End a cluster for good."""
+        self._clusters = [one for one in self._clusters if one is not cluster]
+        cluster.close_for_good()
 
     def close_all(self) -> None:
-        self._close_cluster()
+        for cluster in tuple(self._clusters):
+            self.close_cluster(cluster)
         for broker in tuple(self._brokers):
             self.close(broker)
 
     # -- deaths
 
     def renew(self) -> None:
-        """Give each broker that is not running, or that could not be cleaned, a new life: empty, at its address."""
+        """Give each that is not running, or that could not be cleaned, a new life: empty, at its address."""
         for broker in self._brokers:
             if not broker.running or id(broker) in self._unclean:
                 self._told.discard(id(broker))
                 self._unclean.discard(id(broker))
                 broker.start_anew()
+        for cluster in self._clusters:
+            if self._cluster is None or cluster is not self._cluster[1]:  # that one waits until somebody wants it
+                self._renew_cluster(cluster)
+
+    def _renew_cluster(self, cluster: SharedCluster) -> None:
+        if not cluster.whole or id(cluster) in self._unclean:
+            self._told -= {id(node) for node in (*cluster.brokers, cluster.controller)}
+            self._unclean.discard(id(cluster))
+            cluster.start_anew()
 
     def note_unclean(self, broker: object) -> None:
         """What a test left in this broker could not be removed."""
@@ -115,10 +140,16 @@ class Pool:
 
     def words_of_the_dead(self) -> str:
         """How the brokers ended that died since this was asked last, and their logs' ends; empty if none did."""
-        clustered = [] if self._cluster is None else [*self._cluster[1].brokers, self._cluster[1].controller]
+        clustered = [node for cluster in self._clusters for node in (*cluster.brokers, cluster.controller)]
         dead = [broker for broker in (*self._brokers, *clustered) if broker.died and id(broker) not in self._told]
         self._told.update(map(id, dead))
         return "\n".join(broker.last_words() for broker in dead)
+
+
+def _key(settings: Settings, options: Mapping[str, Any]) -> str:
+    """The same for brokers that do not differ."""
+    lists = {name: list(value) if isinstance(value, set | tuple) else value for name, value in options.items()}
+    return json.dumps([{name: str(value) for name, value in settings.items()}, lists], sort_keys=True, default=str)
 
 
 POOL = pytest.StashKey[Pool]()
@@ -127,5 +158,5 @@ POOL = pytest.StashKey[Pool]()
 def pool_of(config: pytest.Config) -> Pool:
     """The brokers of this test run."""
     if POOL not in config.stash:
-        config.stash[POOL] = Pool()
+        config.stash[POOL] = Pool(Options.of(config).start_timeout)
     return config.stash[POOL]

@@ -5,10 +5,11 @@ Validation is the job of `protocol.records.walk`; here a malformed batch just ra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
+from ..primitives import Buffer
 from . import batch as batches
 from .batch import BatchHeader
 from .compression import Compression, compress, decompress
@@ -65,8 +66,10 @@ def encode_record(
     if headers:
         tail = encode_varint(len(headers)) + b"".join(_sized(name) + _sized(content) for name, content in headers)
     deltas = _encode_deltas(timestamp_delta, offset_delta) if timestamp_delta or offset_delta else _FIRST
-    body = deltas + _sized(key) + _sized(value) + tail
-    return encode_varint(len(body)) + body
+    head = deltas + _sized(key)
+    size, content = (_NULL, b"") if value is None else (encode_varint(len(value)), value)
+    length = encode_varint(len(head) + len(size) + len(content) + len(tail))
+    return b"".join((length, head, size, content, tail))  # a large value is copied once
 
 
 def _encode_deltas(timestamp_delta: int, offset_delta: int) -> bytes:
@@ -78,7 +81,7 @@ _FIRST = _encode_deltas(0, 0)
 
 
 def build_batch(
-    records: Sequence[Record],
+    records: Iterable[Record],
     *,
     compression: Compression = Compression.NONE,
     level: int | None = None,
@@ -93,14 +96,13 @@ def build_batch(
     Its base offset is 0 and its leader epoch -1: the log sets them (`set_offsets_and_epoch`). The first record's
     timestamp is the base timestamp. With `log_append_time` the batch says that the broker set the time.
     """
-    base_timestamp = max_timestamp = records[0].timestamp if records else batches.NO_TIMESTAMP
-    encoded = []
-    for record in records:
-        timestamp = record.timestamp
+    base_timestamp = max_timestamp = batches.NO_TIMESTAMP
+    section, count, last = bytearray(), 0, 0  # of millions of small records, no list is kept
+    for count, (last, timestamp, key, value, record_headers) in enumerate(records, 1):
+        if count == 1:
+            base_timestamp = max_timestamp = timestamp
         max_timestamp = max(max_timestamp, timestamp)
-        encoded.append(
-            encode_record(record.offset, timestamp - base_timestamp, record.key, record.value, record.headers)
-        )
+        section += encode_record(last, timestamp - base_timestamp, key, value, record_headers)
     attributes = 0
     if log_append_time != batches.NO_TIMESTAMP:
         attributes |= batches.LOG_APPEND_TIME_FLAG
@@ -108,9 +110,9 @@ def build_batch(
     if transactional:
         attributes |= batches.TRANSACTIONAL_FLAG
     return pack_batch(
-        b"".join(encoded),
-        len(records),
-        last_offset_delta=records[-1].offset if records else 0,
+        section,
+        count,
+        last_offset_delta=last,
         attributes=attributes,
         compression=compression,
         level=level,
@@ -123,7 +125,7 @@ def build_batch(
 
 
 def pack_batch(
-    section: bytes,
+    section: Buffer,
     record_count: int,
     *,
     last_offset_delta: int,

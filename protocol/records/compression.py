@@ -11,6 +11,7 @@ import threading
 import zlib
 from collections.abc import Iterator
 from enum import IntEnum
+from io import BytesIO
 
 import cramjam
 import zstandard
@@ -106,8 +107,17 @@ def decompress(codec: Compression, data: Buffer, limit: int | None = None) -> by
     """
     if codec is Compression.NONE:
         return bytes(data)
-    parts = [*unpacked(codec, data, limit)]
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    parts = unpacked(codec, data, limit)
+    first = next(parts, b"")
+    second = next(parts, None)
+    if second is None:
+        return first
+    joined = BytesIO()  # which does not need all parts beside the whole, as a join does
+    joined.write(first)
+    joined.write(second)
+    for part in parts:
+        joined.write(part)
+    return joined.getvalue()
 
 
 def unpacked(codec: Compression, data: Buffer, limit: int | None = None) -> Iterator[bytes]:

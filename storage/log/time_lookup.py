@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from protocol.errors import InvalidRecord
-from protocol.records.batch import BatchHeader
-from protocol.records.build import Record, iter_records
+from protocol.records.batch import HEADER_SIZE, BatchHeader
+from protocol.records.budget import decompressed
+from protocol.records.build import Record, decode_section
+from protocol.records.compression import Compression
 from storage.files import File
 from storage.log.log_segments import LogSegments
 from storage.log.unified_log import UnifiedLog
@@ -103,7 +105,7 @@ async def _in_worker(
 ) -> TimestampOffsetEpoch | None:
     file = segment.file.acquire()
     try:
-        return await workers.lane(folder_lane("read", segment.folder)).call(lambda: search(file))
+        return await workers.lane(folder_lane("lookup", segment.folder)).call(lambda: search(file))
     finally:
         segment.file.release()
 
@@ -111,6 +113,8 @@ async def _in_worker(
 def _records(file: File, position: int, header: BatchHeader) -> Iterator[Record]:
     """The records before any damage; raises InvalidRecord where it begins."""
     try:
-        yield from iter_records(file.pread(header.size, position), header)
+        batch = memoryview(file.pread(header.size, position))
+        with decompressed(Compression(header.compression), batch[HEADER_SIZE:]) as section:
+            yield from decode_section(section, header)
     except ValueError as error:
         raise InvalidRecord(f"The batch at offset {header.base_offset} cannot be read: {error}") from error

@@ -7,7 +7,7 @@ UnifiedLog.analyzeAndValidateRecords, LogValidator. Messages are Kafka's where i
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ from protocol.records.batch import (
     read_header,
     set_max_timestamp,
 )
+from protocol.records.budget import decompressed
 from protocol.records.build import Record, build_batch, decode_section
 from protocol.records.compression import Compression, DecompressionError, DecompressionLimitError, decompress
 from storage.append_types import AppendOrigin, LogConfig
@@ -233,9 +234,40 @@ def _validate_records(
     topic_partition: str,
     limit: int | None,
 ) -> Validated:
-    compressed = source != 0
-    in_place = source == target
-    section = _unpack(batch, source, topic_partition, limit) if compressed else b"".join((batch[HEADER_SIZE:],))
+    if source == Compression.NONE:
+        section = b"".join((batch[HEADER_SIZE:],))
+        return _validate_section(
+            batch, header, section, target, config, now_ms, topic_partition, at_once=limit is not None
+        )
+    codec = Compression(source)
+    try:
+        if limit is not None:
+            section = decompress(codec, batch[HEADER_SIZE:], limit)
+            return _validate_section(batch, header, section, target, config, now_ms, topic_partition, at_once=True)
+        with decompressed(codec, batch[HEADER_SIZE:]) as section:
+            return _validate_section(batch, header, section, target, config, now_ms, topic_partition, at_once=False)
+    except DecompressionLimitError as error:
+        if limit is not None:
+            raise LargeBatchError from None
+        raise MessageTooLarge(f"A {codec.name.lower()} batch for {topic_partition} {error}.") from error
+    except DecompressionError as error:
+        raise UnknownServerError(f"A batch for {topic_partition} cannot be decompressed: {error}.") from error
+
+
+def _validate_section(
+    batch: memoryview,
+    header: BatchHeader,
+    section: bytes,
+    target: int,
+    config: LogConfig,
+    now_ms: int,
+    topic_partition: str,
+    *,
+    at_once: bool,
+) -> Validated:
+    """Check the records of a decompressed section, and write them in the topic's compression if that is another one."""
+    compressed = header.compression != Compression.NONE
+    in_place = header.compression == target
     checked = check_records(
         header,
         section,
@@ -244,7 +276,7 @@ def _validate_records(
         topic_partition,
         partial=compressed and in_place,
         compressed=compressed,
-        at_once=limit is not None,
+        at_once=at_once,
     )
     append_time = config.message_timestamp_type == "LogAppendTime"
     if not in_place:
@@ -258,19 +290,6 @@ def _validate_records(
     return _new_validated((batch, header, max_timestamp, now_ms if append_time else NO_TIMESTAMP))
 
 
-def _unpack(batch: memoryview, source: int, topic_partition: str, limit: int | None) -> bytes:
-    """The records section. Raises LargeBatchError if it has more bytes than the limit, if there is one."""
-    codec = Compression(source)
-    try:
-        return decompress(codec, batch[HEADER_SIZE:], limit)
-    except DecompressionLimitError as error:
-        if limit is not None:
-            raise LargeBatchError from None
-        raise MessageTooLarge(f"A {codec.name.lower()} batch for {topic_partition} {error}.") from error
-    except DecompressionError as error:
-        raise UnknownServerError(f"A batch for {topic_partition} cannot be decompressed: {error}.") from error
-
-
 def _rebuild(
     section: bytes,
     header: BatchHeader,
@@ -280,13 +299,12 @@ def _rebuild(
     topic_partition: str,
 ) -> Validated:
     """Rewrite the records in the topic's compression, with offsets 0, 1, 2, ... (Kafka's MemoryRecordsBuilder)."""
-    records = [
+    records = (
         Record(index, as_long(record.timestamp), record.key, record.value, _clean_headers(record))
         for index, record in enumerate(decode_section(section, header))
-    ]
-    _check_can_rebuild(records, header, topic_partition)
+    )
     batch = build_batch(
-        records,
+        _can_rebuild(records, header, topic_partition),
         compression=target,
         level=_level(target, config),
         log_append_time=log_append_time,
@@ -308,14 +326,16 @@ def _clean_headers(record: Record) -> tuple[tuple[bytes, bytes | None], ...]:
     return tuple((decode_utf8(key).encode(), value) for key, value in record.headers)
 
 
-def _check_can_rebuild(records: list[Record], header: BatchHeader, topic_partition: str) -> None:
-    """Reject what Kafka's builder rejects (UNKNOWN_SERVER_ERROR), though Kafka may store the same batch unchanged."""
+def _can_rebuild(records: Iterator[Record], header: BatchHeader, topic_partition: str) -> Iterator[Record]:
+    """The records; rejects what Kafka's builder rejects (UNKNOWN_SERVER_ERROR), though Kafka may store it unchanged."""
     if header.producer_id == NO_PRODUCER_ID:
         wrong = header.is_transactional
     else:
         wrong = header.producer_epoch == -1 or header.base_sequence < 0
-    if wrong or any(record.timestamp < NO_TIMESTAMP for record in records):
-        raise UnknownServerError(f"A batch for {topic_partition} cannot be written in another compression.")
+    for record in records:
+        if wrong or record.timestamp < NO_TIMESTAMP:
+            raise UnknownServerError(f"A batch for {topic_partition} cannot be written in another compression.")
+        yield record
 
 
 def _level(target: Compression, config: LogConfig) -> int | None:

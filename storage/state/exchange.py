@@ -16,7 +16,7 @@ import structlog
 from storage.files import FileSystem
 from storage.folders.folder_removal import remove_folder
 from storage.folders.log_dirs import LOCK_FILE
-from storage.state.manifest import Manifest
+from storage.state.manifest import FILE_NAME, Manifest
 
 logger = structlog.get_logger(__name__)
 
@@ -30,6 +30,7 @@ HISTORIES = ".odradek-histories"
 """What the kit has recorded is no part of the state."""
 
 STAYS = (LOCK_FILE, WORK, HISTORIES, "lost+found")
+"""And snapshots that an earlier release has let lie here."""
 
 
 class Exchange:
@@ -95,7 +96,7 @@ class Exchange:
 
     def _move(self, root: str, source: str, target: str) -> None:
         for name in self._fs.listdir(source):
-            if source != root or name not in STAYS:
+            if source != root or not (name in STAYS or self._fs.exists(f"{root}/{name}/{FILE_NAME}")):
                 self._fs.rename(f"{source}/{name}", f"{target}/{name}")
 
     def _remove(self, root: str, name: str) -> None:

@@ -7,6 +7,7 @@ may be large, and its batches have their own.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -77,7 +78,7 @@ def read(fs: FileSystem, path: str) -> Manifest:
         content = json.loads(read_file(fs, f"{path}/{FILE_NAME}"))
     except (FileNotFoundError, NotADirectoryError):
         raise SnapshotError(f"{path} is no snapshot: it has no {FILE_NAME}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SnapshotError(f"the snapshot {path} is damaged: {FILE_NAME} is no JSON ({error})") from error
     version = content.get("format") if isinstance(content, dict) else None
     if version != FORMAT:
@@ -103,17 +104,41 @@ def _safe(name: str) -> str:
     return name
 
 
-def usable(fs: FileSystem, path: str, node_id: int, folders: int, cluster_id: str | None) -> Manifest:
+def require_apart(path: str, roots: Sequence[str]) -> None:
+    """Refuse a snapshot at this path if it and a folder of `log.dirs`, one of `roots`, lie in each other.
+
+    A restore replaces all that these folders have, and would remove the snapshot with it. Blocking, as links are
+    followed. Raises SnapshotError.
+    """
+    for root in roots:
+        if _lies_in(path, root):
+            where = f"lies in {root}, a folder of log.dirs"
+        elif _lies_in(root, path):
+            where = f"has {root} in it, a folder of log.dirs"
+        else:
+            continue
+        raise SnapshotError(
+            f"the snapshot {path} {where}: a restore replaces all that is there; keep it in a folder elsewhere"
+        )
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    path, folder = os.path.realpath(path), os.path.realpath(folder)
+    return os.path.commonpath((path, folder)) == folder
+
+
+def usable(fs: FileSystem, path: str, node_id: int, roots: Sequence[str], cluster_id: str | None) -> Manifest:
     """The manifest of a snapshot that this node can have; blocking. Raises SnapshotError, OSError.
 
-    `folders` is the number of `log.dirs`, `cluster_id` the cluster that the node has to be in, None for any.
+    `roots` are the folders of `log.dirs`, `cluster_id` the cluster that the node has to be in, None for any.
     """
+    require_apart(path, roots)
     manifest = read(fs, path)
     verify(fs, path, manifest)
     if manifest.node_id != node_id:
         raise SnapshotError(f"the snapshot {path} is of node {manifest.node_id}; this is node {node_id} (node.id)")
-    if len(manifest.folders) != folders:
-        raise SnapshotError(f"the snapshot {path} has {len(manifest.folders)} folders, and log.dirs has {folders}")
+    if len(manifest.folders) != len(roots):
+        raise SnapshotError(f"the snapshot {path} has {len(manifest.folders)} folders, and log.dirs has {len(roots)}")
     if cluster_id not in (None, manifest.cluster_id):
         raise SnapshotError(
             f"the snapshot {path} is of cluster {manifest.cluster_id}, and odradek.cluster.id is {cluster_id}"

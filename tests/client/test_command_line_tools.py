@@ -1,4 +1,4 @@
-"""`odradek explain error|setting`, `odradek doctor` and `odradek backup`."""
+"""`odradek explain`, `odradek doctor` and `odradek backup`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ import socket
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from odradek import Broker
+from odradek.cli import connection
+from odradek.cli.main import odradek as commands
+from tests.brokers import sound_broker
 from tests.command_line import Odradek
 
 HERE = Odradek("")
+AUTHORIZED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
 
 
 def test_an_error_and_a_setting_are_explained() -> None:
@@ -33,6 +41,49 @@ def test_a_topic_is_explained_by_name() -> None:
         status, out, error = HERE.run("explain", "topic", "orders", "--control", broker.control.url, at="")
     assert out.startswith("topic orders"), error
     assert status in (0, 1)
+
+
+def test_explain_asks_the_broker_over_its_listener_and_without_the_right_what_a_client_knows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with sound_broker(AUTHORIZED) as broker:
+        odradek = Odradek(broker.bootstrap_servers)
+        odradek.told("produce", "orders", "a", "b", "--create")
+        odradek.told("consume", "orders", "-e", "-g", "billing")
+        status, out, _ = odradek.run("explain", "group", "billing")
+        assert (status, out.splitlines()[0]) == (1, "group billing")
+        assert "members leave when they are closed" in out  # a broker of ours says more than any Kafka tells
+        assert odradek.told("explain", "topic", "orders").startswith("topic orders\n")
+        monkeypatch.setitem(connection._Admin.DEFAULT_CONFIG, "client_software_name", "kafka-python")
+        as_kafka = ["-b", broker.bootstrap_servers]  # it lists for others what Kafka lists
+        told = CliRunner().invoke(commands, ["explain", "topic", "orders", *as_kafka])
+        assert "the broker does not explain anything itself" in told.output
+        assert "topic orders has records (orders-0: 0 to 2)" in told.output
+        told = CliRunner().invoke(commands, ["explain", "transaction", "pay", *as_kafka])
+        assert "there is no transactional id pay" in told.output
+        told = CliRunner().invoke(commands, ["backup", "create", "b", *as_kafka])
+        assert (told.exit_code, "makes no backups for its clients" in told.output) == (1, True)
+        odradek.told("acls", "add", "--principal", "User:operator", "--operation", "alter", "--cluster")
+        status, out, _ = odradek.run("explain", "group", "billing", "--json")
+        found = {one["rule"]: one for one in json.loads(out)}
+        assert (status, "group_is_empty" in found) == (1, True)
+        assert "who has ALTER on the cluster" in found["seen_by_a_client"]["text"]
+        status, _, error = odradek.run("backup", "create", "b")
+        assert (status, "CLUSTER_AUTHORIZATION_FAILED" in error) == (1, True)
+
+
+def test_a_backup_is_made_over_the_listener_by_a_user_of_it(tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    with sound_broker({"odradek.backup.folder": str(folder)}, "SASL_SSL", {"app": "secret"}) as broker:
+        config = broker.client_config("confluent", user="app")
+        named = [f"{name}={value}" for name, value in config.items() if name.startswith(("security", "sasl", "ssl"))]
+        odradek, login = Odradek(broker.bootstrap_servers), [word for one in named for word in ("-X", one)]
+        odradek.told("produce", "kept", "a", "--create", *login)
+        assert odradek.told("backup", "create", "monday", *login).startswith(f"backup {folder}/monday: ")
+        status, _, error = odradek.run("backup", "create", "../elsewhere", *login)
+        assert (status, f"a folder in {folder}" in error) == (1, True)
+    assert "0 damaged" in HERE.told("backup", "verify", str(folder / "monday"), at="")
+    assert [one.name for one in tmp_path.iterdir()] == ["backups"]
 
 
 def test_the_doctor_looks_at_this_machine(tmp_path: Path) -> None:

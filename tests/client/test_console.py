@@ -20,13 +20,21 @@ CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium (tests/client/install-tools.sh)")
 
 HOSTILE = """"'><script>alert(1)</script><img src=x onerror=alert(2)>"""
-WIDTHS = {"phone": 360, "tablet": 820, "wide": 1600}
+WIDTHS = {"phone": 360, "larger phone": 390, "tablet": 820, "laptop": 1024, "wide": 1600}
+CUT_WITHOUT_A_SIGN = """[...document.querySelectorAll("main *:not(input)")].filter(one => {
+    const { overflowX, backgroundImage } = getComputedStyle(one);
+    return one.scrollWidth > one.clientWidth + 1 && overflowX !== "visible" && !backgroundImage.includes("gradient");
+}).map(one => one.outerHTML)"""
+"""What scrolls sideways, and has no shade that shows it."""
+
 PAGES = {
     "overview": "",
     "topics": "topics",
     "topic": "topic?name=orders",
     "messages": "messages?topic=orders&isolation=uncommitted",
     "message": "message?topic=orders&partition=0&offset=0",
+    "bytes": "messages?topic=bytes",
+    "dump": "message?topic=bytes&partition=0&offset=0",
     "groups": "groups",
     "group": "group?" + urlencode({"id": f"mail {HOSTILE}"}),
     "transactions": "transactions",
@@ -46,6 +54,7 @@ def broker() -> Iterator[Broker]:
     with sound_broker({"odradek.http.port": "0", "odradek.console.write": "true"}) as broker:
         orders = broker.topic("orders")
         orders.produce({"id": 7, "note": HOSTILE}, key=HOSTILE, headers={HOSTILE: HOSTILE})
+        broker.topic("bytes").produce(bytes(range(256)), key="", headers={"": ""})
         servers = {"bootstrap.servers": broker.bootstrap_servers}
         config = {**servers, "transactional.id": f"till {HOSTILE}", "client.id": f"till {HOSTILE}"}
         producer = Producer({**config, "transaction.timeout.ms": 900_000})  # open for as long as all tests take
@@ -92,6 +101,7 @@ def test_each_page_fits_each_screen_and_can_be_used_without_eyes(page: Page, nam
         page.set_viewport_size({"width": width, "height": 900})
         page.goto(PAGES[name])
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(CUT_WITHOUT_A_SIGN) == []
     assert page.locator("h1").count() == 1
     assert page.locator("img, script:not([src='static/console.js']), [style], [onerror]").count() == 0
     assert page.locator("nav [aria-current=page]").count() == 1
@@ -111,6 +121,18 @@ def test_on_a_phone_a_message_is_read_without_scrolling_sideways(page: Page) -> 
     expect(held).to_be_visible()
     box = held.bounding_box()
     assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= WIDTHS["phone"]
+
+
+@pytest.mark.parametrize("name", ["bytes", "dump"])
+def test_lines_of_a_hex_dump_are_whole_and_are_scrolled_to(page: Page, name: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.goto(PAGES[name])
+    dump = page.locator("pre.hex")
+    assert dump.evaluate("one => one.getClientRects().length") == 1
+    height = dump.evaluate("one => one.scrollHeight")
+    page.set_viewport_size({"width": 1600, "height": 900})
+    assert dump.evaluate("one => one.scrollHeight") == height  # no line is broken in two
+    expect(page.get_by_text('""', exact=True).first).to_be_visible()  # the empty key
 
 
 def test_the_keyboard_leads_past_the_navigation(page: Page) -> None:

@@ -19,6 +19,16 @@ def test_a_broker_of_the_kit_says_what_it_is_and_describes_its_interface(shared_
     assert "/control/status" in shared_broker.control.get("/openapi.json")["paths"]
 
 
+@pytest.mark.parametrize(
+    "name", ["", "..", "{a}/b", "\U0001f600" * 800, "n" * 32_767], ids=lambda name: ascii(name[:5])
+)
+def test_a_group_of_any_name_can_be_asked_for(shared_broker: Broker, name: str) -> None:
+    assert shared_broker.group(name).state == "Dead"
+    with pytest.raises(ControlError, match="there is no such group") as caught:
+        shared_broker.group(name).delete()
+    assert caught.value.status == 404
+
+
 def test_a_token_is_asked_for_and_a_page_in_a_browser_is_refused() -> None:
     with Broker({"odradek.control.token": "secret"}) as broker:
         assert broker.status()["pid"] == broker.pid

@@ -78,6 +78,7 @@ def test_a_backup_is_made_verified_and_gone_back_to(shell: Shell) -> None:
     with shell.serving(here + serve):
         shell.run("odradek produce orders a --create -b 127.0.0.1:9092")
         assert "0 damaged" in shell.run(create)
+    with shell.serving(here + serve.rstrip() + " --control 127.0.0.1:9405"):
         shell.run("odradek topics delete orders -b 127.0.0.1:9092")
         shell.run(restore)
         assert shell.run("odradek consume orders -e -b 127.0.0.1:9092") == "a\n"

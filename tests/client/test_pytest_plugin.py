@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek import Broker
-from tests.client.plugin_runs import QUIET, run
+from tests.client.plugin_runs import run
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("own_cluster")
@@ -296,58 +296,6 @@ def test_a_broker_that_died_fails_the_test_and_the_next_has_a_new_one(pytester: 
     result.assert_outcomes(passed=4, failed=2)
     result.stdout.fnmatch_lines(["the broker at 127.0.0.1:* died, exit status -9 (SIGKILL); its log ends with*"])
     result.stdout.fnmatch_lines(["*ControlUnavailableError*", "*odradek: the broker died*"])
-
-
-@pytest.mark.parametrize(
-    ("source", "arguments", "told"),
-    [
-        ("", ["--odradek-set", "x"], "--odradek-set: 'x' is not key=value"),
-        ("", ["--odradek-bootstrap", "host"], "--odradek-bootstrap: 'host' is not HOST:PORT"),
-        ("", ["--odradek-control", "localhost:1"], "--odradek-control: *expected http://HOST:PORT"),
-        (
-            "",
-            ["--odradek-control", "http://localhost:1", "--odradek-set", "a=b"],
-            "--odradek-set: a broker that runs elsewhere has its own settings",
-        ),
-        ("", ["-o", "odradek_settings=x"], "odradek_settings: 'x' is not key=value"),
-        ("@pytest.mark.odradek(topic='t')", [], "there is no topic=: expected topics= or settings="),
-        ("@pytest.mark.odradek('t')", [], "'t' has no name: expected topics= or settings="),
-        ("@pytest.mark.odradek(topics=3)", [], "topics = 3: expected {*"),
-        ("@pytest.mark.odradek(topics={'t': 'three'})", [], "topics: 't': 'three': expected {*"),
-        ("@pytest.mark.odradek(topics=[3])", [], "topics: 3: expected {*"),
-        ("@pytest.mark.odradek(settings='a=b')", [], "settings = 'a=b': expected {*"),
-        ("@pytest.mark.odradek(settings={'num.partitions': 'x'})", [], "num.partitions = 'x'*"),
-        ("@pytest.mark.odradek(topics={'t': 0})", [], "partitions = 0: expected at least 1"),
-        (
-            "@pytest.mark.odradek(settings={'num.partitions': 1})\n@pytest.mark.usefixtures('odradek_bootstrap')",
-            [],
-            "odradek_bootstrap is that of the session's broker*",
-        ),
-    ],
-)
-def test_wrong_uses(pytester: pytest.Pytester, source: str, arguments: list[str], told: str) -> None:
-    pytester.makepyfile(f"import pytest\n\n{source}\ndef test_it():\n    pass\n")
-    result = pytester.runpytest_inprocess(*QUIET, *arguments)
-    assert result.ret != 0
-    assert any(line for line in (*result.outlines, *result.errlines) if "Traceback" in line) is False
-    pattern = f"*{told.replace('[', '[[]')}*"
-    both = pytest.LineMatcher([*result.outlines, *result.errlines])
-    both.fnmatch_lines([pattern])
-
-
-@pytest.mark.parametrize(
-    ("wrong", "told"),
-    [
-        ("broker('b', scope='test')", "scope = 'test': expected one of session, package, module, class, function"),
-        ("broker('my broker')", "name = 'my broker': expected the name of the fixture"),
-        ("broker('b', profile='fast')", "profile = 'fast': expected one of test, dev, kafka"),
-    ],
-)
-def test_wrong_fixtures_of_ones_own(pytester: pytest.Pytester, wrong: str, told: str) -> None:
-    pytester.makepyfile(f"from odradek.pytest import factories\n\nb = factories.{wrong}\n\ndef test_it(b):\n    pass\n")
-    result = pytester.runpytest_inprocess(*QUIET)
-    assert result.ret != 0
-    result.stdout.fnmatch_lines([f"*{told}*"])
 
 
 def test_an_unknown_client_is_refused(shared_broker: Broker) -> None:

@@ -14,6 +14,8 @@ from tests.conformance.authorization.world import SETTINGS, USERS, World
 NOT_ASKED = {
     "sasl_handshake": "spoken before the client is known: tests/conformance/authentication",
     "sasl_authenticate": "spoken before the client is known: tests/conformance/authentication",
+    "explain": "Kafka has it not: tests/unit/broker/test_operator_requests.py",
+    "create_backup": "Kafka has it not: tests/unit/broker/test_operator_requests.py",
 }
 """APIs that have no question here, and why."""
 

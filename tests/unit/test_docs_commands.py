@@ -37,11 +37,16 @@ def help_of(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
     """What the command prints with --help: one that is a client's, the broker's, or asks the control interface."""
     path = [words[0], *(word for word in words[1:2] if words[0] in SUBCOMMANDS and re.fullmatch("[a-z][a-z-]+", word))]
     asks = explain_command.main if path[0] == "explain" else snapshot_command.main
-    if path[0] in ("explain", "backup", "snapshot") and path[-1] not in ("error", "setting", "verify"):
+    if (
+        path[0] in ("explain", "backup", "snapshot")
+        and path[-1] not in ("error", "setting", "verify")
+        and ("-b" not in words)
+    ):
         with pytest.raises(SystemExit):
             asks(["--help"])
         return capsys.readouterr().out
     is_client = path[0] not in OWN or "-b" in words
+    path = path[:1] if path[0] == "explain" and is_client else path
     run = CliRunner().invoke(odradek if is_client else broker, [*path, "--help"])
     assert run.exit_code == 0, run.output
     return run.output

@@ -199,10 +199,33 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         "connections",
     ),
     ConfigDef(
+        "odradek.delegation.token.max.per.owner",
+        ConfigType.INT,
+        2000,
+        "Delegation tokens of one owner at one time; one more is refused with POLICY_VIOLATION.",
+        at_least(1),
+        "tokens",
+    ),
+    ConfigDef(
+        "odradek.delegation.token.max.renewers",
+        ConfigType.INT,
+        100,
+        "Renewers of one delegation token; one with more is refused with INVALID_REQUEST.",
+        at_least(0),
+        "renewers",
+    ),
+    ConfigDef(
         "odradek.snapshot",
         STRING,
         None,
         "The folder of a snapshot with which new, empty folders of log.dirs begin (docs/testing-with-odradek.md).",
+    ),
+    ConfigDef(
+        "odradek.backup.folder",
+        STRING,
+        None,
+        "The folder in which `odradek backup create -b` makes backups, for whom ACLs allow ALTER on the cluster; "
+        "without an authorizer that is every client. By default clients cannot have backups made.",
     ),
     ConfigDef(
         "odradek.fetch.max.wait.ms",

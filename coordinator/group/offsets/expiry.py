@@ -14,6 +14,9 @@ from coordinator.runtime.outcome import CoordinatorRecord, Outcome
 from protocol.errors import KafkaError
 from protocol.records.batch import NO_TIMESTAMP
 
+GROUPS_IN_A_TURN = 500
+"""Groups that are looked at before the loop serves others."""
+
 
 class OffsetExpiry:
     """One shard's search for what has expired."""
@@ -23,13 +26,24 @@ class OffsetExpiry:
         self._groups = groups
         self._config = config
         self._metrics = metrics
+        self._left: list[str] = []
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether some groups were not looked at yet."""
+        return bool(self._left)
 
     def expire(self, now_ms: int) -> Outcome[None]:
-        """The tombstones for expired offsets, and for empty groups that keep none."""
+        """The tombstones for expired offsets, and for empty groups that keep none, of the next groups."""
+        if not self._left:
+            self._left = [group.group_id for group in self._groups.all()]
+        some = self._left[-GROUPS_IN_A_TURN:]
+        del self._left[-GROUPS_IN_A_TURN:]
         records: list[CoordinatorRecord] = []
         expired = 0
-        for group in list(self._groups.all()):
-            if group.group_type is GroupType.SHARE:  # it commits no offsets, and lives until it is deleted
+        for group_id in some:
+            group = self._groups.find(group_id)
+            if group is None or group.group_type is GroupType.SHARE:  # those commit none, and live until deleted
                 continue
             tombstones = self._expired(group, now_ms)
             records += tombstones

@@ -1,6 +1,7 @@
-"""Messages about share and streams groups that kafka-python has not: it makes them from the JSON files of this package.
+"""Messages that kafka-python has not: it makes them from the JSON files of this package.
 
-The files are in the form of Kafka's own descriptions of messages, which kafka-python reads.
+The files are in the form of Kafka's own descriptions of messages, which kafka-python reads. `Explain` and
+`CreateBackup` are Odradek's own requests, which it lists for a client that calls itself by `OUR_SOFTWARE`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any
 
 from kafka.protocol.api_message import ApiMessage
 
+OUR_SOFTWARE = "odradek"
+
 
 def _messages(api: str) -> Iterator[Any]:
     """The request and the response of an API. kafka-python finds a response as long as somebody has it."""
@@ -18,6 +21,8 @@ def _messages(api: str) -> Iterator[Any]:
 
 
 AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse = _messages("AlterShareGroupOffsets")
+CreateBackupRequest, CreateBackupResponse = _messages("CreateBackup")
 DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse = _messages("DescribeShareGroupOffsets")
+ExplainRequest, ExplainResponse = _messages("Explain")
 ShareGroupDescribeRequest, ShareGroupDescribeResponse = _messages("ShareGroupDescribe")
 StreamsGroupDescribeRequest, StreamsGroupDescribeResponse = _messages("StreamsGroupDescribe")

@@ -28,6 +28,7 @@ from broker.network.principal import ANONYMOUS, Principal
 from broker.quotas.throttling import Throttling
 from broker.replicas.fetch_session import FetchSessionCache
 from broker.request_context import RequestContext
+from broker.security.delegation_tokens import DelegationTokens
 from broker.security.node_security import NodeSecurity
 from broker.security.sasl.mechanisms import Sources
 from broker.services import Cluster, Local
@@ -104,7 +105,8 @@ class Rig:
         node.metadata, node.controller = metadata, metadata.port
         node.cluster = Cluster("NfaQcBywSz--MiXDmlGZAQ", cache, metadata.log, auto_topics, peers)
         node.coordinators = SimpleNamespace(producer_ids=ProducerIds(metadata.allocate_producer_ids))
-        node.local = Local(1, current, clock, chance, metrics, throttling, sessions, telemetry, security, share)
+        tokens = DelegationTokens(current)
+        node.local = Local(1, current, clock, chance, metrics, throttling, sessions, telemetry, security, tokens, share)
 
         def configs_changed(delta: MetadataDelta, _image: MetadataImage) -> None:
             current.config = current.config.with_dynamic(*cache.broker_configs(1))

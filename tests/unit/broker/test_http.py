@@ -167,7 +167,7 @@ async def test_a_request_ends_with_its_client() -> None:
             ended.set()
         raise AssertionError("nothing ends this wait")
 
-    server = HttpServer("127.0.0.1", 0, Metrics(), State())
+    server = server_of(State())
     port = await server.bind()
     await server.serve(page)
     try:

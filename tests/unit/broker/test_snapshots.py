@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.control.endpoint import ControlError, Endpoint
 from broker.control.endpoints import ENDPOINTS
+from storage.folders.log_dirs import LogDirError
 from tests.doubles.clock import settle
 from tests.doubles.files import Fault
 from tests.unit.broker.rig import Client, Rig
@@ -33,7 +35,7 @@ async def produce(rig: Rig, topic: str, *values: str) -> None:
 
 async def texts(rig: Rig, topic: str) -> list[str]:
     answer = await call(rig, "GET", "/topics/{topic}/records", topic=topic)
-    return [record["value"] for record in answer["records"]]
+    return [record["value"] for record in json.loads(answer)["records"]]
 
 
 def epoch(rig: Rig, topic: str) -> int:
@@ -131,3 +133,66 @@ async def test_a_relative_path_is_refused() -> None:
             with pytest.raises(ControlError, match="expected an absolute path") as caught:
                 await call(rig, method, path, path="s")
             assert caught.value.parameter == "path"
+
+
+@pytest.mark.parametrize(
+    "path", ["/data", "/data/backups/monday", "/data/../data/b", "/x/../data//b/", "/", "LINK", "LINK/b"]
+)
+async def test_a_snapshot_in_log_dirs_is_refused_as_a_restore_would_remove_it(path: str, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/data")
+    path = path.replace("LINK", str(tmp_path / "link"))
+    async with Rig() as rig:
+        await rig.create("t")
+        await produce(rig, "t", "a")
+        before = sorted(rig.fs.listdir("/data"))
+        for method, endpoint in (("POST", "/snapshots"), ("POST", "/snapshots/restore"), ("DELETE", "/snapshots")):
+            with pytest.raises(ControlError, match=r"a folder of log\.dirs") as caught:
+                await call(rig, method, endpoint, path=path)
+            assert caught.value.parameter == "path"
+        assert sorted(rig.fs.listdir("/data")) == before
+        assert await texts(rig, "t") == ["a"]
+
+
+async def test_a_folder_beside_log_dirs_with_a_name_that_begins_alike_is_none_of_them() -> None:
+    async with Rig() as rig:
+        await call(rig, "POST", "/snapshots", path="/data-2")
+        await call(rig, "POST", "/snapshots/restore", path="/data-2")
+
+
+async def test_the_temporary_folder_of_a_snapshot_is_refused_if_log_dirs_is_where_it_would_lie(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/data")
+    async with Rig() as rig:
+        with pytest.raises(ControlError, match=r"a folder of log\.dirs"):
+            await call(rig, "POST", "/snapshots")
+
+
+async def test_a_path_that_no_file_system_has_is_refused() -> None:
+    async with Rig() as rig:
+        for path in ("/s\0", "/\ud800"):
+            with pytest.raises(ControlError) as caught:
+                await call(rig, "POST", "/snapshots", path=path)
+            assert caught.value.parameter == "path"
+
+
+async def test_a_node_does_not_begin_with_a_snapshot_in_its_log_dirs() -> None:
+    async with Rig() as rig:
+        await call(rig, "POST", "/snapshots", path="/s")
+        fs = rig.fs
+    fs.unlink("/data/meta.properties")
+    fs.mkdir("/data/s")
+    fs.rename("/s", "/data/s")
+    with pytest.raises(LogDirError, match=r"odradek\.snapshot: .* a folder of log\.dirs"):
+        async with Rig(fs=fs, config={"odradek.snapshot": "/data/s"}):
+            pass
+    assert fs.exists("/data/s/snapshot.json")
+
+
+async def test_a_restore_leaves_a_snapshot_that_an_earlier_release_let_lie_in_log_dirs() -> None:
+    async with Rig() as rig:
+        await call(rig, "POST", "/snapshots", path="/s")
+        await call(rig, "POST", "/snapshots", path="/old")
+        rig.fs.rename("/old", "/data/old")
+        await call(rig, "POST", "/snapshots/restore", path="/s")
+        assert rig.fs.exists("/data/old/snapshot.json")

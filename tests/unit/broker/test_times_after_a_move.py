@@ -67,7 +67,9 @@ async def test_the_journal_is_in_the_order_of_what_happened_and_in_the_machines_
 async def test_a_fetch_is_as_long_ago_as_it_was_in_the_machines_time(rig: MovableRig) -> None:
     await rig.connect().ask("fetch", 12, **fetch([("t", 0, 0)], max_wait_ms=0))
     await there_and_back(rig)
-    (seen,) = read_fetches(rig.node)
+    fetches = read_fetches(rig.node)
+    assert fetches is not None
+    (seen,) = fetches
     assert 0 <= seen.ago_ms < MINUTE
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from controller import transactions
 from controller.transactions import TransactionalAppends
 from metadata.image import MetadataImage
 from metadata.loader import ImageLoader
+from protocol.errors import InvalidRequest
 from protocol.metadata.settings import ConfigRecord
 from tests.doubles.metadata_log import MemoryMetadataLog
 
@@ -87,3 +89,21 @@ def test_a_log_that_ends_within_a_transaction_is_gone_on_with() -> None:
     assert is_open
     TransactionalAppends(log, is_open=is_open).append(configs(1, "2"))
     assert dict(loaded(log)[0].configs.of(2, "t")) == {"0": "2"}
+
+
+def test_a_transaction_with_a_batch_that_the_log_refuses_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = MemoryMetadataLog()
+    appends, append = TransactionalAppends(log), log.append
+
+    def refusing(records: Sequence[Any]) -> int:
+        if any(record.value == "huge" for record in records if isinstance(record, ConfigRecord)):
+            raise InvalidRequest("too large")
+        return append(records)
+
+    monkeypatch.setattr(log, "append", refusing)
+    with pytest.raises(InvalidRequest):
+        appends.append([*configs(5), *configs(2, "huge")])
+    assert loaded(log)[1]
+    appends.append(configs(1, "2"))
+    image, is_open = loaded(log)
+    assert (dict(image.configs.of(2, "t")), is_open) == ({"0": "2"}, False)

@@ -82,7 +82,7 @@ async def test_deleting_records_of_a_partition_that_is_led_elsewhere_meanwhile_i
 
 async def test_a_lookup_by_time_is_refused_if_the_partition_is_led_elsewhere_when_it_is_done() -> None:
     cluster = Cluster(replicas=3)
-    lanes = {node_id: HeldLane("read /data") for node_id in cluster.nodes}
+    lanes = {node_id: HeldLane("lookup /data") for node_id in cluster.nodes}
     for node_id, node in cluster.nodes.items():
         node.workers = lanes[node_id]
     async with cluster:

@@ -237,6 +237,7 @@ async def test_a_member_that_fetches_from_other_brokers_is_not_said_to_be_silent
     async with Cluster(1, **QUICK) as cluster:
         group = await cluster.named(GROUP, 2)
         member = ClassicMember(cluster.nodes[2], group, "t")
+        keep_journal(cluster.nodes[2])
         await member.enter({"t": list(ALL)})
         elsewhere = {f"t-{index}" for index in ALL if cluster.leader(index) != 2}
         found = await findings(cluster, 2, group=group)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+from kio.schema.offset_commit.v2.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+
 from broker.console.history import History
 from broker.control.faults import faults_of
 from tests.unit.broker.console.browsing import browsing
@@ -108,3 +112,38 @@ async def test_the_journal_is_filtered_and_shows_the_newest_first() -> None:
             assert page.text.index("SyncGroup") < page.text.index("JoinGroup")
             assert "SyncGroup" not in (await browser.get("/journal?api=JoinGroup&client_id=mailer")).text
             assert "expected a name or a number" in (await browser.get("/journal?api=Jion", 400)).text
+
+
+async def test_the_journal_lists_a_question_that_is_answered_as_before_once() -> None:
+    async with Rig(config=CONFIG) as rig:
+        await rig.create("t")
+        await rig.node.coordinators.groups.ensure_topic()
+        keep_journal(rig)
+        client, other = rig.connect(), rig.connect()
+        for _ in range(5):
+            await client.ask("metadata", 1, topics=None)
+            await client.ask("find_coordinator", 1, key="g", key_type=0)
+        await other.ask("metadata", 1, topics=())
+        await rig.create("u")
+        await client.ask("metadata", 1, topics=None)
+        async with browsing(rig) as browser:
+            page = await browser.get("/journal?api=Metadata")
+            assert page.text.count("request Metadata") == 3  # of all topics with two answers, and of none
+            assert page.text.count("5 times") == 1
+            assert "1–3 of 3 entries" in page.text
+            assert "FindCoordinator 5 times" in (await browser.get("/journal")).text
+
+
+async def test_the_group_without_a_name_is_shown() -> None:
+    async with Rig(config=CONFIG) as rig:
+        await rig.create("t")
+        await rig.node.coordinators.groups.ensure_topic()
+        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=3, committed_metadata="")
+        topic = OffsetCommitRequestTopic(name="t", partitions=(partition,))
+        ids = {"group_id": "", "generation_id_or_member_epoch": -1, "member_id": ""}
+        await rig.connect().ask("offset_commit", 2, **ids, retention_time=timedelta(milliseconds=-1), topics=(topic,))
+        async with browsing(rig) as browser:
+            listed = await browser.get("/groups")
+            assert '"" Empty classic' in listed.text
+            assert "group?id=" in listed.links()
+            assert 'Group ""' in (await browser.get("/group?id=")).text

@@ -7,7 +7,7 @@ import json
 from functools import partial
 
 from broker.console.ask import MOST
-from broker.console.decoding import decoded, field_of
+from broker.console.decoding import FORMATS, decoded, field_of
 from broker.console.tail import event_of
 from broker.control.budget import Budget
 from protocol.records.build import Record, build_batch
@@ -141,3 +141,37 @@ def test_a_path_leads_through_objects_and_lists() -> None:
     assert field_of(value, "none") == [None]
     assert field_of(value, "items.1.sku") == []
     assert field_of(value, "items.x") == []
+
+
+async def test_half_of_a_surrogate_pair_is_shown_as_its_escape_and_deep_json_as_text() -> None:
+    deep = b'{"b":' * 100_000 + b"1" + b"}" * 100_000
+    async with Rig() as rig:
+        await rig.create("t")
+        append(rig, "t", (b'{"k": "\\udc00"}', b'{"a": "\\ud800", "\\udfff": 1}'), (None, deep))
+        async with browsing(rig) as browser:
+            for page in ("messages?topic=t", "message?topic=t&partition=0&offset=0"):
+                for form in FORMATS:
+                    await browser.get(f"/{page}&format={form}")
+            assert r'"a": "\ud800"' in (await browser.get("/messages?topic=t&format=json")).text
+            assert r'"\udfff": 1' in (await browser.get("/message?topic=t&partition=0&offset=0")).text
+            assert '{"b":{"b":' in (await browser.get("/message?topic=t&partition=0&offset=1")).text
+            assert "No record" in (await browser.get("/messages?topic=t&field=b.b&value=2")).text
+            async with browser.session.get("/tail?topic=t&format=json") as answer:
+                append(rig, "t", (None, b'{"a": "\\ud800"}'))
+                async with asyncio.timeout(60):
+                    assert rb"\ud800" in await answer.content.readuntil(b"\n\n")
+
+
+async def test_an_empty_text_is_shown_as_one() -> None:
+    async with Rig() as rig:
+        await rig.create("t")
+        record = Record(0, 0, b"", b"", ((b"", b""),))
+        partition = rig.node.replicas.get("t", 0)
+        assert partition is not None
+        partition.append(memoryview(build_batch([record])), AppendOrigin.CLIENT, rig.clock.wall_ms())
+        async with browsing(rig) as browser:
+            listed = await browser.get("/messages?topic=t")
+            assert '"" "" "": ""' in listed.text
+            whole = await browser.get("/message?topic=t&partition=0&offset=0")
+            assert 'Key "" text' in whole.text
+            assert 'Headers "" ""' in whole.text

@@ -5,14 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
-from kio.schema.create_topics.v7.request import CreatableTopic
-from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsTopic
-from kio.schema.delete_topics.v6.request import DeleteTopicState
 from kio.schema.describe_configs.v4.request import DescribeConfigsResource
 from kio.schema.describe_producers.v0.request import TopicRequest
 from kio.schema.offset_fetch.v9.request import OffsetFetchRequestGroup
@@ -316,96 +312,6 @@ async def test_a_list_of_groups_shows_to_who_may_describe_the_cluster_what_list_
         set_acls(rig, [(AclOperation.DESCRIBE, GROUP, "told-old")])
         page = await browser.get("/groups")
         assert "Stable" not in page.text, "neither the state of a group that may not be seen"
-
-
-FORMS: dict[str, dict[str, str]] = {
-    "truncate-topic": {"topic": "told-a", "before": "1"},
-    "abort-transaction": {"transactional_id": "told-till"},
-    "reset-offsets": {"group": "told-old", "to": "earliest"},
-    "delete-group": {"group": "told-old"},
-    "delete-topic": {"topic": "told-a"},
-    "create-topic": {"topic": "told-new"},
-    "remove-fault": {"id": ""},
-    "advance-clock": {"seconds": "1"},
-}
-
-
-HARMLESS = {"create-topic", "truncate-topic", "reset-offsets"}
-"""What is asked of their APIs changes nothing that the test looks at."""
-
-
-async def refused_by_api(rig: Rig, action: str) -> bool:
-    """Whether the API that does the same refuses anna."""
-    client, minute = client_of_anna(rig), timedelta(minutes=1)
-    if action == "reset-offsets":
-        codes = [await commit(client, "told-old", name, {0: 1}) for name in RETENTION]
-        return "authorization_failed" in str(codes)
-    if action == "abort-transaction":
-        return "authorization_failed" in await Producer(client, "told-till").init()
-    new = CreatableTopic(name="told-new", num_partitions=1, replication_factor=1, assignments=(), configs=())
-    before = DeleteRecordsTopic(name="told-a", partitions=(DeleteRecordsPartition(partition_index=0, offset=0),))
-    asked: dict[str, tuple[str, int, dict[str, Any]]] = {
-        "create-topic": ("create_topics", 7, {"topics": (new,), "timeout": minute, "validate_only": True}),
-        "delete-topic": (
-            "delete_topics",
-            6,
-            {"topics": (DeleteTopicState(name="told-a", topic_id=None),), "timeout": minute},
-        ),
-        "truncate-topic": ("delete_records", 2, {"topics": (before,), "timeout": minute}),
-        "delete-group": ("delete_groups", 2, {"groups_names": ("told-old",)}),
-    }
-    api, version, fields = asked[action]
-    return "authorization_failed" in str(await client.ask(api, version, **fields))
-
-
-def needed_by(action: str) -> list[Acl]:
-    """The rights for its form."""
-    form = FORMS[action]
-    found: list[Acl] = []
-    for right in ASKED_BY_ACTIONS[action].needed:
-        named = form.get(right.named or "")
-        found += grants(right, [named] if named else None)
-    return found
-
-
-async def test_actions_are_refused_unless_all_their_rights_are_there() -> None:
-    assert FORMS.keys() == ACTIONS.keys()
-    async with filled() as (rig, browser):
-        assert rig.node.faults is not None
-        (fault,) = list(rig.node.faults)
-        for action, fields in FORMS.items():
-            form = {**fields, "id": fault.id} if action == "remove-fault" else fields
-            needed = needed_by(action)
-            implied = {(AclOperation.DESCRIBE, *acl[1:]) for acl in needed if acl[0] is not AclOperation.DESCRIBE}
-            for without in (needed, *([acl] for acl in needed if acl not in implied)):
-                set_acls(rig, [acl for acl in needed if acl not in without and acl not in implied])
-                text = await browser.post(f"/{action}", 403, **form)
-                assert "User:anna may not" in text, (action, without)
-                if ASKED_BY_ACTIONS[action].needed[0].resource_type is not CLUSTER:
-                    assert await refused_by_api(rig, action), (action, without)
-            set_acls(rig, needed)
-            if action in HARMLESS:
-                assert not await refused_by_api(rig, action), action
-            if action == "advance-clock":
-                assert "clock" in await browser.post(f"/{action}", 409, **form)  # this node's cannot be moved
-            else:
-                await browser.post(f"/{action}", 303, **form)
-
-
-async def test_refusals_tell_no_names_that_the_user_may_not_know() -> None:
-    read, delete, create = AclOperation.READ, AclOperation.DELETE, AclOperation.CREATE
-    async with filled() as (rig, browser):
-        set_acls(rig, [(read, GROUP, "told-old"), (read, TOPIC, "told-a")])
-        text = await browser.post("/reset-offsets", 403, group="told-old", to="earliest")
-        assert "may not see: name the topic" in text
-        assert "told-b" not in text
-        set_acls(rig, [(delete, TOPIC, "told-"), (create, TOPIC, "told-b")])
-        assert "did you mean" not in await browser.post("/delete-topic", 404, topic="told-")
-        assert "TOPIC_ALREADY_EXISTS" in await browser.post("/create-topic", 409, topic="told-b", partitions="5")
-        set_acls(rig, [(delete, GROUP, "told-news")])
-        text = await browser.post("/delete-group", 409, group="told-news")
-        assert "has members" in text
-        assert "told-reader" not in text
 
 
 async def test_the_lag_over_time_is_that_of_the_topics_that_the_user_may_know() -> None:

@@ -175,3 +175,27 @@ async def test_a_connection_that_is_gone_leaves_nothing_behind() -> None:
         client.transport.reset()
         await settle()
         assert (journal.fetches(), journal.recorder.clients) == ([], {})
+
+
+async def test_times_that_stand_for_none_keep_their_number() -> None:
+    none = timedelta(milliseconds=-1)
+    async with Rig(config=CONFIG) as rig:
+        await rig.create("t")
+        keep_journal(rig)
+        client = rig.connect()
+        client.send(
+            "offset_commit",
+            2,
+            group_id="g",
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            retention_time=none,
+            topics=(),
+        )
+        client.send("renew_delegation_token", 2, hmac=b"h", renew_period=none)
+        client.send("produce", 9, **{**produce("t", {0: batch(b"v")}), "timeout": none})
+        client.send("fetch", 12, **fetch([("t", 0, 0)], max_wait_ms=-1))
+        await settle()
+        committed, renewed, written, read = [one["request"] for one in await entries(rig, client_id="test")]
+    assert (committed["retention_time"], renewed["renew_period"]) == (-1, -1)
+    assert (written["timeout"], read["max_wait"]) == (-1, -1)

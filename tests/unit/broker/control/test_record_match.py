@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from broker.control.endpoint import ControlError
+from broker.control.record_json import MOST_NESTED
 from broker.control.record_match import Difference, Expected, distance
 from protocol.records.build import Record
 
@@ -54,6 +57,37 @@ def test_a_value_that_is_no_json_is_further_away_than_one_with_another_field() -
     expected = Expected.of({"json": {"id": 8, "paid": True}})
     assert distance(expected.differences(record(b"hello"))) > distance(expected.differences(record()))
     assert expected.differences(record(None))[0].actual == "null, which is no JSON"
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (b"[" * 1_000 + b"]" * 1_000, "nested more than 200 levels deep"),
+        (b'{"a":' * 100_000, "nested more than 200 levels deep"),
+        (b'{"id":' * 201 + b"1" + b"}" * 201, "nested more than 200 levels deep"),
+        (b'{"id": "\xff"}', "utf-8"),
+        (b'{"id": %s}' % (b"1" * 5_000), "digits"),
+    ],
+)
+def test_json_that_cannot_be_compared_is_a_difference_that_says_why(value: bytes, why: str) -> None:
+    (difference,) = Expected.of({"json": {"id": 8}}).differences(record(value))
+    assert "which is no JSON" in difference.actual
+    assert why in difference.actual
+
+
+def test_json_of_the_most_levels_is_compared_all_the_way_down() -> None:
+    value: object = 7
+    for _ in range(MOST_NESTED - 1):
+        value = [value]
+    found = json.dumps({"a": value}).encode()
+    assert Expected.of({"json": {"a": value}}).differences(record(found)) == []
+    (difference,) = Expected.of({"json": {"a": [*value] * 2}}).differences(record(found))  # type: ignore[misc]
+    assert difference.field == "value.a"
+
+
+def test_half_of_a_surrogate_pair_is_shown_as_its_escape() -> None:
+    (difference,) = Expected.of({"json": {"id": 8}}).differences(record(b'{"id": "\\ud800"}'))
+    assert difference.actual == r'"\ud800"'
 
 
 def test_tombstones_are_expected_by_name() -> None:

@@ -38,6 +38,16 @@ async def producing(rig: Rig, name: str = "payments") -> Producer:
 # -- topics
 
 
+async def test_fewer_in_sync_replicas_than_wanted_refuse_producers() -> None:
+    async with Rig(config=CONFIG) as rig:
+        await rig.create("t", min_insync_replicas="2")
+        finding = (await found(rig, topic="t"))["not_enough_replicas"]
+        assert finding["severity"] == "problem"
+        assert "t-0 (1): fewer replicas are in sync than min.insync.replicas, 2" in finding["text"]
+        await rig.create("u")
+        assert "not_enough_replicas" not in await found(rig, topic="u")
+
+
 async def test_a_topic_that_does_not_exist_has_a_near_name() -> None:
     async with Rig(config=CONFIG) as rig:
         await rig.create("orders")

@@ -6,14 +6,15 @@ from pathlib import Path
 
 from broker.authorization.document import document
 from broker.authorization.table import CHECKS, CONTROLLER_CHECKS, DECIDED_BY_CONTROLLER
-from protocol.api_table import API_TABLE, CONTROLLER_ONLY, CONTROLLER_TABLE
+from protocol.api_table import API_TABLE, CONTROLLER_ONLY, CONTROLLER_TABLE, OWN_TABLE
 
 ROOT = Path(__file__).parents[4]
 
 
 def test_every_api_has_a_row() -> None:
-    assert CHECKS.keys() == {api.name for api in API_TABLE}
-    assert CONTROLLER_CHECKS.keys() == {api.name for api in (*API_TABLE, *CONTROLLER_ONLY)}
+    served = {api.name for api in (*API_TABLE, *OWN_TABLE)}
+    assert CHECKS.keys() == served
+    assert CONTROLLER_CHECKS.keys() == served | {api.name for api in CONTROLLER_ONLY}
 
 
 def test_what_only_nodes_ask_a_controller_needs_a_right() -> None:

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import hmac
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +17,10 @@ from kio.schema.describe_delegation_token.v3.request import DescribeDelegationTo
 from kio.schema.errors import ErrorCode
 
 from broker.network.principal import ANONYMOUS, Principal
+from broker.security import delegation_tokens as index
+from controller.decision import Decision
 from controller.scram import ScramMechanism
+from metadata.image import MetadataImage
 from tests.conformance.authentication.conversations_mechanisms import ScramClient, with_proof
 from tests.doubles.clock import settle
 from tests.doubles.workers import HeldLane
@@ -112,6 +115,60 @@ async def test_a_shorter_life_may_be_asked_for(rig: Rig) -> None:
 async def test_renewers_must_be_users(rig: Rig) -> None:
     made = await create(client_of(rig, ALICE), Principal("Group", "g"))
     assert made.error_code.name == "invalid_principal_type"
+
+
+async def test_renewers_and_the_length_of_names_are_bounded(rig: Rig) -> None:
+    many = [Principal("User", f"renewer-{number}") for number in range(101)]
+    assert (await create(client_of(rig, ALICE), *many[:100])).error_code.name == "none"
+    assert (await create(client_of(rig, ALICE), *many)).error_code.name == "invalid_request"
+    long = Principal("User", "x" * 8_200)
+    assert (await create(client_of(rig, ALICE), long)).error_code.name == "invalid_request"
+    assert len(rig.node.cluster.cache.image.tokens) == 1
+
+
+async def test_tokens_of_one_owner_are_bounded() -> None:
+    async with Rig(config=SETTINGS | {"odradek.delegation.token.max.per.owner": "2"}) as rig:
+        alice = client_of(rig, ALICE)
+        made = [await create(alice) for _ in range(3)]
+        assert [each.error_code.name for each in made] == ["none", "none", "policy_violation"]
+        assert (await create(client_of(rig, BOB))).error_code.name == "none"
+        assert (await expire(alice, made[0].hmac)).error_code.name == "none"
+        assert (await create(alice)).error_code.name == "none"
+
+
+async def test_no_hmac_is_computed_to_find_a_token(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [await create(client_of(rig, ALICE)) for _ in range(20)]
+    computed: list[object] = []
+
+    def digest(*given: object) -> bytes:
+        computed.append(given)
+        return b""
+
+    monkeypatch.setattr(hmac, "digest", digest)
+    assert (await renew(client_of(rig, BOB), b"unknown")).error_code.name == "delegation_token_not_found"
+    assert (await expire(client_of(rig, BOB), b"unknown")).error_code.name == "delegation_token_not_found"
+    assert (await renew(client_of(rig, ALICE), made[7].hmac)).error_code.name == "none"
+    assert computed == []
+
+
+async def test_expired_tokens_are_looked_for_in_turns(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "IN_A_TURN", 3)
+    for _ in range(10):
+        await create(client_of(rig, ALICE), lifetime_ms=1_000)
+    await create(client_of(rig, BOB))
+    image = rig.node.cluster.cache.image
+    asked: list[int] = []
+
+    async def submit(decide: Callable[[MetadataImage], Decision[int]]) -> int:
+        asked.append(decide(image).response)
+        return asked[-1]
+
+    looking = rig.node.local.tokens.remove_expired(image, rig.clock.wall_ms() + 2_000, submit)
+    turns = [looking.send(None) for _ in range(3)]
+    assert (turns, asked) == ([None] * 3, [])
+    with pytest.raises(StopIteration):
+        looking.send(None)
+    assert asked == [3, 3, 3, 1]
 
 
 async def test_owner_and_renewers_renew_and_nobody_beyond_its_life(rig: Rig) -> None:

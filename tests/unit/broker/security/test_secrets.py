@@ -32,7 +32,7 @@ CONFIG = {"node.id": "1", "ssl.keystore.password": SECRET, "listener.name.a.plai
         ScramCredential(b"salt", SECRET.encode(), SECRET.encode(), 4096, Principal("User", "bob")),
         Account("PLAIN", "bob", SECRET),
         parse_jaas(JAAS),
-        TokenSettings(SECRET.encode(), 1, 1),
+        TokenSettings(SECRET.encode(), 1, 1, 1, 1),
         KeyMaterial(SECRET.encode(), ()),
         BrokerConfig.of(CONFIG),
         BrokerConfig.of({"node.id": "1"}).with_dynamic(CONFIG, CONFIG),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from controller.quorum.errors import MetadataLogError, NoRoomError
+from protocol.errors import InvalidRequest
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
 from tests.unit.controller.quorum.support import Process, config_record, made_root, numbers
 
@@ -119,7 +120,7 @@ def test_after_a_device_error_nothing_is_taken_any_more(fs: MemoryFileSystem, pr
 
 def test_one_decision_must_fit_in_a_batch(process: Process) -> None:
     async def story() -> None:
-        with pytest.raises(MetadataLogError, match=r"306 records.*8388608 bytes"):
+        with pytest.raises(InvalidRequest, match=r"306 metadata records.*8388608 bytes"):
             process.log.append(megabytes(9))
         with pytest.raises(MetadataLogError, match="no records"):
             process.log.append([])

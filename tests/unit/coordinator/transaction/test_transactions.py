@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from coordinator.runtime.outcome import ProducerEpoch
+from coordinator.transaction import transaction_coordinator_shard
 from coordinator.transaction.marker_sender import FIRST_RETRY_MS, LONGEST_RETRY_MS
 from coordinator.transaction.transaction_metadata import TV_0, TV_1, TV_2
 from protocol.errors import (
@@ -344,3 +345,18 @@ async def test_transactional_id_expiration_ms_counts_while_no_transaction_is_ope
     await rig.crashed()
     assert rig.state("idle") == "none"
     assert rig.producer("idle").producer_epoch == 0
+
+
+async def test_a_flood_of_transactional_ids_expires_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction_coordinator_shard, "IDS_IN_A_TURN", 2)
+    day = 24 * 60 * MINUTE_MS
+    rig = await Rig(id_expiration_ms=day).started()
+    for number in range(5):
+        rig.producer(f"id-{number}")
+    while not rig.metrics.expired_ids:
+        rig.clock.advance(MINUTE_MS)
+    assert rig.metrics.expired_ids == 2
+    rig.producer("id-4")  # it is used again, just in time
+    rig.clock.advance(10)
+    assert rig.metrics.expired_ids == 4
+    assert rig.state("id-4") != "none"

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import tracemalloc
 
+import pytest
+
+from protocol.errors import InvalidRecord
 from protocol.records.batch import HEADER_SIZE, read_header
 from protocol.records.build import Record, build_batch
-from storage.append_types import LogConfig
-from storage.log.record_checks import Checked, check_records
+from protocol.records.compression import Compression
+from storage.append_types import AppendOrigin, LogConfig
+from storage.log.record_checks import MOST_RECORD_ERRORS, Checked, check_records
+from storage.log.validator import validate
 
 
 def test_many_records_of_a_rare_shape_take_no_memory() -> None:
@@ -22,3 +27,23 @@ def test_many_records_of_a_rare_shape_take_no_memory() -> None:
     tracemalloc.stop()
     assert checked == Checked(2**40, sequential=True)
     assert most < len(section)
+
+
+def test_only_so_many_refused_records_of_a_batch_are_told_of() -> None:
+    many = [Record(number, 0, None, b"") for number in range(MOST_RECORD_ERRORS + 1)]
+    batch = memoryview(build_batch(many, compression=Compression.GZIP))
+    with pytest.raises(InvalidRecord, match=f"^{MOST_RECORD_ERRORS + 1} records were refused") as refused:
+        validate(batch, LogConfig(compact=True), AppendOrigin.CLIENT, 0, "t-0")
+    assert [index for index, _ in refused.value.record_errors] == list(range(MOST_RECORD_ERRORS))
+
+
+def test_a_batch_in_another_compression_is_written_anew_without_keeping_its_records() -> None:
+    count = 20_000
+    batch = memoryview(build_batch([Record(n, 0, None, b"") for n in range(count)], compression=Compression.ZSTD))
+    config = LogConfig(compression_type="gzip")
+    tracemalloc.start()
+    validated = validate(batch, config, AppendOrigin.CLIENT, 0, "t-0")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert validated.header.record_count == count
+    assert most < 2**21

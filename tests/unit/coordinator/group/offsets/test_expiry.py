@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from coordinator.group.offsets import expiry
 from protocol.coordinator_records.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
 from protocol.records.batch import NO_TIMESTAMP
 from protocol.records.build import Record, build_batch
@@ -144,6 +147,22 @@ async def test_more_offsets_than_a_batch_holds_expire_together() -> None:
     rig.log.max_batch_bytes = 300
     await rig.pass_ms(RETENTION + CHECK)
     assert rig.committed() == {}
+
+
+async def test_a_flood_of_groups_expires_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiry, "GROUPS_IN_A_TURN", 2)
+    rig = await expiring()
+    for number in range(5):
+        rig.commit(offset(0, 1), group=f"group-{number}")
+    await rig.pass_ms(RETENTION - 50)
+    left = []
+    for _ in range(100):
+        await rig.pass_ms(1)
+        left.append(len(rig.group_ids()))
+    assert sorted(set(left)) == [0, 1, 3, 5]
+    rig.commit(offset(0, 1))
+    await rig.pass_ms(RETENTION + CHECK)
+    assert rig.group_ids() == set(), "it is looked for no more"
 
 
 async def test_an_old_commits_own_time_of_expiry_counts() -> None:

@@ -1,0 +1,200 @@
+"""`odradek explain group|topic|transaction NAME -b HOST:PORT`: of any Kafka what a client can know, of ours all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import click
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
+from kafka import TopicPartition as PythonTopicPartition
+from kafka.errors import ClusterAuthorizationFailedError, IncompatibleBrokerVersion, KafkaError
+
+from odradek.cli import explain_rules as rules
+from odradek.cli import transactions
+from odradek.cli.connection import Cluster, connected
+from odradek.cli.errors import require_no_error
+from odradek.cli.explain_rules import Key, Partition
+from odradek.cli.groups import COMMITTING, KINDS, kind_of, listed
+from odradek.cli.messages import ExplainRequest
+from odradek.cli.output import Output
+from odradek.explanation import Explanation, Finding
+
+SUBJECTS = ("group", "topic", "transaction")
+SEVERITIES = ("problem", "warning", "info")
+
+
+@click.command("explain")
+@click.argument("kind", type=click.Choice(SUBJECTS))
+@click.argument("name")
+@connected
+def main(cluster: Cluster, out: Output, kind: str, name: str) -> None:
+    """Say why a consumer gets nothing, and what to do; the exit status is 1 if there is a problem.
+
+    A broker of Odradek answers what it knows, for whom ACLs allow ALTER on the cluster. Of any other Kafka it is what
+    a client can know. Without -b, the control interface of a broker is asked (`odradek explain --help`); `odradek
+    explain error NAME` and `odradek explain setting NAME` say what these mean.
+    """
+    groups = listed(cluster, out) if kind == "group" else {}
+    findings, why_not = _told_by_broker(cluster, kind, name, is_group=name in groups)
+    if findings is None:
+        if kind == "group":
+            seen = _group(cluster, name, groups)
+        else:
+            seen = _topic(cluster, name) if kind == "topic" else _transaction(cluster, out, name)
+        found = [*seen, Finding("info", "seen_by_a_client", why_not, "")]
+        findings = sorted(found, key=lambda one: SEVERITIES.index(one.severity))
+    explanation = Explanation.of(kind, name, findings)
+    if out.as_json:
+        out.document(explanation.as_json)
+    else:
+        click.echo(str(explanation))
+    if explanation.problems:
+        raise click.exceptions.Exit(1)
+
+
+def _told_by_broker(cluster: Cluster, kind: str, name: str, *, is_group: bool) -> tuple[list[Finding] | None, str]:
+    """What a broker of ours finds; None, and why there is only what a client can know.
+
+    The coordinator of a group knows most of it. To look for that of no group would make the topic of groups.
+    """
+    with cluster.python_admin() as admin:
+        try:
+            node = admin._manager.run(admin._find_coordinator_id, name) if is_group else None
+            answer = admin._manager.run(admin._manager.send, ExplainRequest(kind=kind, name=name), node)
+            require_no_error(answer)
+        except IncompatibleBrokerVersion:
+            return None, "this is what a client can know: the broker does not explain anything itself"
+        except ClusterAuthorizationFailedError:
+            return None, "this is what a client can know: what the broker knows it tells who has ALTER on the cluster"
+    return [Finding(one.severity, one.rule, one.text, one.advice) for one in answer.findings], ""
+
+
+def _group(cluster: Cluster, name: str, known: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
+    if name not in known:
+        return rules.of_group(rules.Group(name, "", "", {}, {}, {}, [*known]))
+    kind = kind_of(known[name])
+    rows, read = KINDS.get(kind, COMMITTING).members(cluster, name)
+    members = {
+        f"member {one['member']} (client {one['client'] or '-'} at {one['host'].lstrip('/')})": _keys(
+            one.get("assigned", ())
+        )
+        for one in rows
+    }
+    committed: Mapping[Key, int] = {} if kind == "share" else _committed(cluster, name)
+    partitions = _partitions(cluster, {topic for topic, _ in (*committed, *read)})
+    state = known[name].get("group_state") or "Unknown"
+    return rules.of_group(rules.Group(name, kind, state, members, committed, partitions))
+
+
+def _topic(cluster: Cluster, name: str) -> Iterable[Finding]:
+    existing = cluster.admin().list_topics(timeout=cluster.timeout).topics
+    partitions = [*_partitions(cluster, [name]).values()]
+    least = _least_in_sync(cluster, name) if partitions else None
+    return rules.of_topic(rules.Topic(name, partitions, least, [*existing]))
+
+
+def _transaction(cluster: Cluster, out: Output, name: str) -> Iterable[Finding]:
+    existing = [one.transactional_id for one in transactions.listed(cluster, out)]
+    if name not in existing:
+        return rules.of_transaction(rules.Transaction(name, "", existing=existing))
+    with cluster.python_admin() as admin:
+        found = admin.describe_transactions([name])[name]
+    return rules.of_transaction(
+        rules.Transaction(
+            name,
+            found.state.value,
+            max(time.time() - found.transaction_start_time_ms / 1000, 0),
+            found.transaction_timeout_ms / 1000,
+            [f"{one.topic}-{one.partition}" for one in found.topic_partitions],
+        )
+    )
+
+
+def _keys(names: Iterable[str]) -> list[Key]:
+    """Partitions of names such as orders-0."""
+    return [(topic, int(number)) for topic, _, number in (name.rpartition("-") for name in names)]
+
+
+def _committed(cluster: Cluster, group: str) -> dict[Key, int]:
+    found = cluster.admin().list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result()
+    return {(one.topic, one.partition): one.offset for one in found.topic_partitions if one.offset >= 0}
+
+
+def _partitions(cluster: Cluster, topics: Collection[str]) -> dict[Key, Partition]:
+    """All partitions of those topics that exist, with their offsets."""
+    metadata = cluster.admin().list_topics(timeout=cluster.timeout).topics
+    known = {
+        (topic, one.id): one
+        for topic in sorted(topics)
+        if topic in metadata and metadata[topic].error is None
+        for one in metadata[topic].partitions.values()
+    }
+    led = [key for key, one in known.items() if one.leader >= 0]
+    start = _offsets(cluster, led, OffsetSpec.earliest())
+    end = _offsets(cluster, led, OffsetSpec.latest())
+    stable = _offsets(cluster, led, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+    holders = _holders(cluster, [key for key, offset in stable.items() if offset < end.get(key, offset)])
+    return {
+        key: Partition(
+            *key,
+            one.leader if one.leader >= 0 else None,
+            one.replicas,
+            one.isrs,
+            start.get(key),
+            stable.get(key),
+            end.get(key),
+            holders.get(key, ""),
+        )
+        for key, one in sorted(known.items())
+    }
+
+
+def _offsets(cluster: Cluster, keys: Iterable[Key], spec: Any, isolation: Any = None) -> dict[Key, int]:
+    """Of the partitions whose leader tells them."""
+    wanted = {TopicPartition(*key): spec for key in keys}
+    if not wanted:
+        return {}
+    more = {} if isolation is None else {"isolation_level": isolation}
+    found = {}
+    for one, future in cluster.admin().list_offsets(wanted, **more).items():
+        try:
+            found[one.topic, one.partition] = future.result().offset
+        except KafkaException:  # the offsets of that one are not told
+            continue
+    return found
+
+
+def _holders(cluster: Cluster, keys: Iterable[Key]) -> dict[Key, str]:
+    """Whose transactions hold the partitions, as far as the cluster tells."""
+    wanted = [PythonTopicPartition(*key) for key in keys]
+    if not wanted:
+        return {}
+    with cluster.python_admin() as admin:
+        try:
+            names = {
+                one.producer_id: one.transactional_id for each in admin.list_transactions().values() for one in each
+            }
+            found = admin.describe_producers(wanted)
+        except KafkaError:  # older brokers, or no right
+            return {}
+    return {
+        (at.topic, at.partition): ", ".join(
+            f"the transaction of transactional id {names.get(one.producer_id, '(unknown)')}"
+            for one in about.active_producers
+            if one.current_transaction_start_offset >= 0
+        )
+        for at, about in found.items()
+    }
+
+
+def _least_in_sync(cluster: Cluster, topic: str) -> int | None:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    try:
+        found = cluster.admin().describe_configs([resource])[resource].result()
+    except KafkaException:  # it takes another right
+        return None
+    entry = found.get("min.insync.replicas")
+    return None if entry is None or entry.value is None else int(entry.value)

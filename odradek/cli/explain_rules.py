@@ -1,0 +1,294 @@
+"""Why nothing is read, as far as a client of any Kafka can know it. Rules are named as those of a broker of ours."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from odradek.explanation import Finding
+
+Key = tuple[str, int]
+MOST_NAMED = 5
+UNSETTLED = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "NotReady")
+"""States of groups that do not read, or not all of what they should; Kafka has changed how they are written."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition; the offsets are None if no leader tells them. `holder` says who keeps `stable` below `end`."""
+
+    topic: str
+    number: int
+    leader: int | None
+    replicas: Sequence[int]
+    isr: Sequence[int]
+    start: int | None = None
+    stable: int | None = None
+    end: int | None = None
+    holder: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.number}"
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group; `state` is empty if there is none of that name. `members` have what is assigned to each, by its id.
+
+    `partitions` are those of the topics that it has committed offsets in, or that a member reads, as far as they exist.
+    """
+
+    name: str
+    kind: str
+    state: str
+    members: Mapping[str, Collection[Key]]
+    committed: Mapping[Key, int]
+    partitions: Mapping[Key, Partition]
+    groups: Collection[str] = ()
+
+    @property
+    def owned(self) -> set[Key]:
+        return {key for keys in self.members.values() for key in keys}
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic, without partitions if there is none; `least_in_sync` is its min.insync.replicas, None if not told."""
+
+    name: str
+    partitions: Sequence[Partition]
+    least_in_sync: int | None = None
+    existing: Collection[str] = ()
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """A transactional id; `state` is empty if there is none. `age_s` is of an open transaction."""
+
+    name: str
+    state: str
+    age_s: float = 0
+    timeout_s: float = 0
+    partitions: Collection[str] = ()
+    existing: Collection[str] = field(default=())
+
+
+def of_group(it: Group) -> Iterator[Finding]:
+    """What is found about a group."""
+    if not it.state:
+        yield _problem(
+            "group_does_not_exist",
+            f"there is no group {it.name}: no consumer has joined with this group.id, and none has committed",
+            f"Look at the consumer's group.id and bootstrap servers.{_near(it.name, it.groups)}",
+        )
+        return
+    if it.state == "Empty":
+        yield _problem(
+            "group_is_empty",
+            f"group {it.name} is Empty: it has no members",
+            "Start a consumer, and let it poll.",
+        )
+    if it.state.replace("_", "").lower() in {one.lower() for one in UNSETTLED}:
+        yield _problem(
+            "is_rebalancing",
+            f"group {it.name} is {it.state}: partitions change hands, and are not read meanwhile",
+            "If it lasts, a member does not poll: it is removed after its session or rebalance timeout.",
+        )
+    yield from _offline(it.partitions.values(), "be read")
+    if it.state == "Stable" and it.kind != "streams":
+        yield from _assigned(it)
+    yield from _gone(it)
+    if it.kind != "share":
+        yield from _committed(it)
+    yield from _held(it.partitions.values())
+
+
+def _assigned(it: Group) -> Iterator[Finding]:
+    """Whether each member has partitions, and each partition of their topics a member."""
+    idle = sorted(member for member, keys in it.members.items() if not keys)
+    if idle:
+        yield _warning(
+            "members_without_partitions",
+            f"{_listed(idle)} of group {it.name} {'has' if len(idle) == 1 else 'have'} no partitions",
+            "A topic with fewer partitions than the group has members leaves some without; see also what they "
+            "subscribe to.",
+        )
+    topics = {topic for topic, _ in it.owned}
+    lost = [one.name for key, one in it.partitions.items() if key[0] in topics and key not in it.owned]
+    if lost and it.kind != "share":
+        yield _problem(
+            "partitions_without_owner",
+            f"no member of group {it.name} owns {_listed(lost)}, though others of the topic are read",
+            "Partitions that were added later are assigned at the next rebalance. Otherwise look at the assignor.",
+        )
+
+
+def _gone(it: Group) -> Iterator[Finding]:
+    gone = sorted({topic for topic, _ in {*it.committed, *it.owned}} - {topic for topic, _ in it.partitions})
+    if gone:
+        yield _warning(
+            "topics_do_not_exist",
+            f"group {it.name} has offsets or members in {_listed(gone)}, which does not exist, or may not be described",
+            "Look at the topics that the consumer subscribes to.",
+        )
+
+
+def _committed(it: Group) -> Iterator[Finding]:
+    """Whether what is committed is in the log, and what is left to read."""
+    fresh, behind, done, missing = [], [], [], 0
+    for key, one in it.partitions.items():
+        offset = it.committed.get(key)
+        if one.start is None or one.end is None:
+            continue
+        if offset is None:
+            fresh += [one.name] if key in it.owned and one.end > one.start else []
+        elif not one.start <= offset <= one.end:
+            why = "records before that were deleted" if offset < one.start else "there are no such records yet"
+            yield _problem(
+                "committed_out_of_range",
+                f"the committed offset {offset} of {one.name} is out of range: the log has {one.start} to {one.end} "
+                f"({why})",
+                "The consumer goes where auto.offset.reset says; with none it fails. To go elsewhere: "
+                f"odradek groups reset-offsets {it.name} --to start",
+            )
+        elif offset < one.end:
+            behind.append(one.name)
+            missing += one.end - offset
+        else:
+            done.append(one.name)
+    if fresh:
+        yield _warning(
+            "has_never_committed",
+            f"group {it.name} has no committed offset in {_listed(fresh)}: a consumer starts where auto.offset.reset "
+            "says, by default at the end",
+            "Set auto.offset.reset=earliest to read what was written before.",
+        )
+    if behind:
+        yield _warning(
+            "is_behind",
+            f"group {it.name} has not committed {_counted(missing, 'record')} of {_listed(behind)}: they were not read "
+            "yet, or the application works on them, or does not commit",
+            "Look whether the consumer polls, how long it takes for a record, and whether it commits "
+            "(enable.auto.commit).",
+        )
+    elif done and len(done) == len(it.partitions):
+        yield _info(
+            "nothing_new", f"group {it.name} has committed the end of {_listed(done)}: there is nothing new to read"
+        )
+
+
+def of_topic(it: Topic) -> Iterator[Finding]:
+    """What is found about a topic."""
+    if not it.partitions:
+        yield _problem(
+            "topic_does_not_exist",
+            f"topic {it.name} does not exist, or may not be described",
+            "A producer creates it with its first record, where auto.create.topics.enable is on."
+            + _near(it.name, it.existing),
+        )
+        return
+    yield from _offline(it.partitions, "be read or written")
+    least = it.least_in_sync or 0
+    few = [f"{one.name} ({len(one.isr)})" for one in it.partitions if one.leader is not None and len(one.isr) < least]
+    if few:
+        yield _problem(
+            "not_enough_replicas",
+            f"{_listed(few)}: fewer replicas are in sync than min.insync.replicas, {least}: producers with acks=all "
+            "are answered NOT_ENOUGH_REPLICAS",
+            "See which brokers are not running, or behind: odradek cluster status",
+        )
+    late = [one.name for one in it.partitions if one.leader is not None and len(one.isr) < len(one.replicas)]
+    if late and not few:
+        yield _warning(
+            "is_under_replicated",
+            f"not all replicas of {_listed(late)} are in sync",
+            "See which brokers are not running, or behind: odradek cluster status",
+        )
+    if all(one.end == 0 for one in it.partitions):
+        yield _problem(
+            "has_no_records",
+            f"topic {it.name} has no records: nothing was ever written to its "
+            f"{_counted(len(it.partitions), 'partition')}",
+            "Look at what the producer was answered.",
+        )
+    cut = [f"{one.name} starts at {one.start}" for one in it.partitions if one.start]
+    if cut:
+        yield _warning(
+            "records_were_deleted",
+            f"records were deleted, by retention or on request: {_listed(cut)}",
+            "A consumer that wants earlier offsets goes where auto.offset.reset says.",
+        )
+    yield from _held(it.partitions)
+    filled = [f"{one.name}: {one.start} to {one.end}" for one in it.partitions if (one.end or 0) > (one.start or 0)]
+    if filled:
+        yield _info("has_records", f"topic {it.name} has records ({_listed(filled)})")
+
+
+def of_transaction(it: Transaction) -> Iterator[Finding]:
+    """What is found about a transactional id."""
+    if not it.state:
+        yield _problem(
+            "does_not_exist",
+            f"there is no transactional id {it.name}: no producer has called init_transactions",
+            f"Look at the producer's transactional.id.{_near(it.name, it.existing)}",
+        )
+    elif it.state in ("Ongoing", "PrepareCommit", "PrepareAbort"):
+        where = f" in {_listed(sorted(it.partitions))}" if it.partitions else ""
+        yield _warning(
+            "is_open",
+            f"the transaction of {it.name} is {it.state}{where}, open for {it.age_s:.0f} s; readers of committed "
+            f"records get nothing behind it until it ends, by itself after {it.timeout_s:.0f} s",
+            f"Commit or abort it in the producer, or end it with odradek transactions abort {it.name}",
+        )
+    else:
+        yield _info("is_not_open", f"transactional id {it.name} has no open transaction: it is {it.state}")
+
+
+def _offline(partitions: Iterable[Partition], what: str) -> Iterator[Finding]:
+    offline = [one.name for one in partitions if one.leader is None]
+    if offline:
+        yield _problem(
+            "partition_is_offline",
+            f"{_listed(offline)} cannot {what}: no leader is online",
+            "Start the brokers that have its replicas; their logs say what happened.",
+        )
+
+
+def _held(partitions: Iterable[Partition]) -> Iterator[Finding]:
+    for one in partitions:
+        if one.stable is not None and one.end is not None and one.stable < one.end:
+            yield _warning(
+                "held_by_transaction",
+                f"the last stable offset of {one.name} is held at {one.stable} by "
+                f"{one.holder or 'an open transaction'}; readers of committed records do not get the "
+                f"{_counted(one.end - one.stable, 'record')} behind it",
+                "Commit or abort it in the producer, or end it with odradek transactions abort.",
+            )
+
+
+def _problem(rule: str, text: str, advice: str) -> Finding:
+    return Finding("problem", rule, text, advice)
+
+
+def _warning(rule: str, text: str, advice: str) -> Finding:
+    return Finding("warning", rule, text, advice)
+
+
+def _info(rule: str, text: str) -> Finding:
+    return Finding("info", rule, text, "")
+
+
+def _near(name: str, names: Collection[str]) -> str:
+    found = difflib.get_close_matches(name, names, 1)
+    return f" Did you mean {found[0]}?" if found else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
