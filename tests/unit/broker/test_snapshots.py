@@ -24,8 +24,7 @@ async def call(rig: Rig, method: str, path: str, /, **values: Any) -> Any:
     answer = asyncio.ensure_future(endpoint.answer(rig.node, values))
     while not answer.done():
         await rig.clock.run(10)
-    found = await answer
-    return json.loads(found) if isinstance(found, bytes) else found
+    return await answer
 
 
 async def produce(rig: Rig, topic: str, *values: str) -> None:
