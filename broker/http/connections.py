@@ -55,13 +55,7 @@ class HttpPort:
     def __init__(self, app: web.Application, name: str, config: BrokerConfig, clock: Clock) -> None:
         app.middlewares.insert(0, _while_answered)
         app.on_response_prepare.append(_name_server)
-        self._runner = web.AppRunner(
-            app,
-            handle_signals=False,
-            shutdown_timeout=FINISH_S,
-            handler_cancellation=True,
-            max_line_size=LONGEST_LINE_BYTES,
-        )
+        self._runner = web.AppRunner(app, handle_signals=False, shutdown_timeout=FINISH_S, handler_cancellation=True)
         self._name = name
         self._lines = ClientLines(clock.monotonic_ms)
         self.clock = clock
@@ -122,6 +116,7 @@ class HttpConnection(web.RequestHandler):
             auto_decompress=False,
             lingering_time=LINGER_S,
             max_headers=MOST_HEADERS,
+            max_line_size=LONGEST_LINE_BYTES,
         )
         self._port = port
         self._opened: asyncio.Transport | None = None  # the library forgets its own before that is closed
