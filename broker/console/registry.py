@@ -31,6 +31,9 @@ LONGEST_ANSWER = 1 << 20
 NOT_COMPRESSED = {"Accept-Encoding": "identity"}
 """So that an answer is no longer than the bytes that are read of it."""
 
+ALL_S = 6.0
+"""For all schemas of a page."""
+
 TIMEOUT = aiohttp.ClientTimeout(total=3)
 
 
@@ -86,7 +89,7 @@ class Registry:
         if not ids:
             return
         try:
-            async with aiohttp.ClientSession(timeout=TIMEOUT, auto_decompress=False) as session:
+            async with asyncio.timeout(ALL_S), aiohttp.ClientSession(timeout=TIMEOUT, auto_decompress=False) as session:
                 for schema_id in ids:
                     self._known[schema_id] = await self._schema(session, schema_id)
         except ImportError as error:

@@ -137,10 +137,15 @@ class _Tail:
 
     async def send(self, event: str, text: str) -> None:
         """Send an event. Raises ConnectionResetError, TimeoutError."""
-        lines = "".join(f"data: {line}\n" for line in re.split(r"\r\n|\n|\r", text))
-        await self._write(f"event: {event}\n{lines}\n".encode())
+        await self._write(event_of(event, text))
 
     async def _write(self, data: bytes) -> None:
         self._sent += len(data)
         async with asyncio.timeout(WRITE_S):
             await self._answer.write(data)
+
+
+def event_of(event: str, text: str) -> bytes:
+    """A server-sent event."""
+    lines = "".join(f"data: {line}\n" for line in re.split(r"\r\n|\n|\r", text))
+    return f"event: {event}\n{lines}\n".encode()

@@ -38,6 +38,10 @@ async def _require(node: Node, values: Values) -> None:
         raise _wrong(values, problems)
 
 
+MOST_BYTES = 256 << 20
+"""Of one topic, whose records are all kept to be compared."""
+
+
 class _Topic:
     """A topic that is read on."""
 
@@ -48,9 +52,13 @@ class _Topic:
             raise ControlError(str(error), parameter=parameter, status=error.status) from error
         self.name = name
         self.records: list[dict[str, Any]] = []
+        self._bytes = 0
 
     async def read(self) -> None:
         while found := await self.reader.read_on(MOST_RECORDS):
+            self._bytes += sum(one.size for one in found)
+            if self._bytes > MOST_BYTES:
+                raise ControlError(f"{self.name} has more than {MOST_BYTES} bytes: compare smaller topics", status=413)
             self.records += [as_json(self.name, *record) for record in found]
 
 

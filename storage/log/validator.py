@@ -237,15 +237,19 @@ def _validate_records(
     if source == Compression.NONE:
         section = b"".join((batch[HEADER_SIZE:],))
         return _validate_section(
-            batch, header, section, target, config, now_ms, topic_partition, at_once=limit is not None
+            batch, header, section, source, target, config, now_ms, topic_partition, at_once=limit is not None
         )
     codec = Compression(source)
     try:
         if limit is not None:
             section = decompress(codec, batch[HEADER_SIZE:], limit)
-            return _validate_section(batch, header, section, target, config, now_ms, topic_partition, at_once=True)
+            return _validate_section(
+                batch, header, section, source, target, config, now_ms, topic_partition, at_once=True
+            )
         with decompressed(codec, batch[HEADER_SIZE:]) as section:
-            return _validate_section(batch, header, section, target, config, now_ms, topic_partition, at_once=False)
+            return _validate_section(
+                batch, header, section, source, target, config, now_ms, topic_partition, at_once=False
+            )
     except DecompressionLimitError as error:
         if limit is not None:
             raise LargeBatchError from None
@@ -258,6 +262,7 @@ def _validate_section(
     batch: memoryview,
     header: BatchHeader,
     section: bytes,
+    source: int,
     target: int,
     config: LogConfig,
     now_ms: int,
@@ -266,8 +271,8 @@ def _validate_section(
     at_once: bool,
 ) -> Validated:
     """Check the records of a decompressed section, and write them in the topic's compression if that is another one."""
-    compressed = header.compression != Compression.NONE
-    in_place = header.compression == target
+    compressed = source != Compression.NONE
+    in_place = source == target
     checked = check_records(
         header,
         section,

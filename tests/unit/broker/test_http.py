@@ -11,6 +11,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from broker.config.broker_config import BrokerConfig
 from broker.monitoring.http import HttpServer
@@ -153,3 +154,28 @@ async def test_connections_are_accepted_one_at_a_time(monkeypatch: pytest.Monkey
     monkeypatch.setattr(asyncio.get_running_loop(), "create_server", create_server)
     async with serving(Metrics(), State()):
         assert asked == [1]
+
+
+async def test_a_request_ends_with_its_client() -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def page(_request: web.Request) -> web.StreamResponse:
+        begun.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            ended.set()
+        raise AssertionError("nothing ends this wait")
+
+    server = server_of(State())
+    port = await server.bind()
+    await server.serve(page)
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /page HTTP/1.1\r\nHost: a\r\n\r\n")
+        async with asyncio.timeout(60):
+            await begun.wait()
+            writer.close()
+            await ended.wait()
+    finally:
+        await server.stop()

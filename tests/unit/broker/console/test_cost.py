@@ -13,13 +13,13 @@ import pytest
 
 from broker.console.ask import MOST, Few
 from broker.console.decoding import LONGEST, LONGEST_HEX, LONGEST_JSON, decoded
-from broker.control.budget import LANE, Budget, SpentError
+from broker.control.budget import LANE, Budget, SpentError, to_the_end
 from broker.control.endpoint import ControlError
 from protocol.records.build import Record, build_batch
 from protocol.records.compression import Compression
 from protocol.records.cut import RECORD_WORK
 from storage.append_types import AppendOrigin
-from tests.doubles.clock import ManualClock
+from tests.doubles.clock import ManualClock, settle
 from tests.doubles.workers import HeldLane, LoopWorkers
 from tests.unit.broker.console.browsing import browsing
 from tests.unit.broker.console.test_messages import append
@@ -201,6 +201,42 @@ async def test_a_few_searches_run_at_once_and_one_of_a_user() -> None:
     with searches.one(None), searches.one(None), pytest.raises(ControlError), searches.one("User:anna"):
         pass
     assert not searches.running
+
+
+async def test_what_changes_something_runs_to_its_end_though_its_client_has_gone() -> None:
+    go, done = asyncio.Event(), asyncio.Event()
+
+    async def change() -> None:
+        await go.wait()
+        done.set()
+
+    request = asyncio.ensure_future(to_the_end(change()))
+    await settle()
+    request.cancel()
+    await settle()
+    assert request.cancelled()
+    go.set()
+    await settle()
+    assert done.is_set()
+
+
+async def test_work_for_a_client_that_has_gone_ends_at_its_next_step() -> None:
+    workers = HeldLane(LANE)
+    async with Rig(workers=workers) as rig:
+        budget, ended = Budget(MOST), []
+
+        def work() -> None:
+            try:
+                budget.spend(1)
+            except SpentError:
+                ended.append("here")
+
+        request = asyncio.ensure_future(budget.run(rig.node, work))
+        await settle()
+        request.cancel()
+        await settle()
+        workers.run_next()
+    assert ended == ["here"]
 
 
 async def until(is_so: Callable[[], bool]) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 
 from broker.console.ask import MOST
 from broker.console.decoding import FORMATS, decoded, field_of
+from broker.console.tail import event_of
 from broker.control.budget import Budget
 from protocol.records.build import Record, build_batch
 from storage.append_types import AppendOrigin
@@ -116,6 +117,10 @@ async def test_a_browser_that_follows_gets_what_is_appended() -> None:
         assert "after" in event
         assert "&lt;b&gt;2&lt;/b&gt;" in event
         assert "before" not in event
+
+
+def test_an_event_has_a_line_of_data_for_each_line_feed_alone() -> None:
+    assert event_of("records", "a\u2028b\x85c\r\nd") == "event: records\ndata: a\u2028b\x85c\ndata: d\n\n".encode()
 
 
 def test_bytes_are_shown_as_what_they_are() -> None:

@@ -96,3 +96,13 @@ def test_what_changes_something_does_not_end_with_its_client() -> None:
         "/topics/{topic}/wait",
         "/transactions/{transactional_id}/wait",
     }
+
+
+async def test_topics_that_are_compared_whole_have_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.control.exactly_once.MOST_BYTES", 5 * MEGABYTE)
+    async with Rig() as rig:
+        for topic in ("source", "sink"):
+            await rig.create(topic)
+            append_often(rig, topic, 6, Record(0, 0, b"k", b"v" * MEGABYTE))
+        with pytest.raises(ControlError, match="compare smaller topics"):
+            await control(rig, "POST", "/exactly-once", source="source", sink="sink", timeout=0)
