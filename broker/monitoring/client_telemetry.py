@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import crc32c
+import structlog
 from kio.schema.errors import ErrorCode
 
 from broker.cluster.metadata_cache import MetadataCache
