@@ -139,6 +139,18 @@ def test_a_shortage_elsewhere_fills_no_folder() -> None:
     assert not full.paths
 
 
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])
+async def test_a_lack_of_file_descriptors_gives_no_leadership_away(error: int) -> None:
+    """A client can bring it about with its connections, and would go on with the next leader."""
+    async with Cluster() as cluster:
+        await cluster.make("t", (2, 3))
+        logs = cluster.nodes[2].node.replicas.logs
+        logs.services.shortages.note(logs.usable_dirs[0].path, OSError(error, "too many open files"))
+        await cluster.clock.run(3_000)
+        state = cluster.state("t")
+        assert (state.leader, sorted(state.isr), cluster.nodes[2].node.state.problems() != []) == (2, [2, 3], True)
+
+
 async def test_what_no_other_broker_has_in_sync_waits_for_room_and_can_be_read() -> None:
     async with Cluster() as cluster:
         await cluster.make("alone", (2,))
