@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from kio.schema.create_topics.v7.request import CreatableReplicaAssignment, CreatableTopic
+from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsTopic
 from kio.schema.offset_commit.v8.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
 from broker.replicas.full_folders import HOLD_MS, FullFolders
@@ -186,6 +187,26 @@ async def test_a_follower_on_a_full_disk_does_not_hold_up_its_leader() -> None:
         assert await cluster.send(3, "t") == "none"
         assert cluster.clock.monotonic_ms() - begun_ms < 2_000
         assert cluster.state("t").isr == (3,)
+
+
+async def test_delete_records_does_not_wait_for_a_replica_on_a_full_disk() -> None:
+    """It is not fetched, so the leader does not hear of its log start."""
+    async with Cluster() as cluster:
+        await cluster.make("t", (2, 3))
+        assert await cluster.send(2, "t") == "none"
+        fill(cluster.nodes[2].fs)
+        assert await cluster.send(2, "t") == "kafka_storage_error"
+        await cluster.clock.run(1_500)
+        wanted = DeleteRecordsTopic(name="t", partitions=(DeleteRecordsPartition(partition_index=0, offset=1),))
+        fields = {"topics": (wanted,), "timeout": 30_000 * MILLISECOND}
+        begun_ms = cluster.clock.monotonic_ms()
+        answer = await cluster.ask(cluster.nodes[3].connect(), "delete_records", 2, **fields)
+        (told,) = answer.topics[0].partitions
+        assert (told.error_code.name, told.low_watermark) == ("none", 1)
+        assert cluster.clock.monotonic_ms() - begun_ms < 1_000
+        make_room(cluster.nodes[2].fs)
+        await cluster.clock.run(BACK_MS)
+        assert cluster.nodes[2].node.replicas.find("t", 0).log_start_offset == 1, "it deletes them when it is back"
 
 
 async def test_only_the_full_folder_of_several_is_given_up() -> None:
