@@ -181,9 +181,7 @@ class Node:
 
     async def enter_cluster(self) -> None:
         """Return once clients may be served; in a cluster, once the controllers have unfenced the node."""
-        if self._is_one_of_several:
-            await self._assignments.reconcile()
-        await self.metadata.enter()
+        await self.metadata.enter(self._assignments.reconcile if self._is_one_of_several else None)
 
     def register_metrics(self) -> None:
         """Register the metrics of the node's parts for `/metrics`."""

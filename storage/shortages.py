@@ -16,10 +16,11 @@ REPEAT_MS = 60_000
 QUIET_MS = 5_000
 """How long nothing has to fail before somebody looks whether a shortage is over."""
 
-_FULL, _DESCRIPTORS = "no room is left on the device", "too many files are open"
+_FULL, _QUOTA = "no room is left on the device", "the disk quota is used up"
+_DESCRIPTORS = "too many files are open"
 CAUSES = {
     errno.ENOSPC: _FULL,
-    errno.EDQUOT: "the disk quota is used up",
+    errno.EDQUOT: _QUOTA,
     errno.EMFILE: _DESCRIPTORS,
     errno.ENFILE: "too many files are open in the whole system",
 }
@@ -42,6 +43,11 @@ class Shortage:
 
     def __str__(self) -> str:
         return f"{self.place}: {self.cause}"
+
+    @property
+    def is_of_room(self) -> bool:
+        """Whether room is lacking, rather than descriptors, of which clients can take as many as they like."""
+        return self.cause in (_FULL, _QUOTA)
 
 
 class Shortages:

@@ -8,7 +8,7 @@ the node: only then may it serve. `leave` lets the controller move the leaders a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
@@ -163,9 +163,11 @@ class FollowedMetadata:
         epoch = await self.observer.follow_during(self.lifecycle.register(identity))
         await self.observer.catch_up(epoch, timeout_ms=self._intervals.registration_ms)
 
-    async def enter(self) -> None:
+    async def enter(self, last: Callable[[], Awaitable[None]] | None = None) -> None:
         """See `NodeMetadata.enter`."""
-        self.observer.start()
+        self.observer.start()  # first, so that a failover is noticed
+        if last is not None:
+            await last()
         await self.lifecycle.unfence()
 
     # -- at work

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
@@ -74,8 +74,11 @@ class NodeMetadata(Protocol):
     async def join(self, joining: Joining) -> None:
         """Register this run of the node; from then on it is in the image."""
 
-    async def enter(self) -> None:
-        """Return once the node may serve; everything in it follows the image already."""
+    async def enter(self, last: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Return once the node may serve; everything in it follows the image already.
+
+        `last` is what it asks the controllers before.
+        """
 
     async def allocate_producer_ids(self) -> range:
         """The next block of producer ids."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -192,8 +192,10 @@ class StandaloneMetadata:
         """See `NodeMetadata.join`."""
         await self.lead(joining.registration, joining.min_insync_replicas)
 
-    async def enter(self) -> None:
-        """Return at once: no other node has to allow it."""
+    async def enter(self, last: Callable[[], Awaitable[None]] | None = None) -> None:
+        """See `NodeMetadata.enter`: no other node has to allow it."""
+        if last is not None:
+            await last()
 
     async def leave(self) -> None:
         """Return at once: no other node could take over."""

@@ -5,7 +5,8 @@ folder it takes for lost cannot lead, even if it is in sync again in a new one; 
 too. The image has what the controller knows; what differs is sent, until it is the same.
 
 A replica that this node cannot write, as its folder has no room (`full_folders`) or its log is offline, is said to be
-lost, if another broker has it in sync: else this node would go on leading it.
+lost, if another broker has it in sync: else this node would go on leading it. Brokers may fill up together, and a
+partition that all give up has no leader: so the leader says it at once, the others in sync one after the other.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 CHECK_MS = 500
+CHECKS_EACH = 2
+"""How many checks after the one before it a broker says that its replica is lost: the image has changed by then."""
 MOST_AT_ONCE = 2_250
 """Replicas of one request (`AssignReplicasToDirsRequest.MAX_ASSIGNMENTS_PER_REQUEST`)."""
 FIRST_METADATA_VERSION = 17
@@ -72,6 +75,8 @@ class DirectoryAssignments:
         self._changed: set[UUID] = set()
         self._seen = 0, 0
         self._full = FullFolders(replicas.logs)
+        self._waits: dict[Replica, tuple[tuple[int, ...], int]] = {}
+        self._told: set[Replica] = set()
 
     def follow(self, delta: MetadataDelta, _image: MetadataImage) -> None:
         """Note which topics to look at: replicas may be new here, or the metadata may have directories from now on."""
@@ -93,7 +98,8 @@ class DirectoryAssignments:
             return
         wanted = self._differences(self._replicas if self._all else self._of_changed_topics())
         self._all = False
-        self._changed = {topic_id for topic_id, _ in wanted}
+        self._told.intersection_update(wanted)
+        self._changed = {topic_id for topic_id, _ in (*wanted, *self._waits)}
         if not wanted:
             return
         self._say_lost(wanted)
@@ -107,6 +113,21 @@ class DirectoryAssignments:
             if answer.error_code is not ErrorCode.none:
                 logger.warning("directories of replicas not assigned", error=answer.error_code.name)
                 return
+            self._note_told(some)
+
+    def _note_told(self, some: dict[Replica, UUID]) -> None:
+        """Note what has no leader though it can be used here: it is told once more.
+
+        Kafka's controller does not elect a replica before its directory of before the request was online.
+        """
+        topics = self._cache.image.topics
+        for (topic_id, index), directory in some.items():
+            topic = topics.by_id(topic_id)
+            state = None if topic is None else topic.partitions.get(index)
+            if (topic_id, index) in self._told:
+                self._told.discard((topic_id, index))
+            elif directory != LOST and state is not None and not state.has_leader:
+                self._told.add((topic_id, index))
 
     def _say_lost(self, wanted: dict[Replica, UUID]) -> None:
         lost = [replica for replica, directory in wanted.items() if directory == LOST]
@@ -123,7 +144,8 @@ class DirectoryAssignments:
             yield from filter(None, (self._replicas.get(topic.name, index) for index in topic.partitions))
 
     def _differences(self, partitions: Iterable[Partition]) -> dict[Replica, UUID]:
-        """The folder of each replica whose folder is another one in the image."""
+        """The folder of each replica whose folder is another one in the image, or is to be told once more."""
+        former, self._waits = self._waits, {}
         image = self._cache.image
         if image.metadata_version < FIRST_METADATA_VERSION:
             return {}
@@ -138,10 +160,28 @@ class DirectoryAssignments:
             state = None if topic is None else topic.partitions.get(partition.index)
             if state is None or self._node_id not in state.replicas:
                 continue
+            replica = partition.topic_id, partition.index
             directory = self._directory(partition, state, known)
-            if directory is not None and state.directory_of(self._node_id) != directory:
-                found[partition.topic_id, partition.index] = directory
+            if directory is None:
+                continue
+            if state.directory_of(self._node_id) != directory:
+                if directory != LOST or self._is_our_turn(state, replica, former):
+                    found[replica] = directory
+            elif replica in self._told and not state.has_leader:
+                found[replica] = directory
         return found
+
+    def _is_our_turn(
+        self, state: PartitionRegistration, replica: Replica, former: dict[Replica, tuple[tuple[int, ...], int]]
+    ) -> bool:
+        """Whether this broker may say now that its replica is lost, unless the leader or the ISR changes meanwhile."""
+        if self._node_id not in state.isr:
+            return True
+        order = state.leader, *sorted(set(state.isr) - {state.leader})
+        same, checks = former.get(replica, (order, 0))
+        checks = checks + 1 if same == order else 1
+        self._waits[replica] = order, checks
+        return checks > CHECKS_EACH * order.index(self._node_id)
 
     def _directory(self, partition: Partition, state: PartitionRegistration, known: dict[str, UUID]) -> UUID | None:
         """Where the controller shall think that the replica is; None for no matter.

@@ -197,12 +197,15 @@ class LeaderState:
 
     @property
     def low_watermark(self) -> int:
-        """The smallest log start offset of this node and of the followers that are alive (KIP-107)."""
+        """The smallest log start offset of this node and of the followers that are alive (KIP-107).
+
+        A replica whose folder has failed or has no room does not fetch: Kafka's leaders wait for it, too.
+        """
         brokers = self._shared.cache.image.cluster.brokers
         starts = [self._log.log_start_offset]
         for replica, follower in self.followers.items():
             broker = brokers.get(replica)
-            if broker is not None and not broker.fenced:
+            if broker is not None and not broker.fenced and is_online(broker, self._directories.get(replica)):
                 starts.append(follower.log_start_offset)
         return min(starts)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from kio.schema.create_topics.v7.request import CreatableReplicaAssignment, CreatableTopic
+from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsTopic
 from kio.schema.offset_commit.v8.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
 from broker.replicas.full_folders import HOLD_MS, FullFolders
@@ -139,6 +140,18 @@ def test_a_shortage_elsewhere_fills_no_folder() -> None:
     assert not full.paths
 
 
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])
+async def test_a_lack_of_file_descriptors_gives_no_leadership_away(error: int) -> None:
+    """A client can bring it about with its connections, and would go on with the next leader."""
+    async with Cluster() as cluster:
+        await cluster.make("t", (2, 3))
+        logs = cluster.nodes[2].node.replicas.logs
+        logs.services.shortages.note(logs.usable_dirs[0].path, OSError(error, "too many open files"))
+        await cluster.clock.run(3_000)
+        state = cluster.state("t")
+        assert (state.leader, sorted(state.isr), cluster.nodes[2].node.state.problems() != []) == (2, [2, 3], True)
+
+
 async def test_what_no_other_broker_has_in_sync_waits_for_room_and_can_be_read() -> None:
     async with Cluster() as cluster:
         await cluster.make("alone", (2,))
@@ -174,6 +187,26 @@ async def test_a_follower_on_a_full_disk_does_not_hold_up_its_leader() -> None:
         assert await cluster.send(3, "t") == "none"
         assert cluster.clock.monotonic_ms() - begun_ms < 2_000
         assert cluster.state("t").isr == (3,)
+
+
+async def test_delete_records_does_not_wait_for_a_replica_on_a_full_disk() -> None:
+    """It is not fetched, so the leader does not hear of its log start."""
+    async with Cluster() as cluster:
+        await cluster.make("t", (2, 3))
+        assert await cluster.send(2, "t") == "none"
+        fill(cluster.nodes[2].fs)
+        assert await cluster.send(2, "t") == "kafka_storage_error"
+        await cluster.clock.run(1_500)
+        wanted = DeleteRecordsTopic(name="t", partitions=(DeleteRecordsPartition(partition_index=0, offset=1),))
+        fields = {"topics": (wanted,), "timeout": 30_000 * MILLISECOND}
+        begun_ms = cluster.clock.monotonic_ms()
+        answer = await cluster.ask(cluster.nodes[3].connect(), "delete_records", 2, **fields)
+        (told,) = answer.topics[0].partitions
+        assert (told.error_code.name, told.low_watermark) == ("none", 1)
+        assert cluster.clock.monotonic_ms() - begun_ms < 1_000
+        make_room(cluster.nodes[2].fs)
+        await cluster.clock.run(BACK_MS)
+        assert cluster.nodes[2].node.replicas.find("t", 0).log_start_offset == 1, "it deletes them when it is back"
 
 
 async def test_only_the_full_folder_of_several_is_given_up() -> None:

@@ -131,6 +131,21 @@ async def test_a_controller_lost_between_the_registration_and_the_unfencing(how:
 
 
 @ways
+async def test_a_controller_lost_while_the_directories_of_replicas_are_told_before_the_unfencing(how: Lost) -> None:
+    broker = Broker()
+    await broker.within(1_000, broker.metadata.open())
+    await broker.within(1_000, broker.metadata.join(broker.joining))
+
+    async def tell() -> None:
+        broker.controllers.lose(how)
+        await REQUESTS["AssignReplicasToDirs"](broker.metadata)
+
+    await broker.within(SESSION_MS, broker.metadata.enter(tell))
+    assert "AssignReplicasToDirs" in broker.successor_was_asked
+    await broker.close()
+
+
+@ways
 async def test_a_controller_lost_at_run_time_is_replaced_before_the_session_lapses(how: Lost) -> None:
     broker = Broker()
     await broker.start()
