@@ -10,6 +10,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from broker.inspection import cluster, remote_groups, remote_transactions
+from broker.inspection import groups as groups_here
 from broker.inspection.groups import GroupSummary
 from broker.peers.asking import PATIENCE_MS
 from protocol.errors import CoordinatorLoadInProgress, KafkaError
@@ -24,7 +25,7 @@ class Coordinators:
         self.leaders = {0: 1, 1: 2, 2: 3}
         self.refusing = {3}
         self.asked: list[int] = []
-        monkeypatch.setattr(cluster.groups, "list_summaries", lambda _: self.list_at(None, 1))
+        monkeypatch.setattr(groups_here, "list_summaries", lambda _: self.list_at(None, 1))
         monkeypatch.setattr(cluster, "list_groups_at", self.list_at)
         groups = SimpleNamespace(leaders=lambda _: self.leaders)
         self.node: Any = SimpleNamespace(
