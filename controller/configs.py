@@ -82,9 +82,10 @@ def decide(
 
 def _records(image: MetadataImage, change: ResourceChange, schema: ConfigSchema) -> Iterator[Any]:
     resource = change.resource_type, change.name
-    current = schema.known(change.resource_type, image.configs.of(*resource))
+    current = image.configs.of(*resource)
     altered = apply_changes(current if change.incremental else {}, change.changes, _lists(schema, change.resource_type))
-    _check(image, resource, altered, schema)
+    given = {each.name: altered[each.name] for each in change.changes if each.name in altered}
+    _check(image, resource, schema.known(change.resource_type, altered) | given, schema)
     if change.resource_type in (ResourceType.TOPIC, ResourceType.BROKER):
         _require_short(altered.values())
     if elr_enabled(image):

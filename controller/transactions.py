@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from protocol.errors import KafkaError
 from protocol.metadata.transactions import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 
 MOST_IN_A_BATCH = 10_000
@@ -29,33 +29,31 @@ class TransactionalAppends:
 
     def __init__(self, log: BatchLog, *, is_open: bool = False) -> None:
         self._log = log
-        self._must_abort = is_open
-        self._begun = self._ended = -1
+        self._open: int | None = -1 if is_open else None  # where the transaction begins that has no end
+        self._ends: dict[int, float] = {}  # of each transaction that may not be durable, by where it begins
 
     def append(self, records: Sequence[Any]) -> int:
         """Append records; return the last one's offset. Raises MetadataLogError; InvalidRequest for too many bytes."""
-        if self._must_abort:
-            self._log.append([AbortTransactionRecord(reason="its writer could not end it")])
-            self._must_abort = False
+        if self._open is not None:
+            self._ends[self._open] = self._log.append([AbortTransactionRecord(reason="its writer could not end it")])
+            self._open = None
         if len(records) <= MOST_IN_A_BATCH:
             return self._log.append(records)
-        offset = -1
-        for number, batch in enumerate(_batches(records)):
-            try:
-                offset = self._log.append(batch)
-            except KafkaError:
-                self._must_abort = number > 0
-                raise
-            if number == 0:
-                self._begun = offset - len(batch) + 1
-        self._ended = offset
+        self._ends = {begun: ended for begun, ended in self._ends.items() if ended >= self._log.durable_end}
+        batches = _batches(records)
+        begun = self._open = offset = self._log.append(next(batches))
+        for batch in batches:  # if the log takes one of them not, the transaction stays open
+            offset = self._log.append(batch)
+        self._ends[begun], self._open = offset, None
         return offset
 
     def refused(self) -> None:
-        """Note that everything that is not durable is gone from the log."""
-        if self._begun < self._log.durable_end <= self._ended:
-            self._must_abort = True
-            self._begun = self._ended = -1
+        """Note that everything that is not durable is gone from the log: a begin, or an end."""
+        if self._open is not None:
+            self._ends[self._open] = math.inf
+        durable_end = self._log.durable_end
+        self._open = next((begun for begun, ended in self._ends.items() if begun < durable_end <= ended), None)
+        self._ends.clear()
 
 
 def _batches(records: Sequence[Any]) -> Iterator[list[Any]]:

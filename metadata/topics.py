@@ -215,10 +215,13 @@ class TopicsDelta:
 
     def _named(self, name: str) -> list[UUID]:
         """The topic of this name, or all that there are now; raises KeyError."""
-        there = {topic_id: delta.after.name for topic_id, delta in self.changed.items()}
-        there |= {topic.id: topic.name for topic in self._image if topic.id not in self.deleted}
-        found = [topic_id for topic_id, known in there.items() if not name or known == name]
-        if name and not found:
+        if not name:
+            return list({*self.changed, *self._image.names} - self.deleted.keys())
+        known = self._image.get(name)
+        if known is not None and known.id not in self.deleted:
+            return [known.id]
+        found = [topic_id for topic_id, delta in self.changed.items() if delta.after.name == name]
+        if not found:
             raise KeyError(f"no topic has the name {name}")
         return found
 

@@ -113,10 +113,10 @@ class HostedCoordinator(Generic[S]):
         partition = None if topic is None else topic.partitions.get(partition_for(key, self._partitions))
         return NO_LEADER if partition is None else partition.leader
 
-    def leaders(self, image: MetadataImage) -> frozenset[int]:
-        """The brokers that lead partitions of the internal topic; with NO_LEADER if one has none."""
+    def leaders(self, image: MetadataImage) -> dict[int, int]:
+        """The broker that leads each partition of the internal topic; NO_LEADER if it has none."""
         topic = image.topics.get(self._topic)
-        return frozenset(one.leader for one in (() if topic is None else topic.partitions.values()))
+        return {} if topic is None else {index: one.leader for index, one in topic.partitions.items()}
 
     def write(self, key: str, operation: Operation[S, T]) -> Future[T]:
         """Run `operation` in the shard that `key` belongs to; see `CoordinatorContext.write`."""

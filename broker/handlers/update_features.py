@@ -5,6 +5,7 @@ Deviation: only the levels of `group.version` and `transaction.version` change t
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from kio.schema.errors import ErrorCode
@@ -29,21 +30,21 @@ async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateF
     updates = [
         FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type) for each in request.feature_updates
     ]
-    schema, validate_only, raises_kraft_version = ctx.controller.around.schema, request.validate_only, False
+    schema, validate_only = ctx.controller.around.schema, request.validate_only
+    raised: asyncio.Future[None] | None = None
 
     def decision(image: MetadataImage) -> Decision[UpdateFeaturesResponse | ResponseWithResults]:
-        nonlocal raises_kraft_version
+        nonlocal raised
         kraft_version = ctx.cluster.cache.kraft_version()
         found = decide(image, updates, schema, kraft_version=kraft_version, validate_only=validate_only)
-        raises_kraft_version = found.response
-        if raises_kraft_version:
-            _voter(ctx)
+        if found.response:  # appended before the other features, in the same turn of the loop
+            log, voter = _voter(ctx)
+            raised = log.become_dynamic(VoterEndpoint(name=voter.name, host=voter.host, port=voter.port))
         return found.map(lambda _: _done(ctx, updates))
 
     response = await ctx.controller.submit(decision, ctx)
-    if raises_kraft_version:
-        log, voter = _voter(ctx)
-        await log.become_dynamic(VoterEndpoint(name=voter.name, host=voter.host, port=voter.port))
+    if raised is not None:
+        await asyncio.shield(raised)  # others may wait for it too
     return response
 
 

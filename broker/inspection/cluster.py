@@ -14,11 +14,14 @@ from broker.inspection.remote_groups import describe_groups_at, list_groups_at
 from broker.inspection.remote_transactions import describe_transactions_at, list_transactions_at
 from broker.inspection.transactions import TransactionView
 from broker.node import Node
-from broker.peers.asking import PATIENCE_MS, RETRY_MS
+from broker.peers.asking import PATIENCE_MS
 from protocol.errors import KafkaError
 from protocol.metadata.topics import NO_LEADER
 
 T = TypeVar("T")
+
+AGAIN_MS = 250.0
+"""After which a coordinator that did not tell is asked again: it lists and describes all that it has."""
 
 
 class Listed(NamedTuple, Generic[T]):
@@ -99,24 +102,37 @@ async def _of_all(
     at: Callable[[int], Awaitable[list[T]]],
     name: str,
 ) -> Listed[T]:
-    """What this node and all other coordinators know, sorted by `name`; who does not answer is asked for a while."""
+    """What this node and all other coordinators know, sorted by `name`; who does not answer is asked for a while.
+
+    An answer is kept while the others are asked again, unless a partition has moved to another coordinator.
+    """
     clock = node.clock.machine
     deadline_ms = clock.monotonic_ms() + PATIENCE_MS
+    leaders: dict[int, int] = {}
+    answers: dict[int, list[T] | KafkaError] = {}
     while True:
-        leaders = coordinator.leaders(node.cluster.cache.image)
-        others = sorted(leaders - {node.node_id, NO_LEADER})
-        answers = await asyncio.gather(own(), *map(at, others), return_exceptions=True)
-        found: list[T] = []
-        unknown: list[str] = []
-        for broker_id, answer in zip((node.node_id, *others), answers, strict=True):
-            if isinstance(answer, KafkaError):
-                unknown.append(f"broker {broker_id} did not tell what it coordinates: {answer}")
-            elif isinstance(answer, BaseException):
-                raise answer
-            else:
-                found += answer
+        before, leaders = leaders, coordinator.leaders(node.cluster.cache.image)
+        if leaders != before:
+            answers.clear()
+        everybody = sorted({node.node_id, *leaders.values()} - {NO_LEADER})
+        missing = [broker_id for broker_id in everybody if not isinstance(answers.get(broker_id), list)]
+        asked = (_answer(own() if broker_id == node.node_id else at(broker_id)) for broker_id in missing)
+        answers |= zip(missing, await asyncio.gather(*asked), strict=True)
+        unknown = [
+            f"broker {broker_id} did not tell what it coordinates: {answer}"
+            for broker_id, answer in sorted(answers.items())
+            if isinstance(answer, KafkaError)
+        ]
         if not unknown or clock.monotonic_ms() >= deadline_ms:
-            if NO_LEADER in leaders:
+            if NO_LEADER in leaders.values():
                 unknown.append("nobody knows what is in the coordinators' partitions that have no leader")
+            found = [one for answer in answers.values() if not isinstance(answer, KafkaError) for one in answer]
             return Listed(sorted(found, key=attrgetter(name)), unknown)
-        await clock.sleep(RETRY_MS)
+        await clock.sleep(AGAIN_MS)
+
+
+async def _answer(asked: Awaitable[list[T]]) -> list[T] | KafkaError:
+    try:
+        return await asked
+    except KafkaError as error:
+        return error

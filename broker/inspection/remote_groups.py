@@ -39,6 +39,9 @@ from protocol.schema import Entity
 from protocol.topic_partition import PartitionKey
 
 CLASSIC_MEMBER = 0
+DESCRIBED_AT_ONCE = 500
+"""Groups in a request: of thousands the answer would be large, and its coordinator busy with nothing else."""
+
 NO_SUCH_GROUP = (ErrorCode.group_id_not_found, ErrorCode.unsupported_version)
 """The group does not exist, is of another kind, or the kind is not offered."""
 
@@ -53,10 +56,14 @@ async def list_groups_at(node: Node, broker_id: int) -> list[GroupSummary]:
 
 
 async def describe_groups_at(node: Node, broker_id: int, group_ids: Sequence[str]) -> list[GroupView]:
-    """These groups of a coordinator, in order. Raises KafkaError."""
-    ids = tuple(group_ids)
-    if not ids:
-        return []
+    """These groups of a coordinator, in order; some hundreds at a time. Raises KafkaError."""
+    found: list[GroupView] = []
+    for begin in range(0, len(group_ids), DESCRIBED_AT_ONCE):
+        found += await _describe_at_once(node, broker_id, tuple(group_ids[begin : begin + DESCRIBED_AT_ONCE]))
+    return found
+
+
+async def _describe_at_once(node: Node, broker_id: int, ids: tuple[str, ...]) -> list[GroupView]:
     consumer_groups = ConsumerGroupDescribeRequest(group_ids=ids, include_authorized_operations=False)
     share_groups = ShareGroupDescribeRequest(group_ids=ids, include_authorized_operations=False)
     streams_groups = StreamsGroupDescribeRequest(group_ids=ids, include_authorized_operations=False)
@@ -86,11 +93,16 @@ async def describe_groups_at(node: Node, broker_id: int, group_ids: Sequence[str
 
 
 async def _described(node: Node, broker_id: int, request: Entity, *, lowest: int) -> list[Any]:
-    """The groups of an answer that exist and are of that kind."""
+    """See `_existing`; of a broker that does not know the request there are none."""
     try:
         answer = await ask(node.cluster.peers.reach, broker_id, request, lowest=lowest)
     except NotServedError:
         return []
+    return _existing(broker_id, answer)
+
+
+def _existing(broker_id: int, answer: Any) -> list[Any]:
+    """The groups of an answer that exist and are of its kind. Raises the KafkaError of another group."""
     found = [one for one in answer.groups if one.error_code not in NO_SUCH_GROUP]
     for one in found:
         check(broker_id, one.error_code)
@@ -103,14 +115,15 @@ async def _described(node: Node, broker_id: int, request: Entity, *, lowest: int
 async def _offsets(
     node: Node, broker_id: int, group_ids: Sequence[str]
 ) -> dict[str, tuple[Offsets, frozenset[PartitionKey]]]:
-    """By group: what is committed, and what waits for its transaction."""
+    """By group that may have offsets: what is committed, and what waits for its transaction. Raises KafkaError."""
     groups = tuple(OffsetFetchRequestGroup(group_id=group_id, topics=None) for group_id in group_ids)
     committed, stable = await asyncio.gather(
         ask(node.cluster.peers.reach, broker_id, OffsetFetchRequest(groups=groups, require_stable=False), lowest=8),
         ask(node.cluster.peers.reach, broker_id, OffsetFetchRequest(groups=groups, require_stable=True), lowest=8),
     )
-    waiting = {group.group_id: frozenset(_unstable(group)) for group in stable.groups}
-    return {group.group_id: (_committed(group), waiting.get(group.group_id, frozenset())) for group in committed.groups}
+    waiting = {group.group_id: frozenset(_unstable(group)) for group in _existing(broker_id, stable)}
+    found = _existing(broker_id, committed)
+    return {group.group_id: (_committed(group), waiting.get(group.group_id, frozenset())) for group in found}
 
 
 def _committed(group: Any) -> Offsets:

@@ -17,6 +17,9 @@ from broker.peers.asking import ask, check
 from protocol.topic_partition import PartitionKey
 
 MILLISECOND = timedelta(milliseconds=1)
+DESCRIBED_AT_ONCE = 500
+"""Transactional ids in a request: see `remote_groups`."""
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -28,12 +31,12 @@ async def list_transactions_at(node: Node, broker_id: int) -> list[TransactionVi
 
 
 async def describe_transactions_at(node: Node, broker_id: int, ids: Sequence[str]) -> list[TransactionView]:
-    """These transactional ids of a coordinator, in order. Raises KafkaError."""
-    if not ids:
-        return []
-    request = DescribeTransactionsRequest(transactional_ids=tuple(ids))
-    answer = await ask(node.cluster.peers.reach, broker_id, request, lowest=0)
-    by_id = {one.transactional_id: one for one in answer.transaction_states}
+    """These transactional ids of a coordinator, in order; some hundreds at a time. Raises KafkaError."""
+    by_id: dict[str, Any] = {}
+    for begin in range(0, len(ids), DESCRIBED_AT_ONCE):
+        request = DescribeTransactionsRequest(transactional_ids=tuple(ids[begin : begin + DESCRIBED_AT_ONCE]))
+        answer = await ask(node.cluster.peers.reach, broker_id, request, lowest=0)
+        by_id |= {one.transactional_id: one for one in answer.transaction_states}
     return [_view(broker_id, name, by_id[name]) for name in ids]
 
 

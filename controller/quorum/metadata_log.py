@@ -81,6 +81,7 @@ class MetadataLog:
         self._snapshot_bytes = 0
         self._bytes_counted = -found.bytes_after_snapshot
         self._is_writing_snapshot = False
+        self._becoming_dynamic: asyncio.Future[None] | None = None
 
     @classmethod
     def open(
@@ -175,22 +176,33 @@ class MetadataLog:
         found: UUID | None = facts.voters.voters[0].voter_directory_id if facts.kraft_version else None
         return found
 
-    async def become_dynamic(self, endpoint: VoterEndpoint) -> None:
+    def become_dynamic(self, endpoint: VoterEndpoint) -> asyncio.Future[None]:
         """Raise `kraft.version` to 1: the log says from now on that this node is the voter, and where it is reached.
 
-        Raises MetadataLogError.
+        It is appended at once, and what is returned is done when it is durable: do not cancel it. Whoever asks again
+        before that waits for the same. Raises MetadataLogError; then nothing is appended.
         """
         from controller.quorum.format import voters_record
 
+        if self._becoming_dynamic is not None:
+            return self._becoming_dynamic
         if self._found.directory_id is None:
             raise MetadataLogError(
                 f"The folder of {self._folder} has no id, which the voter of a dynamic quorum needs."
             )
         voters = voters_record(self._node_id, self._found.directory_id, endpoint)
         offset = self._commit.append_control([KRaftVersionRecord(version=0, k_raft_version=1), voters])
-        await self._commit.durable(offset)
-        facts = self._found.facts
-        facts.kraft_version, facts.voters, facts.voters_offset = 1, voters, offset
+
+        def became(done: asyncio.Future[None]) -> None:
+            if done.cancelled() or done.exception() is not None:
+                self._becoming_dynamic = None
+                return
+            facts = self._found.facts
+            facts.kraft_version, facts.voters, facts.voters_offset = 1, voters, offset
+
+        done = self._becoming_dynamic = self._commit.durable(offset)
+        done.add_done_callback(became)
+        return done
 
     # -- for observers
 

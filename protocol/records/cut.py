@@ -59,6 +59,7 @@ def cut_records(
     fixed = header.max_timestamp if header.is_log_append_time else None
     for _ in range(header.record_count):
         spend(RECORD_WORK)
+        is_whole = False
         size = source.varint(INT_BITS)
         if size < 0:
             raise ValueError("a record of a negative size")
@@ -70,10 +71,11 @@ def cut_records(
             key, more_key = source.sized(most.content)
             value, more_value = source.sized(most.content)
             headers, more_headers, more_content = _headers(source, most, spend)
+            is_whole = not more_headers
             record = Record(offset, timestamp if fixed is None else fixed, key, value, headers)
             cut = bool(more_key or more_value or more_headers or more_content)
             yield record, LeftOut(more_key, more_value, more_headers, more_content) if cut else NOTHING
-        if source.position > end:
+        if source.position > end or (is_whole and source.position < end):
             raise ValueError("a record's size is not that of its fields")
         source.skip(end - source.position)
 

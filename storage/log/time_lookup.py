@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from protocol.errors import InvalidRecord
-from protocol.records.batch import HEADER_SIZE, BatchHeader
-from protocol.records.budget import decompressed
-from protocol.records.build import Record, decode_section
-from protocol.records.compression import Compression
+from protocol.records.batch import BatchHeader
+from protocol.records.build import Record
+from protocol.records.cut import Most, cut_records
 from storage.files import File
 from storage.log.log_segments import LogSegments
 from storage.log.unified_log import UnifiedLog
 from storage.segments.batch_scan import headers
 from storage.segments.segment import LogSegment
 from storage.workers import Workers, folder_lane
+
+_BARE = Most(content=0, headers=0, header_content=0)
 
 
 class TimestampOffsetEpoch(NamedTuple):
@@ -111,10 +112,16 @@ async def _in_worker(
 
 
 def _records(file: File, position: int, header: BatchHeader) -> Iterator[Record]:
-    """The records before any damage; raises InvalidRecord where it begins."""
+    """The records before any damage, without their content; raises InvalidRecord where it begins.
+
+    They are unpacked a piece at a time: nothing is taken of the budget that checks of produced batches wait for.
+    """
     try:
-        batch = memoryview(file.pread(header.size, position))
-        with decompressed(Compression(header.compression), batch[HEADER_SIZE:]) as section:
-            yield from decode_section(section, header)
+        for record, _ in cut_records(file.pread(header.size, position), header, 0, header.base_offset, _BARE, _free):
+            yield record
     except ValueError as error:
         raise InvalidRecord(f"The batch at offset {header.base_offset} cannot be read: {error}") from error
+
+
+def _free(_work: int) -> None:
+    """Let the reading go on: a lookup reads whole batches, as in Kafka."""

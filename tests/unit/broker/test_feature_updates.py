@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -117,6 +118,26 @@ async def test_kraft_version_of_a_node_that_no_other_reaches_is_not_raised() -> 
     assert answer.error_code.name == "invalid_update_version"
     assert "controller.listener.names" in answer.error_message
     assert (await finalized(rig))[0] == dict(DEFAULTS)
+
+
+async def test_kraft_version_that_cannot_be_raised_changes_no_other_feature() -> None:
+    rig = await Rig.open()
+    with_controller_listener(rig)
+    rig.node.cluster.metadata_log._found.directory_id = None
+    other = FeatureUpdateKey(feature="share.version", max_version_level=1, upgrade_type=SAFE_DOWNGRADE)
+    answer = await rig.ask("update_features", feature_updates=(other, RAISED))
+    assert int(answer.error_code) != 0
+    assert (await finalized(rig))[0] == dict(DEFAULTS)
+
+
+async def test_kraft_version_is_raised_once_by_two_requests_at_once() -> None:
+    rig = await Rig.open()
+    with_controller_listener(rig)
+    log = rig.node.cluster.metadata_log
+    before = log.next_offset
+    asked = [rig.ask("update_features", feature_updates=(RAISED,)) for _ in range(2)]
+    assert [int(answer.error_code) for answer in await asyncio.gather(*asked)] == [0, 0]
+    assert log.next_offset == before + 2  # the version, and the voters
 
 
 async def test_an_earlier_releases_record_of_kraft_version_counts_for_nothing() -> None:

@@ -176,11 +176,37 @@ def test_a_value_that_appending_makes_longer_than_a_record_can_hold_is_refused(p
     assert value == "delete," + part * fits
 
 
+LEFT = "of.an.older.release"
+WITH_LEFT = image_of(config(TOPIC, "t", LEFT, "x"), image=IMAGE)
+
+
 @pytest.mark.parametrize("incremental", [True, False])
 def test_a_configuration_that_another_release_has_left_hinders_no_change(incremental: bool) -> None:
-    image = image_of(config(TOPIC, "t", "of.an.older.release", "x"), image=IMAGE)
-    decision = decided(change(TOPIC, "t", ("retention.ms", SET, "6"), incremental=incremental), image=image)
-    assert (codes(decision), decision.records) == (["none"], [config(TOPIC, "t", "retention.ms", "6")])
+    decision = decided(change(TOPIC, "t", ("retention.ms", SET, "6"), incremental=incremental), image=WITH_LEFT)
+    assert codes(decision) == ["none"]
+    expected = {"retention.ms": "6"} | ({LEFT: "x"} if incremental else {})
+    assert dict(after(WITH_LEFT, decision).configs.of(TOPIC, "t")) == expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "records"),
+    [
+        (change(TOPIC, "t", (LEFT, DELETE, None)), [config(TOPIC, "t", LEFT, None)]),
+        (change(TOPIC, "t", ("retention.ms", SET, "5"), incremental=False), [config(TOPIC, "t", LEFT, None)]),
+    ],
+)
+def test_a_configuration_that_another_release_has_left_can_be_removed(
+    wanted: ResourceChange, records: list[Any]
+) -> None:
+    decision = decided(wanted, image=WITH_LEFT)
+    assert (codes(decision), decision.records) == (["none"], records)
+
+
+@pytest.mark.parametrize("incremental", [True, False])
+@pytest.mark.parametrize("text", ["x", "y"])
+def test_a_configuration_that_another_release_has_left_cannot_be_set(text: str, incremental: bool) -> None:
+    decision = decided(change(TOPIC, "t", (LEFT, SET, text), incremental=incremental), image=WITH_LEFT)
+    assert (codes(decision), decision.records) == (["invalid_config"], [])
 
 
 # -- min.insync.replicas (KIP-966)

@@ -107,3 +107,53 @@ def test_a_transaction_with_a_batch_that_the_log_refuses_is_aborted(monkeypatch:
     appends.append(configs(1, "2"))
     image, is_open = loaded(log)
     assert (dict(image.configs.of(2, "t")), is_open) == ({"0": "2"}, False)
+
+
+def too_large(appends: TransactionalAppends, log: MemoryMetadataLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin a transaction whose second batch the log does not take."""
+    append = log.append
+
+    def refusing(records: Sequence[Any]) -> int:
+        if isinstance(records[0], ConfigRecord):
+            raise InvalidRequest("too large")
+        return append(records)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(log, "append", refusing)
+        with pytest.raises(InvalidRequest):
+            appends.append(configs(7))
+
+
+def test_a_begin_that_there_was_no_room_for_needs_no_abort(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = MemoryMetadataLog(waits=True)
+    appends = TransactionalAppends(log)
+    too_large(appends, log, monkeypatch)
+    log.refuse()
+    appends.refused()
+    appends.append(configs(1))
+    assert kinds(log) == [["Config"]]
+
+
+def test_an_abort_that_there_was_no_room_for_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = MemoryMetadataLog(waits=True)
+    appends = TransactionalAppends(log)
+    too_large(appends, log, monkeypatch)
+    log.sync()
+    for _ in range(2):
+        appends.append(configs(1))
+        log.refuse()
+        appends.refused()
+    appends.append(configs(1))
+    assert kinds(log) == [["BeginTransaction"], ["AbortTransaction"], ["Config"]]
+
+
+def test_of_two_transactions_that_there_was_no_room_for_the_first_may_be_cut_short() -> None:
+    log = MemoryMetadataLog(waits=True)
+    appends = TransactionalAppends(log)
+    for _ in range(2):
+        appends.append(configs(4))
+    log.sync(2)
+    log.refuse()
+    appends.refused()
+    appends.append(configs(1))
+    assert kinds(log) == [["BeginTransaction"], ["Config"] * 3, ["AbortTransaction"], ["Config"]]

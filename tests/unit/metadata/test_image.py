@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Never
 from uuid import UUID
 
 import pytest
@@ -15,6 +15,7 @@ from metadata.image import EMPTY, MetadataImage
 from metadata.loader import ImageLoader
 from metadata.maps import Map
 from metadata.snapshot import records_of
+from metadata.topics import TopicsImage
 from protocol.metadata.brokers import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -152,6 +153,20 @@ def test_clear_elr_of_a_topic_that_takes_the_name_of_a_removed_one() -> None:
     image = image_of(*records, image=image_of(*ORDERS))
     assert [topic.id for topic in image.topics] == [_id(2)]
     assert image.topics.by_name["orders"].partitions[0].elr == ()
+
+
+def test_clear_elr_of_a_named_topic_looks_at_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each record that a change of `min.insync.replicas` writes would otherwise go through all topics."""
+    image = image_of(*ORDERS, TopicRecord(name="t", topic_id=_id(2)), partition(2, 0, eligible_leader_replicas=(1,)))
+
+    def all_topics(_: TopicsImage) -> Never:
+        raise AssertionError("all topics were looked at")
+
+    monkeypatch.setattr(TopicsImage, "__iter__", all_topics)
+    assert image_of(ClearElrRecord(topic_name="t"), image=image).topics.by_name["t"].partitions[0].elr == ()
+    for records in ((), (RemoveTopicRecord(topic_id=_id(2)),)):
+        with pytest.raises(KeyError, match="no topic has the name"):
+            image_of(*records, ClearElrRecord(topic_name="t" if records else "none"), image=image)
 
 
 def test_a_broker_that_is_unregistered_leaves_its_configurations() -> None:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 from uuid import UUID
 
 import pytest
 
-from controller.quorum.errors import MetadataLogError
+from controller.quorum.errors import MetadataLogError, NoRoomError
+from controller.quorum.metadata_log import MetadataLog
 from protocol.metadata.control import VoterEndpoint
 from storage.files import read_file
-from tests.doubles.files import MemoryFileSystem
+from tests.doubles.files import Fault, MemoryFileSystem
 from tests.unit.controller.quorum.support import FOLDER, Process, config_record, made_root, numbers
 
 DIRECTORY = UUID(int=77)
+ENDPOINT = VoterEndpoint(name="CONTROLLER", host="h", port=9093)
+
+
+async def become_dynamic(log: MetadataLog, times: int = 1) -> None:
+    """Ask so many times at once."""
+    await asyncio.gather(*[log.become_dynamic(ENDPOINT) for _ in range(times)])
 
 
 def test_a_static_voter_becomes_a_dynamic_one() -> None:
@@ -22,7 +31,7 @@ def test_a_static_voter_becomes_a_dynamic_one() -> None:
     process.run(process.log.lead())
     assert (process.log.kraft_version, process.log.voter_directory_id) == (0, None)
     before = process.log.durable_end
-    process.run(process.log.become_dynamic(VoterEndpoint(name="CONTROLLER", host="h", port=9093)))
+    process.run(become_dynamic(process.log))
     assert (process.log.kraft_version, process.log.voter_directory_id) == (1, DIRECTORY)
     assert process.do(lambda: process.log.append([config_record(1)])) == before + 2
     process.run(process.log.close())
@@ -40,3 +49,32 @@ def test_a_static_voter_becomes_a_dynamic_one() -> None:
     again.run(again.log.write_snapshot(end, again.log.epoch, again.log.timestamp, [config_record(1)]))
     again.end()
     assert Process(fs, directory_id=DIRECTORY).log.kraft_version == 1
+
+
+def test_who_asks_twice_for_kraft_version_1_waits_for_the_same_records() -> None:
+    process = Process(made_root(MemoryFileSystem()), directory_id=DIRECTORY)
+    process.run(process.log.lead())
+    before = process.log.durable_end
+    process.run(become_dynamic(process.log, times=2))
+    assert (process.log.kraft_version, process.log.durable_end) == (1, before + 2)
+
+
+def test_kraft_version_that_there_was_no_room_for_is_asked_for_again() -> None:
+    fs = made_root(MemoryFileSystem())
+    process = Process(fs, directory_id=DIRECTORY)
+    process.run(process.log.lead())
+    fs.inject(Fault("pwrite", 1, errno.ENOSPC, path_part=".log"))
+    with pytest.raises(NoRoomError):
+        process.run(become_dynamic(process.log))
+    assert process.log.kraft_version == 0
+    process.run(become_dynamic(process.log))
+    assert process.log.kraft_version == 1
+
+
+def test_kraft_version_is_not_raised_in_a_folder_without_an_id() -> None:
+    process = Process(made_root(MemoryFileSystem()))
+    process.run(process.log.lead())
+    before = process.log.next_offset
+    with pytest.raises(MetadataLogError, match="has no id"):
+        process.run(become_dynamic(process.log))
+    assert process.log.next_offset == before

@@ -7,17 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.errors import InvalidRecord, KafkaStorage, OffsetOutOfRange, RecordBatchTooLarge
+from protocol.errors import KafkaStorage, OffsetOutOfRange, RecordBatchTooLarge
 from protocol.records.batch import read_header
-from protocol.records.build import Record, build_batch, encode_record
-from protocol.records.compression import Compression, compress
+from protocol.records.build import Record, build_batch
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
 from storage.append_types import AppendOrigin, LogConfig
-from storage.log import time_lookup
 from storage.log.log_offset import LogOffsetMetadata
-from storage.log.time_lookup import TimestampOffsetEpoch
 from tests.doubles.files import Fault, MemoryFileSystem
-from tests.unit.storage.log.validator_cases import with_section
 from tests.unit.storage.support import NOW, Rig, append, batch, contents, headers_in, now, read
 from tests.unit.storage.truncating import truncate_to
 
@@ -190,42 +186,6 @@ def test_locate_finds_segment_and_position(fs: MemoryFileSystem) -> None:
     assert log.locate(2) == LogOffsetMetadata(2, 0, first)
     assert log.locate(3) == LogOffsetMetadata(3, 3, 0)
     assert log.locate(4) == log.end == LogOffsetMetadata(4, 3, second)
-
-
-# -- by time
-
-
-def test_list_offsets_by_time(fs: MemoryFileSystem) -> None:
-    log = Rig(fs, LogConfig(index_interval_bytes=1)).log()
-    append(log, batch(b"a", b"b", timestamp=NOW), epoch=1)
-    append(log, batch(b"c", timestamp=NOW - 500), epoch=1)
-    log.roll()
-    append(log, batch(b"d", timestamp=NOW + 10), epoch=2)
-    assert now(time_lookup.first_at_or_after(log, 0)) == TimestampOffsetEpoch(NOW, 0, 1)
-    assert now(time_lookup.first_at_or_after(log, NOW + 1)) == TimestampOffsetEpoch(NOW + 1, 1, 1)
-    assert now(time_lookup.first_at_or_after(log, NOW + 2)) == TimestampOffsetEpoch(NOW + 10, 3, 2)
-    assert now(time_lookup.first_at_or_after(log, NOW + 11)) is None
-    assert now(time_lookup.largest(log)) == TimestampOffsetEpoch(NOW + 10, 3, 2)
-
-
-def test_list_offsets_max_timestamp_is_found_inside_its_batch(fs: MemoryFileSystem) -> None:
-    log = Rig(fs).log()
-    assert now(time_lookup.largest(log)) is None
-    records = [Record(0, NOW, None, b""), Record(1, NOW + 9, None, b""), Record(2, NOW + 9, None, b"")]
-    append(log, memoryview(build_batch(records)))
-    append(log, batch(timestamp=NOW + 5))
-    assert now(time_lookup.largest(log)) == TimestampOffsetEpoch(NOW + 9, 1, 0)
-
-
-def test_damage_behind_the_record_with_the_largest_timestamp_does_not_matter(fs: MemoryFileSystem) -> None:
-    """Of a compressed batch that is stored as it came the sizes of records are not looked at, as in Kafka."""
-    second = encode_record(1, -5, None, b"b")
-    section = encode_record(0, 0, None, b"a") + bytes((second[0] + 2,)) + second[1:]
-    log = Rig(fs).log()
-    append(log, memoryview(bytearray(with_section(NOW, compress(Compression.GZIP, section), 2, Compression.GZIP))))
-    assert now(time_lookup.largest(log)) == TimestampOffsetEpoch(NOW, 0, 0)
-    with pytest.raises(InvalidRecord):
-        now(time_lookup.first_at_or_after(log, NOW))
 
 
 # -- transactions
