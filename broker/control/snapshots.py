@@ -70,6 +70,8 @@ def _new_folder(fs: FileSystem, path: str | None, roots: Sequence[str]) -> str:
     _require_absolute(path)
     _require_apart(path, roots)
     try:
+        if fs.is_link(path):  # whoever made it would say where the data goes
+            raise ControlError(f"path = {path!r} is a symbolic link", parameter="path", status=409)
         if fs.exists(path) and (not fs.is_dir(path) or fs.listdir(path)):
             raise ControlError(f"path = {path!r} exists already", parameter="path", status=409)
         fs.mkdir(path)
