@@ -18,6 +18,7 @@ from broker.node import Node
 from broker.node_start import restart_parts
 from storage.files import FileSystem
 from storage.folders.folder_removal import remove_folder
+from storage.folders.log_dirs import LogDirError
 from storage.log.unified_log import UnifiedLog
 from storage.state.capture import FolderCapture, capture, discard, files_below, finish
 from storage.state.exchange import Exchange
@@ -152,7 +153,12 @@ async def _exchange(node: Node, exchange: Exchange, path: str) -> Manifest:
     began_ms = node.local.clock.machine.monotonic_ms()
     manifest = await workers.call(partial(_usable, node, path, roots))
     await workers.call(partial(exchange.prepare, path, manifest))
-    await restart_parts(node, exchange.swap, exchange.undo)
+    try:
+        await restart_parts(node, exchange.swap, exchange.undo)
+    except LogDirError as error:
+        raise ControlError(
+            f"the snapshot {path} is damaged, and nothing was changed: {error}", parameter="path"
+        ) from error
     histories_of(node).restored()
     await node.coordinators.groups.runtime.loaded()
     await node.coordinators.transactions.runtime.loaded()
