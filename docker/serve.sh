@@ -1,7 +1,8 @@
 #!/bin/sh
 # Starts the broker with what the image sets, a mounted server.properties, and the environment, in ascending precedence.
-# Another user of the same group, such as the next start's in OpenShift, has to be able to go on with the files.
-umask 002
+# Another user of the same group, such as the next start's in OpenShift, has to be able to go on with the files, and nobody
+# else: records are in them, and passwords as SCRAM keeps them.
+umask 007
 here=$(dirname "$(readlink -f "$0")")
 # For healthcheck.py, which looks by the same rule. /dev/shm can be written even if the container's root cannot.
 told=${TMPDIR:-/tmp}

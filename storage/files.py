@@ -119,6 +119,12 @@ class FileSystem(Protocol):
     def is_dir(self, path: str) -> bool:
         """As `exists`."""
 
+    def is_file(self, path: str) -> bool:
+        """Whether it is a file of bytes, and no folder, link, device or FIFO. Raises FileNotFoundError."""
+
+    def is_link(self, path: str) -> bool:
+        """Whether it is a symbolic link; False also if there is no such name."""
+
     def identity(self, path: str) -> Identity:
         """Device and inode of the file or folder of that name."""
 
@@ -248,6 +254,12 @@ class OsFileSystem:
     def is_dir(self, path: str) -> bool:
         mode = _mode_of(path)
         return mode is not None and stat.S_ISDIR(mode)
+
+    def is_file(self, path: str) -> bool:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+
+    def is_link(self, path: str) -> bool:
+        return os.path.islink(path)
 
     def identity(self, path: str) -> Identity:
         return _identity(os.stat(path))

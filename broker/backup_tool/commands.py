@@ -41,6 +41,12 @@ def verify_(path: str) -> None:
     found: list[Finding] = []
     for folder in partitions:
         try:
+            listed = manifest.folders[int(folder[len(path) + 1 :].partition("/")[0])]
+            name = folder.rpartition("/")[2]
+            more = [one for one in FS.listdir(folder) if f"{name}/{one}" not in listed]
+            if more:  # not restored; and whatever they are, they are not opened
+                found.append(Finding(folder, f"has files that are not in the list of the backup: {more[0]!a}"))
+                continue
             found += [finding for finding in verify_partition(FS, folder, lambda done: None) if finding.serious]
         except OSError as error:
             raise click.ClickException(f"{folder}: {error}") from error

@@ -2,8 +2,9 @@
 
 Import it late and off the loop, as it loads the templates' library.
 
-What protects its users: the templates escape every value, and the browser is told to run no script and to load no style
-but ours (`HEADERS`). Links have no path in front, so that the console also works behind a proxy's prefix.
+What protects its users: the templates escape every value, and write characters that nobody would see as escapes; the
+browser is told to run no script and to load no style but ours (`HEADERS`). Links have no path in front, so that the
+console also works behind a proxy's prefix.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ class App:
         self._templates = Environment(
             loader=FileSystemLoader(FOLDER / "templates"),
             autoescape=True,
+            finalize=formats.visible,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
+
+from markupsafe import Markup, escape
 
 LATEST_MS = 253_402_300_799_000
 """The end of the year 9999, beyond which no date can be shown."""
 
 SHORT = 300
 """Characters of a name in a list."""
+
+UNSEEN = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b\u200e\u200f"
+    r"\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]|(?<![^\x00-\x7f])[\u200c\u200d]"
+)
+"""Control characters, those that turn the direction of writing, and those without a width. Joiners are left where they
+join: in Persian words, and in emoji.
+"""
 
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
@@ -60,6 +71,26 @@ def link(page: str, /, **given: Any) -> str:
     return f"{page}?{query}" if query else page
 
 
+def visible(value: Any) -> Any:
+    """A text whose characters can all be seen, and stand where they are: of what templates show, all of it.
+
+    Others could have a group look like another one, or have a line read as it is not.
+    """
+    if isinstance(value, Markup) or not isinstance(value, str) or (value.isascii() and value.isprintable()):
+        return value
+    return UNSEEN.sub(_escaped, value)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    number = ord(found[0])
+    return f"\\u{number:04x}" if number < 1 << 16 else f"\\U{number:08x}"
+
+
+def exact(text: object) -> Markup:
+    """A text with all its characters, for a field of a form: it comes back as it is."""
+    return escape(text)
+
+
 def named(flag: bool) -> str:
     return "yes" if flag else "no"
 
@@ -83,4 +114,5 @@ FILTERS: Mapping[str, Callable[..., str]] = {
     "named": named,
     "shown": shown,
     "short": short,
+    "exact": exact,
 }

@@ -43,7 +43,7 @@ def events_of(path: Path, topic_name: TopicName) -> list[Event]:
         for text in lines:
             try:
                 line = json.loads(text)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue  # the last line of a process that was killed
             try:
                 found += _events(line, versions, topic_name)

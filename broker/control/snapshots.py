@@ -18,6 +18,7 @@ from broker.node import Node
 from broker.node_start import restart_parts
 from storage.files import FileSystem
 from storage.folders.folder_removal import remove_folder
+from storage.folders.log_dirs import LogDirError
 from storage.log.unified_log import UnifiedLog
 from storage.state.capture import FolderCapture, capture, discard, files_below, finish
 from storage.state.exchange import Exchange
@@ -71,6 +72,8 @@ def _new_folder(fs: FileSystem, path: str | None, roots: Sequence[str], must_be_
     _require_absolute(path)
     _require_apart(path, roots)
     try:
+        if fs.is_link(path):  # whoever made it would say where the data goes
+            raise ControlError(f"path = {path!r} is a symbolic link", parameter="path", status=409)
         if fs.exists(path) and (must_be_new or not fs.is_dir(path) or fs.listdir(path)):
             raise ControlError(f"path = {path!r} exists already", parameter="path", status=409)
         fs.mkdir(path)
@@ -151,7 +154,12 @@ async def _exchange(node: Node, exchange: Exchange, path: str) -> Manifest:
     began_ms = node.local.clock.machine.monotonic_ms()
     manifest = await workers.call(partial(_usable, node, path, roots))
     await workers.call(partial(exchange.prepare, path, manifest))
-    await restart_parts(node, exchange.swap, exchange.undo)
+    try:
+        await restart_parts(node, exchange.swap, exchange.undo)
+    except LogDirError as error:
+        raise ControlError(
+            f"the snapshot {path} is damaged, and nothing was changed: {error}", parameter="path"
+        ) from error
     histories_of(node).restored()
     await node.coordinators.groups.runtime.loaded()
     await node.coordinators.transactions.runtime.loaded()

@@ -80,6 +80,8 @@ class PowerFailureFiles:
         self.listdir = fs.listdir
         self.exists = fs.exists
         self.is_dir = fs.is_dir
+        self.is_file = fs.is_file
+        self.is_link = fs.is_link
         self.identity = fs.identity
         self.size = fs.size
         self.modified_ms = fs.modified_ms

@@ -54,7 +54,7 @@ class HttpPort:
 
     def __init__(self, app: web.Application, name: str, config: BrokerConfig, clock: Clock) -> None:
         app.middlewares.insert(0, _while_answered)
-        app.on_response_prepare.append(_name_server)
+        app.on_response_prepare.append(_before_sent)
         self._runner = web.AppRunner(app, handle_signals=False, shutdown_timeout=FINISH_S, handler_cancellation=True)
         self._name = name
         self._lines = ClientLines(clock.monotonic_ms)
@@ -181,7 +181,7 @@ class HttpConnection(web.RequestHandler):
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
         response = super().handle_error(request, status, exc, message)
-        response.headers["Server"] = SERVER
+        _set_headers(response)
         return response
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
@@ -206,5 +206,14 @@ async def _while_answered(
         connection.answered()
 
 
-async def _name_server(_request: web.Request, response: web.StreamResponse) -> None:
+async def _before_sent(_request: web.Request, response: web.StreamResponse) -> None:
+    _set_headers(response)
+
+
+def _set_headers(response: web.StreamResponse) -> None:
+    """What every answer has: strangers choose what is in records, metrics and the journal's JSON, so no browser is to
+    guess HTML or a script in it, or to keep it for who comes next.
+    """
     response.headers["Server"] = SERVER
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers.setdefault("Cache-Control", "no-store")

@@ -56,7 +56,7 @@ def read(fs: FileSystem, folder: str) -> QuorumState | None:
             applied_offset=int(found.get("appliedOffset", 0)),
             data_version=version,
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise MetadataLogError(f"{path} is damaged ({error!r}); restore it from a backup.") from error
 
 

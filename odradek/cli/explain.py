@@ -19,7 +19,7 @@ from odradek.cli.errors import require_no_error
 from odradek.cli.explain_rules import Key, Partition
 from odradek.cli.groups import COMMITTING, KINDS, kind_of, listed
 from odradek.cli.messages import ExplainRequest
-from odradek.cli.output import Output
+from odradek.cli.output import Output, printable
 from odradek.explanation import Explanation, Finding
 
 SUBJECTS = ("group", "topic", "transaction")
@@ -50,7 +50,7 @@ def main(cluster: Cluster, out: Output, kind: str, name: str) -> None:
     if out.as_json:
         out.document(explanation.as_json)
     else:
-        click.echo(str(explanation))
+        click.echo("\n".join(map(printable, str(explanation).split("\n"))))
     if explanation.problems:
         raise click.exceptions.Exit(1)
 

@@ -16,7 +16,7 @@ from odradek.cli.arguments import LARGEST, confirm
 from odradek.cli.connection import Cluster, connected, refusals, settle
 from odradek.cli.errors import name_of, sentence
 from odradek.cli.groups_of_commands import ClusterCommands
-from odradek.cli.output import Output
+from odradek.cli.output import Output, printable
 from odradek.cli.positions import FORMS, POSITION, Offsets, partitions_of, resolve, within
 
 Rows = list[dict[str, Any]]
@@ -106,7 +106,7 @@ def describe(cluster: Cluster, out: Output, names: tuple[str, ...]) -> None:
         out.document(described)
         return
     for group in described:
-        click.echo(f"group {group['group']}  {group['type']}  {group['state']}")
+        click.echo(printable(f"group {group['group']}  {group['type']}  {group['state']}"))
         for rows in (group["members"], group["offsets"]):
             if rows:
                 out.table(list(rows[0]), [list(row.values()) for row in rows])

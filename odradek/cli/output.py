@@ -44,7 +44,7 @@ class Output:
         self._results.append({**what, "result": done})
         if not self.as_json:
             kind, name = next(iter(what.items()))
-            click.echo(f"{kind.replace('_', ' ')} {name}: {done}")
+            click.echo(printable(f"{kind.replace('_', ' ')} {name}: {done}"))
 
     def failure(self, what: Mapping[str, Any], name: str, text: str) -> None:
         """Tell, once, that one of several things was refused; the command goes on, and ends with status 1."""
@@ -54,7 +54,7 @@ class Output:
         self._told.add((named, name))
         self.failures += 1
         self._results.append({**what, "error": name, "message": text})
-        click.echo(f"Error: {kind.replace('_', ' ')} {named}: {text}", err=True)
+        click.echo(f"Error: {kind.replace('_', ' ')} {printable(str(named))}: {text}", err=True)
 
     def end(self) -> None:
         """Print the results as JSON, if that was asked for. Raises Exit with status 1 if something was refused."""
@@ -72,5 +72,12 @@ def shown(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return ",".join(map(str, value)) or "-"
-    return str(value)
+        return printable(",".join(map(str, value))) or "-"
+    return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """A text without what a terminal would obey or not show: clients choose the names of groups, and their own."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 from odradek.cli.arguments import INT32, confirm, pairs
 from odradek.cli.connection import Cluster, connected, refusals, settle
 from odradek.cli.groups_of_commands import ClusterCommands
-from odradek.cli.output import Output
+from odradek.cli.output import Output, printable
 from odradek.cli.positions import FORMS, POSITION, described, resolve, some_partitions_of, with_numbers
 
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
@@ -84,7 +84,7 @@ def describe(cluster: Cluster, out: Output, names: tuple[str, ...]) -> None:
     for topic in found:
         click.echo(f"topic {topic['topic']}  id {topic['topic_id']}")
         for name, value in (topic["configs"] or {}).items():
-            click.echo(f"  {name}={value}")
+            click.echo(printable(f"  {name}={value}"))
         out.lines(
             [["PARTITION", "LEADER", "REPLICAS", "ISR", "START", "END"], *(p.values() for p in topic["partitions"])]
         )

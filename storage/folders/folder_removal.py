@@ -14,13 +14,13 @@ logger = structlog.get_logger(__name__)
 
 
 def remove_folder(fs: FileSystem, path: str) -> None:
-    """Remove a folder and everything in it; blocking. Raises OSError.
+    """Remove a folder and everything in it, but not what a symbolic link in it leads to; blocking. Raises OSError.
 
     In the order of names: after a crash, what is left has no record any more, or still its `partition.metadata`.
     """
     for name in sorted(fs.listdir(path)):
         below = f"{path}/{name}"
-        if fs.is_dir(below):
+        if fs.is_dir(below) and not fs.is_link(below):
             remove_folder(fs, below)
         else:
             fs.unlink(below)

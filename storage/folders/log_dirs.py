@@ -275,5 +275,5 @@ def _broker_epoch(clean_shutdown: bytes) -> int:
     """The broker epoch in a clean-shutdown file, unless that is damaged."""
     try:
         return int(json.loads(clean_shutdown)["brokerEpoch"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return UNKNOWN_EPOCH

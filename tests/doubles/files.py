@@ -260,6 +260,14 @@ class MemoryFileSystem:
     def is_dir(self, path: str) -> bool:
         return isinstance(self._node(path), Folder)
 
+    def is_file(self, path: str) -> bool:
+        if (node := self._node(path)) is None:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        return not isinstance(node, Folder)
+
+    def is_link(self, path: str) -> bool:
+        return False
+
     def identity(self, path: str) -> tuple[int, int]:
         self.count("identity", path)
         node = self._node(path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -133,7 +135,18 @@ def test_containers_of_kubernetes_have_every_probe_and_images_a_version() -> Non
         assert tag
 
 
-@pytest.mark.parametrize("file", ["compose.yaml", "cluster-compose.yaml"])
+COMPOSE = pytest.mark.parametrize("file", ["compose.yaml", "cluster-compose.yaml", "spark-compose.yaml"])
+
+
+@COMPOSE
+def test_no_port_of_compose_is_open_to_other_machines(file: str) -> None:
+    services = yaml.safe_load((DOCKER / file).read_text())["services"]
+    ports = [port for one in services.values() for port in one.get("ports", ())]
+    assert ports
+    assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
+
+
+@COMPOSE
 def test_brokers_of_compose_run_read_only_and_without_capabilities(file: str) -> None:
     services = yaml.safe_load((DOCKER / file).read_text())["services"]
     brokers = [one for one in services.values() if one.get("image") == "odradek"]
@@ -156,6 +169,22 @@ def test_brokers_of_kubernetes_run_read_only_and_without_capabilities() -> None:
         assert limits["readOnlyRootFilesystem"] is True
         assert limits["allowPrivilegeEscalation"] is False
         assert limits["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_pods_of_kubernetes_have_no_token_for_its_api() -> None:
+    pods = [one["spec"]["template"]["spec"] for one in kubernetes_documents() if one["kind"] == "StatefulSet"]
+    assert [pod["automountServiceAccountToken"] for pod in pods] == [False, False]
+
+
+def test_files_of_the_container_are_for_its_user_and_group_alone(tmp_path: Path) -> None:
+    script = tmp_path / "serve.sh"
+    shutil.copy(DOCKER / "serve.sh", script)
+    (tmp_path / "bin").mkdir()
+    broker = tmp_path / "bin" / "odradek"
+    broker.write_text("#!/bin/sh\numask\n")
+    broker.chmod(0o755)
+    told = subprocess.run([script], capture_output=True, text=True, timeout=30, check=True).stdout
+    assert int(told, 8) == 0o007
 
 
 def test_the_image_runs_as_a_user_with_a_number_that_is_not_root() -> None:

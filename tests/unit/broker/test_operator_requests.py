@@ -233,3 +233,12 @@ def test_the_folder_of_backups_is_absolute_and_outside_of_the_data(folder: str) 
     with pytest.raises(ConfigurationError, match=re.escape(f"odradek.backup.folder = {folder!r}: expected")):
         load((), {}, ["log.dirs=/data", f"odradek.backup.folder={folder}"])
     load((), {}, ["log.dirs=/data", "odradek.backup.folder=/data-backups"])
+
+
+async def test_a_backup_is_not_written_where_a_planted_symbolic_link_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with node(**{"odradek.backup.folder": "/backups"}) as rig:
+        rig.fs.mkdir("/backups/monday")  # as the link's target: an empty folder
+        monkeypatch.setattr(rig.fs, "is_link", lambda path: path == "/backups/monday")
+        refused = await ask(rig.connect(), "create_backup", path="monday")
+        assert (refused.error_code.name, "is a symbolic link" in refused.error_message) == ("invalid_request", True)
+        assert rig.fs.listdir("/backups/monday") == []

@@ -11,6 +11,7 @@ import pytest
 
 from broker.control.endpoint import ControlError, Endpoint
 from broker.control.endpoints import ENDPOINTS
+from storage.files import read_file, write_file_atomically
 from storage.folders.log_dirs import LogDirError
 from tests.doubles.clock import settle
 from tests.doubles.files import Fault
@@ -110,6 +111,22 @@ async def test_a_restore_that_fails_leaves_what_was_there(operation: str, path: 
             assert rig.node.cluster.cache.topic("u") is not None
             assert rig.node.state.not_ready is None
         assert failures
+
+
+async def test_a_snapshot_without_metadata_is_refused_and_leaves_what_was_there() -> None:
+    async with Rig() as rig:
+        await rig.create("t")
+        await produce(rig, "t", "a")
+        await call(rig, "POST", "/snapshots", path="/s")
+        content = json.loads(read_file(rig.fs, "/s/snapshot.json"))
+        content["folders"][0] = {
+            name: entry for name, entry in content["folders"][0].items() if not name.startswith("__cluster_metadata")
+        }
+        write_file_atomically(rig.fs, "/s/snapshot.json", json.dumps(content).encode())
+        with pytest.raises(ControlError, match="is damaged, and nothing was changed") as caught:
+            await call(rig, "POST", "/snapshots/restore", path="/s")
+        assert caught.value.parameter == "path"
+        assert await texts(rig, "t") == ["a"]
 
 
 async def test_a_snapshot_that_fails_leaves_nothing_and_disturbs_nobody() -> None:

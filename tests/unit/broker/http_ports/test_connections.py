@@ -207,10 +207,12 @@ async def test_what_is_no_http_is_refused_without_a_traceback(
 
 
 @pytest.mark.parametrize("path", [b"healthz", b"none", b"tail", b"\xff"])
-async def test_no_answer_names_a_version(path: bytes) -> None:
+async def test_no_answer_names_a_version_or_lets_a_browser_guess_its_type_or_keep_it(path: bytes) -> None:
     async with opened() as site:
         answer = await Wire(site.port, "10.0.0.1").ask(b"GET /" + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
         assert b"\r\nServer: odradek\r\n" in answer
+        assert b"\r\nX-Content-Type-Options: nosniff\r\n" in answer
+        assert b"\r\nCache-Control: no-store\r\n" in answer
         assert b"aiohttp" not in answer.lower()
         assert b"python" not in answer.lower()
 

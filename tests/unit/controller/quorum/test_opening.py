@@ -346,10 +346,12 @@ def test_a_value_that_is_no_record(fs: MemoryFileSystem) -> None:
         (lambda state: state[:-5], "quorum-state is damaged"),
         (lambda _: b"", "quorum-state is damaged"),
         (lambda _: b"[]", "quorum-state is damaged"),
+        (lambda _: b"[" * 100_000, "quorum-state is damaged"),
+        (lambda state: state.replace(b'"leaderEpoch":', b'"leaderEpoch":Infinity,"x":'), "quorum-state is damaged"),
         (lambda state: state.replace(b'"leaderEpoch":1,', b""), "quorum-state is damaged"),
         (lambda state: state.replace(b'"data_version":0', b'"data_version":2'), "data_version is 2"),
     ],
-    ids=["cut", "empty", "list", "without epoch", "newer"],
+    ids=["cut", "empty", "list", "nested without end", "infinite", "without epoch", "newer"],
 )
 def test_a_bad_quorum_state(fs: MemoryFileSystem, change: Callable[[bytes], bytes], said: str) -> None:
     filled(fs)

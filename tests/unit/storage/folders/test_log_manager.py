@@ -70,7 +70,9 @@ def test_a_clean_stop_writes_checkpoints_and_the_clean_shutdown_file(fs: MemoryF
     assert (rig.dirs.dirs[0].clean, rig.dirs.dirs[0].closed_in) == (False, -1)
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"brokerEpoch": "no"}', b"\xff"])
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[]", b'{"brokerEpoch": "no"}', b"\xff", b'{"brokerEpoch": Infinity}', b"[" * 9999]
+)
 def test_a_damaged_clean_shutdown_file_counts_though_it_does_not_tell_the_epoch(
     fs: MemoryFileSystem, content: bytes
 ) -> None:
