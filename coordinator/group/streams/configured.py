@@ -136,8 +136,8 @@ class _Counts:
                 self._copartition(dict.fromkeys((*sources, *repartition)))
         for each in topology.subtopologies:
             tasks = self.tasks_of(each)
-            sources = frozenset(sources_of(each))
-            self.decided.update({topic.name: tasks for topic in each.changelogs if topic.name not in sources})
+            read = frozenset(sources_of(each))
+            self.decided.update({topic.name: tasks for topic in each.changelogs if topic.name not in read})
 
     def tasks_of(self, each: Subtopology) -> int:
         """As many as the largest topic has partitions."""
