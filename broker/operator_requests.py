@@ -75,14 +75,14 @@ class CreateBackup:
 
     async def handle(self, ctx: RequestContext, request: CreateBackupRequest) -> CreateBackupResponse:
         node, path = self._node, _place(self._node.local.config, request.path)
-        if node.changing.locked():
-            raise InvalidRequest("another backup is being made or restored: ask again when it is over")
         from protocol.newer.create_backup_v0 import CreateBackupResponse
 
         logger.info("backup asked for", path=path, principal=str(ctx.connection.principal), client=ctx.client_id)
         snapshots = await _imported(node, "broker.control.snapshots")
+        if node.changing.locked():
+            raise InvalidRequest("another backup is being made or restored: ask again when it is over")
         try:
-            made = await snapshots.take(node, path)
+            made = await snapshots.take(node, path, must_be_new=True)
         except snapshots.ControlError as error:
             raise InvalidRequest(str(error)) from error
         except OSError as error:

@@ -59,7 +59,7 @@ class BrokerConfig:
     dynamic_broker: Mapping[str, str] = field(default_factory=dict, repr=False)
     dynamic_default: Mapping[str, str] = field(default_factory=dict, repr=False)
     resolve: Callable[[Mapping[str, str]], Mapping[str, str]] | None = field(default=None, repr=False)
-    """Puts values in the place of variables, where `config.providers` is set; blocking. Raises ConfigurationError."""
+    """Puts values in the place of variables in dynamic ones (`config.providers`). Raises ConfigurationError."""
 
     @classmethod
     def of(cls, static: Mapping[str, str] = _EMPTY, origins: Mapping[str, str] = _EMPTY) -> BrokerConfig:

@@ -125,6 +125,10 @@ class ImageSettings:
         location = options.get(LOGIN_CONFIG, "").removeprefix("=")
         if not location or not listeners:
             return
+        own = next((name for name in self.static if name.endswith(("odradek.users", "odradek.users.file"))), None)
+        if own is not None:
+            self.warnings.append(f"{location} (from {variable}) is not read, since {own} has the users")
+            return
         text_of_file = self._read(f"{LOGIN_CONFIG} of {variable}", re.sub("^file:(//)?", "", location))
         if text_of_file is None:
             return

@@ -7,25 +7,32 @@
     config.providers.file.param.allowed.paths=/run/secrets
 
 `${env:SECRET_OF_KEYSTORE}` has no path. Unlike in Kafka a variable of a known provider that has no such value is
-refused: in the place of a password it would be one that everybody can read. And what is set at run time makes no
-provider, since who may alter settings could read the broker's files by it.
+refused: in the place of a password it would be one that everybody can read.
+
+Who may alter settings must not read the broker's files by them. So what is set at run time makes no provider, and may
+be a variable only where it is a password, which is never shown, of a provider that says what may be read by it.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from broker.config.broker_config import PROVIDERS, ConfigurationError
+from broker.config.definition import ConfigType
 from broker.config.java_patterns import JavaPatternError, compile_java
+from broker.config.kafka_names import alterable, base_name
 from broker.config.properties import parse_properties
 
 _PACKAGE = "org.apache.kafka.common.config.provider."
 _ENVIRONMENT, _FILE, _DIRECTORY = (f"{_PACKAGE}{kind}ConfigProvider" for kind in ("EnvVar", "File", "Directory"))
 _VARIABLE = r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}"
+_LONGEST = 1 << 20
+"""Bytes of a file that is read for a value."""
 
 
 class _NoValueError(Exception):
@@ -34,9 +41,13 @@ class _NoValueError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Provider:
-    """One provider. `allowed` are the folders and files that it may read, None for all; or it has `environment`."""
+    """One provider. `allowed` are the folders and files that it may read, None for all; or it has `environment`.
+
+    `is_limited` tells whether a setting says what may be read by it.
+    """
 
     kind: str
+    is_limited: bool
     allowed: tuple[str, ...] | None = None
     environment: Mapping[str, str] | None = None
 
@@ -61,7 +72,7 @@ class _Provider:
             raise _NoValueError(f"it cannot be read: {error}") from error
 
     def _of_file(self, path: str, key: str) -> str:
-        values = parse_properties(Path(path).read_bytes().decode())
+        values = parse_properties(_read(path).decode())
         if key not in values:
             raise _NoValueError(f"the file has no {key}")
         return values[key]
@@ -70,7 +81,15 @@ class _Provider:
         found = Path(path, key)
         if os.path.basename(key) != key or not found.is_file():
             raise _NoValueError(f"the folder has no file {key}")
-        return found.read_bytes().decode("utf-8-sig")
+        return _read(found).decode("utf-8-sig")
+
+
+def _read(path: str | Path) -> bytes:
+    """Raises OSError, and ValueError for what is no file that is read at once: a device or a pipe may have no end."""
+    found = os.stat(path)
+    if not stat.S_ISREG(found.st_mode) or found.st_size > _LONGEST:
+        raise ValueError(f"expected a file of at most {_LONGEST} bytes")
+    return Path(path).read_bytes()
 
 
 Providers = Mapping[str, _Provider]
@@ -101,7 +120,8 @@ def _provider(static: Mapping[str, str], key: str, kind: str, environ: Mapping[s
             allowed = compile_java(static.get(setting, ".*"))
         except JavaPatternError as error:
             raise ValueError(f"{setting}: {error}") from error
-        return _Provider(kind, environment={name: environ[name] for name in environ if allowed.fullmatch(name)})
+        names = {name: environ[name] for name in environ if allowed.fullmatch(name)}
+        return _Provider(kind, setting in static, environment=names)
     if kind in (_FILE, _DIRECTORY):
         setting = f"{key}.param.allowed.paths"
         given = static.get(setting, "")
@@ -109,7 +129,7 @@ def _provider(static: Mapping[str, str], key: str, kind: str, environ: Mapping[s
         for path in paths or ():
             if not os.path.isabs(path) or not os.path.exists(path):
                 raise ValueError(f"{setting} = {path!r}: expected absolute paths of what exists")
-        return _Provider(kind, paths)
+        return _Provider(kind, paths is not None, paths)
     known = ", ".join((_ENVIRONMENT, _FILE, _DIRECTORY))
     raise ValueError(
         f"{key}.class = {kind!r}: expected one of {known}, since no class of Java's can be run here. Have what deploys "
@@ -134,6 +154,23 @@ def resolved(given: Mapping[str, str], providers: Providers) -> dict[str, str]:
     if problems:
         raise ConfigurationError(problems)
     return values
+
+
+def resolved_at_run_time(given: Mapping[str, str], providers: Providers) -> dict[str, str]:
+    """As `resolved`, for what clients set: see the head of this file. Raises ConfigurationError."""
+    problems = []
+    for name, text in given.items():
+        used = [match for match in re.finditer(_VARIABLE, text) if match[1] in providers]
+        definition = alterable().get(base_name(name))
+        if used and (definition is None or definition.type is not ConfigType.PASSWORD):
+            problems.append(f"{name} has {used[0][0]}: at run time only passwords may be variables of config.providers")
+        for match in used:
+            if not providers[match[1]].is_limited:
+                limit = f"{PROVIDERS}.{match[1]}.param.allowed.paths (or allowlist.pattern)"
+                problems.append(f"{name} has {match[0]}: at run time that needs {limit} in the broker's file")
+    if problems:
+        raise ConfigurationError(problems)
+    return resolved(given, providers)
 
 
 def _value_of(variable: re.Match[str], providers: Providers) -> str:

@@ -86,10 +86,11 @@ def load(
             origins |= dict.fromkeys(in_its_place, fallback[0])
     resolve = None
     if PROVIDERS in static:
-        from broker.config.providers import read_providers, resolved
+        from broker.config.providers import read_providers, resolved, resolved_at_run_time
 
-        resolve = partial(resolved, providers=read_providers(static, environ or {}))
-        static = resolve(static)
+        providers = read_providers(static, environ or {})
+        resolve = partial(resolved_at_run_time, providers=providers)
+        static = resolved(static, providers)
     _listen_where_advertised(static, origins, environment)
     _fill_from_profile(static, origins)
     warnings = [*_advertise_localhost(static, origins)]
@@ -174,7 +175,7 @@ def _settings(settings: Iterable[str]) -> Iterable[tuple[str, str]]:
 
 
 def _listen_where_advertised(static: dict[str, str], origins: dict[str, str], environment: Environment) -> None:
-    """Listen on every interface at the advertised ports if only these are set, as Kafka's images do.
+    """Listen on every interface at the advertised ports if only these are set, as Kafka's images do; see below.
 
     What a file says of `listeners` does not count if the environment advertises: it is a default beside that.
     """
@@ -182,8 +183,12 @@ def _listen_where_advertised(static: dict[str, str], origins: dict[str, str], en
     only_advertised = {"advertised.listeners"} == environment.settings.keys() & _LISTENERS
     if not advertised or ("listeners" in static and not (only_advertised and origins["listeners"] != "--set")):
         return
-    entries = (entry.strip().partition("://") for entry in advertised.split(","))
-    static["listeners"] = ",".join(f"{name}://0.0.0.0:{rest.rpartition(':')[2]}" for name, _, rest in entries)
+    entries = [entry.strip().partition("://") for entry in advertised.split(",")]
+    hosts = {rest.rpartition(":")[0].strip("[]") for _, _, rest in entries}
+    # A container is reached from outside of it, whatever the name; elsewhere nobody but this machine is told of it.
+    is_local = not only_advertised and all(host in ("localhost", "::1") or host.startswith("127.") for host in hosts)
+    address = "127.0.0.1" if is_local else "0.0.0.0"  # noqa: S104 - as Kafka does
+    static["listeners"] = ",".join(f"{name}://{address}:{rest.rpartition(':')[2]}" for name, _, rest in entries)
     origins["listeners"] = origins["advertised.listeners"]
 
 

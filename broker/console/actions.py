@@ -13,6 +13,7 @@ from broker.console.groups import shows_members
 from broker.control.endpoint import ControlError, Endpoint
 from broker.control.endpoints import ENDPOINTS
 from broker.inspection.cluster import read_group
+from broker.inspection.share_offsets import read_share_offsets
 from metadata.acls import CLUSTER_NAME, ResourceType
 
 
@@ -98,7 +99,8 @@ async def _check_group(ask: Ask, group_id: str, *, all_topics: bool) -> None:
     group = await read_group(ask.node, group_id)
     if group.members and not shows_members(ask, group):
         raise ControlError(f"group {group_id} is {group.state} and has members", status=409)
-    for name in sorted({name for name, _ in group.offsets if all_topics}):
+    offsets = (group.offsets or await read_share_offsets(ask.node, group)) if all_topics else ()
+    for name in sorted({name for name, _ in offsets}):
         if not ask.rights.allow("offset_fetch", ResourceType.TOPIC, name):
             raise ControlError(
                 f"the group has committed to a topic that {ask.rights.user} may not see: name the topic to reset",

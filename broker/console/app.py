@@ -200,15 +200,19 @@ class App:
         return web.Response(text=html, content_type="text/html", status=status)
 
     def _render(self, template: str, values: Mapping[str, Any], budget: Budget) -> str:
-        """Any thread. Half of a surrogate pair, which JSON may have and no page, is its escape. Raises SpentError."""
+        """Any thread. Half of a surrogate pair, which JSON may have and no page, is shown as its escape.
+
+        Raises SpentError.
+        """
         parts: list[str] = []
         left = MOST_HTML
-        for part in self._templates.get_template(template).generate(values):
+        for written in self._templates.get_template(template).generate(values):
+            part = written.encode(errors="backslashreplace").decode()
             left -= len(part)
             if left < 0 or budget.is_over:
                 raise SpentError
             parts.append(part)
-        return "".join(parts).encode(errors="backslashreplace").decode()
+        return "".join(parts)
 
 
 def _to(place: str) -> web.Response:

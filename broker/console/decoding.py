@@ -6,7 +6,7 @@ import json
 from typing import Any, NamedTuple
 
 from broker.control.budget import JSON_WORK, Budget, SpentError
-from broker.control.record_json import json_of
+from broker.http.bodies import json_of
 
 FORMATS = ("auto", "text", "json", "hex")
 LONGEST = 256 << 10
@@ -72,7 +72,7 @@ def _json_text(content: bytes, budget: Budget, *, indented: bool) -> str | None:
         if found is None:
             return None
         text, is_whole = budget.json(found, LONGEST_JSON, indent=2 if indented else None)
-    except (SpentError, RecursionError):
+    except SpentError:
         return None
     return text if is_whole else None
 

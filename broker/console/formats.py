@@ -60,11 +60,6 @@ def link(page: str, /, **given: Any) -> str:
     return f"{page}?{query}" if query else page
 
 
-def short(text: str) -> str:
-    """The beginning of a name that a client chose, which may have 32,767 characters."""
-    return text if len(text) <= SHORT else f"{text[:SHORT]}…"
-
-
 def named(flag: bool) -> str:
     return "yes" if flag else "no"
 
@@ -72,6 +67,11 @@ def named(flag: bool) -> str:
 def shown(text: str) -> str:
     """A text; "" for an empty one, which nobody would see."""
     return text or '""'
+
+
+def short(text: str) -> str:
+    """`shown`, but only the beginning of a name that a client chose, which may have 32,767 characters."""
+    return shown(text) if len(text) <= SHORT else f"{text[:SHORT]}…"
 
 
 FILTERS: Mapping[str, Callable[..., str]] = {

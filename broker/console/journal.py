@@ -24,7 +24,7 @@ async def journal(ask: Ask) -> Page:
     if ask.node.journal is not None:
         filters = {name: value for name, value in asked.items() if value}
         wanted = list(wanted_entries(ask.node, filters))[::-1]
-        shown = paged(ask, await ask.budget.run(ask.node, partial(_folded, wanted)), ON_A_PAGE)
+        shown = paged(ask, await ask.budget.run(ask.node, partial(_folded, wanted, ask.budget)), ON_A_PAGE)
     # Entries never change, and to decode them takes a while.
     rows = await ask.budget.run(ask.node, partial(_rows, tuple(shown.rows), ask.budget))
     return Page(
@@ -34,7 +34,7 @@ async def journal(ask: Ask) -> Page:
     )
 
 
-def _folded(entries: Sequence[Entry]) -> list[tuple[Entry, int]]:
+def _folded(entries: Sequence[Entry], budget: Budget) -> list[tuple[Entry, int]]:
     """Each entry and how often it was so: a question that was answered as before is not listed again. Any thread."""
     from odradek.report import QUESTIONS
 
@@ -43,6 +43,7 @@ def _folded(entries: Sequence[Entry]) -> list[tuple[Entry, int]]:
     last: dict[tuple[str, bytes], tuple[bytes, int]] = {}
     for entry in entries:
         if isinstance(entry, Exchange) and entry.api_key in questions and entry.is_whole and entry.answer:
+            budget.spend(size_of(entry))
             request, answer = entry.request[:4] + entry.request[8:], entry.answer[8:]  # without correlation ids
             asked = entry.client.host, request
             before, row = last.get(asked, (b"", -1))

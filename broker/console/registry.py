@@ -7,7 +7,6 @@ once. Schemas that refer to others are not followed: their values are shown as b
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import aiohttp
 from broker.console import avro
 from broker.console.decoding import LONGEST_JSON, Shown
 from broker.control.budget import JSON_WORK, Budget, SpentError
+from broker.http.bodies import json_of
 
 MAGIC = 0
 ID_BYTES = 5
@@ -54,9 +54,9 @@ class Schema:
         try:
             budget.spend(JSON_WORK * len(content))
             raw = content[ID_BYTES:]
-            value = json.loads(raw) if self.avro is None else avro.value_of(self.avro, raw)
+            value = json_of(raw) if self.avro is None else avro.value_of(self.avro, raw)
             text, is_whole = budget.json(value, LONGEST_JSON if indented else most, indent=2 if indented else None)
-        except (ValueError, RecursionError, SpentError):
+        except (ValueError, SpentError):
             return None
         return Shown(text, f"{kind}, schema {self.schema_id}", 0 if is_whole else None)
 
@@ -94,7 +94,7 @@ class Registry:
                     self._known[schema_id] = await self._schema(session, schema_id)
         except ImportError as error:
             raise RegistryError("Avro is shown as bytes: pip install '/path/to/odradek[avro]'") from error
-        except (aiohttp.ClientError, TimeoutError, ValueError, RecursionError) as error:
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise RegistryError(f"the schema registry cannot be asked: {type(error).__name__}") from error
         while len(self._known) > MOST_SCHEMAS:
             self._known.popitem(last=False)
@@ -110,7 +110,7 @@ class Registry:
                 text += part
                 if len(text) > LONGEST_ANSWER:
                     return None
-        found = await asyncio.to_thread(json.loads, bytes(text))
+        found = await asyncio.to_thread(json_of, bytes(text))
         if not isinstance(found, dict):
             raise ValueError("expected an object")
         match found.get("schemaType", "AVRO"):

@@ -15,7 +15,6 @@ from broker.control.budget import to_the_end
 from broker.control.endpoint import ControlError, Endpoint
 from broker.control.endpoints import ENDPOINTS
 from broker.control.faults import faults_of
-from broker.control.record_json import require_shallow
 from broker.http.bodies import BodyError, read_json
 from broker.http.hosts import KnownHosts
 from broker.node import Node
@@ -97,10 +96,6 @@ async def _body(request: web.Request) -> dict[str, Any]:
         return {}
     if not isinstance(body, dict):
         raise ControlError("the body is no JSON object")
-    try:
-        require_shallow(body)
-    except ValueError as error:
-        raise ControlError(f"the body is not taken: {error}") from error
     return body
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -25,38 +24,6 @@ class Produced(NamedTuple):
 
 FIELDS = frozenset({"key", "key_base64", "value", "value_base64", "headers", "partition", "timestamp"})
 WHAT_A_RECORD_IS = "an object with value, key, headers, partition and timestamp, or value_base64 and key_base64"
-
-
-MOST_NESTED = 200
-"""JSON with more levels is taken for none: what walks through values calls itself for each level."""
-
-TOO_DEEP = f"it is nested more than {MOST_NESTED} levels deep"
-
-
-def json_of(content: bytes | str) -> Any:
-    """The JSON value that somebody has written. Raises ValueError if it is none, or has too many levels."""
-    try:
-        value = json.loads(content)
-    except RecursionError:
-        raise ValueError(TOO_DEEP) from None
-    require_shallow(value)
-    return value
-
-
-def require_shallow(value: Any) -> None:
-    """Raises ValueError for a JSON value of too many levels."""
-    level = [value]
-    for _ in range(MOST_NESTED):
-        level = [
-            part
-            for one in level
-            if isinstance(one, dict | list)
-            for part in (one.values() if isinstance(one, dict) else one)
-            if isinstance(part, dict | list)
-        ]
-        if not level:
-            return
-    raise ValueError(TOO_DEEP)
 
 
 def as_json(topic: str, partition: int, record: Record, left_out: LeftOut = NOTHING) -> dict[str, Any]:

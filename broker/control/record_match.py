@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from broker.control.endpoint import ControlError, Kind, Parameter, Values
-from broker.control.record_json import bytes_of, headers_of, json_of
+from broker.control.record_json import bytes_of, headers_of
+from broker.http.bodies import json_of
 from protocol.records.build import Headers, Record
 
 LONGEST_SHOWN = 200

@@ -32,15 +32,16 @@ async def _take(node: Node, values: Values) -> dict[str, Any]:
     return await take(node, values.get("path"))
 
 
-async def take(node: Node, wanted: str | None) -> dict[str, Any]:
+async def take(node: Node, wanted: str | None, *, must_be_new: bool = False) -> dict[str, Any]:
     """Take a snapshot of this moment. What follows while its files are copied is not in it.
 
+    The folder may be there and be empty, unless it `must_be_new`.
     Raises ControlError, and OSError if it cannot be written.
     """
     workers, fs = node.base.seams.workers, node.base.seams.fs
     log = _own_log(node)
-    path = await workers.call(partial(_new_folder, fs, wanted, node.local.config.log_dirs))
-    async with node.changing:
+    async with node.changing:  # from here on, or another snapshot might take the same folder for its own
+        path = await workers.call(partial(_new_folder, fs, wanted, node.local.config.log_dirs, must_be_new))
         clock = node.local.clock
         began_ms = clock.machine.monotonic_ms()
         try:
@@ -63,14 +64,14 @@ def _own_log(node: Node) -> UnifiedLog:
     return log.log
 
 
-def _new_folder(fs: FileSystem, path: str | None, roots: Sequence[str]) -> str:
+def _new_folder(fs: FileSystem, path: str | None, roots: Sequence[str], must_be_new: bool) -> str:
     if path is None:
         _require_apart(f"{tempfile.gettempdir()}/odradek-snapshot", roots)
         return tempfile.mkdtemp(prefix="odradek-snapshot-")
     _require_absolute(path)
     _require_apart(path, roots)
     try:
-        if fs.exists(path) and (not fs.is_dir(path) or fs.listdir(path)):
+        if fs.exists(path) and (must_be_new or not fs.is_dir(path) or fs.listdir(path)):
             raise ControlError(f"path = {path!r} exists already", parameter="path", status=409)
         fs.mkdir(path)
     except OSError as error:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import crc32c
+import structlog
 from kio.schema.errors import ErrorCode
 
 from broker.cluster.metadata_cache import MetadataCache
@@ -23,6 +24,7 @@ from broker.monitoring.pushed_metrics import MOST_POINTS, Pushed, PushedMetrics,
 from metadata.configs import ConfigsImage, ResourceType
 from metadata.delta import MetadataDelta
 from protocol.errors import (
+    InvalidConfiguration,
     InvalidRecord,
     InvalidRequest,
     KafkaError,
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from broker.network.request import Request
     from storage.workers import Workers
     from timing.clock import Clock
+
+logger = structlog.get_logger(__name__)
 
 DEFAULT_INTERVAL_MS = 300_000
 MAX_INSTANCES = 16_384
@@ -195,7 +199,12 @@ class ClientTelemetry:
         configs = self._cache.image.configs
         for name in configs.names(ResourceType.CLIENT_METRICS):
             values = effective_client_metrics_configs(configs.of(ResourceType.CLIENT_METRICS, name))
-            if not _matches(parse_match(values["match"]), attributes):
+            try:
+                is_wanted = _matches(parse_match(values["match"]), attributes)
+            except InvalidConfiguration as error:  # as another release, or a controller of Kafka's, took it
+                logger.warning("client metrics left out", subscription=name, error=error.message)
+                continue
+            if not is_wanted:
                 continue
             wanted, own_interval = values["metrics"], values["interval.ms"]
             assert isinstance(wanted, tuple)

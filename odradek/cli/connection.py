@@ -74,11 +74,13 @@ class Cluster:
 
         It begins with the broker that has answered: it would wait for the first of several that it tries.
         """
-        answered, timeout_ms = self._reached[1].controller, int(self.timeout * 1000)
+        reached, timeout_ms = self._reached[1], int(self.timeout * 1000)
+        answered = reached.controller or next(iter(reached.nodes))
+        host = f"[{answered.host}]" if ":" in answered.host else answered.host
         return {
             "client_id": "odradek-cli",
             **_of_kafka_python(self.settings),
-            "bootstrap_servers": [f"{answered.host}:{answered.port}"],
+            "bootstrap_servers": [f"{host}:{answered.port}"],
             "bootstrap_timeout_ms": timeout_ms,
             "request_timeout_ms": timeout_ms,
         }

@@ -57,6 +57,14 @@ async def test_a_subscription_is_kafkas() -> None:
     assert (answer.telemetry_max_bytes, answer.delta_temporality) == (1 << 20, True)
 
 
+async def test_a_match_that_cannot_be_read_hides_no_other_subscription_of_client_metrics() -> None:
+    rig = await Rig.open()
+    wanted = {"metrics": "org.apache.kafka.producer.", "interval.ms": "1000"}
+    await rig.set_configs(ResourceType.CLIENT_METRICS, "a", {**wanted, "match": r"client_id=\p{L}+"})
+    await set_subscription(rig, "b", wanted)
+    assert (await subscribe(rig)).requested_metrics == ("org.apache.kafka.producer.",)
+
+
 async def test_a_client_without_an_id_is_given_one() -> None:
     rig = await Rig.open()
     given = {(await subscribe(rig, None)).client_instance_id for _ in range(3)}

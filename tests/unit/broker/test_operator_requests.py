@@ -180,6 +180,20 @@ async def test_a_backup_does_not_take_the_place_of_another_nor_runs_beside_one()
         assert not rig.fs.exists("/backups/c")
 
 
+async def test_two_backups_of_one_name_at_the_same_time_leave_the_first_whole() -> None:
+    async with node(**FOLDER) as rig:
+        first, second = await asyncio.gather(*(ask(rig.connect(), "create_backup", path="b") for _ in range(2)))
+        assert sorted(answer.error_code.name for answer in (first, second)) == ["invalid_request", "none"]
+        assert rig.fs.exists("/backups/b/snapshot.json")
+
+
+async def test_a_folder_that_is_there_is_no_place_for_a_backup() -> None:
+    async with node(**FOLDER) as rig:
+        rig.fs.mkdir("/backups/b")
+        refused = await ask(rig.connect(), "create_backup", path="b")
+        assert "exists already" in refused.error_message
+
+
 async def test_a_backup_that_cannot_be_written_is_a_storage_error_and_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

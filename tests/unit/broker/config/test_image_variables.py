@@ -107,6 +107,13 @@ def test_kafka_opts_name_the_jaas_file_whose_section_has_the_users(tmp_path: Pat
     assert options(loaded, "CONTROLLER") == {}
 
 
+def test_a_jaas_file_does_not_count_beside_users_of_our_own_settings(tmp_path: Path) -> None:
+    environ = with_jaas(tmp_path, f'KafkaServer {{ {PLAIN} required user_mallory="1"; }};')
+    loaded = load(environ=environ | {"ODRADEK_USERS": "app:secret"})
+    assert any("is not read, since odradek.users has the users" in line for line in loaded.warnings)
+    assert not any("mallory" in value for value in loaded.config.given.values())
+
+
 def test_a_section_of_the_jaas_file_that_names_the_listener_counts_for_it_alone(tmp_path: Path) -> None:
     text = f"""
     KafkaServer {{ {PLAIN} required user_all="1"; {SCRAM} required username="node" password="2"; }};

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -127,7 +128,7 @@ def test_any_setting_of_any_source_may_be_a_variable() -> None:
 
 
 def test_a_variable_set_at_run_time(folder: Path) -> None:
-    config = started().config
+    config = started(f"config.providers.file.param.allowed.paths={folder}").config
     name = "listener.name.a.ssl.keystore.password"
     right, wrong = ("${file:" + f"{folder}/some.properties:{key}}}" for key in ("key", "nope"))
     alter.check_broker(config, [Change(name, 0, right)], per_broker=True, incremental=True)
@@ -137,6 +138,32 @@ def test_a_variable_set_at_run_time(folder: Path) -> None:
     assert changed.given[name] == "pässé=1"
     assert changed.dynamic_broker[name] == right
     assert "broker.rack" not in changed.given
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "refusal"),
+    [
+        ("listener.name.a.ssl.keystore.location", True, "only passwords may be variables"),
+        ("max.connections.per.ip.overrides", True, "only passwords may be variables"),
+        ("listener.name.a.ssl.keystore.password", False, "needs config.providers.file.param.allowed.paths"),
+    ],
+)
+def test_who_may_alter_configs_does_not_read_files_of_the_broker(
+    folder: Path, name: str, limit: bool, refusal: str
+) -> None:
+    config = started(*([f"config.providers.file.param.allowed.paths={folder}"] if limit else [])).config
+    text = "${file:" + f"{folder}/some.properties:key}}"
+    with pytest.raises(InvalidRequest, match=refusal) as refused:
+        alter.check_broker(config, [Change(name, 0, text)], per_broker=True, incremental=True)
+    assert "pässé" not in str(refused.value)
+    assert name not in config.with_dynamic({name: text}, {}).given
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "pipe"])
+def test_a_device_or_a_pipe_is_not_read_for_a_value(folder: Path, path: str) -> None:
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(ConfigurationError, match="expected a file of at most"):
+        text_of(folder, "${file:" + str(folder / path) + ":x}")
 
 
 def test_a_provider_set_at_run_time_reads_nothing(folder: Path) -> None:

@@ -260,6 +260,13 @@ MAP = "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT,CONTR
         ("advertised.listeners=INSIDE://b:9093", {}, [], "INSIDE://0.0.0.0:9093", "INSIDE://b:9093"),
         ("", {}, ["advertised.listeners=INSIDE://b:9093"], "INSIDE://0.0.0.0:9093", "INSIDE://b:9093"),
         (
+            "",
+            {},
+            ["advertised.listeners=INSIDE://localhost:9093"],
+            "INSIDE://127.0.0.1:9093",
+            "INSIDE://localhost:9093",
+        ),
+        (
             "advertised.listeners=PLAINTEXT://b:1",
             {"KAFKA_LISTENERS": "PLAINTEXT://:9092"},
             [],

@@ -13,8 +13,8 @@ from aiohttp.test_utils import TestServer
 
 from broker.control.app import make_app
 from broker.control.endpoint import Endpoint, Kind, Parameter
-from broker.control.record_json import MOST_NESTED
-from broker.http.connections import LONGEST_LINE_BYTES
+from broker.http.bodies import MOST_NESTED
+from broker.http.connections import HttpPort
 from odradek.control import ControlClient, ControlError, segment
 from tests.unit.broker.rig import Rig
 
@@ -55,17 +55,15 @@ async def serving(app: web.Application) -> AsyncIterator[ControlClient]:
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name[:10]))
 async def test_any_name_can_be_in_an_address(name: str) -> None:
     async with Rig() as rig:
-        app = make_app(rig.node, None, ECHO)
-        runner = web.AppRunner(app, max_line_size=LONGEST_LINE_BYTES)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        client = ControlClient(f"http://127.0.0.1:{runner.addresses[0][1]}")
-        for endpoint in ECHO:
-            path = endpoint.path.replace("{group}", segment(name))
-            assert await asyncio.to_thread(client.send, endpoint.method, path, {}) == {"group": name}
-        client.close()
-        await runner.cleanup()
+        port = HttpPort(make_app(rig.node, None, ECHO), "test", rig.node.local.config, rig.clock)
+        await port.begin()
+        async with await asyncio.get_running_loop().create_server(port, "127.0.0.1", 0) as server:
+            client = ControlClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+            for endpoint in ECHO:
+                path = endpoint.path.replace("{group}", segment(name))
+                assert await asyncio.to_thread(client.send, endpoint.method, path, {}) == {"group": name}
+            client.close()
+            await port.stop()
 
 
 async def test_the_group_without_a_name_is_one_that_does_not_exist() -> None:

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from broker.control.endpoint import ControlError
-from broker.control.record_json import MOST_NESTED
 from broker.control.record_match import Difference, Expected, distance
+from broker.http.bodies import MOST_NESTED
 from protocol.records.build import Record
 
 
