@@ -6,6 +6,7 @@ Changes of a broker were checked by that broker before they came here.
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -148,13 +149,19 @@ def known_operation(change: Change) -> AlterOp:
 
 
 def _combined(text: str, operation: AlterOp, value: str) -> list[str]:
+    """The parts of a list with those of `value` at the end, unless they are in it; or without them, each once."""
     parts = [part for part in text.split(",") if part]
-    for part in _parts(value):
-        if operation is AlterOp.APPEND and part not in parts:
-            parts.append(part)
-        elif operation is AlterOp.SUBTRACT and part in parts:
-            parts.remove(part)
-    return parts
+    if operation is AlterOp.APPEND:
+        present = set(parts)
+        return [*parts, *(part for part in dict.fromkeys(_parts(value)) if part not in present)]
+    doomed = Counter(_parts(value))
+    left = []
+    for part in parts:
+        if doomed[part]:
+            doomed[part] -= 1
+        else:
+            left.append(part)
+    return left
 
 
 def _parts(text: str) -> list[str]:

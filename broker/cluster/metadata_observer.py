@@ -301,6 +301,9 @@ class MetadataObserver:
             data += part.unaligned_records
             if len(data) >= part.size:
                 break
+            if not part.unaligned_records:
+                self._complain(f"{client} has sent {len(data)} of {part.size} bytes of the snapshot, and sends no more")
+                return False
         copied = await self._copy.adopt(snapshot, bytes(data))
         before = self.image
         self.begin_with(copied)

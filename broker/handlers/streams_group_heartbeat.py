@@ -93,10 +93,10 @@ def _heartbeat(
 
 
 def _owned(tasks: Iterable[OwnedTaskIds]) -> values.TaskIds:
-    found: dict[str, frozenset[int]] = {}
+    found: dict[str, set[int]] = {}
     for each in tasks:
-        found[each.subtopology_id] = found.get(each.subtopology_id, frozenset()) | frozenset(each.partitions)
-    return found
+        found.setdefault(each.subtopology_id, set()).update(each.partitions)
+    return {subtopology_id: frozenset(partitions) for subtopology_id, partitions in found.items()}
 
 
 def _offsets(offsets: tuple[TaskOffset, ...] | None) -> tuple[tuple[Task, int], ...] | None:

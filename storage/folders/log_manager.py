@@ -181,6 +181,8 @@ class LogManager:
         KafkaStorage.
         """
         key = TopicPartition(topic, partition)
+        if not log_names.is_valid(key):
+            raise KafkaStorage(f"No folder can be made for {key!r}: that is no name of a partition.")
         log_dir = self.placement.choose(key, directory)
         self.placement.place(key, log_dir.path)
         return partial(self._make_log, key, log_dir, topic_id, config, leader_epoch)

@@ -13,6 +13,8 @@ FUTURE_SUFFIX = "-future"
 MOVED_SUFFIX = "-moved"
 
 _FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
+RESERVED = frozenset({".", "..", "__cluster_metadata"})
+"""What no topic of a broker is called; the folder of the last one has the metadata."""
 LONGEST_NAME = 255
 """The longest name, in characters, that file systems allow for a folder."""
 
@@ -20,6 +22,12 @@ LONGEST_NAME = 255
 def folder_name(partition: TopicPartition) -> str:
     """`topic-partition`."""
     return str(partition)
+
+
+def is_valid(partition: TopicPartition) -> bool:
+    """Whether a folder may be called after the partition: never one outside of `log.dirs`, or of something else."""
+    name = folder_name(partition)
+    return parse(name) == partition and len(name) <= LONGEST_NAME and partition.topic not in RESERVED
 
 
 def delete_name(partition: TopicPartition, unique: UUID) -> str:

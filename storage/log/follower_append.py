@@ -15,6 +15,10 @@ from storage.append_types import AppendOrigin
 from storage.log.unified_log import UnifiedLog
 from storage.log.validator import first_batch_size
 from storage.producers.producer_state import Duplicate
+from storage.segments.index import MAX_RELATIVE_OFFSET
+
+LAST_OFFSET = 2**63 - 2
+"""The last offset that a record may have: the end of the log after it is a number of 64 bits, too."""
 
 
 def append(log: UnifiedLog, records: memoryview, *, leader_epoch: int, now_ms: int, most_batches: int) -> int:
@@ -34,6 +38,8 @@ def append(log: UnifiedLog, records: memoryview, *, leader_epoch: int, now_ms: i
                 f"A batch for {log.name} begins at offset {header.base_offset}, but the log ends at "
                 f"{log.log_end_offset}."
             )
+        if header.last_offset > LAST_OFFSET:
+            raise InvalidRecord(f"A batch for {log.name} ends at offset {header.last_offset}, which no log can reach.")
         _append(log, batch, header, now_ms)
         size += len(batch)
     if log.log_end_offset - log.flusher.flushed.offset >= log.config.flush_messages:
@@ -77,7 +83,8 @@ def _append(log: UnifiedLog, batch: memoryview, header: BatchHeader, now_ms: int
             log.leader_epochs.begin(header.leader_epoch, header.base_offset)
         segment = log.segments.active
         if segment.should_roll(log.config, len(batch), max_timestamp, last_offset, now_ms):
-            segment = log.roll()
+            is_far = last_offset - log.log_end_offset > MAX_RELATIVE_OFFSET  # after what the leader has compacted
+            segment = log.roll(header.base_offset if is_far else log.log_end_offset)
         update = log.producers.check(batch, header, AppendOrigin.REPLICATION) if header.has_producer_id else None
         if isinstance(update, Duplicate):
             raise AssertionError("replication knows no duplicates")

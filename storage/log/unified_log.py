@@ -203,10 +203,10 @@ class UnifiedLog:
         """Note that `leader_epoch` starts at the log's end; it is written with its first flushed records."""
         self.leader_epochs.begin(leader_epoch, self.log_end_offset)
 
-    def roll(self) -> LogSegment:
-        """Seal the active segment and start the next one at the log's end. Raises OSError."""
+    def roll(self, at: int = 0) -> LogSegment:
+        """Seal the active segment and start the next one at the log's end, or at a later offset. Raises OSError."""
         active = self.segments.active
-        base_offset = self.log_end_offset
+        base_offset = max(at, self.log_end_offset)
         if active.base_offset == base_offset:
             return active
         active.seal()

@@ -7,23 +7,23 @@ from cryptography.x509 import Certificate, ExtensionNotFound, SubjectAlternative
 from broker.config.listener_settings import ListenerSettings
 from broker.security.errors import SecurityError
 from broker.security.tls.distinguished_names import subject_of
+from broker.security.tls.stores import readable
 
 
 def require_same_names(settings: ListenerSettings, old: Certificate, new: Certificate) -> None:
     """Raises SecurityError: clients that check whom they talk to would no longer find the name that they know."""
     where = settings.found("ssl.keystore.location")
-    if not settings.boolean("ssl.allow.dn.changes") and subject_of(old) != subject_of(new):
-        raise SecurityError(
-            f"{where}: expected a certificate of {subject_of(old)!r}, not {subject_of(new)!r}; "
-            "or ssl.allow.dn.changes=true"
-        )
-    if not settings.boolean("ssl.allow.san.changes"):
+    with readable(where):
+        former, subject = subject_of(old), subject_of(new)
         missing = _alternative_names(old) - _alternative_names(new)
-        if missing:
-            raise SecurityError(
-                f"{where}: expected a certificate that has {', '.join(sorted(missing))} too; "
-                "or ssl.allow.san.changes=true"
-            )
+    if not settings.boolean("ssl.allow.dn.changes") and former != subject:
+        raise SecurityError(
+            f"{where}: expected a certificate of {former!r}, not {subject!r}; or ssl.allow.dn.changes=true"
+        )
+    if missing and not settings.boolean("ssl.allow.san.changes"):
+        raise SecurityError(
+            f"{where}: expected a certificate that has {', '.join(sorted(missing))} too; or ssl.allow.san.changes=true"
+        )
 
 
 def _alternative_names(certificate: Certificate) -> set[str]:

@@ -6,6 +6,8 @@ Blocking, any thread: files are read, and a password is stretched many thousand 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -167,7 +169,7 @@ def _private_part(content: bytes) -> bytes:
 def _certificates(where: str, content: bytes) -> tuple[x509.Certificate, ...]:
     try:
         return tuple(x509.load_pem_x509_certificates(content))
-    except (ValueError, UnsupportedAlgorithm) as error:
+    except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise SecurityError(
             f"{where}: expected at least one certificate as PEM, which cannot be read: {error}"
         ) from error
@@ -177,7 +179,8 @@ def _matching(where: str, material: KeyMaterial) -> KeyMaterial:
     """The key material with the certificate of the key first. Raises SecurityError if there is none."""
     private = load_pem_private_key(material.key, None)
     public = private.public_key()
-    own = next((one for one in material.chain if one.public_key() == public), None)
+    with readable(where):
+        own = next((one for one in material.chain if one.public_key() == public), None)
     if own is None:
         raise SecurityError(f"{where}: expected the certificate of the private key among the certificates")
     return KeyMaterial(material.key, (own, *(one for one in material.chain if one is not own)))
@@ -188,7 +191,9 @@ def _pkcs12_key(settings: ListenerSettings, where: str, content: bytes) -> KeyMa
     if private is None or certificate is None:
         raise SecurityError(f"{where}: expected a private key with its certificate in it")
     pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return _matching(where, KeyMaterial(pem, (certificate, *_in_order(certificate, others))))
+    with readable(where):
+        chain = certificate, *_in_order(certificate, others)
+    return _matching(where, KeyMaterial(pem, chain))
 
 
 def _in_order(certificate: x509.Certificate, others: list[x509.Certificate]) -> list[x509.Certificate]:
@@ -210,7 +215,7 @@ def _open_pkcs12(
     password = settings.text(f"{store}.password")
     try:
         return pkcs12.load_key_and_certificates(content, None if password is None else password.encode())
-    except (ValueError, UnsupportedAlgorithm) as error:
+    except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         key = settings.found(f"{store}.password")
         hint = f"expected the right {key}" if password else f"expected {key} to be set"
         raise SecurityError(f"{where}: the PKCS12 store cannot be opened: {hint}") from error
@@ -239,7 +244,14 @@ def _open_jks(settings: ListenerSettings, store: str, where: str, content: bytes
 
 
 def _of_der(where: str, certificate: bytes) -> x509.Certificate:
-    try:
+    with readable(where):
         return x509.load_der_x509_certificate(certificate)
-    except (ValueError, UnsupportedAlgorithm) as error:
+
+
+@contextmanager
+def readable(where: str) -> Iterator[None]:
+    """Raises SecurityError for what a certificate holds that cannot be read: much of it is looked at only when used."""
+    try:
+        yield
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise SecurityError(f"{where}: a certificate in it cannot be read: {error}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -136,46 +137,53 @@ class _Heartbeat:
         is_new = member.member_id not in group.members
         if member != self._before or is_new:
             self._records.append(records.member(group_id, member))
-        names = _names(self._members.values())
         changed = is_new or member.topics != self._before.topics
-        if changed or not group.is_fresh:
-            self._raise_epoch(names, changed)
-        target = self._target(names)
+        may_lack = changed or not group.is_fresh
+        if may_lack:
+            self._raise_epoch(changed)
+        target = self._target()
         after = member
         if (member.epoch, member.assigned) != target:
             epoch, assigned = target
             previous = member.epoch if member.epoch != epoch else member.previous_epoch
             after = member._replace(epoch=epoch, previous_epoch=previous, assigned=assigned)
             self._records.append(records.current_assignment(group_id, after))
-        wanted = initialization.missing(groups, group, names)
+        may_lack = may_lack or bool(group.state.initializing)
+        wanted = initialization.missing(groups, group, self._names) if may_lack else {}
         if wanted:
             self._records.append(initialization.begin(group, wanted))
         assigned_now = after.assigned if tells_topics or after.assigned != self._before.assigned else None
         interval_ms = groups.config.heartbeat_interval_of(group_id)
         epoch_now = self._epoch
+        seen = groups.topics.version, group.state
 
         def effects(error: KafkaError | None) -> None:
             if error is not None:
                 return
             groups.start_session(group_id, member.member_id)
             known = groups.find(group_id)
-            if known is not None:
-                known.is_fresh = not wanted
+            if known is not None and may_lack:
+                known.is_fresh = not wanted and seen == (groups.topics.version, known.state)
             if wanted:
                 initialization.ask(groups, group_id, wanted, epoch_now)
 
         answer = ShareHeartbeatAnswer(member.member_id, after.epoch, interval_ms, assigned_now)
         return Outcome(self._records, answer, effects)
 
-    def _raise_epoch(self, names: frozenset[str], changed: bool) -> None:
-        metadata_hash = self._groups.metadata_hash(names)
-        if changed or metadata_hash != self._group.metadata_hash or self._is_assignable_new(names):
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        """The topics of all members, who may name hundreds of thousands: most heartbeats do not need to know."""
+        return _names(self._members.values())
+
+    def _raise_epoch(self, changed: bool) -> None:
+        metadata_hash = self._groups.metadata_hash(self._names)
+        if changed or metadata_hash != self._group.metadata_hash or self._is_assignable_new():
             self._epoch += 1
             self._records.append(records.epoch(self._group.group_id, self._epoch, metadata_hash))
 
-    def _is_assignable_new(self, names: frozenset[str]) -> bool:
+    def _is_assignable_new(self) -> bool:
         """Whether the target lacks partitions that may be assigned now, or has some that may not."""
-        assignable = {(topic, index) for topic, indexes in self._assignable(names).items() for index in indexes}
+        assignable = {(topic, index) for topic, indexes in self._assignable().items() for index in indexes}
         covered = {
             (topic, index)
             for partitions in self._group.target.values()
@@ -184,16 +192,16 @@ class _Heartbeat:
         }
         return self._group.epoch == self._group.assignment_epoch and assignable != covered
 
-    def _assignable(self, names: frozenset[str]) -> Mapping[UUID, list[int]]:
+    def _assignable(self) -> Mapping[UUID, list[int]]:
         """The partitions of subscribed topics that exist and have a state."""
         found = {}
         for topic_id, known in self._group.initialized().items():
             topic = self._groups.topics.by_id(topic_id)
-            if topic is not None and topic.name in names:
+            if topic is not None and topic.name in self._names:
                 found[topic_id] = sorted(index for index in known.partitions if index < topic.partition_count)
         return found
 
-    def _target(self, names: frozenset[str]) -> tuple[int, Partitions]:
+    def _target(self) -> tuple[int, Partitions]:
         """The epoch and the partitions that the member has after this; a new target if it is time for one."""
         group, member_id = self._group, self._member.member_id
         now_ms = self._groups.context.clock.wall_ms()
@@ -201,7 +209,7 @@ class _Heartbeat:
         may = not group.members or not group.assignment_epoch or now_ms - group.assigned_ms >= interval_ms
         if self._epoch == group.assignment_epoch or not may:
             return group.assignment_epoch, group.target.get(member_id, NO_PARTITIONS)
-        partitions = self._assignable(names)
+        partitions = self._assignable()
         ids = {self._name(topic_id): topic_id for topic_id in partitions}
         subscriptions = {
             key: [ids[name] for name in member.topics if name in ids] for key, member in self._members.items()

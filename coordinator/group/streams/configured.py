@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import IntEnum
+from heapq import heappop, heappush
 from typing import NamedTuple
 
-from coordinator.group.streams.topology import internal_topics, sources_of
+from coordinator.group.streams.topology import internal_topics, readers_of, sources_of
 from protocol.coordinator_records.streams_group_values import StreamsGroupTopologyValue, Subtopology, TopicInfo
 
 PartitionCount = Callable[[str], int | None]
@@ -135,8 +136,8 @@ class _Counts:
                 self._copartition(dict.fromkeys((*sources, *repartition)))
         for each in topology.subtopologies:
             tasks = self.tasks_of(each)
-            sources = list(sources_of(each))
-            self.decided.update({topic.name: tasks for topic in each.changelogs if topic.name not in sources})
+            read = frozenset(sources_of(each))
+            self.decided.update({topic.name: tasks for topic in each.changelogs if topic.name not in read})
 
     def tasks_of(self, each: Subtopology) -> int:
         """As many as the largest topic has partitions."""
@@ -147,23 +148,31 @@ class _Counts:
         return self.decided[name] if found is None else found
 
     def _decide_repartition_topics(self) -> None:
-        """A repartition topic has a fixed count, or that of the largest source of a subtopology that writes to it."""
+        """A repartition topic has a fixed count, or that of the largest source of a subtopology that writes to it.
+
+        Kafka goes through the subtopologies again and again until all is decided. Here a subtopology is looked at in
+        the round in which Kafka finds its first source decided, and not before: a client may send tens of thousands.
+        """
         self.decided.update(self._fixed)
-        waiting = [(each, name) for each in self._subtopologies for name in each.repartition_sinks]
-        while waiting:
-            left = []
-            for each, name in waiting:
-                sources = [self.decided.get(topic.name) for topic in each.repartition_sources]
-                known = [count for count in (*sources, *map(self._exists, each.source_topics)) if count is not None]
+        readers = readers_of(self._subtopologies)
+        largest = [self._largest_decided(each) for each in self._subtopologies]
+        turns = [(0, index) for index, count in enumerate(largest) if count is not None]
+        while turns:  # only sinks that nobody reads stay undecided: `check_topology` knows all others
+            now, index = heappop(turns)
+            for name in self._subtopologies[index].repartition_sinks:
                 if name in self.decided:
                     continue
-                if known:
-                    self.decided[name] = max(known)
-                else:
-                    left.append((each, name))
-            if len(left) == len(waiting):
-                break  # only sinks that nobody reads: `check_topology` knows all others
-            waiting = left
+                count = self.decided[name] = largest[index] or 0
+                for reader in readers.get(name, ()):
+                    before = largest[reader]
+                    largest[reader] = count if before is None else max(before, count)
+                    if before is None:
+                        heappush(turns, (now if reader > index else now + 1, reader))
+
+    def _largest_decided(self, each: Subtopology) -> int | None:
+        sources = (self.decided.get(topic.name) for topic in each.repartition_sources)
+        counts = (*sources, *map(self._exists, each.source_topics))
+        return max((count for count in counts if count is not None), default=None)
 
     def _copartition(self, topics: Iterable[str]) -> None:
         """Give repartition topics the count of the others, or, among themselves, the fixed or the largest one."""

@@ -71,20 +71,41 @@ def _names(each: Subtopology) -> Iterator[str]:
 
 
 def _check_loops(subtopologies: tuple[Subtopology, ...]) -> None:
-    """Raises StreamsInvalidTopology if partition counts of repartition topics depend on each other in a circle."""
+    """Raises StreamsInvalidTopology if partition counts of repartition topics depend on each other in a circle.
+
+    Looks at each subtopology once, however they depend on each other: a client may send tens of thousands.
+    """
     known = {topic.name for each in subtopologies for topic in each.repartition_sources if topic.partitions != 0}
-    waiting = [each for each in subtopologies if not known.issuperset(each.repartition_sinks)]
-    while waiting:
-        solved = [
-            each for each in waiting if each.source_topics or any(t.name in known for t in each.repartition_sources)
-        ]
-        if not solved:
-            raise StreamsInvalidTopology(
-                "Failed to compute number of partitions for all repartition topics. There may be loops in the topology "
-                "that cannot be resolved."
-            )
-        known.update(name for each in solved for name in each.repartition_sinks)
-        waiting = [each for each in waiting if each not in solved]
+    waiting = {index for index, each in enumerate(subtopologies) if not known.issuperset(each.repartition_sinks)}
+    readers = readers_of(subtopologies)
+    solved = [
+        index
+        for index in waiting
+        if subtopologies[index].source_topics
+        or any(topic.name in known for topic in subtopologies[index].repartition_sources)
+    ]
+    waiting.difference_update(solved)
+    while solved:
+        for name in subtopologies[solved.pop()].repartition_sinks:
+            if name not in known:
+                known.add(name)
+                found = waiting.intersection(readers.get(name, ()))
+                waiting -= found
+                solved += found
+    if waiting:
+        raise StreamsInvalidTopology(
+            "Failed to compute number of partitions for all repartition topics. There may be loops in the topology "
+            "that cannot be resolved."
+        )
+
+
+def readers_of(subtopologies: tuple[Subtopology, ...]) -> dict[str, list[int]]:
+    """The places of the subtopologies that read each repartition topic."""
+    found: dict[str, list[int]] = {}
+    for index, each in enumerate(subtopologies):
+        for topic in each.repartition_sources:
+            found.setdefault(topic.name, []).append(index)
+    return found
 
 
 def required_topics(topology: StreamsGroupTopologyValue) -> frozenset[str]:

@@ -19,6 +19,7 @@ from broker.cluster.observer_requests import Observer
 from broker.config.controllers import ControllerAddress
 from broker.peers.clients import PeerClients
 from broker.peers.errors import PeerError
+from protocol.api_table import API_BY_NAME
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.broker.cluster.test_fetched_log import batch
@@ -117,4 +118,24 @@ async def test_a_start_goes_on_as_long_as_something_comes() -> None:
 async def test_an_answer_without_anything_new_is_no_reason_to_wait_for_ever(records: bytes) -> None:
     clock = ManualClock()
     error = await outcome(clock, observer(clock, Controllers(clock, lambda: (3, records))))
+    assert isinstance(error, NoControllerError)
+
+
+class EndlessSnapshot(Controllers):
+    """Has nothing but a snapshot, of which it sends the first byte, and no more."""
+
+    async def send(self, call: Any) -> Any:
+        answer = await super().send(call)
+        if call.api_key == API_BY_NAME["fetch"].key:
+            answer.responses[0].partitions[0].snapshot_id = SimpleNamespace(end_offset=7, epoch=1)
+            return answer
+        data = b"?" if self.fetches <= 2 else b""
+        position = 0 if self.fetches <= 2 else 1
+        part = SimpleNamespace(error_code=ErrorCode.none, position=position, size=2**62, unaligned_records=data)
+        return SimpleNamespace(error_code=ErrorCode.none, topics=[SimpleNamespace(partitions=[part])])
+
+
+async def test_a_snapshot_of_which_nothing_more_comes_is_not_waited_for_for_ever() -> None:
+    clock = ManualClock()
+    error = await outcome(clock, observer(clock, EndlessSnapshot(clock, lambda: (7, b""))))
     assert isinstance(error, NoControllerError)

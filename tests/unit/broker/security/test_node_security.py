@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
 from structlog.testing import capture_logs
 from trustme import CA
@@ -129,7 +131,23 @@ async def test_users_of_the_settings_log_in(tmp_path: Path) -> None:
         assert await log_in(rig, b"\0alice\0geheim") == "sasl_authentication_failed"
 
 
-@pytest.mark.parametrize("bad", [b"", b"nonsense", pair_of(CA_, PLAIN_NAME).key, pair_of(CA_, ODD_NAME).pem])
+def damaged(what: bytes, instead: bytes) -> bytes:
+    """A certificate with these bytes of its DER form replaced, and its key: much is not read until it is used."""
+    pair = pair_of(CA_, PLAIN_NAME)
+    der = x509.load_pem_x509_certificates(pair.chain)[0].public_bytes(Encoding.DER)
+    assert what in der
+    text = b64encode(der.replace(what, instead, 1))
+    return pair.key + b"-----BEGIN CERTIFICATE-----\n" + text + b"\n-----END CERTIFICATE-----\n"
+
+
+DAMAGED = [
+    damaged(bytes.fromhex("a003020102"), bytes.fromhex("a003020118")),  # version 25
+    damaged(bytes.fromhex("2a8648ce3d030107"), bytes.fromhex("2a862fce3d030107")),  # the curve
+    damaged(bytes.fromhex("03420004"), bytes.fromhex("03420009")),  # the point on it
+]
+
+
+@pytest.mark.parametrize("bad", [b"", b"nonsense", pair_of(CA_, PLAIN_NAME).key, pair_of(CA_, ODD_NAME).pem, *DAMAGED])
 async def test_a_bad_file_is_refused_once_and_the_old_certificate_stays(rig: Rig, folder: Path, bad: bytes) -> None:
     before = await serial(rig)
     replace(folder / "broker.pem", bad)

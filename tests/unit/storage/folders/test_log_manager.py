@@ -7,6 +7,7 @@ import errno
 import pytest
 
 from protocol import uuids
+from protocol.errors import KafkaStorage
 from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
 from storage.files import OsFileSystem, read_file, write_file_atomically
@@ -381,3 +382,28 @@ def test_folder_names() -> None:
     for name in ("t-0.0123-delete", "t-0.0123-stray", "lost+found", "t", "t-x"):
         assert parse(name) is None
     assert len(delete_name(TopicPartition("x" * 249, 123), TOPIC_ID)) == 255
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition"),
+    [
+        ("../../evil", 0),
+        ("a/b", 0),
+        ("/etc", 0),
+        ("..", 0),
+        ("", 0),
+        ("t\0", 0),
+        ("t\n", 0),
+        ("x" * 254, 0),
+        ("t", -1),
+        ("__cluster_metadata", 0),
+    ],
+)
+def test_no_folder_is_made_for_what_a_controller_may_not_call_a_partition(topic: str, partition: int) -> None:
+    """Whoever speaks for the controller could else have a broker write, and remove, anywhere on its disks."""
+    rig = Rig()
+    before = rig.fs.listdir("/data")
+    with pytest.raises(KafkaStorage, match="no name of a partition"):
+        rig.manager.plan_log(topic, partition, TOPIC_ID, rig.config, leader_epoch=0)
+    assert rig.fs.listdir("/data") == before
+    assert not rig.manager.placement.folders

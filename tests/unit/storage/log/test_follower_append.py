@@ -14,6 +14,7 @@ from protocol.records.batch import read_header, set_offsets_and_epoch
 from protocol.records.build import Record, build_batch
 from storage.append_types import AppendOrigin, LogConfig
 from storage.log import follower_append
+from storage.log.follower_append import LAST_OFFSET
 from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import Fault, MemoryFileSystem
 from tests.unit.storage.support import NOW, Rig, contents, read
@@ -176,3 +177,24 @@ def _known(log: UnifiedLog) -> object:
 
 def _aborted(log: UnifiedLog) -> list[object]:
     return [one for segment in log.segments for one in segment.txn_index.collect(0, log.log_end_offset)[0]]
+
+
+@pytest.mark.parametrize("first", [2**31 + 7, 2**40, LAST_OFFSET])
+def test_a_batch_far_beyond_the_end_begins_a_segment_of_its_own(first: int) -> None:
+    """A leader that has compacted billions of records has such gaps; offsets in an index are numbers of 32 bits."""
+    rig = Rig(config=LogConfig(index_interval_bytes=0))
+    log = rig.log()
+    before = [stored(0)] if first % 2 else []
+    batches = [*before, stored(first)]
+    follow(log, b"".join(batches))
+    assert log.segments.active.base_offset == first
+    for opened in (log, rig.restart(), rig.kill()):
+        assert contents(opened) == batches
+        assert opened.log_end_offset == first + 1
+
+
+def test_offsets_that_no_log_can_reach_are_refused() -> None:
+    log = Rig().log()
+    with pytest.raises(InvalidRecord, match="no log can reach"):
+        follow(log, stored(LAST_OFFSET - 1, count=3))
+    assert log.log_end_offset == 0

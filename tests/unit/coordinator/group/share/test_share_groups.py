@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from protocol.errors import (
@@ -179,3 +181,13 @@ async def test_a_topic_that_is_deleted_while_it_is_initialized_has_no_state() ->
     ask(rig.runtime, lambda state: state.groups.share.topics_deleted(deleted)).result()
     rig.share_state.release()
     assert [*rig.sharers.states()] == []
+
+
+async def test_a_heartbeat_of_a_member_to_whom_nothing_happened_does_not_look_at_the_topics_of_all() -> None:
+    rig = await ShareRig.having({"a": 4})
+    for number in range(20):
+        epoch = rig.joined(f"m{number}", "a", *(f"{number}-{index}" for index in range(5_000))).member_epoch
+    used = time.process_time()
+    for _ in range(20):
+        epoch = rig.beat("m19", epoch).member_epoch
+    assert time.process_time() - used < 0.3  # 0.01 s; when the names of all were joined each time, it was 0.8 s
