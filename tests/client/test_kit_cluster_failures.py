@@ -193,23 +193,24 @@ def test_the_fixture_gives_each_test_a_whole_and_clean_cluster(pytester: pytest.
         def test_it_has_the_topics_of_the_marker(odradek_cluster):
             assert odradek_cluster.topic("orders").partitions == 3
             odradek_cluster.topic("orders").produce(b"x")
-            seen.append(odradek_cluster)
+            seen.append([broker.pid for broker in odradek_cluster.brokers])
 
         def test_it_is_clean_and_the_same(odradek_cluster):
             assert odradek_cluster.topics() == {}
-            assert odradek_cluster is seen[0]
+            assert [broker.pid for broker in odradek_cluster.brokers] == seen[0]
+            odradek_cluster.topic("orders")
             odradek_cluster.isolate(1)
 
-        def test_it_is_another_after_one_was_isolated(odradek_cluster):
-            assert odradek_cluster is not seen[0]
+        def test_it_is_started_anew_after_one_was_isolated(odradek_cluster):
+            assert not {broker.pid for broker in odradek_cluster.brokers} & set(seen[0])
             assert odradek_cluster.isolated == []
-            seen.append(odradek_cluster)
+            assert odradek_cluster.topics() == {}
             odradek_cluster.brokers[2].kill()
             odradek_cluster.controller.kill()
 
-        def test_it_is_another_after_some_were_killed(odradek_cluster):
-            assert odradek_cluster not in seen
+        def test_it_is_started_anew_after_some_were_killed(odradek_cluster):
             assert odradek_cluster.whole
+            assert odradek_cluster.topics() == {}
         """
     )
     result = pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider")

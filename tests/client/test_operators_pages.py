@@ -57,6 +57,8 @@ def test_a_broker_is_looked_at_while_it_runs_and_its_folder_after_that(shell: Sh
         assert "answers, and lets this client in" in checked
         assert "NOT_ENOUGH_REPLICAS, code 19" in checked
         assert "log.dirs, of a broker" in checked
+        explained = shell.run(f"! {block(OPERATIONS, 'odradek explain group')}")
+        assert "there is no group billing" in explained
     looked_at = shell.run(block(OPERATIONS, "odradek log dump"))
     assert "value=a" in looked_at
     assert "0 damaged" in looked_at
