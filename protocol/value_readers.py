@@ -166,8 +166,7 @@ def duration(ms: int) -> timedelta:
 
 
 def _time(ms: int) -> datetime:
-    if ms < 0:
-        raise ValueError("a time before 1970")
+    """The time. Kafka answers -1 for a time that is not there, also where its schema has no null."""
     return datetime.fromtimestamp(ms // 1000, UTC).replace(microsecond=ms % 1000 * 1000)
 
 

@@ -18,7 +18,7 @@ OTHER = ROOT / "build" / "spark-4.1"
 @pytest.mark.skipif(not (OTHER / ".done").exists(), reason="make build/spark-4.1/.done installs PySpark 4.1")
 def test_the_pipeline_on_spark_4_1() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "every_spark", "-rs", "tests/pipeline"],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "every_spark", "-rs", "tests/pipeline"],
         cwd=ROOT,
         env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         | {"PYTHONPATH": str(OTHER), "EXPECTED_SPARK": "4.1"},

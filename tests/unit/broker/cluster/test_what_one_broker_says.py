@@ -205,6 +205,14 @@ async def test_an_open_transaction_is_seen_by_every_broker_with_what_it_holds() 
             assert [one["transactional_id"] for one in listed] == [name]
 
 
+async def test_a_transaction_that_did_not_begin_is_seen_by_every_broker() -> None:
+    async with Cluster() as cluster:
+        name = await cluster.named(TRANSACTION, 3)
+        await Producer(cluster, name, 3).init()
+        shown = await said_at_once(cluster, *(control(cluster.nodes[n], "GET", f"/transactions/{name}") for n in EACH))
+        assert {(one["state"], len(one["partitions"])) for one in shown} == {("Empty", 0)}
+
+
 async def said_at_once(cluster: Cluster, *questions: Awaitable[Any]) -> list[Any]:
     return [await cluster.during(question) for question in questions]
 
