@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from asyncio import Future
+from typing import TypeVar
 from uuid import UUID
 
 import structlog
@@ -13,7 +15,7 @@ from broker.monitoring.group_metrics import EndsElsewhere
 from broker.monitoring.metrics import Metrics
 from broker.monitoring.share_metrics import register_share_metrics
 from broker.replicas.records_delete import delete_records
-from coordinator.runtime.coordinator_context import CoordinatorContext
+from coordinator.runtime.coordinator_context import CoordinatorContext, Operation
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.share.share_coordinator_shard import ROWS, ShareCoordinatorShard
 from metadata.delta import MetadataDelta
@@ -25,6 +27,8 @@ from protocol.errors import CoordinatorNotAvailable, KafkaError
 from protocol.metadata.topics import NO_LEADER
 
 logger = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 
 def coordinator_key(key: SharePartitionKey) -> str:
@@ -71,6 +75,10 @@ class ShareCoordinator(HostedCoordinator[ShareCoordinatorShard]):
         host = self._host
         ends = EndsElsewhere(host.node_id, host.cache, peers.reach) if peers is not None else None
         register_share_metrics(metrics, host.replicas, ends, host.cache, self.runtime)
+
+    def ask(self, key: SharePartitionKey, operation: Operation[ShareCoordinatorShard, T]) -> Future[T]:
+        """Run `operation` in the shard of the share partition here; NotCoordinator if this node does not have it."""
+        return self.write(coordinator_key(key), operation)
 
     def elsewhere(self, key: SharePartitionKey) -> RemoteStates | None:
         """The share partition's coordinator on another node; None if it is here. Raises CoordinatorNotAvailable."""

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 from asyncio import Future
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
-from broker.coordinators.share_coordinator import ShareCoordinator, coordinator_key
+from broker.coordinators.share_coordinator import ShareCoordinator
 from coordinator.group.share.state_port import Topics
-from coordinator.runtime.coordinator_context import Operation
-from coordinator.share.share_coordinator_shard import ShareCoordinatorShard, ShareWrite
+from coordinator.share.share_coordinator_shard import ShareWrite
 from protocol.coordinator_records.share_records import NO_START_OFFSET, SharePartitionKey, ShareSnapshotValue
 from protocol.errors import KafkaError
-
-T = TypeVar("T")
 
 
 class ShareStates:
@@ -30,20 +27,20 @@ class ShareStates:
         remote = self._coordinator.elsewhere(key)
         if remote is not None:
             return asyncio.ensure_future(remote.read(key, leader_epoch))
-        return self._ask(key, lambda state: state.read(key, leader_epoch))
+        return self._coordinator.ask(key, lambda state: state.read(key, leader_epoch))
 
     def write(self, key: SharePartitionKey, wanted: ShareWrite) -> Future[None]:
         remote = self._coordinator.elsewhere(key)
         if remote is not None:
             return asyncio.ensure_future(remote.write(key, wanted))
-        return self._ask(key, lambda state: state.write(key, wanted))
+        return self._coordinator.ask(key, lambda state: state.write(key, wanted))
 
     def summary(self, key: SharePartitionKey) -> Future[ShareSnapshotValue | None]:
         """The state without its batches; None, or no start offset, if there is none."""
         remote = self._coordinator.elsewhere(key)
         if remote is not None:
             return asyncio.ensure_future(remote.read_summary(key))
-        return self._ask(key, lambda state: state.read_summary(key))
+        return self._coordinator.ask(key, lambda state: state.read_summary(key))
 
     async def summaries(
         self, keys: Iterable[SharePartitionKey]
@@ -57,9 +54,6 @@ class ShareStates:
             return await self.summary(key)
         except KafkaError as error:
             return error
-
-    def _ask(self, key: SharePartitionKey, operation: Operation[ShareCoordinatorShard, T]) -> Future[T]:
-        return self._coordinator.write(coordinator_key(key), operation)
 
     # -- what share groups ask
 
@@ -78,7 +72,7 @@ class ShareStates:
         if remote is not None:
             await remote.initialize(key, state_epoch, start_offset)
         else:
-            await self._ask(key, lambda state: state.initialize(key, state_epoch, start_offset))
+            await self._coordinator.ask(key, lambda state: state.initialize(key, state_epoch, start_offset))
 
     async def forget(self, key: SharePartitionKey) -> None:
         """Forget the state of a share partition. Raises KafkaErrors."""
@@ -86,7 +80,7 @@ class ShareStates:
         if remote is not None:
             await remote.delete(key)
         else:
-            await self._ask(key, lambda state: state.delete(key))
+            await self._coordinator.ask(key, lambda state: state.delete(key))
 
     async def _initialize(
         self,
