@@ -19,11 +19,14 @@ from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.monitoring.cluster_metrics import register_cluster_metrics
 from broker.monitoring.controller_metrics import UncleanElections, register_controller_metrics
 from broker.monitoring.exporter_metrics import register_exporter_metrics
+from broker.monitoring.group_metrics import EndsElsewhere, register_group_metrics
 from broker.monitoring.loop_lag import LoopLag
 from broker.monitoring.node_metrics import register_gauges
 from broker.monitoring.process_metrics import register_process, register_state
 from broker.monitoring.recent_rates import NOTE_MS, RecentRates
 from broker.monitoring.replication_metrics import register_replication
+from broker.monitoring.share_metrics import register_share_metrics
+from broker.monitoring.transaction_metrics import register_transaction_metrics
 from broker.network.dispatch import Dispatcher
 from broker.network.server import Server
 from broker.node_state import Base, Bound
@@ -188,9 +191,13 @@ class Node:
         metrics, groups = self.local.metrics, self.coordinators.groups
         rates = self._rates = RecentRates(self.local.clock.machine.monotonic_ms)
         register_replication(metrics, self.replicas)
-        for one in (groups, self.coordinators.share):
-            one.register_metrics(metrics, self.cluster.peers if self._is_one_of_several else None)
-        self.coordinators.transactions.register_metrics(metrics)
+        cache = self.cluster.cache
+        elsewhere = partial(EndsElsewhere, self.node_id, cache, self.cluster.peers.reach)
+        several = self._is_one_of_several
+        register_group_metrics(metrics, groups, self.replicas, elsewhere() if several else None)
+        shares = self.coordinators.share
+        register_share_metrics(metrics, shares, self.replicas, elsewhere() if several else None, cache)
+        register_transaction_metrics(metrics, self.coordinators.transactions, self.replicas, self.local.clock)
         if isinstance(self.metadata, FollowedMetadata):
             register_cluster_metrics(metrics, self.metadata, self.local.clock.machine, rates)
         else:

@@ -6,14 +6,11 @@ from collections.abc import Mapping
 
 import structlog
 
-from broker.cluster.broker_clients import BrokerClients
 from broker.config.broker_config import BrokerConfig, split_list
 from broker.config.current import CurrentConfig
 from broker.config.resource_defs import within_limits
 from broker.coordinators.group_topics import GroupTopics
 from broker.coordinators.hosted import Host, HostedCoordinator
-from broker.monitoring.group_metrics import EndsElsewhere, register_group_metrics
-from broker.monitoring.metrics import Metrics
 from coordinator.group.classic.groups import ClassicGroups
 from coordinator.group.classic.metrics import GroupMetrics
 from coordinator.group.config import GroupConfig
@@ -203,13 +200,6 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
         self._streams_tags.pop(group_id, None)
         if TAGS in configs:
             self._streams_tags[group_id] = split_list(configs[TAGS])
-
-    def register_metrics(self, metrics: Metrics, peers: BrokerClients | None) -> None:
-        """Register the metrics of groups for `/metrics`; `peers` are the other brokers of a cluster."""
-        host = self._host
-        ends = EndsElsewhere(host.node_id, host.cache, peers.reach) if peers is not None else None
-        counted = self.metrics, self.consumer_metrics, self.offset_metrics
-        register_group_metrics(metrics, host.replicas, ends, self.runtime, *counted)
 
     def _new_state(self, context: CoordinatorContext[GroupCoordinatorShard]) -> GroupCoordinatorShard:
         classic = ClassicGroups(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from random import Random
 from typing import Generic, TypeVar
@@ -13,7 +13,6 @@ from broker.cluster.broker_clients import BrokerClients
 from broker.cluster.metadata_cache import MetadataCache
 from broker.config.current import CurrentConfig
 from broker.coordinators.coordinator_log import PartitionCoordinatorLog
-from broker.network.answers import when_all_settled
 from broker.replicas.partition import Partition, Role
 from broker.replicas.replica_manager import ReplicaManager
 from coordinator.hashing import partition_for
@@ -30,7 +29,6 @@ from timing.wheel import TimingWheel
 
 S = TypeVar("S", bound=CoordinatorShard)
 T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +124,9 @@ class HostedCoordinator(Generic[S]):
         """See `CoordinatorContext.read`."""
         return self.runtime.read(partition_for(key, self._partitions), operation)
 
-    def read_all(self, operation: Callable[[S], T], then: Callable[[list[T]], R]) -> R | Awaitable[R]:
-        """What `then` makes of the answers of this node's shards, except those that are gone or failed to load.
-
-        Raises whatever else a shard raises, mostly CoordinatorLoadInProgress.
-        """
-        answers = [context.read(operation) for context in self.runtime.contexts()]
-        return when_all_settled(answers, lambda settled: then(_of_those_here(settled)))
+    def read_all(self, operation: Callable[[S], T]) -> list[Future[T]]:
+        """The answers of this node's shards; see `of_those_here`."""
+        return [context.read(operation) for context in self.runtime.contexts()]
 
     def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Load the shards of partitions that are led here now, and unload those that are no longer, or are deleted."""
@@ -176,7 +170,11 @@ class HostedCoordinator(Generic[S]):
             # else an offline log's content is unknown: no answer is better than an empty one
 
 
-def _of_those_here(answers: Iterable[T | KafkaError]) -> list[T]:
+def of_those_here(answers: Iterable[T | KafkaError]) -> list[T]:
+    """The answers without those of shards that are gone or failed to load.
+
+    Raises whatever else a shard answers, mostly CoordinatorLoadInProgress.
+    """
     here: list[T] = []
     for answer in answers:
         if not isinstance(answer, KafkaError):

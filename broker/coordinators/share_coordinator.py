@@ -8,12 +8,8 @@ from uuid import UUID
 
 import structlog
 
-from broker.cluster.broker_clients import BrokerClients
 from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.coordinators.remote_states import RemoteStates
-from broker.monitoring.group_metrics import EndsElsewhere
-from broker.monitoring.metrics import Metrics
-from broker.monitoring.share_metrics import register_share_metrics
 from broker.replicas.records_delete import delete_records
 from coordinator.runtime.coordinator_context import CoordinatorContext, Operation
 from coordinator.runtime.runtime import CoordinatorRuntime
@@ -69,12 +65,6 @@ class ShareCoordinator(HostedCoordinator[ShareCoordinatorShard]):
             deleted = set(delta.topics.deleted)
             for context in self.runtime.contexts():
                 context.tell_once_loaded(lambda state: state.delete_topics(deleted))
-
-    def register_metrics(self, metrics: Metrics, peers: BrokerClients | None) -> None:
-        """Register the metrics of share groups for `/metrics`; `peers` are the other brokers of a cluster."""
-        host = self._host
-        ends = EndsElsewhere(host.node_id, host.cache, peers.reach) if peers is not None else None
-        register_share_metrics(metrics, host.replicas, ends, host.cache, self.runtime)
 
     def ask(self, key: SharePartitionKey, operation: Operation[ShareCoordinatorShard, T]) -> Future[T]:
         """Run `operation` in the shard of the share partition here; NotCoordinator if this node does not have it."""

@@ -12,8 +12,6 @@ from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.coordinators.remote_markers import RoutedMarkers
 from broker.coordinators.remote_transactions import Question, RemoteTransactions
 from broker.coordinators.transaction_markers import TransactionMarkers
-from broker.monitoring.metrics import Metrics
-from broker.monitoring.transaction_metrics import register_transaction_metrics
 from broker.replicas.commit_wait import WRITE_TIMEOUT_MS
 from broker.replicas.partition import Partition
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
@@ -57,7 +55,7 @@ class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
     ) -> None:
         config = host.current.config
         self._producer_ids = producer_ids
-        self._config = transaction_config(config)
+        self.config = transaction_config(config)
         self.metrics = TransactionMetrics()
         self.markers = TransactionMarkers(host.clock, host.wheel, host.replicas, groups)
         self._routed_markers = RoutedMarkers(host.node_id, host.cache, self.markers, host.brokers.reach)
@@ -74,30 +72,22 @@ class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
         partitions = config.integer("transaction.state.log.num.partitions")
         super().__init__(host, TRANSACTION_STATE_TOPIC_NAME, partitions, runtime)
 
-    def register_metrics(self, metrics: Metrics) -> None:
-        """Register the metrics of transactions for `/metrics`."""
-        host = self._host
-        longest_ms = self._config.max_timeout_ms
-        register_transaction_metrics(metrics, self.metrics, self.metadata, host.replicas, host.clock, longest_ms)
-        metrics.gauge(
-            "odradek_transaction_markers_waiting",
-            "Markers that wait to be sent to other brokers.",
-            (),
-            lambda: len(self._routed_markers.queues),
-        )
-        metrics.gauge(
-            "odradek_transaction_verifications_waiting",
-            "Questions about transactions that wait to be sent to other brokers' coordinators.",
-            (),
-            lambda: len(self._elsewhere.queues),
-        )
+    @property
+    def markers_waiting(self) -> int:
+        """How many markers wait to be sent to other brokers."""
+        return len(self._routed_markers.queues)
+
+    @property
+    def questions_waiting(self) -> int:
+        """How many questions about transactions wait to be sent to other brokers' coordinators."""
+        return len(self._elsewhere.queues)
 
     def _new_state(self, context: CoordinatorContext[TransactionCoordinatorShard]) -> TransactionCoordinatorShard:
         partition = self._host.replicas.get(TRANSACTION_STATE_TOPIC_NAME, context.partition)
         return TransactionCoordinatorShard(
             context,
             0 if partition is None else partition.leader_epoch,
-            self._config,
+            self.config,
             self._routed_markers,
             self.metrics,
             self._producer_ids.take,

@@ -9,6 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from broker.cluster.metadata_cache import MetadataCache
+from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.monitoring.cardinality import bounded
 from broker.monitoring.metrics import Labelled, Metrics
 from broker.peers.queues import Reach
@@ -21,7 +22,6 @@ from coordinator.group.consumer.states import ConsumerGroupState
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupType
 from coordinator.group.offsets.metrics import OffsetMetrics
-from coordinator.runtime.runtime import CoordinatorRuntime
 from protocol.metadata.topics import NO_LEADER
 from protocol.topic_partition import PartitionKey
 
@@ -66,18 +66,13 @@ Shards = Callable[[], Iterator[GroupCoordinatorShard]]
 
 
 def register_group_metrics(
-    metrics: Metrics,
-    partitions: ReplicaManager,
-    ends: EndsElsewhere | None,
-    runtime: CoordinatorRuntime[GroupCoordinatorShard],
-    groups: GroupMetrics,
-    consumer_groups: ConsumerGroupMetrics,
-    offsets: OffsetMetrics,
+    metrics: Metrics, coordinator: GroupCoordinator, partitions: ReplicaManager, ends: EndsElsewhere | None
 ) -> None:
-    """Register the metrics for `/metrics`."""
+    """Register the metrics for `/metrics`; `ends` if there are other brokers."""
+    groups, consumer_groups, offsets = coordinator.metrics, coordinator.consumer_metrics, coordinator.offset_metrics
 
     def shards() -> Iterator[GroupCoordinatorShard]:
-        return (context.state for context in runtime.contexts() if context.state is not None)
+        return (context.state for context in coordinator.runtime.contexts() if context.state is not None)
 
     gauge = metrics.gauge
     gauge(f"{MANAGER}numgroups", "Groups.", (), lambda: sum(groups.groups.values()))

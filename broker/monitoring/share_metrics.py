@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from broker.cluster.metadata_cache import MetadataCache
+from broker.coordinators.share_coordinator import ShareCoordinator
 from broker.monitoring.group_metrics import EndsElsewhere, GroupLags, GroupOffset
 from broker.monitoring.metrics import Metrics
 from broker.replicas.replica_manager import ReplicaManager
@@ -19,13 +20,13 @@ PARTITION = ("group", "topic", "partition")
 
 def register_share_metrics(
     metrics: Metrics,
+    coordinator: ShareCoordinator,
     partitions: ReplicaManager,
     ends: EndsElsewhere | None,
     cache: MetadataCache,
-    runtime: CoordinatorRuntime[ShareCoordinatorShard],
 ) -> None:
-    """Register the metrics for `/metrics`."""
-    lags = GroupLags(metrics, partitions, ends, lambda: _offsets(cache, runtime))
+    """Register the metrics for `/metrics`; `ends` if there are other brokers."""
+    lags = GroupLags(metrics, partitions, ends, lambda: _offsets(cache, coordinator.runtime))
     metrics.gauge(
         f"{SHARE_GROUP}start_offset",
         "The share group's start offset in the partition: all records before it are done.",
