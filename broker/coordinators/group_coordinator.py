@@ -12,15 +12,15 @@ from broker.config.resource_defs import within_limits
 from broker.coordinators.group_topics import GroupTopics
 from broker.coordinators.hosted import Host, HostedCoordinator
 from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.classic.metrics import GroupMetrics
+from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupConfig
 from coordinator.group.consumer.config import ConsumerGroupConfig
 from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.leave import fence
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics
+from coordinator.group.counts import GroupCounts
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
-from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.share.config import ShareGroupConfig
 from coordinator.group.share.groups import ShareGroups
 from coordinator.group.share.heartbeat import fence as share_fence
@@ -39,7 +39,6 @@ from metadata.topics import TopicsDelta
 from protocol import uuids
 from protocol.errors import UnsupportedVersion
 from protocol.records.compression import Compression
-from timing.purgatory import Purgatory
 
 logger = structlog.get_logger(__name__)
 
@@ -150,10 +149,7 @@ def require_consumer_protocol(config: BrokerConfig, image: MetadataImage) -> Non
 
 
 class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
-    """Routes messages for groups, by group id.
-
-    `rebalances` and `heartbeats` are the purgatories of waiting joins and syncs, and of sessions.
-    """
+    """Routes messages for groups, by group id."""
 
     load_buffer_config = "offsets.load.buffer.size"
 
@@ -169,11 +165,8 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
         self._streams_tags: dict[str, tuple[str, ...]] = {}
         self._streams_config = streams_group_config(host.current, self._streams_overrides, self._streams_tags)
         self._random = host.random
-        self.metrics = GroupMetrics()
+        self.counts = GroupCounts()
         self.consumer_metrics = ConsumerGroupMetrics()
-        self.offset_metrics = OffsetMetrics()
-        self.rebalances = Purgatory("Rebalance", host.wheel)
-        self.heartbeats = Purgatory("Heartbeat", host.wheel)
         self._topics = GroupTopics(host.cache)
         runtime: CoordinatorRuntime[GroupCoordinatorShard] = CoordinatorRuntime(
             GROUP_METADATA_TOPIC_NAME,
@@ -201,10 +194,20 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
         if TAGS in configs:
             self._streams_tags[group_id] = split_list(configs[TAGS])
 
+    def waiting(self) -> dict[str, int]:
+        """How many classic groups wait for joins and syncs, and how many sessions they have.
+
+        By the names of the purgatories that Kafka had for them.
+        """
+        classic = [context.state.groups.classic for context in self.runtime.contexts() if context.state is not None]
+        by_state = self.counts.groups
+        return {
+            "Rebalance": by_state[GroupState.PREPARING_REBALANCE] + by_state[GroupState.COMPLETING_REBALANCE],
+            "Heartbeat": sum(len(group.members) + len(group.pending) for groups in classic for group in groups.all()),
+        }
+
     def _new_state(self, context: CoordinatorContext[GroupCoordinatorShard]) -> GroupCoordinatorShard:
-        classic = ClassicGroups(
-            context, self.config, self._new_member_id, self.rebalances, self.heartbeats, self.metrics
-        )
+        classic = ClassicGroups(context, self.config, self._new_member_id, self.counts)
         consumer = ConsumerGroups(
             context,
             self.consumer_config,
@@ -221,7 +224,7 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
             context, self._streams_config, self._topics, consumer.metadata_hash, streams_fence, assign_delayed
         )
         directory = GroupDirectory(classic, consumer, share, streams)
-        return GroupCoordinatorShard(context, directory, self.config, self.offset_metrics)
+        return GroupCoordinatorShard(context, directory, self.config, self.counts)
 
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{uuids.random_uuid(self._random)}"

@@ -15,13 +15,12 @@ from broker.monitoring.metrics import Labelled, Metrics
 from broker.peers.queues import Reach
 from broker.replicas.partition import Role
 from broker.replicas.replica_manager import ReplicaManager
-from coordinator.group.classic.metrics import GroupMetrics
 from coordinator.group.classic.states import GroupState
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics
 from coordinator.group.consumer.states import ConsumerGroupState
+from coordinator.group.counts import GroupCounts
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupType
-from coordinator.group.offsets.metrics import OffsetMetrics
 from protocol.metadata.topics import NO_LEADER
 from protocol.topic_partition import PartitionKey
 
@@ -69,7 +68,7 @@ def register_group_metrics(
     metrics: Metrics, coordinator: GroupCoordinator, partitions: ReplicaManager, ends: EndsElsewhere | None
 ) -> None:
     """Register the metrics for `/metrics`; `ends` if there are other brokers."""
-    groups, consumer_groups, offsets = coordinator.metrics, coordinator.consumer_metrics, coordinator.offset_metrics
+    groups, consumer_groups = coordinator.counts, coordinator.consumer_metrics
 
     def shards() -> Iterator[GroupCoordinatorShard]:
         return (context.state for context in coordinator.runtime.contexts() if context.state is not None)
@@ -80,16 +79,14 @@ def register_group_metrics(
         name = f"{MANAGER}numgroups{state.value.lower()}"
         gauge(name, f"Groups in state {state.value}.", (), partial(groups.groups.__getitem__, state))
     gauge(f"{MANAGER}numoffsets", "Committed offsets.", (), lambda: sum(len(s.offsets.store) for s in shards()))
-    _counts(metrics, groups, consumer_groups, offsets)
+    _counts(metrics, groups, consumer_groups)
     _groups_of_kip_848(metrics, consumer_groups, shards)
     _share_groups(metrics, shards)
     _streams_groups(metrics, shards)
     _consumer_groups(metrics, partitions, ends, shards)
 
 
-def _counts(
-    metrics: Metrics, groups: GroupMetrics, consumer_groups: ConsumerGroupMetrics, offsets: OffsetMetrics
-) -> None:
+def _counts(metrics: Metrics, groups: GroupCounts, consumer_groups: ConsumerGroupMetrics) -> None:
     """Register counts as gauges: Kafka's names for them end in `_count`, not allowed for a Prometheus counter."""
     gauge = metrics.gauge
     gauge(
@@ -102,19 +99,19 @@ def _counts(
         f"{COORDINATOR}offset_commit_count",
         "Offsets committed, since the start.",
         (),
-        lambda: offsets.offset_commits,
+        lambda: groups.offset_commits,
     )
     gauge(
         f"{COORDINATOR}offset_expiration_count",
         "Offsets that expired, since the start.",
         (),
-        lambda: offsets.offset_expirations,
+        lambda: groups.offset_expirations,
     )
     gauge(
         f"{COORDINATOR}offset_deletion_count",
         "Offsets deleted by administrators, since the start.",
         (),
-        lambda: offsets.offset_deletions,
+        lambda: groups.offset_deletions,
     )
     metrics.counter(
         "odradek_group_expired_members_total",

@@ -50,9 +50,6 @@ class GroupState(Enum):
     STABLE = "Stable"
     DEAD = "Dead"
 
-    def may_precede(self, state: GroupState) -> bool:
-        return self in LEGAL_PREDECESSORS[state]
-
 
 LEGAL_PREDECESSORS: dict[GroupState, frozenset[GroupState]] = {
     GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE}),
@@ -79,6 +76,6 @@ def path_between(start: GroupState, end: GroupState) -> tuple[GroupState, ...]:
         paths += [
             (*taken, state)
             for state in GroupState
-            if last.may_precede(state) and state is not GroupState.DEAD and state not in taken
+            if last in LEGAL_PREDECESSORS[state] and state is not GroupState.DEAD and state not in taken
         ]
     raise ValueError(f"no path from {start.value} to {end.value}")

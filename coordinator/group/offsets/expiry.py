@@ -6,8 +6,8 @@ Kafka's GroupCoordinatorShard.cleanupGroupMetadata and OffsetExpirationCondition
 from __future__ import annotations
 
 from coordinator.group.config import GroupConfig
+from coordinator.group.counts import GroupCounts
 from coordinator.group.group_port import Group, Groups, GroupType
-from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.offsets.offsets import tombstone
 from coordinator.group.offsets.store import CommittedOffset, OffsetStore
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome
@@ -21,11 +21,11 @@ GROUPS_IN_A_TURN = 500
 class OffsetExpiry:
     """One shard's search for what has expired."""
 
-    def __init__(self, store: OffsetStore, groups: Groups, config: GroupConfig, metrics: OffsetMetrics) -> None:
+    def __init__(self, store: OffsetStore, groups: Groups, config: GroupConfig, counts: GroupCounts) -> None:
         self._store = store
         self._groups = groups
         self._config = config
-        self._metrics = metrics
+        self._counts = counts
         self._left: list[str] = []
 
     @property
@@ -54,7 +54,7 @@ class OffsetExpiry:
 
         def count(error: KafkaError | None) -> None:
             if error is None:
-                self._metrics.offset_expirations += expired
+                self._counts.offset_expirations += expired
 
         return Outcome(records, effects=count, atomic=False)
 

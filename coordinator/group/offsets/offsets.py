@@ -9,8 +9,8 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.config import GroupConfig
+from coordinator.group.counts import GroupCounts
 from coordinator.group.group_port import Group, Groups, OwnedPartition
-from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.offsets.store import CommittedOffset, OffsetStore
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, ProducerEpoch
 from protocol.coordinator_records.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
@@ -62,13 +62,13 @@ class Offsets:
     """Operations of one shard. Each returns an Outcome or raises KafkaError; only replay changes the state."""
 
     def __init__(
-        self, store: OffsetStore, groups: Groups, config: GroupConfig, clock: Clock, metrics: OffsetMetrics
+        self, store: OffsetStore, groups: Groups, config: GroupConfig, clock: Clock, counts: GroupCounts
     ) -> None:
         self.store = store
         self._groups = groups
         self._config = config
         self._clock = clock
-        self.metrics = metrics
+        self._counts = counts
 
     # -- commit
 
@@ -93,7 +93,7 @@ class Offsets:
             key = OffsetCommitKey(commit.group_id, topic, partition)
             value = OffsetCommitValue(offset, leader_epoch, note, now_ms, expires, topic_id)
             records.append(CoordinatorRecord(OFFSET_COMMIT, key, value))
-        self.metrics.offset_commits += len(records)
+        self._counts.offset_commits += len(records)
         return Outcome(records, codes, effects, commit.transaction)
 
     def _validate(self, commit: Commit) -> Effects | None:
@@ -217,7 +217,7 @@ class Offsets:
     def _deleted(self, offsets: int) -> Effects:
         def count(error: KafkaError | None) -> None:
             if error is None:
-                self.metrics.offset_deletions += offsets
+                self._counts.offset_deletions += offsets
 
         return count
 
