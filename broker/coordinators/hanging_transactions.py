@@ -109,7 +109,7 @@ class HangingTransactions:
         # An admin's marker has the coordinator epoch of the last one, too.
         marker = EndMarker(found.producer_id, entry.producer_epoch, max(entry.coordinator_epoch, 0), committed)
         try:
-            written = self._coordinator.markers.marker_writer(marker)(*partition.key)
+            written = self._coordinator.markers.marker_writer_here(marker)(*partition.key)
         except KafkaError as error:
             return _Ending(partition, marker, error)
         return _Ending(partition, marker, written)

@@ -47,7 +47,7 @@ def handle(
     waiting: list[tuple[int, PartitionKey]] = []
     futures = []
     for marker in request.markers:
-        write = ctx.coordinators.transactions.markers.marker_writer(
+        write = ctx.coordinators.transactions.markers.marker_writer_here(
             EndMarker(
                 marker.producer_id,
                 marker.producer_epoch,

@@ -1,10 +1,13 @@
-"""The port to the partitions that a transaction wrote to."""
+"""What a transaction's coordinator and the leaders of its partitions ask each other: end markers, and questions."""
 
 from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
+
+from coordinator.runtime.outcome import ProducerEpoch
+from protocol.topic_partition import PartitionKey
 
 
 class EndMarker(NamedTuple):
@@ -24,6 +27,15 @@ class EndMarker(NamedTuple):
     committed: bool
     records_epoch: int | None = None
     transaction_version: int = 0
+
+
+class Question(NamedTuple):
+    """Whether these partitions may be written to in the producer's transaction; `adds`: they are to be added to it."""
+
+    transactional_id: str
+    producer: ProducerEpoch
+    partitions: tuple[PartitionKey, ...]
+    adds: bool
 
 
 WriteMarker = Callable[[str, int], Future[None] | None]

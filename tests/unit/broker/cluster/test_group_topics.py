@@ -8,7 +8,7 @@ from uuid import UUID
 
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.publisher import Follower, MetadataPublisher
-from broker.coordinators.group_topics import GroupTopics
+from broker.coordinators.group_coordinator import GroupTopics
 from controller.decision import Decision
 from controller.local import LocalController
 from metadata.configs import ResourceType
