@@ -101,7 +101,7 @@ class ShareCoordinator(HostedCoordinator[ShareCoordinatorShard]):
 
 
 class ShareStates:
-    """A `Persister` and a `ShareStatePort`: asks the share coordinator that is responsible, here or on another node.
+    """A `ShareStatePort`: asks the share coordinator that is responsible, here or on another node.
 
     Answers are the KafkaErrors of the coordinator, and CoordinatorNotAvailable if it is away, which is also raised.
     """
