@@ -32,7 +32,7 @@ from broker.peers.client import PeerClient
 from broker.peers.errors import PeerError
 from broker.peers.queues import Sent
 from coordinator.share.share_coordinator_shard import ShareWrite
-from coordinator.transaction.marker_port import EndMarker, Question
+from coordinator.transaction.marker_sender import EndMarker, Question
 from protocol.coordinator_records.share_records import SharePartitionKey, ShareSnapshotValue, StateBatch
 from protocol.errors import (
     CoordinatorNotAvailable,

@@ -23,10 +23,13 @@ from coordinator.runtime.batches import encode_end_marker
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.runtime.runtime import CoordinatorRuntime
-from coordinator.transaction.config import TransactionConfig
-from coordinator.transaction.marker_port import EndMarker, Question, WriteMarker
-from coordinator.transaction.metrics import TransactionMetrics
-from coordinator.transaction.transaction_coordinator_shard import ROWS, TransactionCoordinatorShard
+from coordinator.transaction.marker_sender import EndMarker, Question, WriteMarker
+from coordinator.transaction.transaction_coordinator_shard import (
+    ROWS,
+    TransactionConfig,
+    TransactionCoordinatorShard,
+    TransactionCounts,
+)
 from coordinator.transaction.transaction_metadata import TV_2, TransactionMetadata
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
@@ -48,7 +51,7 @@ Addressed = tuple[EndMarker, PartitionKey]
 
 
 class TransactionMarkers:
-    """Writes end markers wherever the leaders are (`coordinator.transaction.marker_port`).
+    """Writes end markers wherever the leaders are (`coordinator.transaction.marker_sender`).
 
     This node's own partitions get theirs directly; `__consumer_offsets` through the coordinator `groups`, for which
     they also decide about offsets. Those of other brokers go in requests, one queue for each broker.
@@ -148,7 +151,7 @@ class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
         config = host.current.config
         self._producer_ids = producer_ids
         self.config = transaction_config(config)
-        self.metrics = TransactionMetrics()
+        self.counts = TransactionCounts()
         self.markers = TransactionMarkers(host, groups)
         self._questions: BrokerQueues[Question, frozenset[PartitionKey]] = BrokerQueues(
             host.brokers.reach, _send_questions
@@ -182,7 +185,7 @@ class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
             0 if partition is None else partition.leader_epoch,
             self.config,
             self.markers,
-            self.metrics,
+            self.counts,
             self._producer_ids.take,
             self._transaction_version,
         )

@@ -16,7 +16,7 @@ from broker.config.broker_config import BrokerConfig
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.replicas.partition import Partition, Role
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.transaction.marker_port import Question
+from coordinator.transaction.marker_sender import Question
 from protocol.errors import (
     ConcurrentTransactions,
     CoordinatorLoadInProgress,

@@ -17,9 +17,8 @@ from kio.schema.list_transactions.v2.response import TransactionState
 from broker.coordinators.hosted import of_those_here
 from broker.network.answers import when_all_settled
 from broker.request_context import RequestContext
-from coordinator.transaction.states import BY_WIRE_NAME
 from coordinator.transaction.transaction_coordinator_shard import TransactionCoordinatorShard
-from coordinator.transaction.transaction_metadata import TransactionMetadata
+from coordinator.transaction.transaction_metadata import BY_WIRE_NAME, TransactionMetadata
 from metadata.acls import AclOperation, ResourceType
 from protocol.durations import ZERO
 from protocol.errors import InvalidRegularExpression

@@ -10,8 +10,7 @@ from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.monitoring.metrics import Metrics, Values
 from broker.replicas.partition import Partition, Role
 from broker.replicas.replica_manager import ReplicaManager
-from coordinator.transaction.states import AT_REST, TransactionState
-from coordinator.transaction.transaction_metadata import TransactionMetadata
+from coordinator.transaction.transaction_metadata import AT_REST, TransactionMetadata, TransactionState
 from storage.producers.producer_entry import ProducerStateEntry
 from timing.clock import Clock
 
@@ -68,7 +67,7 @@ def register_transaction_metrics(
     )
     for name, documentation in COUNTERS.items():
         metrics.counter(
-            f"odradek_transactions_{name}_total", documentation, (), partial(getattr, transactions.metrics, name)
+            f"odradek_transactions_{name}_total", documentation, (), partial(getattr, transactions.counts, name)
         )
 
 

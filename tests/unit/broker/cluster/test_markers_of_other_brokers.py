@@ -16,7 +16,7 @@ from kio.schema.write_txn_markers.v2.response import (
 
 from broker.coordinators.transaction_coordinator import TransactionMarkers
 from broker.peers.call import Call
-from coordinator.transaction.marker_port import EndMarker, WriteMarker
+from coordinator.transaction.marker_sender import EndMarker, WriteMarker
 from protocol.api_table import API_BY_NAME
 from protocol.messages import request_class
 from protocol.reader import entity_reader
