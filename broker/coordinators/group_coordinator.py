@@ -18,13 +18,12 @@ from broker.config.resource_defs import within_limits
 from broker.coordinators.hosted import Host, HostedCoordinator
 from coordinator.group.classic.groups import ClassicGroups
 from coordinator.group.classic.states import GroupState
-from coordinator.group.config import GroupConfig
+from coordinator.group.config import GroupConfig, GroupCounts
 from coordinator.group.consumer.config import ConsumerGroupConfig
 from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.leave import fence
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics
 from coordinator.group.consumer.topics_port import TopicImage as GroupTopic
-from coordinator.group.counts import GroupCounts
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
 from coordinator.group.share.config import ShareGroupConfig

@@ -16,9 +16,9 @@ from broker.peers.queues import Reach
 from broker.replicas.partition import Role
 from broker.replicas.replica_manager import ReplicaManager
 from coordinator.group.classic.states import GroupState
+from coordinator.group.config import GroupCounts
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics
 from coordinator.group.consumer.states import ConsumerGroupState
-from coordinator.group.counts import GroupCounts
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupType
 from protocol.metadata.topics import NO_LEADER

@@ -24,7 +24,7 @@ import structlog
 
 from coordinator.group.classic.members import Member, Roster, Sessions
 from coordinator.group.classic.messages import CONSUMER_PROTOCOL_TYPE, JoinedMember, MemberProtocol, subscribed_topics
-from coordinator.group.classic.states import LEGAL_PREDECESSORS, GroupState, path_between
+from coordinator.group.classic.states import LEGAL_PREDECESSORS, GroupState
 from coordinator.group.group_port import GroupDescription, GroupType, MemberDescription, OwnedPartition
 from coordinator.runtime.outcome import CoordinatorRecord
 from protocol.consumer_protocol import SchemaError
@@ -118,6 +118,9 @@ class ClassicGroup(Roster):
         """Enter a state. Raises RuntimeError if it may not follow the current one."""
         if self.state not in LEGAL_PREDECESSORS[state]:
             raise RuntimeError(f"group {self.group_id} cannot go from {self.state.value} to {state.value}")
+        self._move(state, now_ms)
+
+    def _move(self, state: GroupState, now_ms: int) -> None:
         self._entering(self, state)
         self.previous_state = self.state
         self.state = state
@@ -173,8 +176,9 @@ class ClassicGroup(Roster):
         self.protocol_name = value.protocol
         self.leader_id = value.leader
         self.subscribed_topics = self._read_subscriptions()
-        for state in path_between(self.state, GroupState.STABLE if value.members else GroupState.EMPTY):
-            self.enter(state, now_ms)
+        state = GroupState.STABLE if value.members else GroupState.EMPTY
+        if state is not self.state:  # by whatever states it came there
+            self._move(state, now_ms)
         timestamp = value.current_state_timestamp
         self.state_timestamp_ms = None if timestamp == NO_TIMESTAMP else timestamp
 

@@ -12,8 +12,7 @@ from coordinator.group.classic.members import Sessions
 from coordinator.group.classic.messages import MemberProtocol
 from coordinator.group.classic.rebalance import Rebalances
 from coordinator.group.classic.states import GroupState
-from coordinator.group.config import GroupConfig
-from coordinator.group.counts import GroupCounts
+from coordinator.group.config import GroupConfig, GroupCounts
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import CoordinatorRecord, Position
 from protocol.coordinator_records.group_records import GroupMetadataKey, GroupMetadataValue

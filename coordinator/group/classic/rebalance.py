@@ -23,8 +23,7 @@ from coordinator.group.classic.group import ClassicGroup, emptied_record
 from coordinator.group.classic.members import Member, Sessions
 from coordinator.group.classic.messages import JoinAnswer, SyncAnswer
 from coordinator.group.classic.states import GroupState
-from coordinator.group.config import GroupConfig
-from coordinator.group.counts import GroupCounts
+from coordinator.group.config import GroupConfig, GroupCounts
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import KafkaError

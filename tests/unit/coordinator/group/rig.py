@@ -28,12 +28,11 @@ from coordinator.group.classic.messages import (
 )
 from coordinator.group.classic.rebalance import JOIN, SYNC
 from coordinator.group.classic.states import GroupState
-from coordinator.group.config import GroupConfig
+from coordinator.group.config import GroupConfig, GroupCounts
 from coordinator.group.consumer.config import ConsumerGroupConfig
 from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.leave import fence
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics
-from coordinator.group.counts import GroupCounts
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
 from coordinator.group.share.config import ShareGroupConfig
