@@ -23,7 +23,8 @@ from broker.node_state import Base
 from broker.peers.client import PeerClient, PeerNetwork, PeerSettings
 from broker.peers.clients import INSPECTION_CLIENT_ID, PeerClients
 from broker.peers.versions import ask_versions
-from broker.replicas.cluster_access import ALONE, ClusterAccess, ReplicationSettings
+from broker.replication.cluster_access import ALONE, ClusterAccess
+from broker.replication_settings import replication_settings
 from broker.security.outgoing.security import secured
 from controller.brokers import Registration
 from controller.decision import Surroundings
@@ -119,7 +120,7 @@ def cluster_access(base: Base, metadata: NodeMetadata, *, serves_others: bool) -
         lambda: metadata.broker_epoch,
         metadata.alter_partition,
         partial(_new_client, base, metadata.cache),
-        lambda: ReplicationSettings.of(current.config),
+        lambda: replication_settings(current.config),
     )
 
 

@@ -29,10 +29,11 @@ from broker.network.server import Server
 from broker.node_state import Base, Bound
 from broker.periodic import Periodic
 from broker.quotas.connection_rates import ConnectionRates
-from broker.replicas.directory_assignments import CHECK_MS as ASSIGN_MS
-from broker.replicas.directory_assignments import DirectoryAssignments
-from broker.replicas.folder_checks import CHECK_MS
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.directory_assignments import CHECK_MS as ASSIGN_MS
+from broker.replication.directory_assignments import DirectoryAssignments
+from broker.replication.folders import CHECK_MS
+from broker.replication.replica_manager import ReplicaManager
+from broker.replication_settings import configure_maintenance, schedule_maintenance
 from broker.security.node_security import CHECK_MS as SECURITY_CHECK_MS
 from broker.security.node_security import RENEWAL_MS
 from broker.services import Cluster, Coordinators, Local, Services
@@ -223,7 +224,7 @@ class Node:
 
     def begin_periodic_work(self) -> None:
         """The node serves: begin what it does from time to time."""
-        self.replicas.maintenance.start(self.local.config, self._periodic)
+        schedule_maintenance(self.replicas.maintenance, self.local.config, self._periodic)
         half_of_lag_ms = self.local.config.integer("replica.lag.time.max.ms") // 2
         self._checks.every(half_of_lag_ms, "in-sync replicas", self.replicas.shrink_in_sync_replicas)
         checks = self.state.folder_checks
@@ -273,7 +274,7 @@ class Node:
             self._cordon()
             self.server.limits_changed()
             self._start(self.local.security.follow_settings())
-            self.replicas.maintenance.reconfigure(current.config)
+            configure_maintenance(self.replicas.maintenance, current.config)
 
     def _cordon(self) -> None:
         """Apply `cordoned.log.dirs`; in a cluster, the next heartbeat tells its controllers."""

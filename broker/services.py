@@ -19,8 +19,8 @@ from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.metrics import Metrics
 from broker.quotas.throttling import Throttling
-from broker.replicas.fetch_session import FetchSessionCache
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.fetch_session import FetchSessionCache
+from broker.replication.replica_manager import ReplicaManager
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.node_security import NodeSecurity
 from broker.share.share_partitions import SharePartitions

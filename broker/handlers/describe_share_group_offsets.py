@@ -24,7 +24,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.handlers.share_requests import require_share_groups
 from broker.monitoring.group_metrics import EndsElsewhere
-from broker.replicas.partition import Role
+from broker.replication.partition import Role
 from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from metadata.acls import AclOperation, ResourceType

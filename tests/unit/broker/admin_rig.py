@@ -26,7 +26,7 @@ from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.metrics import Metrics
 from broker.network.principal import ANONYMOUS, Principal
 from broker.quotas.throttling import Throttling
-from broker.replicas.fetch_session import FetchSessionCache
+from broker.replication.fetch_session import FetchSessionCache
 from broker.request_context import RequestContext
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.node_security import NodeSecurity
