@@ -20,7 +20,6 @@ import structlog  # noqa: E402
 
 from broker import logging, operator_requests, process  # noqa: E402
 from broker.cluster.broker_lifecycle import RegistrationError  # noqa: E402
-from broker.cluster.earlier_entries import CorruptMetadataError  # noqa: E402
 from broker.config.broker_config import BrokerConfig, ConfigurationError  # noqa: E402
 from broker.config.options import config_options, load_options  # noqa: E402
 from broker.config.sources import Loaded  # noqa: E402
@@ -237,7 +236,6 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         ListenError,
         SecurityError,
         LogDirError,
-        CorruptMetadataError,
         RegistrationError,
         PeerError,
         KafkaError,
