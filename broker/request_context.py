@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from broker.cluster.controller_port import Controller
+from broker.membership.controller_port import Controller
 from broker.network.request import Peer
 from broker.replication.replica_manager import ReplicaManager
 from broker.security.authorized_operations import ALL

@@ -19,7 +19,7 @@ from metadata.configs import ResourceType
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from broker.cluster.metadata_cache import MetadataCache
+    from broker.membership.metadata_cache import MetadataCache
     from broker.peers.call import Call
     from broker.replication.leading.alter_partition import AskController
     from metadata.image import MetadataImage
