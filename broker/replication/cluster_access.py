@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from broker.peers.errors import PeerUnreachableError
+from broker.peers.call import PeerUnreachableError
 from broker.rate import SimpleRate, Windows
 from metadata.configs import ResourceType
 
