@@ -14,7 +14,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from controller.quorum.errors import MetadataLogError, NoRoomError
+from controller.quorum.metadata_batches import MetadataLogError, NoRoomError
 from metadata.image import MetadataImage
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import Unsynced
