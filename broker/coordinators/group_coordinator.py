@@ -11,11 +11,11 @@ from uuid import UUID
 
 import structlog
 
-from broker.cluster.metadata_cache import MetadataCache
 from broker.config.broker_config import BrokerConfig, split_list
 from broker.config.current import CurrentConfig
 from broker.config.resource_defs import within_limits
 from broker.coordinators.hosted import Host, HostedCoordinator
+from broker.membership.metadata_cache import MetadataCache
 from coordinator.group.classic.groups import ClassicGroups
 from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupConfig, GroupCounts

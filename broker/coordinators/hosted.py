@@ -16,12 +16,12 @@ from typing import Generic, TypeVar
 
 import structlog
 
-from broker.cluster.auto_create import AutoTopicCreation
-from broker.cluster.broker_clients import BrokerClients
-from broker.cluster.metadata_cache import MetadataCache
 from broker.config.current import CurrentConfig
-from broker.replicas.partition import Partition, Role
-from broker.replicas.replica_manager import ReplicaManager
+from broker.membership.auto_create import AutoTopicCreation
+from broker.membership.broker_clients import BrokerClients
+from broker.membership.metadata_cache import MetadataCache
+from broker.replication.partition import Partition, Role
+from broker.replication.replica_manager import ReplicaManager
 from coordinator.hashing import partition_for
 from coordinator.runtime.coordinator_context import Operation
 from coordinator.runtime.coordinator_shard import CoordinatorShard

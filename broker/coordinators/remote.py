@@ -27,9 +27,8 @@ from kio.schema.write_share_group_state.v1 import request as write
 from kio.schema.write_txn_markers.v2 import WriteTxnMarkersRequest
 from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WritableTxnMarkerTopic
 
-from broker.peers.call import entity_call
+from broker.peers.call import PeerError, entity_call
 from broker.peers.client import PeerClient
-from broker.peers.errors import PeerError
 from broker.peers.queues import Sent
 from coordinator.share.share_coordinator_shard import ShareWrite
 from coordinator.transaction.marker_sender import EndMarker, Question

@@ -20,7 +20,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.hosted import Host, HostedCoordinator
-from broker.replicas.records_delete import delete_records
+from broker.replication.log_maintenance import delete_records
 from coordinator.group.share.state_port import Topics
 from coordinator.group.share_deletion import begin_deleting
 from coordinator.runtime.coordinator_context import CoordinatorContext, Operation

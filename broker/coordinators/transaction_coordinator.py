@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.cluster.producer_ids import ProducerIds
 from broker.config.broker_config import BrokerConfig
 from broker.coordinators.hosted import Host, HostedCoordinator
+from broker.membership.producer_ids import ProducerIds
 from broker.peers.client import PeerClient
 from broker.peers.queues import BrokerQueues
-from broker.replicas.commit_wait import WRITE_TIMEOUT_MS, until_committed
-from broker.replicas.partition import Partition
+from broker.replication.partition import Partition
+from broker.replication.waits import WRITE_TIMEOUT_MS, until_committed
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.runtime.batches import encode_end_marker
 from coordinator.runtime.coordinator_context import CoordinatorContext

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from broker.config.broker_config import BrokerConfig
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
-from broker.replicas.partition import Partition, Role
+from broker.replication.partition import Partition, Role
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.marker_sender import Question
 from protocol.errors import (

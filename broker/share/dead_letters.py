@@ -19,12 +19,11 @@ from kio.schema.errors import ErrorCode
 from kio.schema.produce.v9 import ProduceRequest
 from kio.schema.produce.v9.request import PartitionProduceData, TopicProduceData
 
-from broker.cluster.internal_topics import wanted
 from broker.coordinators.hosted import Host
-from broker.peers.call import entity_call
-from broker.peers.errors import PeerError
-from broker.replicas.commit_wait import until_committed
-from broker.replicas.partition import Partition
+from broker.membership.auto_create import wanted
+from broker.peers.call import PeerError, entity_call
+from broker.replication.partition import Partition
+from broker.replication.waits import until_committed
 from broker.share.record_batches import batches_of
 from broker.share.runs import LetterCause, Run
 from broker.share.settings import AllShareSettings, ShareSettings
@@ -68,7 +67,6 @@ PASSING = (
 
 AppendBatch = Callable[[bytes], Awaitable[None]]
 """Appends a record batch to a partition. Raises KafkaErrors."""
-
 
 logger = structlog.get_logger(__name__)
 

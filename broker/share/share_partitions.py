@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from broker.coordinators.hosted import Host
 from broker.coordinators.share_coordinator import ShareStates
-from broker.replicas.partition import Partition, Role
+from broker.replication.partition import Partition, Role
 from broker.share.runs import LetterCause, Run
 from broker.share.sessions import ShareSession, ShareSessions
 from broker.share.settings import AllShareSettings, first_offset

@@ -10,7 +10,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from broker.coordinators.share_coordinator import ShareStates
-from broker.replicas.records_read import RecordsRead
+from broker.replication.reads import RecordsRead
 from broker.share import dead_letters
 from protocol.coordinator_records.share_records import SharePartitionKey
 from tests.doubles.clock import settle
