@@ -42,6 +42,9 @@ class ShareSession:
     def __iter__(self) -> Iterator[TopicPartition]:
         return iter(self._partitions)
 
+    def __contains__(self, one: TopicPartition) -> bool:
+        return one in self._partitions
+
     def __len__(self) -> int:
         return len(self._partitions)
 
@@ -102,7 +105,7 @@ class ShareSessions:
         self, session: ShareSession, added: Mapping[TopicPartition, str | None], forgotten: Iterable[TopicPartition]
     ) -> None:
         """See `ShareSession.change`. Raises ShareSessionLimitReached, and changes nothing, for too many partitions."""
-        more = len(added.keys() - session)
+        more = sum(one not in session for one in added)
         if more and (
             len(session) + more > MOST_IN_A_SESSION or sum(map(len, self._by_key.values())) + more > MOST_IN_ALL
         ):
