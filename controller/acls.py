@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from controller.decision import Decision, require_few_records
+from controller.decision import MOST_RECORDS, Decision, require_few_records
 from metadata.acls import CLUSTER_NAME, AclFilter, AclOperation, PatternType, PermissionType, ResourceType, acl_order
 from metadata.image import MetadataImage
-from protocol.errors import InvalidRequest, KafkaError, PolicyViolation
+from protocol.errors import InvalidRequest, KafkaError
 from protocol.metadata.credentials import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 
 MOST_LOOKS = 1_000_000
@@ -50,7 +50,7 @@ def decide_create(
 def decide_delete(image: MetadataImage, filters: Sequence[AclFilter]) -> Decision[list[Deleted]]:
     """What each filter has deleted. An ACL that two filters find is in the answer to both.
 
-    Raises PolicyViolation if too many are found, or would have to be looked at.
+    Raises InvalidRequest if too many are found, or would have to be looked at.
     """
     outcome: list[Deleted] = []
     candidates = _Candidates(image.acls, filters)
@@ -62,11 +62,12 @@ def decide_delete(image: MetadataImage, filters: Sequence[AclFilter]) -> Decisio
             continue
         some = candidates.of(each)
         if looks and looks + len(some) > MOST_LOOKS:
-            raise PolicyViolation("The filters would be compared with too many ACLs. Ask with fewer filters at once.")
+            raise InvalidRequest("The filters would be compared with too many ACLs. Ask with fewer filters at once.")
         looks += len(some)
         matching = [acl for acl in some if each.matches(acl)]
         answered += len(matching)
-        require_few_records(answered)
+        if answered > MOST_RECORDS:
+            raise InvalidRequest(f"One request deletes {MOST_RECORDS} ACLs at most. Ask with narrower filters.")
         outcome.append(Deleted(sorted(matching, key=acl_order)))
         found |= {acl.id: RemoveAccessControlEntryRecord(id=acl.id) for acl in matching}
     return Decision(list(found.values()), outcome)

@@ -11,11 +11,11 @@ from uuid import UUID
 import immutables
 import pytest
 
-from controller import acls, decision
+from controller import acls
 from controller.acls import decide_create, decide_delete
 from metadata.acls import AclFilter, PatternType
 from metadata.image import MetadataImage
-from protocol.errors import PolicyViolation
+from protocol.errors import InvalidRequest
 from protocol.metadata.credentials import AccessControlEntryRecord
 
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
@@ -85,16 +85,16 @@ def test_filters_that_must_be_compared_with_all_acls_are_few(monkeypatch: pytest
     monkeypatch.setattr(acls, "MOST_LOOKS", 12)
     nothing = AclFilter(operation=7)
     assert found(THERE, nothing, nothing) == [[], []]
-    with pytest.raises(PolicyViolation):
+    with pytest.raises(InvalidRequest):
         found(THERE, nothing, nothing, nothing)
     monkeypatch.setattr(acls, "MOST_LOOKS", 1)
     assert found(THERE, nothing) == [[]]  # one may look at all
 
 
 def test_an_acl_in_the_answers_to_many_filters_counts_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decision, "MOST_RECORDS", 12)
+    monkeypatch.setattr(acls, "MOST_RECORDS", 12)
     assert [len(each) for each in found(THERE, AclFilter(), AclFilter())] == [6, 6]
-    with pytest.raises(PolicyViolation):
+    with pytest.raises(InvalidRequest):
         found(THERE, AclFilter(), AclFilter(), AclFilter(name="b"))
 
 
