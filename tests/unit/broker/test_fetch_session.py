@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.replicas import fetch_session
-from broker.replicas.fetch_session import (
+from broker.replication import fetch_session
+from broker.replication.fetch_session import (
     EVICTION_MS,
     FINAL_EPOCH,
     INITIAL_EPOCH,
