@@ -1,7 +1,7 @@
-"""Runs several nodes, each in a process of its own, until it is told to stop; they end together.
+"""`odradek serve --brokers N`: runs several nodes, each in a process of its own; they stop together.
 
-The controller starts first and stops last. A node that ends by itself is said, and the others go on; when no broker is
-left, the controller ends too. A second signal to stop kills what still runs.
+The controller starts first and stops last. A node that ends by itself is logged, and the others go on; when no broker
+is left, the controller ends too. A second signal to stop kills what still runs.
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ from typing import Any
 
 import structlog
 
-from broker.supervisor.node_settings import CONTROLLER, Settings, joining
+from broker.admin import wrong_configuration_ends
+from broker.admin.node_settings import CONTROLLER, Settings, all_settings, joining
+from broker.config.sources import Loaded
+from broker.parent import Parent
 from broker.systemd import ENVIRONMENT, Systemd
+from timing.clock import SystemClock
 
 logger = structlog.get_logger(__name__)
 
 DEPENDENCIES = "ODRADEK_DEPENDENCIES"
 """See odradek/launcher.py, which takes it out of this process's environment."""
 
-Ready = dict[str, Any]
-"""What a node says of itself when it begins to serve; see `broker.ready`."""
+ReadyLine = dict[str, Any]
+"""What a node says of itself when it begins to serve; see `broker.serve`."""
 
 
 @dataclass(slots=True)
@@ -38,7 +42,7 @@ class NodeProcess:
     node_id: int
     log_path: Path
     process: asyncio.subprocess.Process
-    ready: Ready = field(default_factory=dict)
+    ready: ReadyLine = field(default_factory=dict)
 
     @property
     def is_running(self) -> bool:
@@ -55,7 +59,7 @@ class NodeProcess:
 
 
 class Supervisor:
-    """See the top.
+    """Runs the nodes until `stop` is set.
 
     `settings` are those of each node by its id, the controller's first; `arguments` are those of `serve` that all nodes
     share. `folder` gets their logs. `systemd` is told of all of them as of one service; the nodes know nothing of it.
@@ -78,7 +82,7 @@ class Supervisor:
         self._watching: list[asyncio.Task[None]] = []
         self._died = False
 
-    async def run(self, say_ready: Callable[[Ready, list[Ready]], None]) -> int:
+    async def run(self, say_ready: Callable[[ReadyLine, list[ReadyLine]], None]) -> int:
         """Start the nodes, say when all serve, and return the exit status: 0 if all of them stopped cleanly.
 
         `say_ready` is called with what the controller and the brokers say of themselves.
@@ -229,3 +233,42 @@ def _end_of(node: NodeProcess) -> str:
     """The last line of its log."""
     lines = node.log_path.read_text(errors="replace").splitlines()
     return lines[-1] if lines else ""
+
+
+def run_nodes(
+    loaded: Loaded,
+    count: int,
+    arguments: Sequence[str],
+    write_ready: Callable[[ReadyLine], None],
+    parent: Parent | None,
+) -> int:
+    """Run the nodes, and return the exit status. `arguments` are those of `serve` that every node has.
+
+    The ready line has `nodes`, with the ready line of each broker, and `controller`, with the controller's.
+    """
+    with wrong_configuration_ends():
+        settings = all_settings(loaded, count)
+    folder = loaded.config.log_dirs[0]
+    os.makedirs(folder, exist_ok=True)
+
+    async def run() -> int:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(number, stop.set)
+        if parent is not None:
+            parent.watch(loop, stop)
+        supervisor = Supervisor(settings, folder, arguments, stop, Systemd(os.environ, SystemClock(loop)))
+        return await supervisor.run(
+            lambda controller, brokers: write_ready(
+                {"ready": True, "nodes": brokers, "controller": controller, "pid": os.getpid()}
+            )
+        )
+
+    return asyncio.run(run())
+
+
+def shared_arguments(config_files: Sequence[str], settings: Sequence[str]) -> list[str]:
+    """Return the arguments of `serve` that every node has."""
+    files = [part for name in config_files for part in ("--config", os.path.abspath(name))]
+    return files + [part for setting in settings for part in ("--set", setting)]
