@@ -20,7 +20,7 @@ from odradek.cli.explain_rules import Key, Partition
 from odradek.cli.groups import COMMITTING, KINDS, kind_of, listed
 from odradek.cli.messages import ExplainRequest
 from odradek.cli.output import Output, printable
-from odradek.explanation import Explanation, Finding
+from odradek.report import Explanation, Finding
 
 SUBJECTS = ("group", "topic", "transaction")
 SEVERITIES = ("problem", "warning", "info")

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from odradek.explanation import Finding
+from odradek.report import Finding
 
 Key = tuple[str, int]
 MOST_NAMED = 5

@@ -1,15 +1,44 @@
-"""Requests that go to all brokers of a cluster: their answers become one, as if there were one broker."""
+"""What several brokers of a cluster say together: answers joined into one, and partitions that are not in sync."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
+from odradek.cluster.nodes import ClusterBroker
 from odradek.control import ControlError, ControlUnavailableError, WaitTimeoutError
 
-if TYPE_CHECKING:
-    from odradek.cluster.broker import ClusterBroker
+Asked = Mapping[str, Any]
+"""A partition, or the cluster, as the control interface describes it."""
+
+MOST_NAMED = 5
+
+
+def behind(cluster: Asked, brokers: Sequence[ClusterBroker]) -> list[str]:
+    """What is not in sync, a sentence each: brokers that run and are fenced, partitions that lack replicas."""
+    known = {one["id"]: one for one in cluster["brokers"]}
+    fenced = [
+        f"broker {broker.index} is fenced"
+        for broker in brokers
+        if broker.running and known.get(broker.index, {"fenced": True})["fenced"]
+    ]
+    lacking = list(_lacking(cluster["partitions"]))
+    more = [f"and {len(lacking) - MOST_NAMED} more"] if len(lacking) > MOST_NAMED else []
+    return [*fenced, *lacking[:MOST_NAMED], *more]
+
+
+def _lacking(partitions: Sequence[Asked]) -> Iterator[str]:
+    for one in partitions:
+        if one["leader"] < 0 or set(one["isr"]) != set(one["replicas"]):
+            yield described(one)
+
+
+def described(partition: Asked) -> str:
+    leader = f"led by broker {partition['leader']}" if partition["leader"] >= 0 else "without a leader"
+    replicas, isr = (", ".join(map(str, partition[name])) or "none" for name in ("replicas", "isr"))
+    return f"{partition['topic']}-{partition['partition']} is {leader}, has replicas {replicas}, in sync {isr}"
+
 
 BETWEEN_IDS = "+"
 AFTER_BROKER = ":"
@@ -17,7 +46,6 @@ AFTER_BROKER = ":"
 
 LOOK_S = 0.01
 NOT_FOUND = 404
-SETTING = ("faults", "refuse_connections", "throttle", "stall")
 
 Json = dict[str, Any]
 
