@@ -99,7 +99,7 @@ def _become_the_broker(arguments: list[str]) -> int:
 def _of_a_client(arguments: list[str]) -> int:
     """Run a command that is a client of a cluster; a wrong one is answered with the nearest."""
     from odradek.cli import main as client
-    from odradek.cli.groups_of_commands import wrong_command
+    from odradek.cli.general import wrong_command
 
     name = arguments[0] if arguments else "-"
     if not name.startswith("-") and name not in (*client.COMMANDS, *client.ALIASES):

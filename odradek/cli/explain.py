@@ -14,10 +14,9 @@ from kafka.errors import ClusterAuthorizationFailedError, IncompatibleBrokerVers
 
 from odradek.cli import explain_rules as rules
 from odradek.cli import transactions
-from odradek.cli.connection import Cluster, connected
-from odradek.cli.errors import require_no_error
+from odradek.cli.connection import Cluster, connected, require_no_error
 from odradek.cli.explain_rules import Key, Partition
-from odradek.cli.groups import COMMITTING, KINDS, kind_of, listed
+from odradek.cli.group_kinds import COMMITTING, KINDS, kind_of, listed
 from odradek.cli.messages import ExplainRequest
 from odradek.cli.output import Output, printable
 from odradek.report import Explanation, Finding

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -11,72 +10,16 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from kafka.errors import KafkaError
 
-from odradek.cli import consumer_groups, share_groups, streams_groups
-from odradek.cli.arguments import LARGEST, confirm
-from odradek.cli.connection import Cluster, connected, refusals, settle
-from odradek.cli.errors import name_of, sentence
-from odradek.cli.groups_of_commands import ClusterCommands
+from odradek.cli.connection import Cluster, connected, name_of, refusals, sentence, settle
+from odradek.cli.general import LARGEST, ClusterCommands, confirm
+from odradek.cli.group_kinds import KINDS, Kind, Places, Rows, kind_of, listed, require_kind, unknown_kind
 from odradek.cli.output import Output, printable
 from odradek.cli.positions import FORMS, POSITION, Offsets, partitions_of, resolve, within
-
-Rows = list[dict[str, Any]]
-Places = set[tuple[str, int]]
-"""Topics and partitions."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What the commands need to know of a kind of groups."""
-
-    members: Callable[[Cluster, str], tuple[Rows, Places]]
-    """Returns also the partitions from which they read."""
-    offsets: Callable[[Cluster, Output, str, Places], Rows]
-    """Those partitions are shown too; what is refused of a partition is told."""
-    alter: Callable[[Cluster, str, Offsets], Offsets]
-    """Returns the error codes of the partitions that are refused."""
-    standing: str = "committed"
-    """What `offsets` calls the offset that `alter` sets."""
-
-
-COMMITTING = Kind(consumer_groups.members, consumer_groups.offsets, consumer_groups.alter)
-KINDS: Mapping[str, Kind] = {
-    "classic": COMMITTING,
-    "consumer": COMMITTING,
-    "share": Kind(share_groups.members, share_groups.offsets, share_groups.alter, "start"),
-    "streams": Kind(streams_groups.members, consumer_groups.offsets, consumer_groups.alter),
-}
 
 
 @click.group("groups", cls=ClusterCommands)
 def main() -> None:
     """List, describe and delete groups, and reset their offsets."""
-
-
-def listed(cluster: Cluster, out: Output) -> dict[str, dict[str, Any]]:
-    """All groups, of each kind, by id; a broker that does not tell its own is told."""
-    found: dict[str, dict[str, Any]] = {}
-    with cluster.python_admin() as admin:
-        for broker in cluster.broker_ids():
-            with refusals(out, {"broker": broker}):
-                found |= {one["group_id"]: one for one in admin.list_groups(broker_ids=[broker])}
-    return found
-
-
-def kind_of(group: Mapping[str, Any]) -> str:
-    """classic, consumer, share or streams; brokers before Kafka 3.8 know classic groups alone, and do not say it."""
-    return (group.get("group_type") or "classic").lower()
-
-
-def _kind(group: Mapping[str, Any]) -> Kind:
-    """Raises ClickException for a kind of a newer Kafka's."""
-    found = KINDS.get(kind_of(group))
-    if found is None:
-        raise click.ClickException(_unknown_kind(group))
-    return found
-
-
-def _unknown_kind(group: Mapping[str, Any]) -> str:
-    return f"expected a group of type {', '.join(KINDS)}: it is of type {kind_of(group)}"
 
 
 @main.command("list")
@@ -123,7 +66,7 @@ def _described(cluster: Cluster, out: Output, name: str, group: Mapping[str, Any
     kind = KINDS.get(kind_of(group))
     members, offsets, assigned = Rows(), Rows(), Places()
     if kind is None:
-        out.failure({"group": name}, "UNSUPPORTED_TYPE", _unknown_kind(group))
+        out.failure({"group": name}, "UNSUPPORTED_TYPE", unknown_kind(group))
     else:
         with refusals(out, {"group": name}):
             members, assigned = kind.members(cluster, name)
@@ -164,7 +107,7 @@ def reset_offsets(
     """Set the offsets of a group that has no members."""
     if (position is None) == (shift is None):
         raise click.UsageError("expected one of --to and --by")
-    admin, kind = cluster.admin(), _kind(listed(cluster, out).get(name, {}))
+    admin, kind = cluster.admin(), require_kind(listed(cluster, out).get(name, {}))
     rows = kind.offsets(cluster, out, name, set())
     current = {(row["topic"], row["partition"]): row[kind.standing] for row in rows}
     chosen = _chosen(admin, out, topics) if topics else [TopicPartition(*key) for key in current]

@@ -1,4 +1,4 @@
-"""`odradek COMMAND`: the table of the commands that are clients, each in a module of its own."""
+"""The command line: a table of commands, each of which is imported when it is used."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import click
+from click.shell_completion import get_completion_class
 
 from odradek import __version__
-from odradek.cli.general_options import general_options
-from odradek.cli.groups_of_commands import Commands
+from odradek.cli.general import Commands, general_options
 
 LIBRARIES = ("confluent_kafka", "kafka")
 
 
 class Entry(NamedTuple):
-    """A command: its module, what it does, and other names for it."""
+    """A command: where it is (a module, and its name in it unless that is `main`), what it does, and other names."""
 
-    module: str
+    place: str
     help: str
     aliases: tuple[str, ...] = ()
 
 
 COMMANDS = {
     "topics": Entry("topics", "List, create, describe, alter, delete and trim topics.", ("topic",)),
-    "produce": Entry("produce", "Write records.", ("producer", "pub")),
-    "consume": Entry("consume", "Read records.", ("consumer", "sub")),
+    "produce": Entry("streaming:produce", "Write records.", ("producer", "pub")),
+    "consume": Entry("streaming:consume", "Read records.", ("consumer", "sub")),
     "groups": Entry("groups", "List, describe and delete groups, and reset their offsets.", ("group",)),
-    "acls": Entry("acls", "List, add and remove access rules.", ("acl",)),
-    "users": Entry("users", "List, add and delete users of SCRAM.", ()),
-    "quotas": Entry("quotas", "List, set and remove quotas of clients.", ("quota",)),
+    "acls": Entry("access:acls", "List, add and remove access rules.", ("acl",)),
+    "users": Entry("access:users", "List, add and delete users of SCRAM.", ()),
+    "quotas": Entry("access:quotas", "List, set and remove quotas of clients.", ("quota",)),
     "cluster": Entry("cluster", "The state of the cluster.", ("brokers",)),
-    "reassign": Entry("reassign", "Move partitions to other brokers.", ("reassignments",)),
+    "reassign": Entry("cluster:reassign", "Move partitions to other brokers.", ("reassignments",)),
     "transactions": Entry("transactions", "List, describe and abort transactions.", ("transaction", "txn")),
     "bench": Entry("bench", "Measure how fast a cluster writes and reads.", ("benchmark", "perf")),
     "explain": Entry("explain", "Say why a consumer gets nothing, and what to do."),
-    "backup": Entry("backup", "Make a consistent copy of a running broker."),
-    "doctor": Entry("doctor", "Look for what keeps clients from the cluster, or a broker from this machine."),
-    "contexts": Entry("contexts_command", "The clusters that you work with, by name.", ("context",)),
-    "completion": Entry("completion", "Print the completion of a shell.", ()),
+    "backup": Entry("cluster:backup", "Make a consistent copy of a running broker."),
+    "doctor": Entry("cluster:doctor", "Look for what keeps clients from the cluster, or a broker from this machine."),
+    "contexts": Entry("contexts", "The clusters that you work with, by name.", ("context",)),
+    "completion": Entry("main:completion", "Print the completion of a shell.", ()),
 }
 ALIASES = {alias: name for name, entry in COMMANDS.items() for alias in entry.aliases}
 
@@ -62,14 +62,14 @@ class CommandLine(Commands):
         if entry is None:
             return None
         try:
-            module = importlib.import_module(f"odradek.cli.{entry.module}")
+            module, _, name = entry.place.partition(":")
+            command: click.Command = getattr(importlib.import_module(f"odradek.cli.{module}"), name or "main")
         except ModuleNotFoundError as error:
             if error.name is None or error.name.partition(".")[0] not in LIBRARIES:
                 raise
             raise click.ClickException(
                 f"odradek {cmd_name} needs {error.name}, which is not installed: pip install '/path/to/odradek[cli]'"
             ) from error
-        command: click.Command = module.main
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -95,3 +95,14 @@ def main(arguments: Sequence[str], others: Sequence[str] = ()) -> int:
     """
     found: object = odradek.main(list(arguments), prog_name="odradek", standalone_mode=True, obj=others)
     return found if isinstance(found, int) else 0
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion of a shell: `eval "$(odradek completion bash)"`."""
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.ClickException(f"click has no completion for {shell}")
+    root = click.get_current_context().find_root().command
+    click.echo(kind(root, {}, "odradek", "_ODRADEK_COMPLETE").source())

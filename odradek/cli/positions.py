@@ -12,8 +12,8 @@ import click
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from odradek.cli.arguments import LARGEST
 from odradek.cli.connection import refusals
+from odradek.cli.general import LARGEST
 from odradek.cli.output import Output
 
 Offsets = dict[tuple[str, int], int]

@@ -18,9 +18,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from odradek.cli.arguments import INT32, confirm, pairs
 from odradek.cli.connection import Cluster, connected, refusals, settle
-from odradek.cli.groups_of_commands import ClusterCommands
+from odradek.cli.general import INT32, ClusterCommands, confirm, pairs
 from odradek.cli.output import Output, printable
 from odradek.cli.positions import FORMS, POSITION, described, resolve, some_partitions_of, with_numbers
 

@@ -12,9 +12,8 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import AbortTransactionSpec, TransactionState
 from kafka.errors import InvalidTransactionTimeoutError
 
-from odradek.cli.arguments import LARGEST, confirm
 from odradek.cli.connection import Cluster, connected, refusals
-from odradek.cli.groups_of_commands import ClusterCommands
+from odradek.cli.general import LARGEST, ClusterCommands, confirm
 from odradek.cli.output import Output
 
 STATES = [one.value for one in TransactionState if one is not TransactionState.UNKNOWN]

@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from broker.admin.users import main as user_main
-from odradek.cli import contexts, produce
+from odradek.cli import contexts
+from odradek.cli import streaming as produce
 from odradek.security import Security
 from odradek.testcontainers import KafkaContainer
 from storage.files import OsFileSystem
