@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from typing import Any, BinaryIO
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 from confluent_kafka.admin import (
@@ -250,25 +250,17 @@ def _alter(
 
 MECHANISMS = {each.name.replace("_", "-"): each for each in ScramMechanism if each is not ScramMechanism.UNKNOWN}
 NAMES = {mechanism: name for name, mechanism in MECHANISMS.items()}
-ITERATIONS = 4096
 SALT_BYTES = 32
-
-
-@click.group("users", cls=ClusterCommands)
-def users() -> None:
-    """List, add and delete users of SCRAM. `odradek user` does it for a broker that is stopped."""
 
 
 def _users(cluster: Cluster) -> dict[str, Any]:
     asked: Any = cluster.admin().describe_user_scram_credentials()
-    found: dict[str, Any] = asked.result()
-    return found
+    answer: dict[str, Any] = asked.result()
+    return answer
 
 
-@users.command("list")
-@connected
 def list_users(cluster: Cluster, out: Output) -> None:
-    """List the users, and their mechanisms."""
+    """Print the users, and their mechanisms."""
     rows = [
         (name, NAMES.get(one.mechanism, str(one.mechanism)), one.iterations)
         for name, about in sorted(_users(cluster).items())
@@ -277,41 +269,25 @@ def list_users(cluster: Cluster, out: Output) -> None:
     out.table(("user", "mechanism", "iterations"), rows)
 
 
-@users.command("add")
-@click.argument("name")
-@click.option("-m", "--mechanism", type=click.Choice([*MECHANISMS]), default="SCRAM-SHA-512", show_default=True)
-@click.option("--iterations", type=click.IntRange(4096, 16384), default=ITERATIONS, show_default=True)
-@click.option("--password-file", type=click.File("rb"), help="The password is its first line; - is standard input.")
-@connected
-def add_user(cluster: Cluster, out: Output, name: str, mechanism: str, iterations: int, password_file: Any) -> None:
-    """Add a user, or give it a new password, which is asked for."""
+def add_user(
+    cluster: Cluster, out: Output, name: str, mechanisms: Sequence[str], iterations: int, password_file: str | None
+) -> None:
+    """Add a user, or give it a new password."""
     if not name:
         raise click.BadParameter("it is empty", param_hint="NAME")
-    if password_file is not None:
-        password = _first_line(password_file)
-    elif sys.stdin.isatty():
-        password = click.prompt("Password", hide_input=True, confirmation_prompt=True)
-    else:
-        password = _first_line(sys.stdin.buffer)
-    if not password:
-        raise click.ClickException(
-            "the password is empty: expected it as the first line of --password-file or the input"
-        )
-    info = ScramCredentialInfo(MECHANISMS[mechanism], iterations)
-    wanted = UserScramCredentialUpsertion(name, info, password.encode(), os.urandom(SALT_BYTES))
-    futures = cluster.admin().alter_user_scram_credentials([wanted])
-    settle(out, "user", futures, f"may log in with {mechanism}")
+    password = _password(password_file)
+    admin = cluster.admin()
+    for mechanism in dict.fromkeys(mechanisms):
+        info = ScramCredentialInfo(MECHANISMS[mechanism], iterations)
+        wanted = UserScramCredentialUpsertion(name, info, password.encode(), os.urandom(SALT_BYTES))
+        settle(out, "user", admin.alter_user_scram_credentials([wanted]), f"may log in with {mechanism}")
 
 
-@users.command("delete")
-@click.argument("name")
-@click.option("-m", "--mechanism", type=click.Choice([*MECHANISMS]), help="Only this; default: all that the user has.")
-@connected
-def delete_user(cluster: Cluster, out: Output, name: str, mechanism: str | None) -> None:
-    """Delete a user."""
+def delete_user(cluster: Cluster, out: Output, name: str, mechanisms: Sequence[str]) -> None:
+    """Delete a user, or only some of its mechanisms."""
     about = _users(cluster).get(name)
     had = [one.mechanism for one in about.scram_credential_infos] if about is not None else []
-    wanted = [MECHANISMS[mechanism]] if mechanism else had
+    wanted = [MECHANISMS[mechanism] for mechanism in mechanisms] or had
     if not wanted:
         raise click.ClickException(f"there is no user {name}")
     admin = cluster.admin()
@@ -320,9 +296,23 @@ def delete_user(cluster: Cluster, out: Output, name: str, mechanism: str | None)
         settle(out, "user", futures, f"may no longer log in with {NAMES[one]}")
 
 
-def _first_line(file: BinaryIO) -> str:
-    """The line that a line feed ends, perhaps after a carriage return; a byte order mark is none of it."""
-    try:
-        return file.readline().decode("utf-8-sig").rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise click.ClickException("the password: expected a text in UTF-8") from error
+def _password(file: str | None) -> str:
+    """The first line of the file or of the input, or what a person types. Never an argument: others can read those.
+
+    The line ends at a line feed, perhaps after a carriage return; a byte order mark is none of it.
+    """
+    if file is None and sys.stdin.isatty():
+        password = str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
+    else:
+        try:
+            with click.open_file("-" if file is None else file, "rb") as opened:
+                password = opened.readline().decode("utf-8-sig").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise click.ClickException("the password: expected a text in UTF-8") from error
+        except OSError as error:
+            raise click.BadParameter(f"{file}: {error.strerror}", param_hint="--password-file") from error
+    if not password:
+        raise click.ClickException(
+            "the password is empty: expected it as the first line of --password-file or the input"
+        )
+    return password

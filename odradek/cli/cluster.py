@@ -142,13 +142,8 @@ def _alter(cluster: Cluster, out: Output, wanted: Any, done: str) -> None:
 CONNECT_S = 5.0
 
 
-@click.command("doctor")
-@connected
-def doctor(cluster: Cluster, out: Output) -> None:
-    """Look for what keeps clients on this machine from a cluster; without -b, at this machine as a broker's.
-
-    Each broker's advertised address is looked up and connected to. The exit status is 1 for a problem.
-    """
+def examine(cluster: Cluster, out: Output) -> None:
+    """Tell what keeps clients on this machine from a cluster: each broker's advertised address is connected to."""
     _, metadata = cluster.reach(lambda admin: _metadata(admin, cluster.timeout))
     out.result({"bootstrap": cluster.bootstrap}, "answers, and lets this client in")
     for _, node in sorted(metadata.brokers.items()):
@@ -188,22 +183,8 @@ PATIENCE_S = 3600.0
 """How long a backup may take, at least: its files may have to be copied."""
 
 
-@click.group("backup", cls=ClusterCommands)
-def backup() -> None:
-    """Make a consistent copy of a running broker of Odradek.
-
-    `restore`, and `create` without -b, ask the control interface of a broker; `verify` reads a backup's folder.
-    """
-
-
-@backup.command("create")
-@click.argument("path")
-@connected
 def create_backup(cluster: Cluster, out: Output, path: str) -> None:
-    """Make a backup, in the folder of the broker's machine that its setting odradek.backup.folder names.
-
-    PATH is its name there. It asks for ALTER on the cluster.
-    """
+    """Have a broker make a backup, named `path`, in the folder that its setting odradek.backup.folder names."""
     with cluster.python_admin(max(cluster.timeout, PATIENCE_S)) as admin:
         try:
             answer = admin._manager.run(admin._manager.send, CreateBackupRequest(path=path))

@@ -322,22 +322,27 @@ def _of_kafka_python(settings: Mapping[str, str]) -> dict[str, Any]:
 
 
 def connected(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options that say which cluster; it gets a Cluster and an Output."""
+    """Give the command the options that say which cluster; it gets a Cluster and an Output."""
 
     @wraps(command)
     def wrapped(**more: Any) -> None:
-        general = given(click.get_current_context())
-        require_text([value for name, value in more.items() if name not in BYTES], vars(general).values())
-        out = Output(general.as_json)
-        cluster = Cluster(_settings(general), general.timeout)
-        try:
-            command(cluster, out, **more)
-        except (KafkaException, KafkaError) as error:
-            raise refused(error, cluster.bootstrap) from error
-        out.end()
+        on_cluster(command, **more)
 
     decorated: Callable[..., None] = general_options(wrapped)
     return decorated
+
+
+def on_cluster(command: Callable[..., None], **more: Any) -> None:
+    """Run a command on the cluster that the general options name. Raises ClickException."""
+    general = given(click.get_current_context())
+    require_text([value for name, value in more.items() if name not in BYTES], vars(general).values())
+    out = Output(general.as_json)
+    cluster = Cluster(_settings(general), general.timeout)
+    try:
+        command(cluster, out, **more)
+    except (KafkaException, KafkaError) as error:
+        raise refused(error, cluster.bootstrap) from error
+    out.end()
 
 
 def _settings(general: General) -> dict[str, str]:

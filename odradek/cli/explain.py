@@ -1,4 +1,7 @@
-"""`odradek explain group|topic|transaction NAME -b HOST:PORT`: of any Kafka what a client can know, of ours all."""
+"""`odradek explain group|topic|transaction NAME -b HOST:PORT`: of any Kafka what a client can know, of ours all.
+
+Here it is asked what the rules (`explain_rules.py`) need to know.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-import click
 from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 from kafka import TopicPartition as PythonTopicPartition
@@ -14,28 +16,18 @@ from kafka.errors import ClusterAuthorizationFailedError, IncompatibleBrokerVers
 
 from odradek.cli import explain_rules as rules
 from odradek.cli import transactions
-from odradek.cli.connection import Cluster, connected, require_no_error
+from odradek.cli.connection import Cluster, require_no_error
 from odradek.cli.explain_rules import Key, Partition
 from odradek.cli.group_kinds import COMMITTING, KINDS, kind_of, listed
 from odradek.cli.messages import ExplainRequest
-from odradek.cli.output import Output, printable
+from odradek.cli.output import Output, print_explanation
 from odradek.report import Explanation, Finding
 
-SUBJECTS = ("group", "topic", "transaction")
 SEVERITIES = ("problem", "warning", "info")
 
 
-@click.command("explain")
-@click.argument("kind", type=click.Choice(SUBJECTS))
-@click.argument("name")
-@connected
-def main(cluster: Cluster, out: Output, kind: str, name: str) -> None:
-    """Say why a consumer gets nothing, and what to do; the exit status is 1 if there is a problem.
-
-    A broker of Odradek answers what it knows, for whom ACLs allow ALTER on the cluster. Of any other Kafka it is what
-    a client can know. Without -b, the control interface of a broker is asked (`odradek explain --help`); `odradek
-    explain error NAME` and `odradek explain setting NAME` say what these mean.
-    """
+def explain(cluster: Cluster, out: Output, kind: str, name: str) -> None:
+    """Print why nothing is read of a group, topic or transaction. Raises Exit with status 1 if there is a problem."""
     groups = listed(cluster, out) if kind == "group" else {}
     findings, why_not = _told_by_broker(cluster, kind, name, is_group=name in groups)
     if findings is None:
@@ -45,13 +37,7 @@ def main(cluster: Cluster, out: Output, kind: str, name: str) -> None:
             seen = _topic(cluster, name) if kind == "topic" else _transaction(cluster, out, name)
         found = [*seen, Finding("info", "seen_by_a_client", why_not, "")]
         findings = sorted(found, key=lambda one: SEVERITIES.index(one.severity))
-    explanation = Explanation.of(kind, name, findings)
-    if out.as_json:
-        out.document(explanation.as_json)
-    else:
-        click.echo("\n".join(map(printable, str(explanation).split("\n"))))
-    if explanation.problems:
-        raise click.exceptions.Exit(1)
+    print_explanation(out, Explanation.of(kind, name, findings))
 
 
 def _told_by_broker(cluster: Cluster, kind: str, name: str, *, is_group: bool) -> tuple[list[Finding] | None, str]:

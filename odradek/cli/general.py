@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import math
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -81,6 +82,12 @@ def given(ctx: click.Context) -> General:
     return found
 
 
+def names_cluster() -> bool:
+    """Whether the command line names a cluster: without one, some commands do not ask any."""
+    general = given(click.get_current_context())
+    return bool(general.bootstrap or general.context)
+
+
 def _keep(ctx: click.Context, option: click.Parameter, value: Any) -> None:
     if value is None or value is False or value == ():
         return
@@ -113,8 +120,30 @@ SYNONYMS |= {"delete": "remove", "create": "add", "describe": "list", "alter": "
 """Words that people try; one counts where the group has no such command, but the other."""
 
 
+LIBRARIES = ("confluent_kafka", "kafka")
+
+
+@contextmanager
+def client_libraries(command: str) -> Iterator[None]:
+    """Say how to install a client library that an import within the block lacks. Raises ClickException."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in LIBRARIES:
+            raise
+        raise click.ClickException(
+            f"odradek {command} needs {error.name}, which is not installed: pip install '/path/to/odradek[cli]'"
+        ) from error
+
+
 class Commands(click.Group):
-    """A group of commands."""
+    """A group of commands, in which a wrong name is answered with the nearest right one.
+
+    Attributes:
+        other_words: words that people try for a command of this group, and are not taken for it.
+    """
+
+    other_words: ClassVar[Mapping[str, str]] = {}
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         found = super().get_command(ctx, cmd_name)
@@ -125,7 +154,7 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
-            ctx.fail(wrong_command(name, self.list_commands(ctx)))
+            ctx.fail(wrong_command(name, self.list_commands(ctx), self.other_words))
         return super().resolve_command(ctx, args)
 
 

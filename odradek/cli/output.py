@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from odradek.report import Explanation
+
 
 class Output:
     """Everything that a command prints goes through here."""
@@ -63,6 +65,16 @@ class Output:
             self.document(results)
         if self.failures:
             raise click.exceptions.Exit(1)
+
+
+def print_explanation(out: Output, explanation: Explanation) -> None:
+    """Print what was found out. Raises Exit with status 1 if there is a problem."""
+    if out.as_json:
+        out.document(explanation.as_json)
+    else:
+        click.echo("\n".join(map(printable, str(explanation).split("\n"))))
+    if explanation.problems:
+        raise click.exceptions.Exit(1)
 
 
 def shown(value: object) -> str:
