@@ -23,28 +23,26 @@ import structlog
 
 from broker import logging, operator_requests, process
 from broker.admin import wrong_configuration_ends
-from broker.cluster.broker_lifecycle import RegistrationError
-from broker.cluster.earlier_entries import CorruptMetadataError
 from broker.config.broker_config import BrokerConfig
 from broker.config.options import config_options, load_options
 from broker.config.sources import Loaded
 from broker.console.console import Console
 from broker.control.server import ControlServer
-from broker.monitoring.gc_time import GcTime
-from broker.monitoring.otlp_export import OtlpError, OtlpExport, check_export
+from broker.membership.broker_lifecycle import RegistrationError
 from broker.network.server import ListenError
 from broker.node import Node
 from broker.node_start import start_node
 from broker.node_state import Seams
+from broker.observe.otlp_export import OtlpError, OtlpExport, check_export
+from broker.observe.process_metrics import GcTime
 from broker.parent import Parent
-from broker.peers.errors import PeerError
+from broker.peers.call import PeerError
 from broker.security.errors import SecurityError
 from broker.stopping import Stopped
 from broker.systemd import Systemd
 from protocol.errors import KafkaError
-from storage.files import FileSystem, OsFileSystem
+from storage.files import FileSystem, OsFileSystem, UnsyncedFileSystem
 from storage.folders.log_dirs import LogDirError
-from storage.unsynced_files import UnsyncedFileSystem
 from storage.workers import ThreadWorkers
 from timing.adjustable_clock import AdjustableClock
 from timing.clock import Clock, SystemClock
@@ -220,7 +218,6 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         ListenError,
         SecurityError,
         LogDirError,
-        CorruptMetadataError,
         RegistrationError,
         PeerError,
         KafkaError,

@@ -32,14 +32,21 @@ from storage.files import FileSystem, OsFileSystem, read_file
 from storage.folders import log_names, meta_properties
 from storage.folders.log_dirs import LOCK_FILE
 from storage.log.segment_recovery import whole_batches
-from storage.producers import producer_snapshot
+from storage.producers import snapshot_files as producer_snapshot
 from storage.segments.index import CorruptIndexError, OffsetIndex, TimeIndex
 from storage.segments.txn_index import TxnIndex
 from storage.state import manifest as manifests
 from storage.state.manifest import SnapshotError
-from storage.tools.keeping_files import KeepingFileSystem
-from storage.tools.repair import repair_data_folder, repair_partition
-from storage.tools.verification import Finding, is_partition, partitions_in, verify_data_folder, verify_partition
+from storage.tools.verification import (
+    Finding,
+    KeepingFileSystem,
+    is_partition,
+    partitions_in,
+    repair_data_folder,
+    repair_partition,
+    verify_data_folder,
+    verify_partition,
+)
 
 Row = dict[str, Any]
 INTERNAL: dict[str, tuple[RecordSchema[Any, Any], ...]] = {

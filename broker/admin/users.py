@@ -26,8 +26,6 @@ from kio.schema.describe_user_scram_credentials.v0 import DescribeUserScramCrede
 from kio.schema.errors import ErrorCode
 
 from broker.admin import wrong_configuration_ends
-from broker.cluster.earlier_entries import CorruptMetadataError
-from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import PROVIDERS, BrokerConfig, ConfigurationError
 from broker.config.current import CurrentConfig
 from broker.config.listeners import Listener
@@ -35,12 +33,11 @@ from broker.config.options import config_options, load_options
 from broker.config.outgoing import INTER_BROKER_MECHANISM, outgoing_problems
 from broker.config.properties import parse_properties
 from broker.config.providers import read_providers, resolved
+from broker.membership.standalone import StandaloneMetadata
 from broker.metadata_opening import open_metadata
 from broker.node_state import Base, Seams, new_base
-from broker.peers.call import entity_call
-from broker.peers.client import PeerClient, PeerNetwork, PeerSettings
-from broker.peers.errors import PeerError
-from broker.peers.versions import ask_versions
+from broker.peers.call import PeerError, entity_call
+from broker.peers.client import PeerClient, PeerNetwork, PeerSettings, ask_versions
 from broker.security.outgoing.security import secured
 from controller.quorum.survey import FOLDER_NAME, OLD_BOOTSTRAP
 from controller.scram import (
@@ -306,7 +303,7 @@ class StoppedBroker:
         """Do this, and return who there is then. Raises UserToolError."""
         try:
             return asyncio.run(_alter(self._config, alterations))
-        except (LogDirError, CorruptMetadataError, KafkaError, OSError) as error:
+        except (LogDirError, KafkaError, OSError) as error:
             raise UserToolError(str(error)) from error
 
     def users(self) -> Users:
