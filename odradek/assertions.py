@@ -61,15 +61,15 @@ def violations(
     """What is wrong, a sentence each, and whether records that come later may still mend all of it."""
     wanted = _by_identity(source, identify)
     made = _by_identity(sink, identify)
-    missing = [f"{_shown(one)} is missing; in the source: {_places(wanted[one])}" for one in wanted if one not in made]
-    foreign = [f"{_shown(one)} is not in the source: {_places(made[one])}" for one in made if one not in wanted]
+    missing = [f"{_shown(key)} is missing; in the source: {_places(wanted[key])}" for key in wanted if key not in made]
+    foreign = [f"{_shown(key)} is not in the source: {_places(made[key])}" for key in made if key not in wanted]
     doubled: list[str] = []
     too_few: list[str] = []
-    for one, records in made.items():
-        count = len(wanted.get(one, records))
+    for key, records in made.items():
+        count = len(wanted.get(key, records))
         if len(records) != count:
             several = doubled if len(records) > count else too_few
-            several.append(f"{_shown(one)} is there {len(records)} times, not {count}: {_places(records)}")
+            several.append(f"{_shown(key)} is there {len(records)} times, not {count}: {_places(records)}")
     return [*missing, *too_few, *doubled, *foreign], not doubled and not foreign
 
 
@@ -111,7 +111,7 @@ def _shown(identity: Hashable) -> str:
 
 
 def _places(records: Sequence[Record]) -> str:
-    places = [f"{one.topic}-{one.partition} at {one.offset}" for one in records[:MOST_NAMED]]
+    places = [f"{record.topic}-{record.partition} at {record.offset}" for record in records[:MOST_NAMED]]
     return ", ".join(places) + (" ..." if len(records) > MOST_NAMED else "")
 
 
@@ -122,7 +122,7 @@ class HistoryError(AssertionError):
     """A history has anomalies; `problems` has all of them."""
 
     def __init__(self, problems: list[Problem]) -> None:
-        lines = [f"{one.kind}: {one.text}" for one in problems[:MOST_PROBLEMS]]
+        lines = [f"{problem.kind}: {problem.text}" for problem in problems[:MOST_PROBLEMS]]
         more = f"\nand {len(problems) - MOST_PROBLEMS} more" if len(problems) > MOST_PROBLEMS else ""
         super().__init__("\n".join(lines) + more)
         self.problems = problems

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any
 
-from odradek.control import Control
+from odradek.control import Control, in_thread
 
 UNITS = ("seconds", "minutes", "hours", "days")
 
@@ -63,9 +62,7 @@ class Clock:
         asked = {unit: value for unit, value in given.items() if value} or {"seconds": 0}
         return _time(self._control().post("/clock/advance", **asked))
 
-    async def advance_async(self, delta: timedelta | None = None, **units: float) -> datetime:
-        """As `advance`, without stopping the event loop."""
-        return await asyncio.to_thread(self.advance, delta, **units)
+    advance_async = in_thread(advance)
 
     def set(self, time: datetime | float) -> datetime:
         """Set the time of day: a datetime, or seconds since 1970; return it.
@@ -79,9 +76,7 @@ class Clock:
             raise TypeError(f"time = {time!r}: expected a datetime, or seconds since 1970")
         return _time(self._control().post("/clock/set", epoch=time))
 
-    async def set_async(self, time: datetime | float) -> datetime:
-        """As `set`, without stopping the event loop."""
-        return await asyncio.to_thread(self.set, time)
+    set_async = in_thread(set)
 
     def freeze(self) -> Frozen:
         """Let time stand still, until `resume` or, as `with broker.clock.freeze():`, the end of the block."""

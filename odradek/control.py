@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import threading
 import urllib.parse
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Coroutine, Mapping
+from functools import wraps
+from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
 CONNECT_TIMEOUT_S = 10.0
 ANSWER_TIMEOUT_S = 60.0
@@ -143,6 +145,27 @@ class ControlClient(Control):
         with self._lock:
             self._idle.append(connection)
         return response.status, answer
+
+
+_Owner = TypeVar("_Owner")
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
+
+
+def in_thread(
+    method: Callable[Concatenate[_Owner, _Given], _Answer],
+) -> Callable[Concatenate[_Owner, _Given], Coroutine[Any, Any, _Answer]]:
+    """Make of a method that waits the same one for asyncio: it runs in a thread, and other tasks go on."""
+    name = method.__name__
+
+    @wraps(method)
+    async def waits(self: _Owner, /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
+        call: Callable[_Given, _Answer] = getattr(self, name)  # that of a class below, if it has one
+        return await asyncio.to_thread(call, *given, **named)
+
+    waits.__name__, waits.__qualname__ = f"{name}_async", f"{method.__qualname__}_async"
+    waits.__doc__ = f"Do as `{name}`, without stopping the event loop."
+    return waits
 
 
 class Named(str):

@@ -7,7 +7,6 @@ started (`SecuredControls`, whose clients may need TLS or a password), `RemoteBr
 
 from __future__ import annotations
 
-import asyncio
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping
@@ -16,7 +15,7 @@ from typing import Any
 
 from odradek.assertions import History, require_exactly_once
 from odradek.clock import Clock, Snapshot, path_of
-from odradek.control import Control, ControlClient, ControlError
+from odradek.control import Control, ControlClient, ControlError, in_thread
 from odradek.faults import FaultControls
 from odradek.groups import Group, Transaction
 from odradek.record import Record
@@ -150,15 +149,7 @@ class Controls(FaultControls):
             topics = (self._existing(source), self._existing(sink))
             require_exactly_once(*topics, key, timeout)
 
-    async def assert_exactly_once_async(
-        self,
-        source: Topic | str,
-        sink: Topic | str,
-        key: str | Callable[[Record], Hashable] = "key",
-        timeout: float = DEFAULT_TIMEOUT,
-    ) -> None:
-        """The same as `assert_exactly_once`, without stopping the event loop."""
-        await asyncio.to_thread(self.assert_exactly_once, source, sink, key, timeout)
+    assert_exactly_once_async = in_thread(assert_exactly_once)
 
     def history(self) -> History:
         """Record from now on what producers send and are acknowledged, and what consumers are sent.

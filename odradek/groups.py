@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Self
 
-from odradek.control import ControlError, Described
+from odradek.control import ControlError, Described, in_thread
 
 GroupState = Literal["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Assigning", "Reconciling", "Dead"]
 TopicPartition = tuple[str, int]
@@ -137,9 +136,9 @@ class Group(Described):
         """
         found = self._control().get(f"{self._path}/deliveries")["partitions"]
         return [
-            Delivery(topic=each["topic"], partition=each["partition"], **one)
+            Delivery(topic=each["topic"], partition=each["partition"], **delivery)
             for each in found
-            for one in each["in_flight"]
+            for delivery in each["in_flight"]
         ]
 
     def release(
@@ -207,19 +206,7 @@ class Group(Described):
         )
         return self
 
-    async def wait_async(
-        self,
-        *,
-        state: GroupState | None = None,
-        members: int | None = None,
-        lag: int | None = None,
-        share_sessions: int | None = None,
-        timeout: float = 5.0,
-    ) -> Self:
-        """Do as `wait`, while other tasks of the event loop go on."""
-        return await asyncio.to_thread(
-            self.wait, state=state, members=members, lag=lag, share_sessions=share_sessions, timeout=timeout
-        )
+    wait_async = in_thread(wait)
 
     # -- on demand
 
@@ -276,8 +263,8 @@ def _target(to: object) -> str | int:
     raise TypeError(f'to = {to!r}: expected "earliest", "latest", an offset or a datetime')
 
 
-def _offsets(found: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    return {(one["topic"], one["partition"]): one["offset"] for one in found["partitions"]}
+def _offsets(answer: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    return {(partition["topic"], partition["partition"]): partition["offset"] for partition in answer["partitions"]}
 
 
 TransactionState = Literal[
@@ -337,6 +324,4 @@ class Transaction(Described):
         self._control().post(f"{self._path}/wait", state=state, timeout=timeout)
         return self
 
-    async def wait_async(self, *, state: TransactionState, timeout: float = 5.0) -> Self:
-        """Do as `wait`, while other tasks of the event loop go on."""
-        return await asyncio.to_thread(self.wait, state=state, timeout=timeout)
+    wait_async = in_thread(wait)

@@ -125,25 +125,25 @@ NO_REPLICA = -1
 Json = Mapping[str, Any]
 
 
-def report_text(found: Json) -> str:
+def report_text(answer: Json) -> str:
     """The text of an answer to `/control/report`."""
     sections = {
-        "topics (first offset..end)": list(map(_topic, found["topics"])),
-        "groups": [line for group in found["groups"] for line in _group(group)],
-        "open transactions": list(map(_transaction, found["transactions"])),
-        **({"not known": list(found["unknown"])} if found.get("unknown") else {}),
-        **_of_journal(found["journal"]),
+        "topics (first offset..end)": list(map(_topic, answer["topics"])),
+        "groups": [line for group in answer["groups"] for line in _group(group)],
+        "open transactions": list(map(_transaction, answer["transactions"])),
+        **({"not known": list(answer["unknown"])} if answer.get("unknown") else {}),
+        **_of_journal(answer["journal"]),
     }
     return _joined(sections)
 
 
-def journal_text(found: Json) -> str:
+def journal_text(answer: Json) -> str:
     """The text of an answer to `/control/journal`."""
-    return _joined(_of_journal(found))
+    return _joined(_of_journal(answer))
 
 
-def _of_journal(found: Json) -> dict[str, list[str]]:
-    entries = read_journal(found)
+def _of_journal(answer: Json) -> dict[str, list[str]]:
+    entries = read_journal(answer)
     warnings = [str(entry) for entry in entries if entry.kind == "warning"]
     return {"last requests": list(_requests(entries)), "warnings": warnings}
 
@@ -166,16 +166,16 @@ def _topic(topic: Json) -> str:
     return f"{topic['topic']}: " + ", ".join(map(_partition, topic["partitions"]))
 
 
-def _partition(one: Json) -> str:
-    if one.get("unknown"):
-        return f"{one['partition']}: not known ({one['unknown']})"
-    held = f" (held at {one['stable']})" if one["stable"] != one["end"] else ""
-    return f"{one['partition']}: {one['start']}..{one['end']}{held}"
+def _partition(partition: Json) -> str:
+    if partition.get("unknown"):
+        return f"{partition['partition']}: not known ({partition['unknown']})"
+    held = f" (held at {partition['stable']})" if partition["stable"] != partition["end"] else ""
+    return f"{partition['partition']}: {partition['start']}..{partition['end']}{held}"
 
 
 def _group(group: Json) -> Iterator[str]:
     lag = group["lag"]
-    behind = ", ".join(map(_behind, (one for one in lag["partitions"] if one["lag"] != 0)))
+    behind = ", ".join(map(_behind, (partition for partition in lag["partitions"] if partition["lag"] != 0)))
     total = "not known" if lag["total"] is None else lag["total"]
     yield f"{group['group']}: {group['state']}, lag {total}" + (f" ({behind})" if behind else "")
     for member in group["members"]:
@@ -184,17 +184,18 @@ def _group(group: Json) -> Iterator[str]:
         yield f"  {member['client_id']} ({member['id']}): {', '.join(parts) or 'no partitions'}{waits}"
 
 
-def _behind(one: Json) -> str:
-    where = f"{one['topic']}-{one['partition']}"
-    if one["lag"] is None:
-        return f"{where}: {one['unknown']}"
-    begin = one["start_offset"] if "start_offset" in one else one["committed"]
-    return f"{where}: {one['lag']}" + (" never committed" if begin is None else f" from {begin}")
+def _behind(partition: Json) -> str:
+    where = f"{partition['topic']}-{partition['partition']}"
+    if partition["lag"] is None:
+        return f"{where}: {partition['unknown']}"
+    begin = partition["start_offset"] if "start_offset" in partition else partition["committed"]
+    return f"{where}: {partition['lag']}" + (" never committed" if begin is None else f" from {begin}")
 
 
-def _transaction(one: Json) -> str:
-    where = ", ".join(f"{topic}-{index}" for topic, indexes in one["partitions"].items() for index in indexes)
-    return f"{one['transactional_id']}: {one['state']} for {one['open_for']:.1f} s in {where or 'no partition'}"
+def _transaction(transaction: Json) -> str:
+    places = [f"{topic}-{index}" for topic, indexes in transaction["partitions"].items() for index in indexes]
+    age = f"{transaction['state']} for {transaction['open_for']:.1f} s"
+    return f"{transaction['transactional_id']}: {age} in {', '.join(places) or 'no partition'}"
 
 
 def _requests(entries: Sequence[JournalEntry]) -> Iterator[str]:
@@ -281,7 +282,7 @@ class Explanation(list[Finding]):
     @classmethod
     def of(cls, subject: str, name: str, findings: Iterable[Finding]) -> Self:
         """An explanation of what was found in another way."""
-        return cls({"subject": subject, "name": name, "findings": [asdict(one) for one in findings]})
+        return cls({"subject": subject, "name": name, "findings": [asdict(finding) for finding in findings]})
 
     @property
     def as_json(self) -> list[dict[str, str]]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from odradek.control import Control, Named, WaitTimeoutError
+from odradek.control import Control, Named, WaitTimeoutError, in_thread
 from odradek.record import (
     Content,
     HeadersGiven,
@@ -127,20 +126,7 @@ class Topic(Named):
         )
         return [Record.of(record) for record in answer["records"]]
 
-    async def wait_async(
-        self,
-        count: int = 1,
-        where: Callable[[Record], object] | None = None,
-        timeout: float = DEFAULT_TIMEOUT,
-        *,
-        committed: bool = True,
-        partition: int | None = None,
-        from_: From | None = None,
-    ) -> list[Record]:
-        """The same as `wait`, without stopping the event loop; `where` is called in a thread."""
-        return await asyncio.to_thread(
-            self.wait, count, where, timeout, committed=committed, partition=partition, from_=from_
-        )
+    wait_async = in_thread(wait)
 
     def expect(
         self,
@@ -170,28 +156,7 @@ class Topic(Named):
         )
         return Record.of(answer["records"][0])
 
-    async def expect_async(
-        self,
-        value: Value | object = ...,
-        *,
-        key: Content | object = ...,
-        headers: HeadersGiven | None = None,
-        timeout: float = DEFAULT_TIMEOUT,
-        committed: bool = True,
-        partition: int | None = None,
-        from_: From | None = None,
-    ) -> Record:
-        """The same as `expect`, without stopping the event loop."""
-        return await asyncio.to_thread(
-            self.expect,
-            value,
-            key=key,
-            headers=headers,
-            timeout=timeout,
-            committed=committed,
-            partition=partition,
-            from_=from_,
-        )
+    expect_async = in_thread(expect)
 
     # -- offsets, and the end
 

@@ -63,7 +63,7 @@ def _lines(kind: str, definition: ConfigDef) -> Iterator[str]:
     yield f"  default: {default if default not in (None, '') else 'none'}{unit}"
     yield f"  expected: {definition.expected}"
     if definition.synonyms:
-        yield f"  the broker's default is in: {', '.join(one.name for one in definition.synonyms)}"
+        yield f"  the broker's default is in: {', '.join(synonym.name for synonym in definition.synonyms)}"
 
 
 _INTRODUCTION = """\

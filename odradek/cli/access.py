@@ -30,13 +30,15 @@ from kafka.admin import (
 )
 from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
-from odradek.cli.connection import Cluster, connected, error_name, require_no_error, sentence, settle
+from odradek.cli.connection import Cluster, connected, error_name, require_no_error, sentence, wait_for_each
 from odradek.cli.general import ClusterCommands, confirm
 from odradek.cli.output import Output
 
 CLUSTER_NAME = "kafka-cluster"
 COLUMNS = ("principal", "host", "permission", "operation", "resource", "name", "pattern")
-OPERATIONS = [one.name.lower().replace("_", "-") for one in ACLOperation if one.name not in ("UNKNOWN", "ANY")]
+OPERATIONS = [
+    operation.name.lower().replace("_", "-") for operation in ACLOperation if operation.name not in ("UNKNOWN", "ANY")
+]
 
 
 @click.group("acls", cls=ClusterCommands)
@@ -78,7 +80,7 @@ def _resources(given: dict[str, Any]) -> list[tuple[ResourceType, str]]:
 
 
 def _operations(given: dict[str, Any]) -> list[ACLOperation]:
-    return [ACLOperation[one.upper().replace("-", "_")] for one in given["operations"]]
+    return [ACLOperation[operation.upper().replace("-", "_")] for operation in given["operations"]]
 
 
 def _filters(given: dict[str, Any]) -> list[ACLFilter]:
@@ -280,20 +282,20 @@ def add_user(
     for mechanism in dict.fromkeys(mechanisms):
         info = ScramCredentialInfo(MECHANISMS[mechanism], iterations)
         wanted = UserScramCredentialUpsertion(name, info, password.encode(), os.urandom(SALT_BYTES))
-        settle(out, "user", admin.alter_user_scram_credentials([wanted]), f"may log in with {mechanism}")
+        wait_for_each(out, "user", admin.alter_user_scram_credentials([wanted]), f"may log in with {mechanism}")
 
 
 def delete_user(cluster: Cluster, out: Output, name: str, mechanisms: Sequence[str]) -> None:
     """Delete a user, or only some of its mechanisms."""
     about = _users(cluster).get(name)
-    had = [one.mechanism for one in about.scram_credential_infos] if about is not None else []
+    had = [info.mechanism for info in about.scram_credential_infos] if about is not None else []
     wanted = [MECHANISMS[mechanism] for mechanism in mechanisms] or had
     if not wanted:
         raise click.ClickException(f"there is no user {name}")
     admin = cluster.admin()
-    for one in wanted:
-        futures = admin.alter_user_scram_credentials([UserScramCredentialDeletion(name, one)])
-        settle(out, "user", futures, f"may no longer log in with {NAMES[one]}")
+    for mechanism in wanted:
+        futures = admin.alter_user_scram_credentials([UserScramCredentialDeletion(name, mechanism)])
+        wait_for_each(out, "user", futures, f"may no longer log in with {NAMES[mechanism]}")
 
 
 def _password(file: str | None) -> str:

@@ -62,7 +62,7 @@ def status(cluster: Cluster, out: Output) -> None:
         out.document(found)
     else:
         out.lines([(name.replace("_", " "), value) for name, value in found.items() if name != "brokers"])
-        out.lines([["BROKER", "ADDRESS", "RACK", "LEADS", "REPLICAS"], *([*one.values()] for one in brokers)])
+        out.lines([["BROKER", "ADDRESS", "RACK", "LEADS", "REPLICAS"], *([*broker.values()] for broker in brokers)])
     if behind or leaderless:
         raise click.exceptions.Exit(1)
 
@@ -160,7 +160,7 @@ def examine(cluster: Cluster, out: Output) -> None:
         else:
             out.result(what, f"its advertised address {node.host}:{node.port} is reached from here")
     for name, topic in sorted(metadata.topics.items()):
-        lost = [str(one.id) for one in topic.partitions.values() if one.leader < 0]
+        lost = [str(partition.id) for partition in topic.partitions.values() if partition.leader < 0]
         if lost:
             out.failure({"topic": name}, "LEADER_NOT_AVAILABLE", f"no leader for partition {', '.join(lost)}")
 

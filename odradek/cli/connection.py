@@ -358,15 +358,15 @@ def _settings(general: General) -> dict[str, str]:
 
 @contextmanager
 def refusals(out: Output, what: Mapping[str, Any]) -> Iterator[None]:
-    """Tell what the cluster refuses of one of several things, so that the others are done."""
+    """Print what the cluster refuses of one of several things, so that the others are done."""
     try:
         yield
     except (KafkaException, KafkaError) as error:
         out.failure(what, error_name(error), sentence(error))
 
 
-def settle(out: Output, kind: str, futures: Any, done: str, name: Callable[[Any], object] = str) -> None:
-    """Wait for what was asked for each of several things, and tell what came of it: `futures` are by thing."""
+def wait_for_each(out: Output, kind: str, futures: Any, done: str, name: Callable[[Any], object] = str) -> None:
+    """Wait for what was asked for each of several things, and print what came of it: `futures` are by thing."""
     for key, future in futures.items():
         with refusals(out, {kind: name(key)}):
             future.result()

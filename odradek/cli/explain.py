@@ -54,7 +54,7 @@ def _told_by_broker(cluster: Cluster, kind: str, name: str, *, is_group: bool) -
             return None, "this is what a client can know: the broker does not explain anything itself"
         except ClusterAuthorizationFailedError:
             return None, "this is what a client can know: what the broker knows it tells who has ALTER on the cluster"
-    return [Finding(one.severity, one.rule, one.text, one.advice) for one in answer.findings], ""
+    return [Finding(finding.severity, finding.rule, finding.text, finding.advice) for finding in answer.findings], ""
 
 
 def _group(cluster: Cluster, name: str, known: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
@@ -63,10 +63,10 @@ def _group(cluster: Cluster, name: str, known: Mapping[str, Mapping[str, Any]]) 
     kind = kind_of(known[name])
     rows, read = KINDS.get(kind, COMMITTING).members(cluster, name)
     members = {
-        f"member {one['member']} (client {one['client'] or '-'} at {one['host'].lstrip('/')})": _keys(
-            one.get("assigned", ())
+        f"member {row['member']} (client {row['client'] or '-'} at {row['host'].lstrip('/')})": _keys(
+            row.get("assigned", ())
         )
-        for one in rows
+        for row in rows
     }
     committed: Mapping[Key, int] = {} if kind == "share" else _committed(cluster, name)
     partitions = _partitions(cluster, {topic for topic, _ in (*committed, *read)})
@@ -82,7 +82,7 @@ def _topic(cluster: Cluster, name: str) -> Iterable[Finding]:
 
 
 def _transaction(cluster: Cluster, out: Output, name: str) -> Iterable[Finding]:
-    existing = [one.transactional_id for one in transactions.listed(cluster, out)]
+    existing = [entry.transactional_id for entry in transactions.listed(cluster, out)]
     if name not in existing:
         return rules.of_transaction(rules.Transaction(name, "", existing=existing))
     with cluster.python_admin() as admin:
@@ -93,7 +93,7 @@ def _transaction(cluster: Cluster, out: Output, name: str) -> Iterable[Finding]:
             found.state.value,
             max(time.time() - found.transaction_start_time_ms / 1000, 0),
             found.transaction_timeout_ms / 1000,
-            [f"{one.topic}-{one.partition}" for one in found.topic_partitions],
+            [f"{place.topic}-{place.partition}" for place in found.topic_partitions],
         )
     )
 
@@ -105,17 +105,17 @@ def _keys(names: Iterable[str]) -> list[Key]:
 
 def _committed(cluster: Cluster, group: str) -> dict[Key, int]:
     found = cluster.admin().list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result()
-    return {(one.topic, one.partition): one.offset for one in found.topic_partitions if one.offset >= 0}
+    return {(place.topic, place.partition): place.offset for place in found.topic_partitions if place.offset >= 0}
 
 
 def _partitions(cluster: Cluster, topics: Collection[str]) -> dict[Key, Partition]:
     """All partitions of those topics that exist, with their offsets."""
     metadata = cluster.admin().list_topics(timeout=cluster.timeout).topics
     known = {
-        (topic, one.id): one
+        (topic, partition.id): partition
         for topic in sorted(topics)
         if topic in metadata and metadata[topic].error is None
-        for one in metadata[topic].partitions.values()
+        for partition in metadata[topic].partitions.values()
     }
     led = [key for key, one in known.items() if one.leader >= 0]
     start = _offsets(cluster, led, OffsetSpec.earliest())
@@ -167,9 +167,9 @@ def _holders(cluster: Cluster, keys: Iterable[Key]) -> dict[Key, str]:
             return {}
     return {
         (at.topic, at.partition): ", ".join(
-            f"the transaction of transactional id {names.get(one.producer_id, '(unknown)')}"
-            for one in about.active_producers
-            if one.current_transaction_start_offset >= 0
+            f"the transaction of transactional id {names.get(producer.producer_id, '(unknown)')}"
+            for producer in about.active_producers
+            if producer.current_transaction_start_offset >= 0
         )
         for at, about in found.items()
     }

@@ -168,7 +168,7 @@ class ClusterCommands(Commands):
 
 def wrong_command(name: str, known: Collection[str], synonyms: Mapping[str, str] | None = None) -> str:
     """What is said about a command that does not exist."""
-    words = {**{one: one for one in known}, **(synonyms or {})}
+    words = {**{name: name for name in known}, **(synonyms or {})}
     near = difflib.get_close_matches(name, words, n=1, cutoff=0.5)
     hint = f"did you mean {words[near[0]]}?" if near else f"there are {', '.join(known)}"
     return f"there is no command {name!r}; {hint}"

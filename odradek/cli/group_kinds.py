@@ -54,15 +54,15 @@ def ask_coordinator(cluster: Cluster, group: str, request: Any) -> Any:
 def consumer_members(cluster: Cluster, group: str) -> tuple[Rows, Places]:
     """Who is in the group, and from where they read. Raises KafkaException."""
     about = cluster.admin().describe_consumer_groups([group])[group].result()
-    assigned = {(each.topic, each.partition) for one in about.members for each in one.assignment.topic_partitions}
+    assigned = {(each.topic, each.partition) for member in about.members for each in member.assignment.topic_partitions}
     return [
         {
-            "member": one.member_id,
-            "client": one.client_id,
-            "host": one.host,
-            "assigned": sorted(f"{each.topic}-{each.partition}" for each in one.assignment.topic_partitions),
+            "member": member.member_id,
+            "client": member.client_id,
+            "host": member.host,
+            "assigned": sorted(f"{each.topic}-{each.partition}" for each in member.assignment.topic_partitions),
         }
-        for one in about.members
+        for member in about.members
     ], assigned
 
 
@@ -74,12 +74,12 @@ def committed_offsets(cluster: Cluster, out: Output, group: str, assigned: Itera
     admin = cluster.admin()
     answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result()
     found: dict[tuple[str, int], int | None] = dict.fromkeys(assigned)
-    for one in answer.topic_partitions:
-        with refusals(out, {"partition": f"{one.topic}-{one.partition}"}):
-            if one.error is not None:
-                raise KafkaException(one.error)
-            if one.offset >= 0:
-                found[one.topic, one.partition] = one.offset
+    for place in answer.topic_partitions:
+        with refusals(out, {"partition": f"{place.topic}-{place.partition}"}):
+            if place.error is not None:
+                raise KafkaException(place.error)
+            if place.offset >= 0:
+                found[place.topic, place.partition] = place.offset
     ends = resolve(admin, out, (TopicPartition(*key) for key in sorted(found)), OffsetSpec.latest())
     return [
         {
@@ -97,7 +97,9 @@ def commit_offsets(cluster: Cluster, group: str, new: Offsets) -> Offsets:
     """Commit other offsets for the group; returns the error codes of those refused. Raises KafkaException."""
     wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(*key, offset) for key, offset in new.items()])
     done = cluster.admin().alter_consumer_group_offsets([wanted])[group].result()
-    return {(one.topic, one.partition): one.error.code() for one in done.topic_partitions if one.error is not None}
+    return {
+        (place.topic, place.partition): place.error.code() for place in done.topic_partitions if place.error is not None
+    }
 
 
 def share_members(cluster: Cluster, group: str) -> tuple[Rows, Places]:
@@ -110,16 +112,16 @@ def share_members(cluster: Cluster, group: str) -> tuple[Rows, Places]:
     require_no_error(about)
     return [
         {
-            "member": one.member_id,
-            "client": one.client_id,
-            "host": one.client_host,
+            "member": member.member_id,
+            "client": member.client_id,
+            "host": member.client_host,
             "assigned": sorted(
                 f"{topic.topic_name}-{partition}"
-                for topic in one.assignment.topic_partitions
+                for topic in member.assignment.topic_partitions
                 for partition in topic.partitions
             ),
         }
-        for one in about.members
+        for member in about.members
     ], set()
 
 
@@ -152,10 +154,10 @@ def start_at_offsets(cluster: Cluster, group: str, new: Offsets) -> Offsets:
     answer = ask_coordinator(cluster, group, AlterShareGroupOffsetsRequest(group_id=group, topics=topics))
     require_no_error(answer)
     return {
-        (topic.topic_name, one.partition_index): one.error_code
+        (topic.topic_name, partition.partition_index): partition.error_code
         for topic in answer.responses
-        for one in topic.partitions
-        if one.error_code
+        for partition in topic.partitions
+        if partition.error_code
     }
 
 
@@ -164,7 +166,7 @@ def _partitions(cluster: Cluster, out: Output, group: str) -> list[tuple[Any, An
     wanted = DescribeShareGroupOffsetsRequest.RequestGroup(group_id=group, topics=None)
     (about,) = ask_coordinator(cluster, group, DescribeShareGroupOffsetsRequest(groups=[wanted])).groups
     require_no_error(about)
-    found = [(topic, one) for topic in about.topics for one in topic.partitions]
+    found = [(topic, partition) for topic in about.topics for partition in topic.partitions]
     for topic, one in found:
         with refusals(out, {"partition": f"{topic.topic_name}-{one.partition_index}"}):
             require_no_error(one)
@@ -185,23 +187,26 @@ def streams_members(cluster: Cluster, group: str) -> tuple[Rows, Places]:
     require_no_error(about)
     return [
         {
-            "member": one.member_id,
-            "client": one.client_id,
-            "host": one.client_host,
-            "process": one.process_id,
-            "active": _tasks(one.assignment.active_tasks),
-            "standby": _tasks(one.assignment.standby_tasks),
-            "warmup": _tasks(one.assignment.warmup_tasks),
+            "member": member.member_id,
+            "client": member.client_id,
+            "host": member.client_host,
+            "process": member.process_id,
+            "active": _tasks(member.assignment.active_tasks),
+            "standby": _tasks(member.assignment.standby_tasks),
+            "warmup": _tasks(member.assignment.warmup_tasks),
         }
-        for one in about.members
+        for member in about.members
     ], _read(about)
 
 
 def _read(about: Any) -> set[tuple[str, int]]:
     """The partitions of the topics that the active tasks read."""
     topics = {
-        one.subtopology_id: [*one.source_topics, *(each.name for each in one.repartition_source_topics)]
-        for one in (about.topology.subtopologies if about.topology is not None else None) or ()
+        subtopology.subtopology_id: [
+            *subtopology.source_topics,
+            *(each.name for each in subtopology.repartition_source_topics),
+        ]
+        for subtopology in (about.topology.subtopologies if about.topology is not None else None) or ()
     }
     return {
         (topic, partition)
@@ -231,7 +236,7 @@ def listed(cluster: Cluster, out: Output) -> dict[str, dict[str, Any]]:
     with cluster.python_admin() as admin:
         for broker in cluster.broker_ids():
             with refusals(out, {"broker": broker}):
-                found |= {one["group_id"]: one for one in admin.list_groups(broker_ids=[broker])}
+                found |= {group["group_id"]: group for group in admin.list_groups(broker_ids=[broker])}
     return found
 
 

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from kafka.errors import KafkaError
 
-from odradek.cli.connection import Cluster, connected, name_of, refusals, sentence, settle
+from odradek.cli.connection import Cluster, connected, name_of, refusals, sentence, wait_for_each
 from odradek.cli.general import LARGEST, ClusterCommands, confirm
 from odradek.cli.group_kinds import KINDS, Kind, Places, Rows, kind_of, listed, require_kind, unknown_kind
 from odradek.cli.output import Output, printable
@@ -124,7 +124,7 @@ def reset_offsets(
     if new and not dry_run:
         confirm(f"Reset {len(new)} offsets of {name}?", yes)
         new = _altered(cluster, out, kind, name, new)
-    keys = sorted({(one.topic, one.partition) for one in chosen})
+    keys = sorted({(place.topic, place.partition) for place in chosen})
     columns = ("topic", "partition", kind.standing, "new")
     out.table(columns, [(*key, current.get(key), new.get(key)) for key in keys])
 
@@ -134,11 +134,11 @@ def _chosen(admin: AdminClient, out: Output, topics: tuple[str, ...]) -> list[To
     for text in topics:
         topic, _, numbers = text.partition(":")
         every = partitions_of(admin, out, [topic])
-        named = set(numbers.split(",")) if numbers and every else {str(one.partition) for one in every}
-        unknown = named - {str(one.partition) for one in every}
+        named = set(numbers.split(",")) if numbers and every else {str(place.partition) for place in every}
+        unknown = named - {str(place.partition) for place in every}
         if unknown:
             raise click.BadParameter(f"{topic} has no partition {min(unknown)}", param_hint="--topic")
-        found += [one for one in every if str(one.partition) in named]
+        found += [place for place in every if str(place.partition) in named]
     return found
 
 
@@ -161,4 +161,4 @@ def _altered(cluster: Cluster, out: Output, kind: Kind, name: str, offsets: Offs
 def delete(cluster: Cluster, out: Output, names: tuple[str, ...], yes: bool) -> None:
     """Delete groups of any kind, with their offsets."""
     confirm(f"Delete {', '.join(names)}?", yes)
-    settle(out, "group", cluster.admin().delete_consumer_groups(list(dict.fromkeys(names))), "deleted")
+    wait_for_each(out, "group", cluster.admin().delete_consumer_groups(list(dict.fromkeys(names))), "deleted")

@@ -92,4 +92,4 @@ def printable(text: str) -> str:
     """A text without what a terminal would obey or not show: clients choose the names of groups, and their own."""
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -77,7 +77,9 @@ def from_json(line: str, number: int) -> dict[str, Any]:
     headers = found.get("headers") or []
     if isinstance(headers, dict):
         headers = list(headers.items())
-    if not isinstance(headers, list) or not all(isinstance(one, list | tuple) and len(one) == 2 for one in headers):
+    if not isinstance(headers, list) or not all(
+        isinstance(header, list | tuple) and len(header) == 2 for header in headers
+    ):
         raise click.ClickException(f"{where}: headers: expected an object, or a list of [NAME, VALUE]")
     record["headers"] = [(str(name), _bytes_of(value, f"{where}: header {name}")) for name, value in headers]
     timestamp = found.get("timestamp")

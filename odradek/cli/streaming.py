@@ -73,7 +73,7 @@ def produce(
         Producer(config),
         out,
         topic,
-        (_with_defaults(one, common) | place for one in records),
+        (_with_defaults(record, common) | place for record in records),
     )
 
 
@@ -178,8 +178,8 @@ def consume(
     if group == "":
         raise click.BadParameter("it is empty, and librdkafka has no such group", param_hint="--group")
     written = formatter("json" if out.as_json else form)
-    admin, told = cluster.admin(), Output(as_json=False)  # records are no part of one document
-    every = some_partitions_of(admin, told, topics)
+    admin, notices = cluster.admin(), Output(as_json=False)  # records are no part of one document
+    every = some_partitions_of(admin, notices, topics)
     consumer = Consumer(
         cluster.config(
             group_id=f"odradek-cli-{os.getpid()}" if group is None else group,
@@ -192,27 +192,27 @@ def consume(
     )
     without_end: set[tuple[str, int]] = set()
     if group is not None:
-        consumer.subscribe(sorted({one.topic for one in every}))
-        without_end = {(one.topic, one.partition) for one in every}
-        without_end -= {(one.topic, one.partition) for one in led(admin, told, every)}
+        consumer.subscribe(sorted({place.topic for place in every}))
+        without_end = {(place.topic, place.partition) for place in every}
+        without_end -= {(one.topic, one.partition) for one in led(admin, notices, every)}
     else:
         start = OffsetSpec.earliest() if position is None else position
-        offsets = within(admin, told, resolve(admin, told, with_numbers(every, partitions), start))
+        offsets = within(admin, notices, resolve(admin, notices, with_numbers(every, partitions), start))
         if not offsets:
-            told.end()
+            notices.end()
         consumer.assign([TopicPartition(name, number, offset) for (name, number), offset in offsets.items()])
     try:
-        _read(consumer, told, written, count, until_end, group is not None, without_end)
+        _read(consumer, notices, written, count, until_end, group is not None, without_end)
     except KeyboardInterrupt:
         click.echo(err=True)
     finally:
         consumer.close()
-    told.end()
+    notices.end()
 
 
 def _read(
     consumer: Consumer,
-    told: Output,
+    notices: Output,
     written: Any,
     count: int | None,
     until_end: bool,
@@ -240,7 +240,7 @@ def _read(
             elif not store and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
                 pass  # librdkafka looks for a coordinator without need
             elif error.fatal() or not error.retriable():
-                _tell(told, message, ended)
+                _print_refusal(notices, message, ended)
                 if _all_ended(consumer, ended):
                     return
     finally:
@@ -249,14 +249,14 @@ def _read(
 
 
 def _all_ended(consumer: Consumer, ended: Collection[tuple[str, int]]) -> bool:
-    return all((one.topic, one.partition) in ended for one in consumer.assignment())
+    return all((place.topic, place.partition) in ended for place in consumer.assignment())
 
 
-def _tell(told: Output, message: Message, ended: set[tuple[str, int]]) -> None:
-    """Tell what is refused of one partition, so that the others are read. Raises KafkaException for any other error."""
+def _print_refusal(notices: Output, message: Message, ended: set[tuple[str, int]]) -> None:
+    """Print what is refused of one partition, so that the others are read. Raises KafkaException otherwise."""
     topic, partition, error = message.topic(), message.partition(), message.error()
     if topic is None or partition is None or partition < 0 or error is None or error.fatal():
         raise KafkaException(error)
-    with refusals(told, {"partition": f"{topic}-{partition}"}):
+    with refusals(notices, {"partition": f"{topic}-{partition}"}):
         raise KafkaException(error)
     ended.add((topic, partition))

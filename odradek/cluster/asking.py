@@ -17,7 +17,7 @@ MOST_NAMED = 5
 
 def behind(cluster: Asked, brokers: Sequence[ClusterBroker]) -> list[str]:
     """What is not in sync, a sentence each: brokers that run and are fenced, partitions that lack replicas."""
-    known = {one["id"]: one for one in cluster["brokers"]}
+    known = {broker["id"]: broker for broker in cluster["brokers"]}
     fenced = [
         f"broker {broker.index} is fenced"
         for broker in brokers
@@ -29,9 +29,9 @@ def behind(cluster: Asked, brokers: Sequence[ClusterBroker]) -> list[str]:
 
 
 def _lacking(partitions: Sequence[Asked]) -> Iterator[str]:
-    for one in partitions:
-        if one["leader"] < 0 or set(one["isr"]) != set(one["replicas"]):
-            yield described(one)
+    for partition in partitions:
+        if partition["leader"] < 0 or set(partition["isr"]) != set(partition["replicas"]):
+            yield described(partition)
 
 
 def described(partition: Asked) -> str:
@@ -74,19 +74,21 @@ def spread(brokers: Sequence[ClusterBroker], method: str, path: str, values: Map
     if "share_sessions" in first:
         return _in_flight(first["group"], [*answers.values()])
     if "mark" in first:
-        return {"mark": _united([one["mark"] for one in answers.values()])}
+        return {"mark": _united([answer["mark"] for answer in answers.values()])}
     return {
-        name: sum(one[name] for one in answers.values()) if name in ("removed", "disconnected", "released") else value
+        name: sum(answer[name] for answer in answers.values())
+        if name in ("removed", "disconnected", "released")
+        else value
         for name, value in first.items()
     }
 
 
 def _in_flight(group: str, answers: Sequence[Json]) -> Json:
     """What a share group has in flight: each broker tells of the partitions that it leads."""
-    partitions = [partition for one in answers for partition in one["partitions"]]
+    partitions = [partition for answer in answers for partition in answer["partitions"]]
     return {
         "group": group,
-        "share_sessions": sorted({member for one in answers for member in one["share_sessions"]}),
+        "share_sessions": sorted({member for answer in answers for member in answer["share_sessions"]}),
         "partitions": sorted(partitions, key=lambda one: (one["topic"], one["partition"])),
     }
 
@@ -139,4 +141,4 @@ def _reset(brokers: Sequence[ClusterBroker], values: Mapping[str, Any]) -> Json:
 
 def _united(lists: Sequence[Json]) -> Json:
     """These lists joined by name; what is in several of them comes once."""
-    return {name: list(dict.fromkeys(item for one in lists for item in one[name])) for name in lists[0]}
+    return {name: list(dict.fromkeys(item for answer in lists for item in answer[name])) for name in lists[0]}

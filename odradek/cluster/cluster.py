@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import operator
 import os
@@ -30,7 +29,7 @@ from odradek.cluster.nodes import (
     start_together,
     with_acls,
 )
-from odradek.control import ControlError, WaitTimeoutError
+from odradek.control import ControlError, WaitTimeoutError, in_thread
 from odradek.controls import SecuredControls
 from odradek.record import Record
 from odradek.report import ENTRIES, journal_text
@@ -264,9 +263,7 @@ class Cluster(SecuredControls, Entered):
                 raise WaitTimeoutError(f"not in sync within {timeout:g} s: {'; '.join([*left, *self._away()])}")
             time.sleep(LOOK_S)
 
-    async def wait_in_sync_async(self, topic: str | None = None, timeout: float = 30.0) -> None:
-        """The same as `wait_in_sync`, without stopping the event loop."""
-        await asyncio.to_thread(self.wait_in_sync, topic, timeout)
+    wait_in_sync_async = in_thread(wait_in_sync)
 
     def _broker(self, index: int) -> ClusterBroker:
         if index >= len(self._brokers):

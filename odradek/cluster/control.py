@@ -127,7 +127,7 @@ class ClusterControl(Control):
     def until_known(self) -> None:
         """Return when all running brokers that the controller takes for alive know what it knows."""
         now = self.describe()
-        alive = [one["id"] for one in now["brokers"] if not one["fenced"]]
+        alive = [broker["id"] for broker in now["brokers"] if not broker["fenced"]]
         deadline = time.monotonic() + CHANGE_S
         for broker in self._brokers:
             while broker.index in alive and broker.running and _offset_of(broker) < now["offset"]:
@@ -253,7 +253,7 @@ class TopicRecords:
 
     def _indexes(self, topic: str, values: Mapping[str, Any]) -> list[int]:
         """The partitions that are asked for. Raises ControlError."""
-        known = [one["partition"] for one in self._control.partitions(topic)]
+        known = [partition["partition"] for partition in self._control.partitions(topic)]
         wanted = values.get("partition")
         if wanted is None:
             return known
