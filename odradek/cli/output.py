@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from odradek.report import Explanation
+
 
 class Output:
     """Everything that a command prints goes through here."""
@@ -65,6 +67,16 @@ class Output:
             raise click.exceptions.Exit(1)
 
 
+def print_explanation(out: Output, explanation: Explanation) -> None:
+    """Print what was found out. Raises Exit with status 1 if there is a problem."""
+    if out.as_json:
+        out.document(explanation.as_json)
+    else:
+        click.echo("\n".join(map(printable, str(explanation).split("\n"))))
+    if explanation.problems:
+        raise click.exceptions.Exit(1)
+
+
 def shown(value: object) -> str:
     """A value in a table."""
     if value is None or value == "":
@@ -80,4 +92,4 @@ def printable(text: str) -> str:
     """A text without what a terminal would obey or not show: clients choose the names of groups, and their own."""
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

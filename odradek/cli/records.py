@@ -1,4 +1,4 @@
-"""Records as text: what `consume` prints and `produce` takes."""
+"""Records as text: what `consume` prints and `produce` takes, and how many there were."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import base64
 import binascii
 import json
 import re
+import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
 import click
 from confluent_kafka import Message
 
-from odradek.cli.arguments import LARGEST
+from odradek.cli.general import LARGEST
 
 ENCODINGS: dict[str, tuple[Callable[[bytes], str], Callable[[str], bytes]]] = {
     "text": (
@@ -75,7 +77,9 @@ def from_json(line: str, number: int) -> dict[str, Any]:
     headers = found.get("headers") or []
     if isinstance(headers, dict):
         headers = list(headers.items())
-    if not isinstance(headers, list) or not all(isinstance(one, list | tuple) and len(one) == 2 for one in headers):
+    if not isinstance(headers, list) or not all(
+        isinstance(header, list | tuple) and len(header) == 2 for header in headers
+    ):
         raise click.ClickException(f"{where}: headers: expected an object, or a list of [NAME, VALUE]")
     record["headers"] = [(str(name), _bytes_of(value, f"{where}: header {name}")) for name, value in headers]
     timestamp = found.get("timestamp")
@@ -137,3 +141,40 @@ def _template(template: str, text: Callable[[bytes], str]) -> Callable[[Message]
     return lambda message: "".join(
         fields[piece](message) if piece in fields else ESCAPES.get(piece, piece) for piece in pieces
     )
+
+
+EVERY_S = 0.5
+
+
+class Progress:
+    """Counts records and bytes; prints them twice a second if standard error is a terminal."""
+
+    def __init__(self, verb: str) -> None:
+        self.records = 0
+        self.bytes = 0
+        self._verb = verb
+        self._began = self._printed = time.monotonic()
+        self._shown = sys.stderr.isatty()
+
+    def add(self, size: int) -> None:
+        """Count a record."""
+        self.records += 1
+        self.bytes += size
+        if self._shown and time.monotonic() - self._printed >= EVERY_S:
+            self._printed = time.monotonic()
+            sys.stderr.write(f"\r{self}\x1b[K")
+            sys.stderr.flush()
+
+    def end(self) -> None:
+        """Print the last line."""
+        if self._shown:
+            sys.stderr.write(f"\r{self}\x1b[K\n")
+
+    @property
+    def seconds(self) -> float:
+        """How long it has taken."""
+        return max(1e-9, time.monotonic() - self._began)
+
+    def __str__(self) -> str:
+        rate = self.records / self.seconds
+        return f"{self._verb} {self.records} records, {self.bytes / 1e6:.1f} MB, {rate:.0f} records/s"
