@@ -6,6 +6,8 @@ import io
 import os
 import sys
 
+from odradek import terminal
+
 USAGE = """\
 usage: odradek serve [--profile dev|test|kafka] [--config FILE] [--set KEY=VALUE]...   run a broker
        odradek serve --brokers 3 ...                        run a cluster of brokers, a process each
@@ -42,6 +44,7 @@ def main() -> int:
     """Run the command; a wrong one has the exit status 2, and `serve` has that of the broker."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: what cannot be written is escaped
+    terminal.guard()
     if COMPLETION in os.environ:
         return _of_a_client([])
     match sys.argv[1:]:

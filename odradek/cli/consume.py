@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Collection
@@ -56,7 +57,7 @@ def main(
         raise click.UsageError("--group reads what the group has not read: without --offset and --partition")
     if group == "":
         raise click.BadParameter("it is empty, and librdkafka has no such group", param_hint="--group")
-    written = formatter("json" if out.as_json else form)
+    written = formatter("json" if out.as_json else form, _exact())
     admin, told = cluster.admin(), Output(as_json=False)  # records are no part of one document
     every = some_partitions_of(admin, told, topics)
     consumer = Consumer(
@@ -87,6 +88,15 @@ def main(
     finally:
         consumer.close()
     told.end()
+
+
+def _exact() -> str:
+    """Have a file or a pipe get the bytes of records as they are; return how they become text then."""
+    stream = sys.stdout
+    if not isinstance(stream, io.TextIOWrapper) or stream.isatty() or stream.encoding.lower() != "utf-8":
+        return "backslashreplace"
+    stream.reconfigure(errors="surrogateescape")
+    return "surrogateescape"
 
 
 def _read(

@@ -19,8 +19,9 @@ from odradek.cli.errors import require_no_error
 from odradek.cli.explain_rules import Key, Partition
 from odradek.cli.groups import COMMITTING, KINDS, kind_of, listed
 from odradek.cli.messages import ExplainRequest
-from odradek.cli.output import Output, printable
+from odradek.cli.output import Output
 from odradek.explanation import Explanation, Finding
+from odradek.terminal import printable
 
 SUBJECTS = ("group", "topic", "transaction")
 SEVERITIES = ("problem", "warning", "info")

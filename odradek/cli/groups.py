@@ -16,8 +16,9 @@ from odradek.cli.arguments import LARGEST, confirm
 from odradek.cli.connection import Cluster, connected, refusals, settle
 from odradek.cli.errors import name_of, sentence
 from odradek.cli.groups_of_commands import ClusterCommands
-from odradek.cli.output import Output, printable
+from odradek.cli.output import Output
 from odradek.cli.positions import FORMS, POSITION, Offsets, partitions_of, resolve, within
+from odradek.terminal import printable
 
 Rows = list[dict[str, Any]]
 Places = set[tuple[str, int]]

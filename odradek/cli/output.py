@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from odradek.terminal import printable
+
 
 class Output:
     """Everything that a command prints goes through here."""
@@ -74,10 +76,3 @@ def shown(value: object) -> str:
     if isinstance(value, list | tuple):
         return printable(",".join(map(str, value))) or "-"
     return printable(str(value))
-
-
-def printable(text: str) -> str:
-    """A text without what a terminal would obey or not show: clients choose the names of groups, and their own."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

@@ -16,21 +16,21 @@ class Progress:
         self.bytes = 0
         self._verb = verb
         self._began = self._printed = time.monotonic()
-        self._shown = sys.stderr.isatty()
+        self._terminal = sys.__stderr__ if sys.stderr.isatty() else None
 
     def add(self, size: int) -> None:
         """Count a record."""
         self.records += 1
         self.bytes += size
-        if self._shown and time.monotonic() - self._printed >= EVERY_S:
+        if self._terminal is not None and time.monotonic() - self._printed >= EVERY_S:
             self._printed = time.monotonic()
-            sys.stderr.write(f"\r{self}\x1b[K")
-            sys.stderr.flush()
+            self._terminal.write(f"\r{self}\x1b[K")
+            self._terminal.flush()
 
     def end(self) -> None:
         """Print the last line."""
-        if self._shown:
-            sys.stderr.write(f"\r{self}\x1b[K\n")
+        if self._terminal is not None:
+            self._terminal.write(f"\r{self}\x1b[K\n")
 
     @property
     def seconds(self) -> float:

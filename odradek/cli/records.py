@@ -99,10 +99,15 @@ def _bytes_of(value: Any, what: str) -> bytes | None:
     return json.dumps(value).encode()
 
 
-def formatter(form: str) -> Callable[[Message], str]:
-    """What writes a record: `text`, `json`, `hex`, `base64`, or a template such as "%p %o %k %v\\n"."""
+def formatter(form: str, errors: str = "backslashreplace") -> Callable[[Message], str]:
+    """What writes a record: `text`, `json`, `hex`, `base64`, or a template such as "%p %o %k %v\\n".
+
+    `errors` is how bytes that are no UTF-8 become text.
+    """
     if form == "json":
         return lambda message: f"{json.dumps(as_json(message), ensure_ascii=False)}\n"
+    if form == "text":
+        form = "%v\\n"
     if form in ENCODINGS:
         return _template("%v\\n", ENCODINGS[form][0])
     if "%" not in form:
@@ -116,7 +121,7 @@ def formatter(form: str) -> Callable[[Message], str]:
             f"{form!r}: expected %t %p %o %T %k %v %h, or %% for a percent sign, not {unknown[0]}",
             param_hint="--format",
         )
-    return _template(form, ENCODINGS["text"][0])
+    return _template(form, lambda data: data.decode("utf-8", errors))
 
 
 def _template(template: str, text: Callable[[bytes], str]) -> Callable[[Message], str]:

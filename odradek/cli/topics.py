@@ -21,8 +21,9 @@ from confluent_kafka.admin import (
 from odradek.cli.arguments import INT32, confirm, pairs
 from odradek.cli.connection import Cluster, connected, refusals, settle
 from odradek.cli.groups_of_commands import ClusterCommands
-from odradek.cli.output import Output, printable
+from odradek.cli.output import Output
 from odradek.cli.positions import FORMS, POSITION, described, resolve, some_partitions_of, with_numbers
+from odradek.terminal import printable
 
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
 
