@@ -1,27 +1,51 @@
-"""The SCRAM credentials that the metadata have now: those of users, and those that delegation tokens stand for."""
+"""The SCRAM credentials that the metadata have now: those of users, and those that delegation tokens stand for.
+
+Who has none is shown a salt and a number of iterations too, and is refused at the last message, as for a wrong
+password: Kafka refuses at the first, and so tells which users exist. What is shown is the same whenever and wherever
+in the cluster it is asked for, as a user's is, and looks like the credentials that there are.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import re
 from base64 import b64encode
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.config.delegation_tokens import token_settings
-from broker.network.principal import Principal
+from broker.network.principal import USER, Principal
 from broker.security.sasl.scram import ScramCredential, user_credential
 from controller.delegation_tokens import is_expired, secret_of
-from controller.scram import ScramMechanism, stretched
+from controller.scram import MIN_ITERATIONS, SALT_BYTES, ScramMechanism, stretched
 
 if TYPE_CHECKING:
     from broker.cluster.metadata_cache import MetadataCache
     from broker.config.current import CurrentConfig
+    from metadata.image import ScramKey
     from protocol.metadata.credentials import DelegationTokenRecord
     from storage.workers import Workers
 
 MOST_KEPT = 10_000
 """Credentials of tokens that are kept: each costs a worker some 2 ms, once."""
+
+_DIGITS = b"0123456789abcdefghijklmnopqrstuvwxyz"
+_KAFKA_SALT = re.compile(rb"[0-9a-z]{20,26}")
+_DIGEST_BYTES = 256
+"""For the longest salt; the last one chooses the form."""
+
+
+class _Form(NamedTuple):
+    """What a credential looks like to who does not know the password; without `salt_bytes` its salt is as Kafka's."""
+
+    iterations: int
+    salt_bytes: int
+
+
+_OURS = _Form(MIN_ITERATIONS, SALT_BYTES)
 
 
 class Credentials:
@@ -34,9 +58,46 @@ class Credentials:
         self._workers = workers
         self._cache: MetadataCache | None = None
         self._of_tokens: dict[tuple[str, ScramMechanism], ScramCredential] = {}
+        self._cluster = b""
+        self._forms: tuple[object, dict[int, list[_Form]]] = None, {}
 
     def use(self, cache: MetadataCache) -> None:
         self._cache = cache
+
+    def name_cluster(self, cluster_id: str) -> None:
+        """Begin to make salts: they are those of this cluster."""
+        self._cluster = cluster_id.encode()
+
+    def salt(self, mechanism: ScramMechanism, name: str) -> bytes:
+        """The salt of a name that has none in the metadata."""
+        return self._digest(mechanism, name)[:SALT_BYTES]
+
+    def unknown(self, mechanism: ScramMechanism, name: str, is_token: bool) -> ScramCredential:
+        """What a name without a credential is shown: no password is that of it."""
+        digest = self._digest(mechanism, name)
+        forms = [_OURS] if is_token else self._forms_of(mechanism)
+        form = forms[digest[-1] % len(forms)]
+        salt = digest[: form.salt_bytes] if form.salt_bytes else kafka_salt(digest)
+        key = self._random.randbytes(hashlib.new(mechanism.digest).digest_size)
+        return ScramCredential(salt, key, key, form.iterations, Principal(USER, name))
+
+    def _digest(self, mechanism: ScramMechanism, name: str) -> bytes:
+        """Bytes that only who knows the cluster's id, and its secret key of tokens if it has one, can compute."""
+        tokens = token_settings(self._current.config)
+        key = hmac.digest(b"" if tokens is None else tokens.key, b"salts of SCRAM " + self._cluster, "sha512")
+        return hashlib.shake_256(key + f"{mechanism.sasl_name} {name}".encode("utf-8", "replace")).digest(_DIGEST_BYTES)
+
+    def _forms_of(self, mechanism: ScramMechanism) -> list[_Form]:
+        """Those of all users, and of the settings' users; found anew after each change of users."""
+        users: Mapping[ScramKey, Any] = {} if self._cache is None else self._cache.image.scram
+        if self._forms[0] is not users:
+            found: dict[int, set[_Form]] = {each: {_OURS} for each in ScramMechanism}
+            for (_, number), record in users.items():
+                is_kafkas = _KAFKA_SALT.fullmatch(record.salt) is not None
+                salt_bytes = 0 if is_kafkas else min(len(record.salt), _DIGEST_BYTES - 1)
+                found[number].add(_Form(record.iterations, salt_bytes))
+            self._forms = users, {number: sorted(forms) for number, forms in found.items()}
+        return self._forms[1][mechanism]
 
     def find(
         self, mechanism: ScramMechanism, name: str, is_token: bool
@@ -64,11 +125,21 @@ class Credentials:
 
     async def _stretched(self, mechanism: ScramMechanism, token: DelegationTokenRecord, key: bytes) -> ScramCredential:
         password = b64encode(secret_of(key, token.token_id)).decode()
-        record = await self._workers.call(lambda: stretched(token.token_id, mechanism, password, self._random))
+        salt = self.salt(mechanism, token.token_id)
+        record = await self._workers.call(lambda: stretched(token.token_id, mechanism, password, salt))
         if len(self._of_tokens) >= MOST_KEPT:
             self._of_tokens.clear()
         made = self._of_tokens[token.token_id, mechanism] = user_credential(record)
         return _owned(made, token)
+
+
+def kafka_salt(digest: bytes) -> bytes:
+    """A salt as Kafka's clients and tools make them: 130 random bits in base 36."""
+    number, digits = int.from_bytes(digest[:17]) >> 6, bytearray()
+    while number:
+        number, digit = divmod(number, 36)
+        digits.append(_DIGITS[digit])
+    return bytes(reversed(digits))
 
 
 def _owned(credential: ScramCredential, token: DelegationTokenRecord) -> ScramCredential:

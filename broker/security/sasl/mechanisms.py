@@ -15,7 +15,7 @@ from broker.security.errors import SecurityError
 from broker.security.sasl import oauthbearer
 from broker.security.sasl.conversation import Begin
 from broker.security.sasl.plain import PlainConversation
-from broker.security.sasl.scram import FindCredential, Found, ScramConversation, user_credential
+from broker.security.sasl.scram import FindCredential, Found, ScramConversation, ScramCredential, user_credential
 from broker.security.sasl.users_file import parse_users, read_users
 from controller.scram import SCRAM_MECHANISMS, ScramMechanism, stretched
 from storage.workers import Workers
@@ -32,6 +32,8 @@ class Sources:
 
     Attributes:
         find_scram: the credential of a user; if the last argument is true, of the delegation token with that id.
+        scram_salt: that of a user of the settings, which is always the same.
+        unknown_scram: what a name without a credential is shown; as above.
         workers: where keys of tokens are read.
     """
 
@@ -39,6 +41,8 @@ class Sources:
     random: Random
     workers: Workers
     find_scram: Callable[[ScramMechanism, str, bool], Found | Awaitable[Found]]
+    scram_salt: Callable[[ScramMechanism, str], bytes]
+    unknown_scram: Callable[[ScramMechanism, str, bool], ScramCredential]
 
 
 def make_mechanisms(settings: ListenerSettings, sources: Sources) -> Mapping[str, Begin]:
@@ -58,13 +62,16 @@ def _scram_users(settings: ListenerSettings, name: str, sources: Sources) -> Fin
     """The users of the metadata, and those of the settings that the metadata lacks."""
     mechanism = SCRAM_MECHANISMS[name]
     of_settings = {
-        user: user_credential(stretched(user, mechanism, password, sources.random))
+        user: user_credential(stretched(user, mechanism, password, sources.scram_salt(mechanism, user)))
         for user, password in _users_of_settings(settings).items()
     }
 
     def find(user: str, is_token: bool) -> Found | Awaitable[Found]:
+        unknown = sources.unknown_scram(mechanism, user, is_token)  # also for a known one: it takes the same time
         found = sources.find_scram(mechanism, user, is_token)
-        return of_settings.get(user) if found is None and not is_token else found
+        if found is None and not is_token:
+            found = of_settings.get(user)
+        return unknown if found is None else found
 
     return find
 

@@ -1,14 +1,15 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512: the server's side (RFC 5802, RFC 7677, `ScramSaslServer`).
 
     state   the client's message                     the answer
-    FIRST   n,,n=<user>,r=<nonce>[,<extension>=..]   r=<both nonces>,s=<salt>,i=<iterations>; an unknown user is refused
+    FIRST   n,,n=<user>,r=<nonce>[,<extension>=..]   r=<both nonces>,s=<salt>,i=<iterations>
     FINAL   c=..,r=<both nonces>,p=<proof>           v=<the server's proof>, or refused
     DONE    nothing more
 
 The server keeps neither the password nor what could log in elsewhere: a salt, and two keys derived from the salted
-password (`controller.scram`). As in Kafka an unknown user is refused at the first message already, the channel
-binding is not compared, and extensions do not count. The proof is over the final message with its extensions, as in the
-RFC, or without, as Kafka computes it. The password is stretched by the client; here each message costs a few hashes.
+password (`controller.scram`). An unknown user is refused at the final message, unlike in Kafka (`credentials`). As in
+Kafka the channel binding is not compared, and extensions do not count. The proof is over the final message with its
+extensions, as in the RFC, or without, as Kafka computes it. The password is stretched by the client; here each message
+costs a few hashes.
 """
 
 from __future__ import annotations
