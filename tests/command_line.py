@@ -62,4 +62,4 @@ def on_a_terminal(*arguments: str, environment: Mapping[str, str] = NO_CONTEXTS)
             except OSError:  # EIO: nobody has the other end any more
                 pass
         process.wait(60)
-    return sent.replace(b"\r\n", b"\n")
+    return bytes(sent).replace(b"\r\n", b"\n")

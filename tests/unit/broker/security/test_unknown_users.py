@@ -118,7 +118,12 @@ async def test_scram_answers_an_unknown_user_as_a_wrong_password_and_hashes_as_o
 
     def counted(name: str, module: Any) -> None:
         real = getattr(module, name)
-        monkeypatch.setattr(module, name, lambda *given: hashed.append(name) or real(*given))
+
+        def work(*given: Any) -> Any:
+            hashed.append(name)
+            return real(*given)
+
+        monkeypatch.setattr(module, name, work)
 
     async with Rig(config=SASL) as rig:
         await add_user(rig, "otto", "right")
@@ -178,7 +183,12 @@ async def test_the_consoles_login_hashes_as_often_for_an_unknown_user(monkeypatc
 
 def test_plain_compares_once_for_whoever_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[int] = []
-    monkeypatch.setattr(hmac, "compare_digest", lambda _, given: compared.append(len(given)) or False)
+
+    def compare(_known: bytes, given: bytes) -> bool:
+        compared.append(len(given))
+        return False
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
     texts = set()
     for name in ("anna", "nobody"):
         for on_behalf_of in ("", "another"):
