@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeAlias
 
+from .entities import tuple_maker
 from .primitives import Buffer, read_tag_count, read_uvarint, skip_tagged_field
-from .schema import NUMBER_FORMATS, Entity, EntityClass, FieldPlan, field_plans
+from .schema import NUMBER_FORMATS, Entity, EntityClass, FieldPlan, field_plans, is_tuple, most_elements
 from .value_readers import Read, array_reader, nullable_reader, number_array_reader, primitive_reader
 
 CONVERTED = {"error_code"}
@@ -31,9 +32,11 @@ def careful_reader(cls: EntityClass, into: EntityClass) -> Read:
     unread = [(setter(into, plan.name), plan.default) for plan in fields_not_read(cls, into)]
     tagged = tagged_readers(cls, into)
     flexible: bool = cls.__flexible__
+    make = tuple_maker(into) if is_tuple(into) else None
+    size = len(field_plans(into))
 
     def read_entity(buf: Buffer, pos: int) -> tuple[Entity, int]:
-        entity = object.__new__(into)
+        entity = object.__new__(into) if make is None else [None] * size
         for put, default in unread:
             if put is not None:
                 put(entity, default)
@@ -41,7 +44,9 @@ def careful_reader(cls: EntityClass, into: EntityClass) -> Read:
             value, pos = read(buf, pos)
             if put is not None:
                 put(entity, value)
-        return entity, read_tags(buf, pos, entity, tagged) if flexible else pos
+        if flexible:
+            pos = read_tags(buf, pos, entity, tagged)
+        return entity if make is None else make(entity), pos
 
     return read_entity
 
@@ -58,9 +63,22 @@ def fields_not_read(cls: EntityClass, into: EntityClass) -> list[FieldPlan]:
 
 
 def setter(into: EntityClass, name: str) -> Put | None:
-    """A setter that bypasses the frozen dataclass, in a third of its constructor's time; None if it lacks the field."""
+    """Return a setter of a field, or None if `into` lacks it.
+
+    It bypasses the frozen dataclass, in a third of its constructor's time; of a tuple it sets the element of a list.
+    """
+    if is_tuple(into):
+        places = [place for place, plan in enumerate(field_plans(into)) if plan.name == name]
+        return _element_setter(places[0]) if places else None
     slot = into.__dict__.get(name)
     return None if slot is None else slot.__set__
+
+
+def _element_setter(place: int) -> Put:
+    def put(entity: Entity, value: Any) -> None:
+        entity[place] = value
+
+    return put
 
 
 def class_into(into: EntityClass, plan: FieldPlan) -> EntityClass:
@@ -69,6 +87,20 @@ def class_into(into: EntityClass, plan: FieldPlan) -> EntityClass:
 
 
 def field_reader(cls: EntityClass, into: EntityClass, plan: FieldPlan) -> Read:
+    """Return the reader of one field's value."""
+    read = _wire_reader(cls, into, plan)
+    load = plan.load
+    if load is None:
+        return read
+
+    def read_and_load(buf: Buffer, pos: int) -> tuple[Any, int]:
+        value, pos = read(buf, pos)
+        return load(value), pos
+
+    return read_and_load
+
+
+def _wire_reader(cls: EntityClass, into: EntityClass, plan: FieldPlan) -> Read:
     flexible: bool = cls.__flexible__
     what = f"{cls.__name__}.{plan.name}"
     if plan.entity is None:
@@ -76,10 +108,13 @@ def field_reader(cls: EntityClass, into: EntityClass, plan: FieldPlan) -> Read:
     else:
         read = careful_reader(plan.entity, class_into(into, plan))
     if plan.array and plan.kind in NUMBER_FORMATS and plan.kind not in CONVERTED:
-        return number_array_reader(NUMBER_FORMATS[plan.kind], read, flexible, plan.nullable, what)
+        items = array_reader(read, flexible, plan.nullable, what, most_elements(cls))
+        return number_array_reader(NUMBER_FORMATS[plan.kind], items, flexible, what)
     if plan.array:
-        return array_reader(read, flexible, plan.nullable, what)
-    return nullable_reader(read, plan.entity.__name__) if plan.entity is not None and plan.nullable else read
+        return array_reader(read, flexible, plan.nullable, what, most_elements(cls))
+    if plan.entity is not None and plan.nullable:
+        return nullable_reader(read, plan.entity.__name__, plan.tag is not None)
+    return read
 
 
 def tagged_readers(cls: EntityClass, into: EntityClass) -> Tagged:

@@ -6,7 +6,9 @@ mutable class with the same slots is filled, and its `__class__` then set to kio
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import MISSING, fields
+from functools import partial
 from typing import Any, TypeVar
 
 from .schema import EntityClass
@@ -17,6 +19,11 @@ T = TypeVar("T")
 def mutable_twin(cls: EntityClass) -> type[Any]:
     """A class with the slots of `cls` and nothing else: setting its objects' `__class__` makes them ones of `cls`."""
     return type(cls.__name__, (), {"__slots__": cls.__slots__})
+
+
+def tuple_maker(cls: EntityClass) -> Callable[[list[Any]], Any]:
+    """The function that makes one of the named tuples of `cls` from all its values, without a Python-level call."""
+    return tuple if hasattr(cls, "is_read_as_plain_tuple") else partial(tuple.__new__, cls)
 
 
 def maker(cls: type[T]) -> type[T]:

@@ -32,9 +32,8 @@ _LONGEST_MS = timedelta.max // MILLISECOND
 _SHORTEST_MS = timedelta.min // MILLISECOND
 
 
-def number_array_reader(code: str, item: Read, flexible: bool, nullable: bool, what: str) -> Read:
-    """As `array_reader`, for numbers with the `struct` letter `code`: read at once if all of them are there."""
-    read_items = array_reader(item, flexible, nullable, what)
+def number_array_reader(code: str, read_items: Read, flexible: bool, what: str) -> Read:
+    """As `read_items`, for numbers with the `struct` letter `code`: read at once if all of them are there."""
     read_length = read_compact_length if flexible else read_length32
     size = calcsize(">" + code)
 
@@ -48,7 +47,7 @@ def number_array_reader(code: str, item: Read, flexible: bool, nullable: bool, w
     return read_number_array
 
 
-def array_reader(item: Read, flexible: bool, nullable: bool, what: str) -> Read:
+def array_reader(item: Read, flexible: bool, nullable: bool, what: str, most: int = MOST_ELEMENTS) -> Read:
     """An array, as a tuple."""
 
     def read_array(buf: Buffer, pos: int) -> tuple[tuple[Any, ...] | None, int]:
@@ -63,7 +62,7 @@ def array_reader(item: Read, flexible: bool, nullable: bool, what: str) -> Read:
             if not nullable:
                 raise DecodeError(f"{what} is null")
             return None, pos
-        if count > MOST_ELEMENTS:
+        if count > most:
             raise too_many(what)
         items = []
         for _ in range(count):
@@ -74,13 +73,13 @@ def array_reader(item: Read, flexible: bool, nullable: bool, what: str) -> Read:
     return read_array
 
 
-def nullable_reader(read: Read, what: str) -> Read:
-    """A struct after a byte that is negative for null (KIP-893)."""
+def nullable_reader(read: Read, what: str, tagged: bool) -> Read:
+    """A struct after a byte that is negative for null (KIP-893); in a tagged field, 0 for null."""
 
     def read_nullable(buf: Buffer, pos: int) -> tuple[Any, int]:
         if pos >= len(buf):
             raise underflow(what, 1, buf, pos)
-        if buf[pos] & 0x80:
+        if not buf[pos] if tagged else buf[pos] & 0x80:
             return None, pos + 1
         return read(buf, pos + 1)
 

@@ -28,12 +28,12 @@ from broker.replicas.partition import Role
 from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from metadata.acls import AclOperation, ResourceType
-from protocol.coordinator_records.share_group_records import TopicPartitions
 from protocol.coordinator_records.share_records import (
     NO_START_OFFSET,
     UNKNOWN_COUNT,
     SharePartitionKey,
     ShareSnapshotValue,
+    TopicPartitions,
 )
 from protocol.durations import ZERO
 from protocol.errors import (

@@ -7,18 +7,14 @@ from collections.abc import Iterable, Mapping
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.member import Member
 from coordinator.runtime.outcome import CoordinatorRecord
-from protocol.coordinator_records.group_records import (
-    GROUP_METADATA,
-    GroupMetadataKey,
-    GroupMetadataValue,
-    MemberMetadata,
-)
+from protocol.coordinator_records.group_records import GROUP_METADATA, GroupMetadataValue, MemberMetadata
+from protocol.coordinator_records.record_schema import GroupKey
 from protocol.records.batch import NO_TIMESTAMP
 
 
 def group_metadata(group_id: str, value: GroupMetadataValue | None) -> CoordinatorRecord:
     """The record with this value; None makes it the tombstone that ends the group."""
-    return CoordinatorRecord(GROUP_METADATA, GroupMetadataKey(group_id), value)
+    return CoordinatorRecord(GROUP_METADATA, GroupKey(group_id), value)
 
 
 def new_group(group_id: str, now_ms: int) -> CoordinatorRecord:
