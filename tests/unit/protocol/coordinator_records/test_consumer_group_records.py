@@ -207,12 +207,13 @@ def test_the_epochs_of_partitions_are_a_tag_of_each_topic_as_kafka_44_writes_the
 
 def test_a_record_may_have_more_elements_than_a_request() -> None:
     wide = {UUID(int=number): frozenset({1, 2}) for number in range(1, MOST_ELEMENTS + 2)}
-    for schema, value in (
+    cases: tuple[tuple[RecordSchema[Any, Any], object], ...] = (
         (CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, ConsumerGroupTargetAssignmentMemberValue(wide)),
         (
             CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
             ConsumerGroupCurrentMemberAssignmentValue(2, 2, 1, {UUID(int=1): frozenset(range(MOST_ELEMENTS + 1))}, {}),
         ),
         (CONSUMER_GROUP_MEMBER_METADATA, PLAIN._replace(subscribed_topic_names=("t",) * (MOST_ELEMENTS + 1))),
-    ):
+    )
+    for schema, value in cases:
         assert schema.decode_value(schema.encode_value(value)) == value
