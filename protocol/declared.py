@@ -4,6 +4,10 @@
         epoch: Int32
         metadata_hash: Annotated[Int64, Placed(tag=0)] = 0
 
+    @record(28)
+    class ClearElrRecord:
+        topic_name: String = ""
+
 A class serves all versions: `Placed` says which of them have a field, and whether it is a tagged one; `Stored` gives
 the type on the wire of a field that is kept as something else. Nested classes are declared likewise, and so are those
 that a field is only stored as (`plain`).
@@ -11,7 +15,10 @@ that a field is only stored as (`plain`).
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any, TypeVar, dataclass_transform
 from uuid import UUID
 
 from .schema import Placed, Stored
@@ -29,7 +36,9 @@ __all__ = [
     "String",
     "Uint16",
     "Uuid",
+    "entity",
     "plain",
+    "record",
 ]
 
 T = TypeVar("T")
@@ -52,3 +61,16 @@ def plain(cls: type[T]) -> type[T]:
     made: Any = cls
     made.is_read_as_plain_tuple = True
     return cls
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def record(api_key: int = -1, highest: int = 0) -> Callable[[type[T]], type[T]]:
+    """Declare a record of the metadata log with its API key and the highest version known; or a part of a record."""
+    return partial(entity, api_key=api_key, version=highest)
+
+
+def entity(cls: type[T], *, api_key: int, version: int) -> type[T]:
+    """Make a frozen dataclass of the form that kio's have."""
+    made: Any = dataclass(frozen=True, slots=True, kw_only=True)(cls)
+    made.__api_key__, made.__version__, made.__flexible__ = api_key, version, True
+    return made  # type: ignore[no-any-return]

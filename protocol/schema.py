@@ -1,13 +1,13 @@
 """What the classes of messages say about the wire, in the form the readers and writers are built from.
 
-The classes are kio's dataclasses, which say it in the metadata of their fields; and those that are declared here, by
-the types of their fields (`protocol.declared`): dataclasses, or named tuples. A class serves all versions of a record;
-a `Layout` is what it looks like in one of them.
+The classes are kio's dataclasses, which say it in the metadata of their fields, and those of `protocol.declared`, which
+say it in the types of their fields: dataclasses, or named tuples. A declared class serves all versions of a record; a
+`Layout` is what it looks like in one of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from datetime import timedelta
 from functools import cache
@@ -132,7 +132,18 @@ def is_tuple(cls: EntityClass) -> bool:
 @cache
 def field_plans(cls: EntityClass) -> tuple[FieldPlan, ...]:
     """The fields of `cls` in wire order; tagged ones are included, in the place where they are declared."""
-    return cls.plans if isinstance(cls, Layout) else tuple(_plans(cls))
+    if isinstance(cls, Layout):
+        return cls.plans
+    if is_tuple(cls):
+        return _declared_plans(cls, cls._field_defaults)
+    if any(isinstance(field.type, str) for field in fields(cls)):  # the annotations are postponed: it is none of kio's
+        return _declared_plans(cls, {field.name: field.default for field in fields(cls)})
+    return tuple(_plan(field.name, field.type, field.metadata, field.default) for field in fields(cls))
+
+
+def _declared_plans(cls: EntityClass, defaults: Mapping[str, Any]) -> tuple[FieldPlan, ...]:
+    hints = get_type_hints(cls, include_extras=True)
+    return tuple(_plan(name, hint, {}, defaults.get(name, MISSING)) for name, hint in hints.items())
 
 
 def default_entity(cls: EntityClass, **values: Any) -> Entity:
@@ -140,20 +151,7 @@ def default_entity(cls: EntityClass, **values: Any) -> Entity:
     return cls(**{plan.name: plan.default for plan in field_plans(cls)} | values)
 
 
-def _plans(cls: EntityClass) -> Iterator[FieldPlan]:
-    if is_tuple(cls):
-        hints = get_type_hints(cls, include_extras=True)
-        for name, hint in hints.items():
-            yield _plan(name, hint, {}, cls._field_defaults.get(name, MISSING))
-        return
-    types = {field.name: field.type for field in fields(cls)}
-    postponed = any(isinstance(declared, str) for declared in types.values())
-    hints = get_type_hints(cls, include_extras=True) if postponed else types
-    for field in fields(cls):
-        yield _plan(field.name, hints[field.name], field.metadata, field.default)
-
-
-def _plan(name: str, hint: Any, metadata: Any, default: Any) -> FieldPlan:
+def _plan(name: str, hint: Any, metadata: Mapping[Any, Any], default: Any) -> FieldPlan:
     marks: list[Any] = []
     declared = _without_marks(hint, marks)
     stored = next((mark for mark in marks if isinstance(mark, Stored)), Stored(declared))
@@ -169,9 +167,7 @@ def _plan(name: str, hint: Any, metadata: Any, default: Any) -> FieldPlan:
         if entity is not None
         else next((m for m in marks if isinstance(m, str)), None) or str(metadata["kafka_type"])
     )
-    placed = next(
-        (mark for mark in marks if isinstance(mark, Placed)), Placed(metadata.get("since", 0), tag=metadata.get("tag"))
-    )
+    placed = next((mark for mark in marks if isinstance(mark, Placed)), Placed(tag=metadata.get("tag")))
     default = default if placed.absent is MISSING else placed.absent
     return FieldPlan(
         name=name,

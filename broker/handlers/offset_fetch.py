@@ -19,7 +19,7 @@ from metadata.acls import AclOperation, ResourceType
 from protocol.durations import ZERO
 from protocol.entities import maker
 from protocol.errors import GroupAuthorization, KafkaError
-from protocol.newer.offset_fetch import (
+from protocol.newer.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponse,

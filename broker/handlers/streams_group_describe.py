@@ -29,7 +29,7 @@ from coordinator.group.streams.topology import required_topics
 from protocol.coordinator_records import streams_group_records as values
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
-from protocol.newer.streams_group_describe_v1 import (
+from protocol.newer.streams import (
     DescribedGroup,
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,

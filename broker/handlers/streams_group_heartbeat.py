@@ -32,7 +32,7 @@ from metadata.topic_names import invalid_reason, is_internal
 from protocol.coordinator_records import streams_group_records as values
 from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import InvalidRequest, KafkaError, TopicAuthorization
-from protocol.newer.streams_group_heartbeat_v1 import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+from protocol.newer.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 
 Answer = StreamsGroupHeartbeatResponse
 

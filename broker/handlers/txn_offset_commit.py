@@ -22,7 +22,7 @@ from coordinator.runtime.outcome import ProducerEpoch
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from protocol.entities import maker
 from protocol.errors import CoordinatorNotAvailable, InvalidGroupId, KafkaError, NotCoordinator
-from protocol.newer.txn_offset_commit import (
+from protocol.newer.txn_offsets import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponseTopic,

@@ -2,49 +2,49 @@
 
 from __future__ import annotations
 
-from .message import boolean, entities, float64, int8, int16, int32, int64, metadata_record, string
+from ..declared import Bool, Float64, Int8, Int16, Int32, Int64, String, record
 
 
-@metadata_record(4)
+@record(4)
 class ConfigRecord:
     """One configuration of a resource; without a value it is no longer set."""
 
-    resource_type: int = int8()
-    resource_name: str = string()
-    name: str = string()
-    value: str | None = string()
+    resource_type: Int8
+    resource_name: String
+    name: String
+    value: String | None
 
 
-@metadata_record(12)
+@record(12)
 class FeatureLevelRecord:
     """The finalized level of a feature; 0 means that it is not finalized (KIP-584)."""
 
-    name: str = string()
-    feature_level: int = int16()
+    name: String
+    feature_level: Int16
 
 
-@metadata_record()
+@record()
 class QuotaEntity:
     """A part of an entity with quotas: its type and name; without a name it is the type's default."""
 
-    entity_type: str = string()
-    entity_name: str | None = string()
+    entity_type: String
+    entity_name: String | None
 
 
-@metadata_record(14)
+@record(14)
 class ClientQuotaRecord:
     """One quota of an entity, set or removed (KIP-546)."""
 
-    entity: tuple[QuotaEntity, ...] = entities()
-    key: str = string()
-    value: float = float64(default=0.0)
-    remove: bool = boolean(default=False)
+    entity: tuple[QuotaEntity, ...]
+    key: String
+    value: Float64 = 0.0
+    remove: Bool = False
 
 
-@metadata_record(15)
+@record(15)
 class ProducerIdsRecord:
     """A broker was given a block of producer ids; `next_producer_id` begins the block after it (KIP-730)."""
 
-    broker_id: int = int32()
-    broker_epoch: int = int64(default=-1)
-    next_producer_id: int = int64()
+    broker_id: Int32
+    broker_epoch: Int64 = -1
+    next_producer_id: Int64
