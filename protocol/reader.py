@@ -17,16 +17,16 @@ from typing import Any
 
 from .careful_reader import (
     CONVERTED,
+    Read,
     careful_reader,
     class_into,
+    duration,
     field_reader,
     fields_in_order,
     fields_not_read,
     read_tags,
     tagged_readers,
 )
-from .entities import mutable_twin, tuple_maker
-from .generated_source import GeneratedSource
 from .primitives import LONGEST_STRING, Buffer, TooManyElementsError, read_uvarint, too_many
 from .schema import (
     DURATIONS,
@@ -34,11 +34,13 @@ from .schema import (
     Entity,
     EntityClass,
     FieldPlan,
+    GeneratedSource,
     field_plans,
     is_tuple,
     most_elements,
+    mutable_twin,
+    tuple_maker,
 )
-from .value_readers import Read, duration
 
 _COMPACT = """\
 if length > 127:

@@ -14,9 +14,8 @@ from struct import Struct
 from typing import Any, TypeAlias
 
 from .durations import MILLISECOND
-from .generated_source import GeneratedSource
 from .primitives import INT16, INT32, LONGEST_STRING, append_uvarint
-from .schema import DURATIONS, NUMBER_FORMATS, Entity, EntityClass, FieldPlan, field_plans, is_tuple
+from .schema import DURATIONS, NUMBER_FORMATS, Entity, EntityClass, FieldPlan, GeneratedSource, field_plans, is_tuple
 from .value_writers import (
     NULL_STRING,
     Write,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from controller.quorum.errors import MetadataLogError
 from controller.quorum.metadata_batches import CommittedBatch, decode_batch
 from protocol.metadata import serde
-from protocol.metadata.control import KRaftVersionRecord, VotersRecord
+from protocol.metadata.brokers import KRaftVersionRecord, VotersRecord
 from protocol.primitives import DecodeError
 from protocol.records.batch import HEADER_SIZE, MAGIC, BatchHeader, check_crc, read_header
 from protocol.records.build import iter_records

@@ -23,7 +23,7 @@ from controller.quorum.survey import FOLDER_NAME
 from metadata.image import EMPTY, MetadataImage
 from metadata.loader import ImageLoader
 from metadata.snapshot import records_of
-from protocol.metadata.control import KRaftVersionRecord
+from protocol.metadata.brokers import KRaftVersionRecord
 from storage.files import write_file_atomically
 from storage.log.log_services import LogServices
 

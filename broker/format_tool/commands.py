@@ -16,7 +16,7 @@ from broker.format_tool.scram import scram_record
 from controller.quorum.features import SCRAM_SINCE, FeatureError, chosen_levels, version_name
 from controller.quorum.format import FormatError, Formatting, bootstrap_records, format_folders
 from metadata.settings import METADATA_VERSION
-from protocol.metadata.control import VoterEndpoint
+from protocol.metadata.brokers import VoterEndpoint
 from storage.files import OsFileSystem
 from storage.folders.meta_properties import MetaPropertiesError
 

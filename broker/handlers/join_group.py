@@ -19,7 +19,7 @@ from coordinator.group.classic.join import check_request
 from coordinator.group.classic.messages import UNKNOWN_MEMBER_ID, JoinAnswer, JoinRequest
 from coordinator.group.classic.protocols import MemberProtocol
 from protocol.durations import MILLISECOND, ZERO
-from protocol.entities import maker
+from protocol.schema import maker
 
 if TYPE_CHECKING:
     from protocol.errors import KafkaError

@@ -16,7 +16,7 @@ from controller.quorum.errors import DamagedError, MetadataLogError
 from controller.quorum.facts import LogFacts
 from controller.quorum.metadata_batches import CommittedBatch, OpenBatch, control_batch, decode_batch, encode_values
 from protocol.errors import PositionOutOfRange, SnapshotNotFound
-from protocol.metadata.control import SnapshotFooterRecord, SnapshotHeaderRecord
+from protocol.metadata.brokers import SnapshotFooterRecord, SnapshotHeaderRecord
 from storage.files import FileSystem, write_fully
 
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")

@@ -30,11 +30,14 @@ _MODULES = {
     "topics": {
         2: "TopicRecord",
         3: "PartitionRecord",
+        4: "ConfigRecord",
         5: "PartitionChangeRecord",
         9: "RemoveTopicRecord",
+        12: "FeatureLevelRecord",
+        14: "ClientQuotaRecord",
+        15: "ProducerIdsRecord",
         28: "ClearElrRecord",
     },
-    "settings": {4: "ConfigRecord", 12: "FeatureLevelRecord", 14: "ClientQuotaRecord", 15: "ProducerIdsRecord"},
     "credentials": {
         10: "DelegationTokenRecord",
         11: "UserScramCredentialRecord",
@@ -84,7 +87,7 @@ def record_class(api_key: int) -> EntityClass:
 def control_class(api_key: int) -> EntityClass | None:
     """The class of a control record, by the type in its key; None for those that no quorum writes."""
     name = _CONTROL.get(api_key)
-    return None if name is None else getattr(import_module(f"{__package__}.control"), name)
+    return None if name is None else getattr(import_module(f"{__package__}.brokers"), name)
 
 
 def lowest_version(record: Any) -> int:

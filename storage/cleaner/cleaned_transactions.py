@@ -11,8 +11,7 @@ from heapq import heappop, heappush
 
 from protocol.primitives import Buffer
 from protocol.records.batch import BatchHeader
-from protocol.records.build import iter_records
-from protocol.records.markers import ControlRecordType, read_end_marker
+from protocol.records.build import ControlRecordType, iter_records, read_end_marker
 from storage.segments.txn_index import AbortedTxn, TxnIndex
 
 

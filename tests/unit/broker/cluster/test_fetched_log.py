@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from broker.cluster.fetched_log import FetchedLog
 from controller.quorum.errors import MetadataLogError
 from controller.quorum.metadata_batches import OpenBatch, control_batch, encode_values
-from protocol.metadata.control import KRaftVersionRecord, LeaderChangeMessage
-from protocol.metadata.settings import ConfigRecord
+from protocol.metadata.brokers import KRaftVersionRecord, LeaderChangeMessage
+from protocol.metadata.topics import ConfigRecord
 
 
 def record(name: str) -> ConfigRecord:
