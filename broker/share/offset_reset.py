@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
+from broker.config.resource_defs import duration_ms
 from broker.replicas.partition import Partition
 from protocol.errors import OffsetNotAvailable
 from storage.log import time_lookup
-
-_DURATION = re.compile(
-    r"(?i)P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d*)?)S)?)?"
-)
-_MS_OF = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1000}
 
 
 async def first_offset(partition: Partition, reset: str, now_ms: int) -> int:
@@ -28,10 +22,3 @@ async def first_offset(partition: Partition, reset: str, now_ms: int) -> int:
             raise OffsetNotAvailable
         return max(found.offset, partition.log_start_offset)
     return partition.high_watermark
-
-
-def duration_ms(text: str) -> int:
-    """An ISO 8601 duration of days, hours, minutes and seconds, in ms."""
-    found = _DURATION.fullmatch(text)
-    assert found is not None, "the configuration was checked when it was set"
-    return int(sum(float(number) * _MS_OF[unit] for unit, number in found.groupdict().items() if number))

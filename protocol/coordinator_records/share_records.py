@@ -128,14 +128,6 @@ SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT: RecordSchema[MemberKey, ShareGroupCurrent
 SHARE_GROUP_STATE_PARTITION_METADATA = RecordSchema(
     "ShareGroupStatePartitionMetadata", (15,), GroupKey, ShareGroupStatePartitionMetadataValue
 )
-SHARE_GROUP_SCHEMAS: tuple[RecordSchema[Any, Any], ...] = (
-    SHARE_GROUP_MEMBER_METADATA,
-    SHARE_GROUP_METADATA,
-    SHARE_GROUP_TARGET_ASSIGNMENT_METADATA,
-    SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER,
-    SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT,
-    SHARE_GROUP_STATE_PARTITION_METADATA,
-)
 
 # -- of the share partition
 
