@@ -15,13 +15,13 @@ from tests.unit.broker.walks import Walk, walk
 from tests.unit.broker.wire import answer
 
 MOST: dict[str, tuple[int, int]] = {
-    "JoinGroup": (0, 0),
-    "SyncGroup": (0, 0),
-    "Heartbeat": (0, 0),
-    "OffsetCommit": (0, 0),
-    "EndTxn with marker": (0, 0),
-    "ShareFetch with acknowledgements": (0, 0),
-    "ShareAcknowledge": (0, 0),
+    "JoinGroup": (22, 125),
+    "SyncGroup": (24, 130),
+    "Heartbeat": (16, 40),
+    "OffsetCommit": (27, 115),
+    "EndTxn with marker": (21, 220),
+    "ShareFetch with acknowledgements": (32, 370),
+    "ShareAcknowledge": (27, 240),
 }
 """Files and Python calls, at most."""
 
