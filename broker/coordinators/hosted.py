@@ -125,7 +125,7 @@ class HostedCoordinator(Generic[S]):
     def leaders(self, image: MetadataImage) -> dict[int, int]:
         """The broker that leads each partition of the internal topic; NO_LEADER if it has none."""
         topic = image.topics.get(self._topic)
-        return {} if topic is None else {index: one.leader for index, one in topic.partitions.items()}
+        return {} if topic is None else {index: partition.leader for index, partition in topic.partitions.items()}
 
     def write(self, key: str, operation: Operation[S, T]) -> Future[T]:
         """Run `operation` in the shard that `key` belongs to; see `CoordinatorContext.write`."""

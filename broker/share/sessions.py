@@ -37,19 +37,19 @@ class ShareSession:
     def __iter__(self) -> Iterator[TopicPartition]:
         return iter(self._partitions)
 
-    def topic_of(self, one: TopicPartition) -> str | None:
+    def topic_of(self, partition: TopicPartition) -> str | None:
         """The name of the partition's topic, which may be deleted by now; None if it was unknown."""
-        return self._partitions.get(one)
+        return self._partitions.get(partition)
 
     def change(self, added: Mapping[TopicPartition, str | None], forgotten: Iterable[TopicPartition]) -> None:
         """Add partitions, with the names of their topics, then take some out."""
-        for one, topic in added.items():
-            if one not in self._partitions:
-                self.new.add(one)
-                self._partitions[one] = topic
-        for one in forgotten:
-            self._partitions.pop(one, None)
-            self.new.discard(one)
+        for partition, topic in added.items():
+            if partition not in self._partitions:
+                self.new.add(partition)
+                self._partitions[partition] = topic
+        for partition in forgotten:
+            self._partitions.pop(partition, None)
+            self.new.discard(partition)
 
     def rotate(self) -> None:
         """The partition that came first comes last next time, so that all have their turn."""
