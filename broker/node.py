@@ -294,10 +294,10 @@ class Node:
         if delta.touched("tokens"):
             self.local.tokens.follow(delta.tokens.changed)
 
-    def _quotas_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def _quotas_changed(self, delta: MetadataDelta, _image: MetadataImage) -> None:
         if delta.touched("quotas"):
             self.local.throttling.follow(delta.quotas.changed)
-            self.connection_rates.follow(image)
+            self.connection_rates.follow(delta.quotas.changed)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do this soon; the node keeps it until it is done."""

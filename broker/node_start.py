@@ -240,7 +240,7 @@ def _open_limits(base: Base, cache: MetadataCache) -> _Limits:
     throttling = Throttling(config, monotonic_ms)
     throttling.follow(cache.image.quotas)
     connection_rates = ConnectionRates(windows_of(config), monotonic_ms)
-    connection_rates.follow(cache.image)
+    connection_rates.follow(cache.image.quotas)
     return _Limits(throttling, connection_rates)
 
 

@@ -80,11 +80,8 @@ class InFlight:
 
     def can_acquire(self, rules: Rules) -> bool:
         """Whether there may be something to acquire, if the log has it."""
-        return self.next_fetch_offset() <= self.end_offset or self._span < rules.max_locks
-
-    @property
-    def _span(self) -> int:
-        return self.end_offset - self.start_offset + 1
+        end_offset = self.end_offset
+        return self.next_fetch_offset() <= end_offset or end_offset - self.start_offset + 1 < rules.max_locks
 
     # -- acquiring
 
@@ -139,7 +136,7 @@ class InFlight:
         acquired: list[Acquired],
     ) -> None:
         """Acquire records beyond the end offset; a record batch that crosses a limit comes whole unless exact."""
-        room = rules.max_locks - self._span
+        room = rules.max_locks - (self.end_offset - self.start_offset + 1)
         wanted = min(left, room)
         if room <= 0:
             return
