@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import json
 import threading
@@ -160,6 +159,8 @@ def in_thread(
 
     @wraps(method)
     async def waits(self: _Owner, /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
+        import asyncio  # only for who uses it: it is a third of what `import odradek` would take
+
         call: Callable[_Given, _Answer] = getattr(self, name)  # that of a class below, if it has one
         return await asyncio.to_thread(call, *given, **named)
 

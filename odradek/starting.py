@@ -6,7 +6,6 @@ process that finds it unlocked. `Entered` is what is started by `with` or `async
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import fcntl
 import os
@@ -43,6 +42,8 @@ class Entered:
         self.close()
 
     async def __aenter__(self) -> Self:
+        import asyncio  # see odradek/control.py
+
         starting = asyncio.ensure_future(asyncio.to_thread(self.__enter__))
         try:
             return await asyncio.shield(starting)
@@ -55,6 +56,8 @@ class Entered:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        import asyncio
+
         await asyncio.to_thread(self.close)
 
 

@@ -9,12 +9,14 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 from odradek.process import Broker, BrokerStartError
 from odradek.security import acl_settings
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 CONTROLLER = 3000
 """The node id of the controller, above that of any broker."""
@@ -277,6 +279,8 @@ def start_together(brokers: Sequence[ClusterBroker], port: ReservedPort) -> None
 
     Raises BrokerStartError, which says which one it was.
     """
+    from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait  # only for who starts a cluster
+
     with ThreadPoolExecutor(len(brokers), "odradek-start") as threads:
         starts = {threads.submit(broker.start): broker for broker in brokers}
         try:
@@ -299,6 +303,8 @@ def _require(start: Future[ClusterBroker], broker: ClusterBroker) -> None:
 
 def _end(starts: dict[Future[ClusterBroker], ClusterBroker]) -> None:
     """Kill the brokers, also those that are about to be started."""
+    from concurrent.futures import wait
+
     left = set(starts)
     while left:
         for broker in starts.values():
