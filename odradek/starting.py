@@ -107,7 +107,7 @@ def _remove_abandoned(above: Path) -> None:
 
 
 def _is_abandoned(folder: Path) -> bool:
-    """Whether it is one of ours whose process has ended."""
+    """Say whether it is one of ours whose process has ended."""
     try:
         descriptor = os.open(folder / OWNER, os.O_RDWR | os.O_NOFOLLOW)
     except OSError:
@@ -126,7 +126,7 @@ FOR_TESTS = {
     "odradek.http.port": "-1",
     "odradek.control": "127.0.0.1:0",
 }
-"""What a broker for tests has besides its profile."""
+"""The settings of a broker for tests besides its profile."""
 
 PROFILES = ("test", "dev", "kafka")
 """The profiles of a broker: docs/configuration.md has what they set."""

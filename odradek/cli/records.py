@@ -65,7 +65,7 @@ def _json_of(data: Any) -> Any:
 
 
 def from_json(line: str, number: int) -> dict[str, Any]:
-    """What a producer is given for a line of `consume --json`. Raises ClickException that names the line and field."""
+    """Read a line of `consume --json`, for a producer. Raises ClickException that names the line and field."""
     where = f"line {number}"
     try:
         found = json.loads(line)
@@ -104,7 +104,7 @@ def _bytes_of(value: Any, what: str) -> bytes | None:
 
 
 def formatter(form: str) -> Callable[[Message], str]:
-    """What writes a record: `text`, `json`, `hex`, `base64`, or a template such as "%p %o %k %v\\n"."""
+    """Return the writer of records in a form: `text`, `json`, `hex`, `base64`, or a template such as "%p %o %v\\n"."""
     if form == "json":
         return lambda message: f"{json.dumps(as_json(message), ensure_ascii=False)}\n"
     if form in ENCODINGS:

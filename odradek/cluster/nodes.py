@@ -48,7 +48,7 @@ OWN = (
     "odradek.cluster.id",
     "process.roles",
 )
-"""What a cluster sets itself."""
+"""The settings that a cluster makes itself."""
 
 
 _ACLS_AT_START = "odradek.create.acls"
@@ -63,7 +63,7 @@ def with_acls(acls: Iterable[str], settings: Mapping[str, object]) -> dict[str, 
 
 
 def of_brokers(settings: Mapping[str, object]) -> dict[str, object]:
-    """What brokers get of the settings for all: the first ACLs are the controller's."""
+    """Leave out of the settings for all what brokers do not get: the first ACLs are the controller's."""
     return {name: value for name, value in settings.items() if name != _ACLS_AT_START}
 
 
@@ -75,7 +75,7 @@ def require_free(settings: Mapping[str, object]) -> None:
 
 
 def shared_settings(count: int, cluster_id: str, profile: str) -> dict[str, Any]:
-    """What the controller and all of `count` brokers have besides their profile."""
+    """Make the settings of the controller and of all of `count` brokers besides their profile."""
     return {
         **(_QUICK_FAILOVER if profile == "test" else {}),
         **_replication(count),
@@ -85,7 +85,7 @@ def shared_settings(count: int, cluster_id: str, profile: str) -> dict[str, Any]
 
 
 def broker_settings(index: int, controller_port: int, rack: str | None, protocol: str) -> dict[str, Any]:
-    """What broker `index` has besides those; clients speak `protocol` with it."""
+    """Make the settings of broker `index` besides those; clients speak `protocol` with it."""
     return {
         **({} if protocol == "PLAINTEXT" else _listeners(protocol)),
         "node.id": index,
@@ -105,7 +105,7 @@ def _listeners(protocol: str) -> dict[str, str]:
 
 
 def controller_settings(port: int) -> dict[str, Any]:
-    """What the controller has besides those."""
+    """Make the settings of the controller besides those."""
     return {
         "node.id": CONTROLLER,
         "process.roles": "controller",
@@ -192,7 +192,7 @@ class ClusterController(ClusterBroker):
 
     @property
     def tls_folder(self) -> Path:
-        """Where the certificates of the cluster are made, if there are any."""
+        """The folder in which the certificates of the cluster are made, if there are any."""
         return self._workplace / "tls"
 
     def __init__(self, network: Network, settings: Mapping[str, object], **options: Any) -> None:
@@ -209,7 +209,7 @@ def folder_of(data_dir: str | os.PathLike[str] | None, name: str) -> str | None:
 
 
 class Network:
-    """Who is cut off from all others. Clients reach every broker all the same."""
+    """The network between nodes, some of which are cut off from all others. Clients reach every broker all the same."""
 
     def __init__(self, nodes: Callable[[], Sequence[ClusterBroker]]) -> None:
         self._nodes = nodes
