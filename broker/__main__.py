@@ -22,8 +22,11 @@ from broker import logging, operator_requests, process  # noqa: E402
 from broker.cluster.broker_lifecycle import RegistrationError  # noqa: E402
 from broker.cluster.earlier_entries import CorruptMetadataError  # noqa: E402
 from broker.config.broker_config import BrokerConfig, ConfigurationError  # noqa: E402
-from broker.config.options import config_options, load_options  # noqa: E402
-from broker.config.sources import Loaded  # noqa: E402
+from broker.config.sources import (  # noqa: E402
+    Loaded,
+    config_options,
+    load_options,
+)
 from broker.console.console import Console  # noqa: E402
 from broker.control.server import ControlServer  # noqa: E402
 from broker.monitoring.gc_time import GcTime  # noqa: E402

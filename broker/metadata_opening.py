@@ -16,9 +16,14 @@ from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.node_metadata import Joining, NodeMetadata
 from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
-from broker.config.controllers import inter_broker_listener, listener_of_brokers, listener_of_controllers
+from broker.config.controllers import (
+    CONTROLLER_MECHANISM,
+    INTER_BROKER_MECHANISM,
+    inter_broker_listener,
+    listener_of_brokers,
+    listener_of_controllers,
+)
 from broker.config.listeners import Listener
-from broker.config.outgoing import CONTROLLER_MECHANISM, INTER_BROKER_MECHANISM
 from broker.node_state import Base
 from broker.peers.client import PeerClient, PeerNetwork, PeerSettings
 from broker.peers.clients import INSPECTION_CLIENT_ID, PeerClients
@@ -65,7 +70,7 @@ async def open_metadata(base: Base, dirs: LogDirs, undo: AsyncExitStack) -> Node
         metadata = await _read_own(base, dirs, around, undo)
     metadata.on_failure = base.state.cannot_go_on
     base.state.metadata_problems = metadata.problems
-    current.config = current.config.with_dynamic(*metadata.cache.broker_configs(base.node_id))
+    current.follow(metadata.cache.image)
     return metadata
 
 

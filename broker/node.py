@@ -265,10 +265,10 @@ class Node:
 
     # -- changes
 
-    def _configs_changed(self, delta: MetadataDelta, _image: MetadataImage) -> None:
+    def _configs_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if delta.touched("configs") and any(kind == ResourceType.BROKER for kind, _ in delta.configs.changed):
             current = self.local.current
-            current.config = current.config.with_dynamic(*self.cluster.cache.broker_configs(self.node_id))
+            current.follow(image)
             self.replicas.reconfigure()
             self._cordon()
             self.server.limits_changed()

@@ -10,10 +10,9 @@ from uuid import UUID
 
 import structlog
 
-from broker.config.broker_config import BrokerConfig
-from broker.config.current import CurrentConfig
+from broker.config.broker_config import BrokerConfig, CurrentConfig
 from broker.config.listeners import Listener
-from broker.config.super_users import super_users
+from broker.config.structured import super_users
 from broker.monitoring.cardinality import Most
 from broker.monitoring.metrics import Metrics
 from broker.peers.client import Connect, open_socket

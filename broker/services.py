@@ -11,8 +11,7 @@ from broker.cluster.controller_port import Controller
 from broker.cluster.controller_service import ControllerService
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.producer_ids import ProducerIds
-from broker.config.broker_config import BrokerConfig
-from broker.config.current import CurrentConfig
+from broker.config.broker_config import BrokerConfig, CurrentConfig
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.share_coordinator import ShareCoordinator
 from broker.coordinators.transaction_coordinator import TransactionCoordinator

@@ -15,8 +15,8 @@ from kio.schema.errors import ErrorCode
 from broker.cluster.controller_port import Controller
 from broker.cluster.internal_topics import creatable, wanted
 from broker.cluster.metadata_cache import MetadataCache
-from broker.config.current import CurrentConfig
-from broker.config.start_topics import StartTopic
+from broker.config.broker_config import CurrentConfig
+from broker.config.structured import StartTopic
 from controller import create_topics
 from controller.decision import MutationQuota, NoQuota
 from protocol.errors import CoordinatorNotAvailable, KafkaError

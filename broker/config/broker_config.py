@@ -1,4 +1,7 @@
-"""The broker's configuration, parsed: an immutable value with typed access (`KafkaConfig`, `DynamicBrokerConfig`)."""
+"""The broker's configuration, parsed: an immutable value with typed access (`KafkaConfig`, `DynamicBrokerConfig`).
+
+The one place that has a node's configuration as it is now.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -14,6 +18,10 @@ from broker.config.definition import ConfigType, InvalidValueError, Value, parse
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
 from broker.config.defs.cluster import DEFAULTS_IN_A_CLUSTER
 from broker.config.defs.not_needed import NOT_NEEDED
+from metadata.configs import CLUSTER_DEFAULT, ResourceType
+
+if TYPE_CHECKING:
+    from metadata.image import MetadataImage
 
 logger = structlog.get_logger(__name__)
 
@@ -185,6 +193,21 @@ class BrokerConfig:
                 raise ValueError(f"{text!r} is no number")
             overrides[host] = count
         return overrides
+
+
+class CurrentConfig:
+    """The one place that has a node's configuration as it is now, and makes it of the image when that changes."""
+
+    __slots__ = ("config",)
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
+
+    def follow(self, image: MetadataImage) -> None:
+        """Apply what the image has for this broker, and for the whole cluster."""
+        of = image.configs.of
+        own, of_all = of(ResourceType.BROKER, str(self.config.node_id)), of(ResourceType.BROKER, CLUSTER_DEFAULT)
+        self.config = self.config.with_dynamic(own, of_all)
 
 
 def split_list(text: str) -> tuple[str, ...]:

@@ -1,4 +1,7 @@
-"""What DescribeConfigs answers: values, their sources and their synonyms (Kafka's `ConfigHelper`)."""
+"""The id in the name of a BROKER or BROKER_LOGGER resource.
+
+What DescribeConfigs answers: values, their sources and their synonyms (Kafka's `ConfigHelper`).
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,23 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.definition import ConfigDef, InvalidValueError, Synonym, UpdateMode, to_text
+from broker.config.definition import ConfigDef, InvalidValueError, Synonym, UpdateMode, parse_integer, to_text
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
 from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
 from broker.config.kafka_names import definition_of, described_names
-from broker.config.resource_names import node_id_of
 from broker.config.topic_config import known_topic_configs, topic_values
 from protocol.errors import InvalidRequest
+
+
+def node_id_of(name: str, *, called: str) -> int:
+    """The id in a resource's name; `01` and `+1` are 1. Raises InvalidRequest.
+
+    `called` is Kafka's word for the id in its refusal: "Broker" when describing, "Node" when altering.
+    """
+    node_id = parse_integer(name, 32)
+    if node_id is None:
+        raise InvalidRequest(f"{called} id must be an integer, but it is: {name}")
+    return node_id
 
 
 class ConfigSource(enum.IntEnum):

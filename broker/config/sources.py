@@ -1,28 +1,34 @@
-"""Gathers the configuration from a server.properties file, the environment and `--set`, in ascending precedence."""
+"""Gathers the configuration from a server.properties file, the environment and `--set`, in ascending precedence.
+
+The options of commands that read a broker's configuration: `--config FILE` and `--set KEY=VALUE`.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any, TypeVar
+
+import click
 
 from broker.config.broker_config import PROVIDERS, BrokerConfig, ConfigurationError, split_list
 from broker.config.controllers import broken_listener_rules, seems_another_node
 from broker.config.cross_checks import broken_rules
 from broker.config.defs import BROKER_CONFIGS
 from broker.config.defs.not_needed import NOT_NEEDED
-from broker.config.environment import Environment, read_environment
-from broker.config.http_settings import broken_http_rules
+from broker.config.environment import Environment, parse_properties, read_environment
 from broker.config.kafka_names import base_name, is_not_needed
-from broker.config.listener_settings import has_effect, listener_of
+from broker.config.listener_settings import has_effect, implied_settings, listener_of
 from broker.config.listeners import Listeners, parse_listeners
-from broker.config.own_authority import implied_settings
 from broker.config.profiles import PROFILES
 from broker.config.profiles import SETTING as PROFILE_SETTING
-from broker.config.properties import parse_properties
 from broker.config.security_checks import readable_secrets, security_problems
+from broker.config.structured import broken_http_rules
 from broker.nearest import did_you_mean
 
 _NOT_ENFORCED: Mapping[str, str] = MappingProxyType(
@@ -259,3 +265,40 @@ def _is_of_provider(name: str, config: BrokerConfig) -> bool:
 
 def _meant(name: str) -> str:
     return did_you_mean(name, (*BROKER_CONFIGS, *NOT_NEEDED), closeness=0.75)
+
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_config = click.option(
+    "-c",
+    "--config",
+    "config_files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    help="Read this server.properties file; may be repeated, a later one overrides an earlier one.",
+)
+_set = click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set one configuration; may be repeated."
+)
+
+
+def config_options(command: _Command) -> _Command:
+    """The command with both options; it gets their values as `config_files` and `settings`."""
+    return _config(_set(command))
+
+
+def load_options(
+    config_files: Sequence[str],
+    settings: Sequence[str],
+    *,
+    fallback: str | None = None,
+    opens_listeners: bool = True,
+) -> Loaded:
+    """The configuration that the options and the environment make; see `load`. Raises ConfigurationError."""
+    files = [_read(name) for name in config_files]
+    in_place_of_all = None if fallback is None else _read(fallback)
+    return load(files, os.environ, settings, fallback=in_place_of_all, opens_listeners=opens_listeners)
+
+
+def _read(name: str) -> tuple[str, str]:
+    return name, Path(name).read_text("iso-8859-1")  # as Java reads them

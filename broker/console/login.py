@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.config.http_settings import LOGIN_LISTENERS, why_no_logins
+from broker.config.structured import LOGIN_LISTENERS, why_no_logins
 from broker.console.rights import Rights
 from broker.control.endpoint import ControlError
 from broker.network.principal import Principal

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import structlog
 
 from broker.cluster.broker_clients import BrokerClients
-from broker.config.broker_config import BrokerConfig, split_list
-from broker.config.current import CurrentConfig
+from broker.config.broker_config import BrokerConfig, CurrentConfig, split_list
 from broker.config.resource_defs import within_limits
 from broker.coordinators.group_topics import GroupTopics
 from broker.coordinators.hosted import Host, HostedCoordinator

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from broker.cluster.auto_create import AutoTopicCreation
 from broker.cluster.broker_clients import BrokerClients
 from broker.cluster.metadata_cache import MetadataCache
-from broker.config.current import CurrentConfig
+from broker.config.broker_config import CurrentConfig
 from broker.coordinators.coordinator_log import PartitionCoordinatorLog
 from broker.network.answers import when_all_settled
 from broker.replicas.partition import Partition, Role

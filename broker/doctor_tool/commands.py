@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 
 from broker.config.broker_config import ConfigurationError
-from broker.config.options import config_options, load_options
+from broker.config.sources import config_options, load_options
 from broker.doctor_tool import checks
 from broker.doctor_tool.checks import Finding, Level
 

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 import click
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError, split_list
-from broker.config.options import config_options, load_options
-from broker.config.sources import Loaded
+from broker.config.sources import Loaded, config_options, load_options
 from broker.format_tool.scram import scram_record
 from controller.quorum.features import SCRAM_SINCE, FeatureError, chosen_levels, version_name
 from controller.quorum.format import FormatError, Formatting, bootstrap_records, format_folders

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from broker.config.quota_windows import windows_of
+from broker.config.structured import windows_of
 from broker.quotas.entities import QUOTA_TYPES, Entity, QuotaType
 from broker.quotas.manager import Client, QuotaManager
 from broker.quotas.mutations import MutationQuota

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from broker.config.defs.followers import RACK_AWARE_SELECTOR
-from broker.config.quota_windows import windows_of
+from broker.config.structured import windows_of
 from broker.peers.errors import PeerUnreachableError
 from broker.rate import Windows
 

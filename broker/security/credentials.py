@@ -8,15 +8,15 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
-from broker.config.delegation_tokens import token_settings
 from broker.network.principal import Principal
+from broker.security.delegation_tokens import token_settings
 from broker.security.sasl.scram import ScramCredential, user_credential
 from controller.delegation_tokens import is_expired, secret_of
 from controller.scram import ScramMechanism, stretched
 
 if TYPE_CHECKING:
     from broker.cluster.metadata_cache import MetadataCache
-    from broker.config.current import CurrentConfig
+    from broker.config.broker_config import CurrentConfig
     from protocol.metadata.credentials import DelegationTokenRecord
     from storage.workers import Workers
 

@@ -1,16 +1,33 @@
-"""The delegation tokens in the metadata, found by their secrets, and the removal of those that have expired."""
+"""The settings of delegation tokens.
+
+The delegation tokens in the metadata, found by their secrets, and the removal of those that have expired.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from broker.config.current import CurrentConfig
-from broker.config.delegation_tokens import token_settings
+from broker.config.broker_config import BrokerConfig, CurrentConfig
 from controller.decision import Decision
-from controller.delegation_tokens import decide_sweep, is_expired, secret_of
+from controller.delegation_tokens import TokenSettings, decide_sweep, is_expired, secret_of
 from metadata.image import MetadataImage
 from protocol.metadata.credentials import DelegationTokenRecord
+
+
+def token_settings(config: BrokerConfig) -> TokenSettings | None:
+    """The settings of tokens; None without a key, and then there are none."""
+    key = config.optional_string("delegation.token.secret.key") or config.optional_string("delegation.token.master.key")
+    if not key:
+        return None
+    return TokenSettings(
+        key.encode(),
+        config.integer("delegation.token.max.lifetime.ms"),
+        config.integer("delegation.token.expiry.time.ms"),
+        config.integer("odradek.delegation.token.max.per.owner"),
+        config.integer("odradek.delegation.token.max.renewers"),
+    )
+
 
 IN_A_TURN = 1000
 """Tokens that are looked at, or removed, before the loop serves others: a cluster may have hundreds of thousands."""

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from broker.config.broker_config import BrokerConfig
-from broker.config.current import CurrentConfig
-from broker.config.listener_settings import ListenerSettings, is_security
+from broker.config.broker_config import BrokerConfig, CurrentConfig
+from broker.config.listener_settings import CLIENTS, FOLDER, ListenerSettings, is_security
 from broker.config.listeners import Listener
-from broker.config.own_authority import CLIENTS, FOLDER
 from broker.config.security_checks import security_problems
 from broker.security.errors import SecurityError
 from broker.security.listener_security import ListenerSecurity, Prepared, Stamp, prepare, stamps_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from broker.cluster.metadata_cache import MetadataCache
-from broker.config.current import CurrentConfig
+from broker.config.broker_config import CurrentConfig
 from broker.config.definition import Value, integer_of
 from broker.config.resource_defs import effective_group_configs
 from broker.replicas.partition import READ_COMMITTED, READ_UNCOMMITTED

@@ -15,7 +15,7 @@ import click
 import structlog
 
 from broker.config.broker_config import ConfigurationError
-from broker.config.options import config_options, load_options
+from broker.config.sources import config_options, load_options
 from broker.user_tool import over_the_wire, stopped_folder
 from broker.user_tool.over_the_wire import Connection
 from broker.user_tool.users import Users, UserToolError

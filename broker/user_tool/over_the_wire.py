@@ -14,11 +14,10 @@ from kio.schema.alter_user_scram_credentials.v0.request import ScramCredentialDe
 from kio.schema.describe_user_scram_credentials.v0 import DescribeUserScramCredentialsRequest
 from kio.schema.errors import ErrorCode
 
-from broker.config.broker_config import PROVIDERS, BrokerConfig, ConfigurationError
-from broker.config.current import CurrentConfig
+from broker.config.broker_config import PROVIDERS, BrokerConfig, ConfigurationError, CurrentConfig
+from broker.config.controllers import INTER_BROKER_MECHANISM, outgoing_problems
+from broker.config.environment import parse_properties
 from broker.config.listeners import Listener
-from broker.config.outgoing import INTER_BROKER_MECHANISM, outgoing_problems
-from broker.config.properties import parse_properties
 from broker.config.providers import read_providers, resolved
 from broker.peers.call import entity_call
 from broker.peers.client import PeerClient, PeerNetwork, PeerSettings

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from kio.schema.metadata.v12 import MetadataRequest
 
-from broker.config.broker_config import BrokerConfig
-from broker.config.current import CurrentConfig
+from broker.config.broker_config import BrokerConfig, CurrentConfig
+from broker.config.controllers import INTER_BROKER_MECHANISM, MECHANISMS
 from broker.config.jaas import MODULES
 from broker.config.listeners import Listener
-from broker.config.outgoing import INTER_BROKER_MECHANISM, MECHANISMS
 from broker.peers.call import entity_call
 from broker.peers.client import PeerClient, PeerNetwork, PeerSettings
 from broker.peers.errors import PeerAuthenticationError, PeerUnreachableError

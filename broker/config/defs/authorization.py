@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from broker.config.definition import Check, ConfigDef, ConfigType, at_least
-from broker.config.defs.common import DAY_MS, HOUR_MS
+from broker.config.definition import DAY_MS, HOUR_MS, Check, ConfigDef, ConfigType, at_least
 
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from broker.config.definition import ConfigDef, ConfigType, UpdateMode, at_least
-from broker.config.defs.common import HOUR_MS, LONG_MAX, SECOND_MS
+from broker.config.definition import HOUR_MS, LONG_MAX, SECOND_MS, ConfigDef, ConfigType, UpdateMode, at_least
 
 INT, LONG, BOOLEAN, DOUBLE = ConfigType.INT, ConfigType.LONG, ConfigType.BOOLEAN, ConfigType.DOUBLE
 CLUSTER = UpdateMode.CLUSTER_WIDE

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from broker.config.definition import ConfigDef, ConfigType, at_least, one_of
-from broker.config.defs.common import MINUTE_MS, SECOND_MS
+from broker.config.definition import MINUTE_MS, SECOND_MS, ConfigDef, ConfigType, at_least, one_of
 
 INT, LIST, STRING = ConfigType.INT, ConfigType.LIST, ConfigType.STRING
 

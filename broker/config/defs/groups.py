@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from broker.config.definition import ConfigDef, ConfigType, UpdateMode, at_least, each_of, one_of
-from broker.config.defs.common import INT_MAX, MINUTE_MS, SECOND_MS
+from broker.config.definition import (
+    INT_MAX,
+    MINUTE_MS,
+    SECOND_MS,
+    ConfigDef,
+    ConfigType,
+    UpdateMode,
+    at_least,
+    each_of,
+    one_of,
+)
 
 INT, LONG, SHORT = ConfigType.INT, ConfigType.LONG, ConfigType.SHORT
 

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from broker.config.definition import ConfigDef, ConfigType, UpdateMode, at_least, each_of, one_of
-from broker.config.defs.common import HOUR_MS, LONG_MAX, MINUTE_MS, SECOND_MS, TIMESTAMP_TYPES
+from broker.config.definition import (
+    HOUR_MS,
+    LONG_MAX,
+    MINUTE_MS,
+    SECOND_MS,
+    TIMESTAMP_TYPES,
+    ConfigDef,
+    ConfigType,
+    UpdateMode,
+    at_least,
+    each_of,
+    one_of,
+)
 
 INT, LONG, BOOLEAN, STRING, LIST = (
     ConfigType.INT,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from broker.config.definition import ConfigDef, ConfigType, UpdateMode, at_least
-from broker.config.defs.common import INT_MAX, MINUTE_MS
+from broker.config.definition import INT_MAX, MINUTE_MS, ConfigDef, ConfigType, UpdateMode, at_least
 
 INT, LIST, LONG, STRING = ConfigType.INT, ConfigType.LIST, ConfigType.LONG, ConfigType.STRING
 

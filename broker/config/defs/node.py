@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from broker.config.definition import ConfigDef, ConfigType, UpdateMode, at_least, each_of, one_of
-from broker.config.defs.common import COMPRESSION_TYPES, GZIP_LEVEL, LARGEST_RECORD, LZ4_LEVEL, SECOND_MS, ZSTD_LEVEL
+from broker.config.definition import (
+    COMPRESSION_TYPES,
+    GZIP_LEVEL,
+    LARGEST_RECORD,
+    LZ4_LEVEL,
+    SECOND_MS,
+    ZSTD_LEVEL,
+    ConfigDef,
+    ConfigType,
+    UpdateMode,
+    at_least,
+    each_of,
+    one_of,
+)
 
 INT, LONG, BOOLEAN, STRING = ConfigType.INT, ConfigType.LONG, ConfigType.BOOLEAN, ConfigType.STRING
 CLUSTER = UpdateMode.CLUSTER_WIDE

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from broker.config.definition import ConfigDef, ConfigType, at_least, one_of
-from broker.config.defs.common import INT_MAX, SECOND_MS
+from broker.config.definition import INT_MAX, SECOND_MS, ConfigDef, ConfigType, at_least, one_of
 from broker.config.profiles import PROFILES
 
 STRING = ConfigType.STRING

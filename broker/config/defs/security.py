@@ -5,8 +5,7 @@ Each may be set for one listener as `listener.name.<listener>.<name>`; see `brok
 
 from __future__ import annotations
 
-from broker.config.definition import ConfigDef, ConfigType, UpdateMode, at_least, one_of
-from broker.config.defs.common import HOUR_MS
+from broker.config.definition import HOUR_MS, ConfigDef, ConfigType, UpdateMode, at_least, one_of
 
 BOOLEAN, CLASS, INT, LIST, LONG, PASSWORD, STRING = (
     ConfigType.BOOLEAN,

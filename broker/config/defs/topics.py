@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 
-from broker.config.definition import Check, ConfigDef, ConfigType, Synonym, Value, at_least, each_of, one_of, to_text
-from broker.config.defs.common import (
+from broker.config.definition import (
     COMPRESSION_TYPES,
     DAY_MS,
     GZIP_LEVEL,
@@ -19,6 +18,15 @@ from broker.config.defs.common import (
     MINUTE_MS,
     TIMESTAMP_TYPES,
     ZSTD_LEVEL,
+    Check,
+    ConfigDef,
+    ConfigType,
+    Synonym,
+    Value,
+    at_least,
+    each_of,
+    one_of,
+    to_text,
 )
 
 _REPLICA = r"([0-9]+:[0-9]+)?"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from broker.config.definition import ConfigDef, ConfigType, UpdateMode, at_least
-from broker.config.defs.common import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from broker.config.definition import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, ConfigDef, ConfigType, UpdateMode, at_least
 
 INT, BOOLEAN = ConfigType.INT, ConfigType.BOOLEAN
 CLUSTER = UpdateMode.CLUSTER_WIDE

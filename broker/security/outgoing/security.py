@@ -12,7 +12,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from broker.config.current import CurrentConfig
+from broker.config.broker_config import CurrentConfig
 from broker.config.jaas import parse_jaas
 from broker.config.listener_settings import ListenerSettings
 from broker.config.listeners import Listener

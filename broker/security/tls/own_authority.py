@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from broker.config.own_authority import AUTHORITY, BROKER, client_file
+from broker.config.listener_settings import AUTHORITY, BROKER, client_file
 from broker.security.errors import SecurityError
 
 KEY = "odradek.tls.folder"

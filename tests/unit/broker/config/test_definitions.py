@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from broker.config.cross_checks import CONSUMER_ASSIGNORS
 from broker.config.definition import ConfigDef, UpdateMode
 from broker.config.defs import BROKER_CONFIGS, CHANGED_DEFAULTS, TOPIC_CONFIGS
 from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
 from broker.config.document import document
 from broker.config.kafka_names import alterable, mode_of
+from coordinator.group.consumer.assignors import ASSIGNORS
 
 ROOT = Path(__file__).parents[4]
 KAFKA: dict[str, Any] = json.loads((ROOT / "tests/conformance/data/kafka_configs.json").read_text())
@@ -128,6 +130,10 @@ def test_topic_synonyms_are_broker_configurations() -> None:
     for definition in TOPIC_CONFIGS.values():
         for synonym in definition.synonyms:
             assert synonym.name in BROKER_CONFIGS
+
+
+def test_the_assignors_that_may_be_set_are_those_of_the_coordinator() -> None:
+    assert [*CONSUMER_ASSIGNORS] == [*ASSIGNORS]
 
 
 def test_the_committed_page_is_what_the_definitions_give() -> None:
