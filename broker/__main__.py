@@ -19,6 +19,7 @@ import click  # noqa: E402
 import structlog  # noqa: E402
 
 from broker import logging, operator_requests, process  # noqa: E402
+from broker.background import Stopped  # noqa: E402
 from broker.cluster.broker_lifecycle import RegistrationError  # noqa: E402
 from broker.cluster.earlier_entries import CorruptMetadataError  # noqa: E402
 from broker.config.broker_config import BrokerConfig, ConfigurationError  # noqa: E402
@@ -35,12 +36,10 @@ from broker.network.server import ListenError  # noqa: E402
 from broker.node import Node  # noqa: E402
 from broker.node_start import start_node  # noqa: E402
 from broker.node_state import Seams  # noqa: E402
-from broker.parent import Parent  # noqa: E402
 from broker.peers.errors import PeerError  # noqa: E402
+from broker.process import Parent, Systemd  # noqa: E402
 from broker.ready import Ready  # noqa: E402
-from broker.security.errors import SecurityError  # noqa: E402
-from broker.stopping import Stopped  # noqa: E402
-from broker.systemd import Systemd  # noqa: E402
+from broker.security.sources import SecurityError  # noqa: E402
 from protocol.errors import KafkaError  # noqa: E402
 from storage.files import FileSystem, OsFileSystem  # noqa: E402
 from storage.folders.log_dirs import LogDirError  # noqa: E402

@@ -29,7 +29,6 @@ from broker.peers.client import PeerClient, PeerNetwork, PeerSettings
 from broker.peers.clients import INSPECTION_CLIENT_ID, PeerClients
 from broker.peers.versions import ask_versions
 from broker.replicas.cluster_access import ALONE, ClusterAccess, ReplicationSettings
-from broker.security.outgoing.security import secured
 from controller.brokers import Registration
 from controller.decision import Surroundings
 from protocol import uuids
@@ -109,6 +108,10 @@ def _network(base: Base, listener: Listener, mechanism_setting: str) -> PeerNetw
     """How connections to such listeners of other nodes are opened."""
     seams = base.seams
     network = PeerNetwork(seams.clock.machine, seams.random, base.state.cuts.connect)
+    if not listener.uses_tls and not listener.uses_sasl:
+        return network
+    from broker.security.as_client import secured
+
     return secured(network, base.current, listener, seams.workers, mechanism_setting)
 
 

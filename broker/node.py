@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from broker.background import Periodic, Stopped, end_work
 from broker.cluster.controller_port import Controller
 from broker.cluster.followed_metadata import FollowedMetadata
 from broker.cluster.node_metadata import NodeMetadata
@@ -27,7 +28,7 @@ from broker.monitoring.replication_metrics import register_replication
 from broker.network.dispatch import Dispatcher
 from broker.network.server import Server
 from broker.node_state import Base, Bound
-from broker.periodic import Periodic
+from broker.process import own_version
 from broker.quotas.connection_rates import ConnectionRates
 from broker.replicas.directory_assignments import CHECK_MS as ASSIGN_MS
 from broker.replicas.directory_assignments import DirectoryAssignments
@@ -36,8 +37,6 @@ from broker.replicas.replica_manager import ReplicaManager
 from broker.security.node_security import CHECK_MS as SECURITY_CHECK_MS
 from broker.security.node_security import RENEWAL_MS
 from broker.services import Cluster, Coordinators, Local, Services
-from broker.stopping import Stopped, end_work
-from broker.version import own_version
 from controller import brokers
 from metadata.configs import ResourceType
 from metadata.delta import MetadataDelta

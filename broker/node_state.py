@@ -20,9 +20,9 @@ from broker.peers.cuts import Cuts
 from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
 from broker.security.authorizer import Authorizer
-from broker.security.credentials import Credentials
+from broker.security.delegation_tokens import Credentials
 from broker.security.node_security import NodeSecurity
-from broker.security.sasl.mechanisms import Sources
+from broker.security.sources import Sources
 from protocol import uuids
 from storage.files import FileSystem
 from storage.folders.log_dirs import LogDir

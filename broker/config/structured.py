@@ -18,9 +18,9 @@ from broker.config.controllers import LISTENER_NAMES, inter_broker_listener
 from broker.config.definition import parse_integer
 from broker.config.listener_settings import ListenerSettings
 from broker.config.listeners import Listener, Listeners
-from broker.rate import Windows
 from metadata.acls import CLUSTER_NAME, WILDCARD, AclOperation, PatternType, PermissionType, ResourceType
 from protocol.metadata.credentials import AccessControlEntryRecord
+from timing.rate import Windows
 
 
 @dataclass(frozen=True, slots=True)

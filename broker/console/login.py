@@ -21,10 +21,10 @@ from broker.control.endpoint import ControlError
 from broker.network.principal import Principal
 from broker.network.request import CloseConnectionError
 from broker.node import Node
-from broker.security.listener_security import Prepared
-from broker.security.outgoing.logins import Account, Login, LoginError
+from broker.security.as_client import Account, Login, LoginError
+from broker.security.node_security import Prepared
 from broker.security.permissions import Permissions
-from broker.security.sasl.conversation import AuthenticationError, Begin, Challenge, Conversation, Success
+from broker.security.sasl.conversations import AuthenticationError, Begin, Challenge, Conversation, Success
 from controller.scram import SCRAM_MECHANISMS, ScramMechanism
 
 if TYPE_CHECKING:

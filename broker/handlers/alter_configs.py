@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.handlers.broker_changes import changed_config, preprocess
 from broker.request_context import RequestContext
-from broker.security.errors import SecurityError
+from broker.security.sources import SecurityError
 from controller.configs import AlterOp, Change, ResourceChange, decide
 from metadata.configs import ResourceType
 from protocol.durations import ZERO

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from broker import log_levels
+from broker import logging as log_levels
 from broker.config.broker_config import BrokerConfig, ConfigurationError
 from broker.config.cross_checks import broken_rules
 from broker.config.definition import ConfigDef, ConfigType, InvalidValueError, UpdateMode, Value, to_text

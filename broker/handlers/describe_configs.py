@@ -14,7 +14,7 @@ from kio.schema.describe_configs.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker import log_levels
+from broker import logging as log_levels
 from broker.config.definition import ConfigDef, to_text
 from broker.config.describe import (
     ConfigEntry,

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from broker.monitoring.metrics import Family, Histogram, Kind, Metrics, Reading, Values, kafka_name
 from broker.monitoring.other_names import other_names
-from broker.version import KAFKA_VERSION, own_version
+from broker.process import KAFKA_VERSION, own_version
 
 logger = structlog.get_logger(__name__)
 

@@ -10,7 +10,7 @@ import ipaddress
 
 from aiohttp import web
 
-from broker import log_levels
+from broker import logging as log_levels
 from broker.http.bodies import BodyError, read_json
 
 LOGGERS = "/admin/loggers"

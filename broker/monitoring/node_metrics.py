@@ -11,7 +11,7 @@ from broker.monitoring.metrics import Labelled, Metrics, Values
 from broker.monitoring.recent_rates import RecentRates
 from broker.monitoring.request_phases import register_phases
 from broker.network.server import Server
-from broker.quotas.entities import QuotaType
+from broker.quotas.limits import QuotaType
 from broker.quotas.throttling import Throttling
 from broker.replicas.fetch_session import FetchSessionCache
 from broker.replicas.partition import Role

@@ -1,10 +1,49 @@
-"""The quota that applies to a client, of all that are set (`ClientQuotaManager`'s default callback)."""
+"""Whom quotas apply to, the limits that are set, and what is remembered of each client's use."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, NamedTuple, TypeVar
 
-from broker.quotas.entities import DEFAULT, Entity
+from controller.quotas import CLIENT_ID, IP, USER
+from metadata.settings import QuotaKey
+
+DEFAULT = ""
+"""The name for all who have no quota of their own; never a real name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A user, a client id, both, or an address; a part that is not named is None."""
+
+    user: str | None = None
+    client_id: str | None = None
+    ip: str | None = None
+
+    @classmethod
+    def of(cls, key: QuotaKey) -> Entity:
+        named = {entity_type: DEFAULT if name is None else name for entity_type, name in key}
+        return cls(named.get(USER), named.get(CLIENT_ID), named.get(IP))
+
+
+class QuotaType(StrEnum):
+    """The quotas that users and clients may have, named as in Kafka's metrics (`QuotaType`)."""
+
+    PRODUCE = "Produce"
+    FETCH = "Fetch"
+    REQUEST = "Request"
+    CONTROLLER_MUTATION = "ControllerMutation"
+
+
+QUOTA_TYPES = {
+    "producer_byte_rate": QuotaType.PRODUCE,
+    "consumer_byte_rate": QuotaType.FETCH,
+    "request_percentage": QuotaType.REQUEST,
+    "controller_mutation_rate": QuotaType.CONTROLLER_MUTATION,
+}
 
 
 class Tags(NamedTuple):
@@ -53,3 +92,44 @@ class Limits:
                 if level in limits:
                     return Tags("", client_id), limits[level]
         return None
+
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+INACTIVE_MS = 3_600_000
+"""A sensor unused for this long, in ms, is dropped (`InactiveSensorExpirationTimeSeconds`)."""
+MOST = 20_000
+"""Sensors that are kept: a client may name itself differently in each request, and each name may have a limit."""
+
+
+class Sensors(Generic[K, T]):
+    """Sensors by client, each made when first used."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._sensors: OrderedDict[K, tuple[T, int]] = OrderedDict()
+        """Each sensor with the time of its last use; the last used comes at the end."""
+
+    def use(self, key: K, now_ms: int) -> T:
+        """The sensor for `key`, made if unknown (Kafka's `SensorAccess.getOrCreate`); `now_ms` is monotonic."""
+        known = self._sensors.get(key)
+        if known is None:
+            self._expire(now_ms)
+        sensor = self._make() if known is None else known[0]
+        self._sensors[key] = sensor, now_ms
+        self._sensors.move_to_end(key)
+        if len(self._sensors) > MOST:
+            self._sensors.popitem(last=False)
+        return sensor
+
+    def items(self, now_ms: int) -> Iterator[tuple[K, T]]:
+        self._expire(now_ms)
+        return ((key, sensor) for key, (sensor, _) in self._sensors.items())
+
+    def _expire(self, now_ms: int) -> None:
+        while self._sensors:
+            oldest, (_, used_ms) = next(iter(self._sensors.items()))
+            if now_ms - used_ms <= INACTIVE_MS:
+                return
+            del self._sensors[oldest]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from broker.config.defs.followers import RACK_AWARE_SELECTOR
 from broker.config.structured import windows_of
 from broker.peers.errors import PeerUnreachableError
-from broker.rate import Windows
+from timing.rate import Windows
 
 if TYPE_CHECKING:
     from broker.config.broker_config import BrokerConfig

@@ -12,8 +12,8 @@ from storage.log.retention import apply_retention
 from storage.producers.producer_state import DEFAULT_EXPIRATION_MS
 
 if TYPE_CHECKING:
+    from broker.background import Periodic
     from broker.config.broker_config import BrokerConfig
-    from broker.periodic import Periodic
     from broker.replicas.partition import Partition
     from storage.folders.log_manager import LogManager
     from storage.log.unified_log import UnifiedLog

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.rate import SimpleRate, Windows
 from metadata.configs import ResourceType
+from timing.rate import SimpleRate, Windows
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -11,11 +11,10 @@ import click
 
 from broker.config.broker_config import ConfigurationError
 from broker.config.sources import Loaded
-from broker.parent import Parent
+from broker.process import Parent, Systemd
 from broker.ready import Ready
 from broker.supervisor.node_settings import Settings, all_settings
 from broker.supervisor.supervisor import Supervisor
-from broker.systemd import Systemd
 from timing.clock import SystemClock
 
 

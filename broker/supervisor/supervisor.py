@@ -19,8 +19,8 @@ from typing import Any
 
 import structlog
 
+from broker.process import ENVIRONMENT, Systemd
 from broker.supervisor.node_settings import CONTROLLER, Settings, joining
-from broker.systemd import ENVIRONMENT, Systemd
 
 logger = structlog.get_logger(__name__)
 

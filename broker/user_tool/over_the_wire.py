@@ -23,7 +23,7 @@ from broker.peers.call import entity_call
 from broker.peers.client import PeerClient, PeerNetwork, PeerSettings
 from broker.peers.errors import PeerError
 from broker.peers.versions import ask_versions
-from broker.security.outgoing.security import secured
+from broker.security.as_client import secured
 from broker.user_tool.users import Users, UserToolError
 from controller.scram import Alteration, Deletion, Upsertion
 from protocol.schema import Entity

@@ -18,7 +18,7 @@ from broker.peers.call import entity_call
 from broker.peers.client import PeerClient, PeerNetwork, PeerSettings
 from broker.peers.errors import PeerAuthenticationError, PeerUnreachableError
 from broker.peers.versions import ask_versions
-from broker.security.outgoing.security import secured
+from broker.security.as_client import secured
 from odradek import Broker
 from storage.workers import ThreadWorkers
 from tests.brokers import sound_broker

@@ -29,7 +29,7 @@ from broker.replicas.fetch_session import FetchSessionCache
 from broker.request_context import RequestContext
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.node_security import NodeSecurity
-from broker.security.sasl.mechanisms import Sources
+from broker.security.sources import Sources
 from broker.services import Cluster, Local
 from controller.brokers import Registration
 from controller.configs import changed_records

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
+from broker.background import Periodic
 from broker.config.broker_config import BrokerConfig
-from broker.periodic import Periodic
 from broker.replicas.log_maintenance import LogMaintenance
 from broker.replicas.partition import Partition
 from broker.replicas.records_delete import delete_records

@@ -16,8 +16,8 @@ from broker.monitoring.loop_lag import PERIOD_MS, LoopLag
 from broker.monitoring.metrics import TIME_BOUNDS_MS, Histogram, Metrics, kafka_name
 from broker.monitoring.node_metrics import register_gauges
 from broker.monitoring.recent_rates import RecentRates
+from broker.process import KAFKA_VERSION, own_version
 from broker.replicas.partition import Role
-from broker.version import KAFKA_VERSION, own_version
 from storage.shortages import Shortages
 from tests.doubles.clock import ManualClock
 from tests.unit.broker.scraping import only, samples, scrape

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from broker.quotas.entities import DEFAULT, Entity
-from broker.quotas.limits import Limits, Tags
-from broker.quotas.sensors import INACTIVE_MS, Sensors
-from broker.rate import LONGEST_MS, Rate, TokenBucket, Windows
+from broker.quotas.limits import DEFAULT, INACTIVE_MS, Entity, Limits, Sensors, Tags
+from timing.rate import LONGEST_MS, Rate, TokenBucket, Windows
 
 RECORDED: list[dict[str, Any]] = json.loads(Path(__file__).with_name("kafka_rates.json").read_text())
 START_MS = 1_000_000
@@ -106,7 +104,7 @@ def test_sensors_that_nobody_uses_are_dropped() -> None:
 
 def test_no_more_sensors_are_kept_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client with a new id in each request takes no memory for each; those used last are kept."""
-    monkeypatch.setattr("broker.quotas.sensors.MOST", 3)
+    monkeypatch.setattr("broker.quotas.limits.MOST", 3)
     sensors: Sensors[str, object] = Sensors(object)
     kept = sensors.use("kept", 0)
     for number in range(100):

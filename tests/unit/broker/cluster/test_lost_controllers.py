@@ -12,6 +12,7 @@ import pytest
 from kio.schema.alter_partition.v3 import AlterPartitionRequest
 from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest
 
+from broker.background import Stopped
 from broker.cluster.broker_lifecycle import State
 from broker.cluster.controller_channel import NoControllerError
 from broker.cluster.followed_metadata import Belonging, FollowedMetadata
@@ -20,7 +21,6 @@ from broker.cluster.node_metadata import Joining
 from broker.cluster.publisher import Follower
 from broker.config.broker_config import BrokerConfig
 from broker.peers.client import PeerNetwork
-from broker.stopping import Stopped
 from controller.brokers import Registration
 from controller.decision import NoQuota
 from protocol.durations import MILLISECOND

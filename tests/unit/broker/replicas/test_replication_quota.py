@@ -6,13 +6,13 @@ import pytest
 
 from broker.cluster.metadata_cache import MetadataCache
 from broker.config.broker_config import BrokerConfig
-from broker.rate import Windows
 from broker.replicas.cluster_access import ReplicationSettings
 from broker.replicas.replication_quota import ReplicationQuota
 from metadata.configs import CLUSTER_DEFAULT, ConfigsImage, ResourceType
 from metadata.image import MetadataImage
 from metadata.maps import Map
 from tests.doubles.clock import ManualClock
+from timing.rate import Windows
 
 NODE = 1
 RATE = "leader.replication.throttled.rate"
