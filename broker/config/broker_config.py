@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.config.definition import ConfigType, InvalidValueError, Value, parse_integer
-from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
-from broker.config.defs.cluster import DEFAULTS_IN_A_CLUSTER
+from broker.config.defs import BROKER_CONFIGS, KNOWN_CONFIGS, TOPIC_CONFIGS
+from broker.config.defs.node import DEFAULTS_IN_A_CLUSTER
 from broker.config.defs.not_needed import NOT_NEEDED
 from metadata.configs import CLUSTER_DEFAULT, ResourceType
 
@@ -250,9 +250,8 @@ def _parse_all(given: Mapping[str, str], origins: Mapping[str, str]) -> Mapping[
     values: dict[str, Value] = {name: definition.default for name, definition in BROKER_CONFIGS.items()}
     problems: list[str] = []
     for name, text in given.items():
-        definition = BROKER_CONFIGS.get(name)
-        checked = definition or NOT_NEEDED.get(name)
-        if checked is None or (definition is None and checked.type is ConfigType.CLASS):
+        checked = KNOWN_CONFIGS.get(name)
+        if checked is None or (name in NOT_NEEDED and checked.type is ConfigType.CLASS):
             continue  # a class of Java's is looked at by the rules that involve several settings
         try:
             value = checked.parse(text)
@@ -261,7 +260,7 @@ def _parse_all(given: Mapping[str, str], origins: Mapping[str, str]) -> Mapping[
             shown = "[hidden]" if checked.sensitive else repr(text)
             problems.append(f"{name} = {shown}{where}: expected {checked.expected}")
         else:
-            if definition is not None:
+            if name in values:
                 values[name] = value
     if problems:
         raise ConfigurationError(problems)

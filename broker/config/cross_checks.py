@@ -12,8 +12,8 @@ from types import MappingProxyType
 from broker.config.broker_config import BrokerConfig
 from broker.config.controllers import broken_cluster_rules
 from broker.config.defs import BROKER_CONFIGS
-from broker.config.defs.authorization import STANDARD_AUTHORIZER
-from broker.config.defs.followers import LEADER_SELECTOR, RACK_AWARE_SELECTOR
+from broker.config.defs.node import LEADER_SELECTOR, RACK_AWARE_SELECTOR
+from broker.config.defs.security import STANDARD_AUTHORIZER
 from broker.config.structured import control_address, parse_start_acls, parse_start_topics, super_users
 
 _HOST = r"[0-9a-zA-Z\-%._:]*"
@@ -154,9 +154,6 @@ def _replication(config: BrokerConfig) -> Iterator[str]:
     selector = config.optional_string("replica.selector.class")
     if selector not in (None, "", RACK_AWARE_SELECTOR, LEADER_SELECTOR):
         yield f"replica.selector.class = {selector!r}: expected {RACK_AWARE_SELECTOR} or {LEADER_SELECTOR}"
-    queued, largest = config.integer("queued.max.request.bytes"), config.integer("socket.request.max.bytes")
-    if 0 < queued < largest:
-        yield f"queued.max.request.bytes = {queued}: expected at least socket.request.max.bytes, {largest}"
 
 
 def _connections(config: BrokerConfig) -> Iterator[BrokenRule]:

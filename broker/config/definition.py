@@ -12,6 +12,8 @@ import enum
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 from protocol.java_strings import java_trim
 
@@ -81,7 +83,9 @@ class Synonym:
 class ConfigDef:
     """One configuration. `default` is already parsed; `synonyms` (topics only) come highest precedence first.
 
-    `of_plugin`: in Kafka only a plugin knows it, so that DescribeConfigs treats it as one that nobody knows.
+    Attributes:
+        of_plugin: in Kafka only a plugin knows it, so that DescribeConfigs treats it as one that nobody knows.
+        has_effect: whether anything here asks for its value. One without is accepted, checked as in Kafka, and told.
     """
 
     name: str
@@ -94,6 +98,7 @@ class ConfigDef:
     synonyms: tuple[Synonym, ...] = ()
     internal: bool = False
     of_plugin: bool = False
+    has_effect: bool = True
 
     @property
     def sensitive(self) -> bool:
@@ -275,15 +280,39 @@ MINUTE_MS = 60 * SECOND_MS
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 
-COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
-TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+
+_UNITS = {"ms": "ms", "seconds": "s", "minutes": "minutes", "hours": "hours"} | {
+    unit: unit for unit in ("bytes", "partitions", "threads")
+}
+"""The unit of a number whose name ends so, unless its row has another."""
 
 
-def _gzip_level(value: Value) -> tuple[object, str] | None:
-    right = value == -1 or (isinstance(value, int) and 1 <= value <= 9)
-    return None if right else (value, "Value must be between 1 and 9 or equal to -1")
+class Row(NamedTuple):
+    """A configuration in a table, whose key is the name. See `ConfigDef`."""
+
+    type: ConfigType
+    default: Value
+    doc: str
+    check: Check | None = None
+    unit: str = ""
+    mode: UpdateMode = UpdateMode.READ_ONLY
+    synonyms: tuple[Synonym, ...] = ()
+    internal: bool = False
+    of_plugin: bool = False
+    has_effect: bool = True
+
+    def named(self, name: str) -> ConfigDef:
+        unit = self.unit
+        if not unit and (self.type in _BITS or self.type is ConfigType.DOUBLE):
+            unit = _UNITS.get(name.rpartition(".")[2], "")
+        doc = self.doc if self.has_effect else f"{self.doc} No effect here."
+        return ConfigDef(name, self.type, self.default, doc, self.check, unit, *self[5:])
 
 
-GZIP_LEVEL = Check(_gzip_level, "from 1 to 9, or -1")
-LZ4_LEVEL = at_least(1, 17)
-ZSTD_LEVEL = at_least(-131072, 22)
+Rows = dict[str, Row]
+
+# In the order of `ConfigType`.
+boolean, string, integer, short, long, double, entries, class_name, password = (
+    partial(Row, kind) for kind in ConfigType
+)
+CLUSTER, PER_BROKER, PER_LISTENER = UpdateMode.CLUSTER_WIDE, UpdateMode.PER_BROKER, UpdateMode.PER_LISTENER

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.definition import ConfigDef, InvalidValueError, Synonym, UpdateMode, parse_integer, to_text
-from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
+from broker.config.defs import BROKER_CONFIGS, KNOWN_CONFIGS, TOPIC_CONFIGS
 from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
 from broker.config.kafka_names import definition_of, described_names
 from broker.config.topic_config import known_topic_configs, topic_values
@@ -134,12 +134,7 @@ class TopicDescriber:
 def describe_broker(config: BrokerConfig, keys: Keys = None) -> list[ConfigEntry]:
     """The broker's configurations: all of them, or those of `keys`; unknown ones that were given are included."""
     given = (*config.static, *config.dynamic_broker, *config.dynamic_default)
-    public = (
-        name
-        for table in (BROKER_CONFIGS, NOT_NEEDED)
-        for name, definition in table.items()
-        if not definition.internal | definition.of_plugin
-    )
+    public = (name for name, definition in KNOWN_CONFIGS.items() if not definition.internal | definition.of_plugin)
     return [
         _broker_entry(config, name, _synonyms(config, name)) for name in _chosen(dict.fromkeys((*public, *given)), keys)
     ]

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from broker.config.broker_config import names_of
 from broker.config.definition import ConfigDef, UpdateMode
-from broker.config.defs import BROKER_CONFIGS
+from broker.config.defs import KNOWN_CONFIGS
 from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
 
 # Families of names that Kafka passes on to a listener, a plugin or its logging.
@@ -36,7 +36,7 @@ def is_not_needed(name: str) -> bool:
 
 def definition_of(name: str) -> ConfigDef | None:
     """The definition of a broker configuration, even if it is not needed here; None for that of a plugin of Kafka."""
-    found = BROKER_CONFIGS.get(name) or NOT_NEEDED.get(name)
+    found = KNOWN_CONFIGS.get(name)
     return None if found is not None and found.of_plugin else found
 
 
@@ -60,10 +60,9 @@ def described_names(name: str) -> tuple[str, ...]:
 @cache
 def alterable() -> Mapping[str, ConfigDef]:
     """The definitions by which AlterConfigs checks a broker's values."""
-    every = {**BROKER_CONFIGS, **NOT_NEEDED}
     alterable = {
         name: definition
-        for name, definition in every.items()
+        for name, definition in KNOWN_CONFIGS.items()
         if definition.mode is not UpdateMode.READ_ONLY and not definition.of_plugin
     }
     return MappingProxyType({**ALTERED_ONLY, **alterable})

@@ -21,11 +21,11 @@ from collections.abc import Mapping
 from broker.config.broker_config import BrokerConfig
 from broker.config.definition import InvalidValueError, Value
 from broker.config.defs import BROKER_CONFIGS
-from broker.config.defs.security import SASL_DEFS, TLS_DEFS
+from broker.config.defs.security import SASL, TLS
 
 PREFIX = "listener.name."
 USERS, USERS_FILE = "odradek.users", "odradek.users.file"
-_OF_LISTENERS = frozenset(definition.name for definition in (*TLS_DEFS, *SASL_DEFS)) | {USERS, USERS_FILE}
+_OF_LISTENERS = frozenset((*TLS, *SASL, USERS, USERS_FILE))
 
 
 class ListenerSettings:

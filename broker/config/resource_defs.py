@@ -11,8 +11,7 @@ from typing import NamedTuple
 from broker.config.broker_config import BrokerConfig
 from broker.config.definition import Check as ValueCheck
 from broker.config.definition import ConfigDef, ConfigType, InvalidValueError, Value, at_least, integer_of, one_of
-from broker.config.defs import BROKER_CONFIGS
-from broker.config.defs.not_needed import NOT_NEEDED
+from broker.config.defs import KNOWN_CONFIGS
 from broker.config.java_patterns import JavaPatternError, compile_java
 from protocol.errors import InvalidConfiguration, InvalidRequest
 
@@ -199,7 +198,7 @@ _RESERVED = "__"
 def brokers_name(name: str) -> str | None:
     """The broker's configuration that gives the default of a group's; None if there is none."""
     found = BROKERS_NAMES.get(name, f"group.{name}")
-    return found if found in BROKER_CONFIGS or found in NOT_NEEDED else None
+    return found if found in KNOWN_CONFIGS else None
 
 
 def group_configs(broker_config: BrokerConfig) -> dict[str, ConfigDef]:

@@ -9,9 +9,8 @@ from dataclasses import replace
 from broker import logging as log_levels
 from broker.config.broker_config import BrokerConfig, ConfigurationError
 from broker.config.cross_checks import broken_rules
-from broker.config.definition import ConfigDef, ConfigType, InvalidValueError, UpdateMode, Value, to_text
-from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
-from broker.config.defs.not_needed import NOT_NEEDED
+from broker.config.definition import ConfigType, InvalidValueError, UpdateMode, Value, to_text
+from broker.config.defs import KNOWN_CONFIGS, TOPIC_CONFIGS
 from broker.config.describe import node_id_of
 from broker.config.kafka_names import alterable, base_name, definition_of, mode_of
 from broker.config.listeners import Listener, parse_listeners
@@ -151,7 +150,7 @@ def _value(config: BrokerConfig, name: str) -> Value:
     """The value of any Kafka configuration, also of one that is not needed here."""
     if name in config.values:
         return config.values[name]
-    definition = NOT_NEEDED[name]
+    definition = KNOWN_CONFIGS[name]
     return definition.parse(config.given.get(name, str(definition.default)))
 
 
@@ -161,7 +160,6 @@ def _integer(config: BrokerConfig, name: str) -> int:
     return value
 
 
-_BROKER: Mapping[str, ConfigDef] = {**NOT_NEEDED, **BROKER_CONFIGS}
 _WITHOUT_A_DEFINITION = "process.roles"
 """Kafka's broker finds no definition for it when it appends to a value."""
 
@@ -205,7 +203,7 @@ def _with_altered(config: BrokerConfig, altered: Mapping[str, str], *, per_broke
 
 
 def _default_of_list(name: str) -> str | None:
-    definition = _BROKER.get(name)
+    definition = KNOWN_CONFIGS.get(name)
     is_list = definition is not None and definition.type is ConfigType.LIST
     return to_text(definition.default) or "" if definition is not None and is_list else None
 
@@ -222,7 +220,7 @@ def is_per_broker(config: BrokerConfig, resource_name: str) -> bool:
 def _require_list(change: Change) -> None:
     if change.operation not in (AlterOp.APPEND, AlterOp.SUBTRACT):
         return
-    definition = _BROKER.get(change.name)
+    definition = KNOWN_CONFIGS.get(change.name)
     if definition is None or change.name == _WITHOUT_A_DEFINITION:
         raise UnknownServerError
     if definition.type is not ConfigType.LIST:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from broker.config.defs.followers import RACK_AWARE_SELECTOR
+from broker.config.defs.node import RACK_AWARE_SELECTOR
 from broker.config.structured import windows_of
 from broker.peers.errors import PeerUnreachableError
 from timing.rate import Windows

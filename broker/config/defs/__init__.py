@@ -5,49 +5,43 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from broker.config.definition import ConfigDef
-from broker.config.defs.authorization import AUTHORIZER_DEFS, TOKEN_DEFS
-from broker.config.defs.cleaner import CLEANER_DEFS
-from broker.config.defs.cluster import CLUSTER_DEFS
-from broker.config.defs.followers import FOLLOWER_DEFS
-from broker.config.defs.groups import GROUP_DEFS, OFFSET_DEFS
-from broker.config.defs.log import LOG_DEFS
-from broker.config.defs.network import NETWORK_DEFS
-from broker.config.defs.node import NODE_DEFS, REPLICATION_DEFS, TOPIC_DEFAULT_DEFS
-from broker.config.defs.odradek import ODRADEK_DEFS
-from broker.config.defs.quotas import QUOTA_DEFS
-from broker.config.defs.security import SASL_DEFS, TLS_DEFS
-from broker.config.defs.share import SHARE_DEFS
-from broker.config.defs.streams import STREAMS_DEFS
-from broker.config.defs.topics import TOPIC_DEFS
-from broker.config.defs.transactions import TRANSACTION_DEFS
+from broker.config.definition import ConfigDef, Rows
+from broker.config.defs import groups, log, network, node, odradek, security, topics
+from broker.config.defs.not_needed import NOT_NEEDED
 
-BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigDef, ...]], ...] = (
-    ("Node", NODE_DEFS),
-    ("Cluster", CLUSTER_DEFS),
-    ("Followers and their leaders", FOLLOWER_DEFS),
-    ("Network", NETWORK_DEFS),
-    ("TLS", TLS_DEFS),
-    ("SASL", SASL_DEFS),
-    ("Topics", TOPIC_DEFAULT_DEFS),
-    ("Log", LOG_DEFS),
-    ("Compaction", CLEANER_DEFS),
-    ("Replication", REPLICATION_DEFS),
-    ("Groups", GROUP_DEFS),
-    ("Committed offsets", OFFSET_DEFS),
-    ("Transactions", TRANSACTION_DEFS),
-    ("Share groups", SHARE_DEFS),
-    ("Streams groups", STREAMS_DEFS),
-    ("Client quotas", QUOTA_DEFS),
-    ("Authorization", AUTHORIZER_DEFS),
-    ("Delegation tokens", TOKEN_DEFS),
-    ("Odradek's own", ODRADEK_DEFS),
+_SECTIONS: tuple[tuple[str, Rows], ...] = (
+    ("Node", node.NODE),
+    ("Cluster", node.CLUSTER_OF_NODES),
+    ("Followers and their leaders", node.FOLLOWERS),
+    ("Network", network.NETWORK),
+    ("TLS", security.TLS),
+    ("SASL", security.SASL),
+    ("Topics", log.TOPICS),
+    ("Log", log.LOG),
+    ("Compaction", log.CLEANER),
+    ("Replication", node.REPLICATION),
+    ("Groups", groups.GROUPS),
+    ("Committed offsets", groups.OFFSETS),
+    ("Transactions", groups.TRANSACTIONS),
+    ("Share groups", groups.SHARE_GROUPS),
+    ("Streams groups", groups.STREAMS_GROUPS),
+    ("Client quotas", network.QUOTAS),
+    ("Authorization", security.AUTHORIZATION),
+    ("Delegation tokens", security.TOKENS),
+    ("Odradek's own", odradek.ODRADEK),
 )
-
+BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigDef, ...]], ...] = tuple(
+    (title, tuple(row.named(name) for name, row in rows.items())) for title, rows in _SECTIONS
+)
 BROKER_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
     {definition.name: definition for _, section in BROKER_SECTIONS for definition in section}
 )
-TOPIC_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType({definition.name: definition for definition in TOPIC_DEFS})
+"""The configurations whose values a broker has: those that mean something, and the defaults of topics."""
+TOPIC_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
+    {name: row.named(name) for name, row in topics.TOPICS.items()}
+)
+KNOWN_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType({**BROKER_CONFIGS, **NOT_NEEDED})
+"""Every configuration of a broker's that Kafka or this broker knows."""
 
 # Where the default here is not Kafka's, and why.
 CHANGED_DEFAULTS: Mapping[str, str] = MappingProxyType(
