@@ -9,17 +9,28 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.definition import Check as ValueCheck
-from broker.config.definition import ConfigDef, ConfigType, InvalidValueError, Value, at_least, integer_of, one_of
+from broker.config.definition import (
+    Check,
+    ConfigDef,
+    InvalidValueError,
+    Row,
+    UpdateMode,
+    Value,
+    at_least,
+    boolean,
+    entries,
+    integer,
+    integer_of,
+    long,
+    one_of,
+    string,
+)
 from broker.config.defs import KNOWN_CONFIGS
 from broker.config.java_patterns import JavaPatternError, compile_java
 from protocol.errors import InvalidConfiguration, InvalidRequest
 
-_INT, _LIST, _STRING = ConfigType.INT, ConfigType.LIST, ConfigType.STRING
-
 _TAGS = "streams.rack.aware.assignment.tags"
 _DEAD_LETTERS = "errors.deadletterqueue.topic.name"
-_NO_EFFECT = "Internal to Kafka. No effect here."
 _DURATION = re.compile(r"(?i)P(?=[0-9T])([0-9]+D)?(T(?=[0-9])([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]{0,9})?S)?)?")
 
 
@@ -34,129 +45,74 @@ def _refuse_offset_reset(value: Value) -> tuple[object, str] | None:
     )
 
 
-def _interval(name: str, default: int, doc: str) -> ConfigDef:
-    return ConfigDef(name, _INT, default, doc, at_least(1), "ms")
-
-
-def _assignment_interval(kind: str) -> ConfigDef:
-    doc = f"Least time between two assignments of a {kind} group."
-    return ConfigDef(f"{kind}.assignment.interval.ms", _INT, 1_000, doc, at_least(0), "ms")
-
-
-def _internal(name: str, kind: ConfigType, default: Value, doc: str) -> ConfigDef:
-    """One that may be set, and is described only then."""
-    check = at_least(1 if name.endswith("interval.ms") else 0) if kind is not ConfigType.BOOLEAN else None
-    return ConfigDef(name, kind, default, doc, check, internal=True)
-
-
 BROKERS_NAMES: Mapping[str, str] = MappingProxyType({"streams.assignor.name": "group.streams.assignors"})
 """The broker's configurations that give the defaults, where it is not the same name behind `group.`."""
 
+_GROUPS: Mapping[str, Row | Check | None] = {
+    "consumer.session.timeout.ms": None,
+    "consumer.heartbeat.interval.ms": None,
+    "consumer.assignment.interval.ms": None,
+    "share.session.timeout.ms": None,
+    "share.heartbeat.interval.ms": None,
+    "share.record.lock.duration.ms": at_least(1000),
+    "share.auto.offset.reset": string(
+        "latest",
+        "Where a share group starts: earliest, latest, or by_duration:<ISO 8601 duration>.",
+        Check(_refuse_offset_reset, "earliest, latest or by_duration:<ISO 8601 duration>"),
+    ),
+    "share.isolation.level": string(
+        "read_uncommitted",
+        "Whether a share group sees records of open and aborted transactions.",
+        one_of("read_committed", "read_uncommitted"),
+    ),
+    "share.delivery.count.limit": at_least(2),
+    "share.partition.max.record.locks": at_least(100),
+    "share.renew.acknowledge.enable": boolean(True, "Whether share consumers may renew their locks (KIP-1222)."),
+    "share.assignment.interval.ms": None,
+    _DEAD_LETTERS: string("", "Where records go that a share group gives up (KIP-1191); empty: nowhere."),
+    "errors.deadletterqueue.copy.record.enable": boolean(
+        False, "Whether a dead letter has the record's key and value."
+    ),
+    "streams.session.timeout.ms": None,
+    "streams.heartbeat.interval.ms": None,
+    "streams.num.standby.replicas": None,
+    "streams.assignment.interval.ms": None,
+    "streams.assignor.name": string("sticky", "The assignor of the group.", one_of("sticky")),
+    "streams.initial.rebalance.delay.ms": None,
+    **{
+        f"{kind}.assignor.offload.enable": boolean(True, "Internal to Kafka.", internal=True, has_effect=False)
+        for kind in ("consumer", "share", "streams")
+    },
+    "streams.task.offset.interval.ms": integer(
+        60_000, "How often members report offsets of tasks.", at_least(1), internal=True
+    ),
+    "streams.num.warmup.replicas": integer(2, "Internal to Kafka.", at_least(0), internal=True, has_effect=False),
+    "streams.acceptable.recovery.lag": long(10_000, "Told to the members.", at_least(0), internal=True),
+    _TAGS: None,
+}
+"""A rule stands for the row of the broker's configuration of that name behind `group.`, with this rule instead of its
+own; None for that row as it is. Internal ones may be set, and are described only then."""
+
+
+def _group_config(name: str, row: Row | Check | None) -> ConfigDef:
+    if isinstance(row, Row):
+        return row.named(name)
+    of_broker = KNOWN_CONFIGS[f"group.{name}"]
+    return replace(of_broker, name=name, check=row or of_broker.check, mode=UpdateMode.READ_ONLY)
+
+
 GROUP_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
-    {
-        definition.name: definition
-        for definition in (
-            _interval("consumer.session.timeout.ms", 45_000, "Time without a heartbeat before a consumer is removed."),
-            _interval("consumer.heartbeat.interval.ms", 5_000, "Time between heartbeats, sent to the consumers."),
-            _assignment_interval("consumer"),
-            _interval(
-                "share.session.timeout.ms", 45_000, "Time without a heartbeat before a share consumer is removed."
-            ),
-            _interval("share.heartbeat.interval.ms", 5_000, "Time between heartbeats, sent to the share consumers."),
-            ConfigDef(
-                "share.record.lock.duration.ms",
-                _INT,
-                30_000,
-                "Time for which a share consumer holds the records it fetched.",
-                at_least(1000),
-                "ms",
-            ),
-            ConfigDef(
-                "share.auto.offset.reset",
-                _STRING,
-                "latest",
-                "Where a share group starts: earliest, latest, or by_duration:<ISO 8601 duration>.",
-                ValueCheck(_refuse_offset_reset, "earliest, latest or by_duration:<ISO 8601 duration>"),
-            ),
-            ConfigDef(
-                "share.isolation.level",
-                _STRING,
-                "read_uncommitted",
-                "Whether a share group sees records of open and aborted transactions.",
-                one_of("read_committed", "read_uncommitted"),
-            ),
-            ConfigDef(
-                "share.delivery.count.limit",
-                _INT,
-                5,
-                "How often a record is delivered before it is given up.",
-                at_least(2),
-                "deliveries",
-            ),
-            ConfigDef(
-                "share.partition.max.record.locks",
-                _INT,
-                2000,
-                "Most records of a partition that are in flight at once.",
-                at_least(100),
-                "records",
-            ),
-            ConfigDef(
-                "share.renew.acknowledge.enable",
-                ConfigType.BOOLEAN,
-                True,
-                "Whether share consumers may renew their locks (KIP-1222).",
-            ),
-            _assignment_interval("share"),
-            ConfigDef(
-                _DEAD_LETTERS,
-                _STRING,
-                "",
-                "Where records go that a share group gives up (KIP-1191); empty: nowhere.",
-            ),
-            ConfigDef(
-                "errors.deadletterqueue.copy.record.enable",
-                ConfigType.BOOLEAN,
-                False,
-                "Whether a dead letter has the record's key and value.",
-            ),
-            _interval("streams.session.timeout.ms", 45_000, "Time without a heartbeat before a member is removed."),
-            _interval("streams.heartbeat.interval.ms", 5_000, "Time between heartbeats, sent to the members."),
-            ConfigDef("streams.num.standby.replicas", _INT, 0, "Standby replicas of each task.", at_least(0)),
-            _assignment_interval("streams"),
-            ConfigDef("streams.assignor.name", _STRING, "sticky", "The assignor of the group.", one_of("sticky")),
-            ConfigDef(
-                "streams.initial.rebalance.delay.ms",
-                _INT,
-                3_000,
-                "Wait for more members before the first assignment of an empty group.",
-                at_least(0),
-                "ms",
-            ),
-            _internal("consumer.assignor.offload.enable", ConfigType.BOOLEAN, True, _NO_EFFECT),
-            _internal("share.assignor.offload.enable", ConfigType.BOOLEAN, True, _NO_EFFECT),
-            _internal("streams.assignor.offload.enable", ConfigType.BOOLEAN, True, _NO_EFFECT),
-            _internal("streams.task.offset.interval.ms", _INT, 60_000, "How often members report offsets of tasks."),
-            _internal("streams.num.warmup.replicas", _INT, 2, _NO_EFFECT),
-            _internal("streams.acceptable.recovery.lag", ConfigType.LONG, 10_000, "Told to the members."),
-            ConfigDef(
-                _TAGS,
-                _LIST,
-                (),
-                "Client tags that the members of the group must have.",
-            ),
-        )
-    }
+    {name: _group_config(name, row) for name, row in _GROUPS.items()}
 )
 
 CLIENT_METRICS_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
     {
-        definition.name: definition
-        for definition in (
-            ConfigDef("interval.ms", _INT, 300_000, "Time between two pushes of a client's metrics.", unit="ms"),
-            ConfigDef("match", _LIST, (), "Which clients: attribute=regular expression, all of which must match."),
-            ConfigDef("metrics", _LIST, (), "Prefixes of the names of metrics that are asked for, or *."),
-        )
+        name: row.named(name)
+        for name, row in {
+            "interval.ms": integer(300_000, "Time between two pushes of a client's metrics."),
+            "match": entries((), "Which clients: attribute=regular expression, all of which must match."),
+            "metrics": entries((), "Prefixes of the names of metrics that are asked for, or *."),
+        }.items()
     }
 )
 

@@ -10,6 +10,7 @@ from broker.config.definition import (
     MINUTE_MS,
     SECOND_MS,
     Rows,
+    UpdateMode,
     at_least,
     boolean,
     each_of,
@@ -20,6 +21,29 @@ from broker.config.definition import (
     short,
     string,
 )
+
+
+def _times_of(kind: str) -> Rows:
+    """The times of groups of a kind, each with the least and the greatest value that a group may be given."""
+
+    def limited(name: str, values: tuple[int, int, int], low: int, doc: str, noun: str, **more: UpdateMode) -> Rows:
+        default, least, greatest = values
+        allowed = f"{noun} that a {kind} group may be given."
+        return {
+            f"group.{kind}.{name}": integer(default, doc, at_least(low), **more),
+            f"group.{kind}.min.{name}": integer(least, f"Shortest {allowed}", at_least(low)),
+            f"group.{kind}.max.{name}": integer(greatest, f"Longest {allowed}", at_least(low)),
+        }
+
+    session = f"Time without a heartbeat after which a member of a {kind} group is removed."
+    heartbeat = f"Time between heartbeats, sent to the members of {kind} groups."
+    assignment = f"Least time between two assignments of a {kind} group; members that come meanwhile wait (KIP-1263)."
+    return {
+        **limited("session.timeout.ms", (45_000, 45_000, 60_000), 1, session, "session timeout"),
+        **limited("heartbeat.interval.ms", (5_000, 5_000, 15_000), 1, heartbeat, "heartbeat interval"),
+        **limited("assignment.interval.ms", (1_000, 0, 15_000), 0, assignment, "assignment interval", mode=CLUSTER),
+    }
+
 
 GROUPS: Rows = {
     "group.min.session.timeout.ms": integer(
@@ -43,38 +67,7 @@ GROUPS: Rows = {
         "-1, in Kafka a time that follows the load, is 5 ms.",
         at_least(-1),
     ),
-    "group.consumer.session.timeout.ms": integer(
-        45 * SECOND_MS,
-        "Time without a heartbeat after which a member of a consumer group (KIP-848) is removed.",
-        at_least(1),
-    ),
-    "group.consumer.min.session.timeout.ms": integer(
-        45 * SECOND_MS, "Shortest session timeout that a consumer group may be given.", at_least(1)
-    ),
-    "group.consumer.max.session.timeout.ms": integer(
-        MINUTE_MS, "Longest session timeout that a consumer group may be given.", at_least(1)
-    ),
-    "group.consumer.heartbeat.interval.ms": integer(
-        5 * SECOND_MS, "Time between heartbeats, sent to the members of consumer groups.", at_least(1)
-    ),
-    "group.consumer.min.heartbeat.interval.ms": integer(
-        5 * SECOND_MS, "Shortest heartbeat interval that a consumer group may be given.", at_least(1)
-    ),
-    "group.consumer.max.heartbeat.interval.ms": integer(
-        15 * SECOND_MS, "Longest heartbeat interval that a consumer group may be given.", at_least(1)
-    ),
-    "group.consumer.assignment.interval.ms": integer(
-        SECOND_MS,
-        "Least time between two assignments of a consumer group; members that come meanwhile wait (KIP-1263).",
-        at_least(0),
-        mode=CLUSTER,
-    ),
-    "group.consumer.min.assignment.interval.ms": integer(
-        0, "Shortest assignment interval that a consumer group may be given.", at_least(0)
-    ),
-    "group.consumer.max.assignment.interval.ms": integer(
-        15 * SECOND_MS, "Longest assignment interval that a consumer group may be given.", at_least(0)
-    ),
+    **_times_of("consumer"),
     "group.consumer.max.size": integer(INT_MAX, "Most members of a consumer group.", at_least(1), "members"),
     "group.consumer.assignors": entries(
         ("uniform", "range"), "Assignors of the consumer groups, on the broker's side; the first is the default."
@@ -119,33 +112,7 @@ OFFSETS: Rows = {
 }
 
 SHARE_GROUPS: Rows = {
-    "group.share.session.timeout.ms": integer(
-        45_000, "Time without a heartbeat after which a share consumer is removed.", at_least(1)
-    ),
-    "group.share.min.session.timeout.ms": integer(
-        45_000, "Shortest session timeout that a share group may be given.", at_least(1)
-    ),
-    "group.share.max.session.timeout.ms": integer(
-        60_000, "Longest session timeout that a share group may be given.", at_least(1)
-    ),
-    "group.share.heartbeat.interval.ms": integer(
-        5_000, "Time between heartbeats, sent to share consumers.", at_least(1)
-    ),
-    "group.share.min.heartbeat.interval.ms": integer(
-        5_000, "Shortest heartbeat interval that a share group may be given.", at_least(1)
-    ),
-    "group.share.max.heartbeat.interval.ms": integer(
-        15_000, "Longest heartbeat interval that a share group may be given.", at_least(1)
-    ),
-    "group.share.assignment.interval.ms": integer(
-        1_000, "Least time between two assignments of a share group.", at_least(0), mode=CLUSTER
-    ),
-    "group.share.min.assignment.interval.ms": integer(
-        0, "Shortest assignment interval that a share group may be given.", at_least(0)
-    ),
-    "group.share.max.assignment.interval.ms": integer(
-        15_000, "Longest one that a share group may be given.", at_least(0)
-    ),
+    **_times_of("share"),
     "group.share.max.size": integer(200, "Most members of a share group.", at_least(1, 1000), "members"),
     "group.share.assignors": entries(("simple",), "The assignor of share groups; there is one."),
     "group.share.delivery.count.limit": integer(
@@ -215,29 +182,7 @@ SHARE_GROUPS: Rows = {
 }
 
 STREAMS_GROUPS: Rows = {
-    "group.streams.session.timeout.ms": integer(
-        45_000, "Time without a heartbeat after which a member is removed.", at_least(1)
-    ),
-    "group.streams.min.session.timeout.ms": integer(
-        45_000, "Shortest session timeout that a streams group may be given.", at_least(1)
-    ),
-    "group.streams.max.session.timeout.ms": integer(
-        60_000, "Longest session timeout that a streams group may be given.", at_least(1)
-    ),
-    "group.streams.heartbeat.interval.ms": integer(5_000, "Time between heartbeats, sent to the members.", at_least(1)),
-    "group.streams.min.heartbeat.interval.ms": integer(
-        5_000, "Shortest heartbeat interval that a group may be given.", at_least(1)
-    ),
-    "group.streams.max.heartbeat.interval.ms": integer(
-        15_000, "Longest heartbeat interval that a group may be given.", at_least(1)
-    ),
-    "group.streams.assignment.interval.ms": integer(
-        1_000, "Least time between two assignments of a streams group.", at_least(0), mode=CLUSTER
-    ),
-    "group.streams.min.assignment.interval.ms": integer(
-        0, "Shortest assignment interval that a group may be given.", at_least(0)
-    ),
-    "group.streams.max.assignment.interval.ms": integer(15_000, "Longest one that a group may be given.", at_least(0)),
+    **_times_of("streams"),
     "group.streams.initial.rebalance.delay.ms": integer(
         3_000, "Wait for more members before the first assignment of an empty streams group.", at_least(0)
     ),
