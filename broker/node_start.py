@@ -20,8 +20,8 @@ from broker.cluster.producer_ids import ProducerIds
 from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listeners
+from broker.config.resource_configs import log_config
 from broker.config.structured import parse_start_acls, parse_start_topics, windows_of
-from broker.config.topic_config import log_config
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.hosted import Host

@@ -10,13 +10,13 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.definition import ConfigDef, ConfigType, to_text
 from broker.config.defs import KNOWN_CONFIGS, TOPIC_CONFIGS
 from broker.config.describe import describe_new_topic
-from broker.config.resource_defs import (
+from broker.config.resource_configs import (
     CLIENT_METRICS_CONFIGS,
     GROUP_CONFIGS,
     parse_client_metrics_configs,
     parse_group_configs,
+    parse_topic_configs,
 )
-from broker.config.topic_config import parse_topic_configs
 from metadata.configs import ResourceType
 from metadata.maps import Map
 

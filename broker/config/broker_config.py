@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.config.definition import ConfigType, InvalidValueError, Value, parse_integer
-from broker.config.defs import BROKER_CONFIGS, KNOWN_CONFIGS, TOPIC_CONFIGS
+from broker.config.defs import BROKER_CONFIGS, KNOWN_CONFIGS, TOPIC_CONFIGS, names_of
 from broker.config.defs.node import DEFAULTS_IN_A_CLUSTER
 from broker.config.defs.not_needed import NOT_NEEDED
 from metadata.configs import CLUSTER_DEFAULT, ResourceType
@@ -28,13 +28,6 @@ logger = structlog.get_logger(__name__)
 PROVIDERS = "config.providers"
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
-# Configurations with several names, highest precedence first.
-_SYNONYMS: Mapping[str, tuple[str, ...]] = {
-    synonym.name: tuple(other.name for other in definition.synonyms)
-    for definition in TOPIC_CONFIGS.values()
-    for synonym in definition.synonyms
-    if len(definition.synonyms) > 1
-} | {"log.flush.scheduler.interval.ms": ("log.flush.scheduler.interval.ms",)}
 
 
 class ConfigurationError(ValueError):
@@ -43,11 +36,6 @@ class ConfigurationError(ValueError):
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(self.problems))
-
-
-def names_of(name: str) -> tuple[str, ...]:
-    """Every name for what `name` sets, highest precedence first (`DynamicBrokerConfig.brokerConfigSynonyms`)."""
-    return _SYNONYMS.get(name, (name,))
 
 
 @dataclass(frozen=True, slots=True)

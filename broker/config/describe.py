@@ -1,7 +1,4 @@
-"""The id in the name of a BROKER or BROKER_LOGGER resource.
-
-What DescribeConfigs answers: values, their sources and their synonyms (Kafka's `ConfigHelper`).
-"""
+"""What DescribeConfigs answers: values, their sources and their synonyms (Kafka's `ConfigHelper`)."""
 
 from __future__ import annotations
 
@@ -11,10 +8,9 @@ from dataclasses import dataclass, replace
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.definition import ConfigDef, InvalidValueError, Synonym, UpdateMode, parse_integer, to_text
-from broker.config.defs import BROKER_CONFIGS, KNOWN_CONFIGS, TOPIC_CONFIGS
+from broker.config.defs import BROKER_CONFIGS, KNOWN_CONFIGS, TOPIC_CONFIGS, definition_of, described_names
 from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
-from broker.config.kafka_names import definition_of, described_names
-from broker.config.topic_config import known_topic_configs, topic_values
+from broker.config.resource_configs import known_topic_configs, topic_values
 from protocol.errors import InvalidRequest
 
 

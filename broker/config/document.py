@@ -9,7 +9,7 @@ from broker.config.definition import ConfigDef, Value, to_text
 from broker.config.defs import BROKER_CONFIGS, BROKER_SECTIONS, CHANGED_DEFAULTS, TOPIC_CONFIGS
 from broker.config.defs.not_needed import ALTERED_ONLY
 from broker.config.defs.odradek import PROFILES, PURPOSES
-from broker.config.resource_defs import BROKERS_NAMES, GROUP_CONFIGS
+from broker.config.resource_configs import BROKERS_NAMES, GROUP_CONFIGS
 
 _INTRODUCTION = """\
 # Configuration

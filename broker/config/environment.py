@@ -1,6 +1,7 @@
-"""Java's properties syntax, in which server.properties is written, as `java.util.Properties.load` reads it.
+"""The two places where settings are written: a file in Java's properties syntax, and `KAFKA_*` environment variables.
 
-`KAFKA_*` environment variables, by the conventions of the images of Apache Kafka, Confluent and Bitnami.
+Properties are read as `java.util.Properties.load` reads them. Variables follow the conventions of the images of Apache
+Kafka, Confluent and Bitnami, which write them as they stand into such a file.
 """
 
 from __future__ import annotations

@@ -26,8 +26,7 @@ from broker.config.controllers import (
     inter_broker_listener,
 )
 from broker.config.environment import LOGIN_CONFIG, OF_SECRETS, Environment
-from broker.config.jaas import MODULES, PLAIN_MODULE, JaasError, LoginModule, parse_jaas_file
-from broker.config.listener_settings import PREFIX
+from broker.config.listener_settings import MODULES, PLAIN_MODULE, PREFIX, JaasError, LoginModule, parse_jaas_file
 from broker.config.listeners import Listener, protocol_map
 
 SECRETS_FOLDER = "/etc/kafka/secrets"

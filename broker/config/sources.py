@@ -1,6 +1,6 @@
 """Gathers the configuration from a server.properties file, the environment and `--set`, in ascending precedence.
 
-The options of commands that read a broker's configuration: `--config FILE` and `--set KEY=VALUE`.
+A profile comes before all. Commands that read a configuration have the options `--config FILE` and `--set KEY=VALUE`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ import click
 from broker.config.broker_config import PROVIDERS, BrokerConfig, ConfigurationError, split_list
 from broker.config.controllers import broken_listener_rules, seems_another_node
 from broker.config.cross_checks import broken_rules
-from broker.config.defs import BROKER_CONFIGS, KNOWN_CONFIGS
+from broker.config.defs import BROKER_CONFIGS, KNOWN_CONFIGS, base_name, is_not_needed
 from broker.config.defs.not_needed import NOT_ENFORCED
 from broker.config.defs.odradek import PROFILES
 from broker.config.environment import Environment, parse_properties, read_environment
-from broker.config.kafka_names import base_name, is_not_needed
 from broker.config.listener_settings import has_effect, implied_settings, listener_of
 from broker.config.listeners import Listeners, parse_listeners
 from broker.config.security_checks import readable_secrets, security_problems

@@ -8,7 +8,7 @@ import structlog
 
 from broker.cluster.broker_clients import BrokerClients
 from broker.config.broker_config import BrokerConfig, CurrentConfig, split_list
-from broker.config.resource_defs import within_limits
+from broker.config.resource_configs import within_limits
 from broker.coordinators.group_topics import GroupTopics
 from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.monitoring.group_metrics import EndsElsewhere, register_group_metrics

@@ -1,4 +1,13 @@
-"""What a broker checks of AlterConfigs and IncrementalAlterConfigs before the controller decides on them."""
+"""What a broker checks of AlterConfigs and IncrementalAlterConfigs before the controller decides on them.
+
+Changes of log levels, and what is wrong with changes of the broker's own settings, it answers itself
+(`ConfigAdminManager.preprocess`, `DynamicBrokerConfig`). As in Kafka, APPEND or SUBTRACT of an unknown broker name, or
+of `process.roles`, fails with UNKNOWN_SERVER_ERROR.
+
+Values that are valid by themselves may still not replace those of a running broker (`DynamicThreadPool`,
+`DynamicLogConfig`, `DynamicListenerConfig`, `DynamicRemoteLogConfig`, `LogCleaner`, `ConnectionQuotas`,
+`DataPlaneAcceptor`). Clients see these refusals, so they are Kafka's, also of settings that have no effect here.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +19,8 @@ from broker import logging as log_levels
 from broker.config.broker_config import BrokerConfig, ConfigurationError
 from broker.config.cross_checks import broken_rules
 from broker.config.definition import ConfigType, InvalidValueError, UpdateMode, Value, to_text
-from broker.config.defs import KNOWN_CONFIGS, TOPIC_CONFIGS
+from broker.config.defs import KNOWN_CONFIGS, TOPIC_CONFIGS, alterable, base_name, definition_of, mode_of
 from broker.config.describe import node_id_of
-from broker.config.kafka_names import alterable, base_name, definition_of, mode_of
 from broker.config.listeners import Listener, parse_listeners
 from controller.configs import AlterOp, Change, ResourceChange, apply_changes, known_operation
 from metadata.configs import ResourceType

@@ -25,7 +25,7 @@ from broker.config.describe import (
     node_id_of,
     require_this_broker,
 )
-from broker.config.resource_defs import CLIENT_METRICS_CONFIGS, brokers_name, group_configs
+from broker.config.resource_configs import CLIENT_METRICS_CONFIGS, brokers_name, group_configs
 from broker.request_context import RequestContext
 from metadata import topic_names
 from metadata.configs import ResourceType

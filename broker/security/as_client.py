@@ -17,8 +17,7 @@ from kio.schema.sasl_authenticate.v2 import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1 import SaslHandshakeRequest
 
 from broker.config.broker_config import CurrentConfig
-from broker.config.jaas import parse_jaas
-from broker.config.listener_settings import ListenerSettings
+from broker.config.listener_settings import ListenerSettings, parse_jaas
 from broker.config.listeners import Listener
 from broker.peers.call import entity_call
 from broker.peers.client import Connect, PeerNetwork

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from broker.cluster.metadata_cache import MetadataCache
 from broker.config.broker_config import CurrentConfig
 from broker.config.definition import Value, integer_of
-from broker.config.resource_defs import effective_group_configs
+from broker.config.resource_configs import effective_group_configs
 from broker.replicas.partition import READ_COMMITTED, READ_UNCOMMITTED
 from broker.share.runs import Rules
 from metadata.configs import ResourceType

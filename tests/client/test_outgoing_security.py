@@ -12,7 +12,7 @@ from kio.schema.metadata.v12 import MetadataRequest
 
 from broker.config.broker_config import BrokerConfig, CurrentConfig
 from broker.config.controllers import INTER_BROKER_MECHANISM, MECHANISMS
-from broker.config.jaas import MODULES
+from broker.config.listener_settings import MODULES
 from broker.config.listeners import Listener
 from broker.peers.call import entity_call
 from broker.peers.client import PeerClient, PeerNetwork, PeerSettings

@@ -10,7 +10,6 @@ from broker.config.definition import (
     MINUTE_MS,
     SECOND_MS,
     Rows,
-    UpdateMode,
     at_least,
     boolean,
     each_of,
@@ -26,11 +25,11 @@ from broker.config.definition import (
 def _times_of(kind: str) -> Rows:
     """The times of groups of a kind, each with the least and the greatest value that a group may be given."""
 
-    def limited(name: str, values: tuple[int, int, int], low: int, doc: str, noun: str, **more: UpdateMode) -> Rows:
+    def limited(name: str, values: tuple[int, int, int], low: int, doc: str, noun: str) -> Rows:
         default, least, greatest = values
         allowed = f"{noun} that a {kind} group may be given."
         return {
-            f"group.{kind}.{name}": integer(default, doc, at_least(low), **more),
+            f"group.{kind}.{name}": integer(default, doc, at_least(low)),
             f"group.{kind}.min.{name}": integer(least, f"Shortest {allowed}", at_least(low)),
             f"group.{kind}.max.{name}": integer(greatest, f"Longest {allowed}", at_least(low)),
         }
@@ -38,10 +37,13 @@ def _times_of(kind: str) -> Rows:
     session = f"Time without a heartbeat after which a member of a {kind} group is removed."
     heartbeat = f"Time between heartbeats, sent to the members of {kind} groups."
     assignment = f"Least time between two assignments of a {kind} group; members that come meanwhile wait (KIP-1263)."
+    assignments = limited("assignment.interval.ms", (1_000, 0, 15_000), 0, assignment, "assignment interval")
+    altered = f"group.{kind}.assignment.interval.ms"
     return {
         **limited("session.timeout.ms", (45_000, 45_000, 60_000), 1, session, "session timeout"),
         **limited("heartbeat.interval.ms", (5_000, 5_000, 15_000), 1, heartbeat, "heartbeat interval"),
-        **limited("assignment.interval.ms", (1_000, 0, 15_000), 0, assignment, "assignment interval", mode=CLUSTER),
+        **assignments,
+        altered: assignments[altered]._replace(mode=CLUSTER),
     }
 
 

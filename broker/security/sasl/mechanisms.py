@@ -13,8 +13,7 @@ from pathlib import Path
 
 import structlog
 
-from broker.config.jaas import LoginModule, parse_jaas
-from broker.config.listener_settings import USERS, USERS_FILE, ListenerSettings
+from broker.config.listener_settings import USERS, USERS_FILE, ListenerSettings, LoginModule, parse_jaas
 from broker.security.sasl import conversations as oauthbearer
 from broker.security.sasl.conversations import (
     Begin,

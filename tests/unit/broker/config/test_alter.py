@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.topic_config import log_config, parse_topic_configs
+from broker.config.resource_configs import log_config, parse_topic_configs
 from broker.handlers.broker_changes import check_broker, is_per_broker, require_well_formed
 from controller.configs import AlterOp, Change
 from protocol.errors import InvalidConfiguration, InvalidRequest, KafkaError, UnknownServerError

@@ -13,10 +13,9 @@ import pytest
 
 from broker.config.cross_checks import CONSUMER_ASSIGNORS
 from broker.config.definition import ConfigDef, UpdateMode
-from broker.config.defs import BROKER_CONFIGS, CHANGED_DEFAULTS, TOPIC_CONFIGS
+from broker.config.defs import BROKER_CONFIGS, CHANGED_DEFAULTS, TOPIC_CONFIGS, alterable, mode_of
 from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
 from broker.config.document import document
-from broker.config.kafka_names import alterable, mode_of
 from coordinator.group.consumer.assignors import ASSIGNORS
 
 ROOT = Path(__file__).parents[4]
@@ -78,7 +77,6 @@ def _texts() -> Iterator[str]:
 
 
 JUDGES = (
-    "config/kafka_names.py",
     "config/cross_checks.py",
     "handlers/broker_changes.py",
 )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.jaas import parse_jaas
+from broker.config.listener_settings import parse_jaas
 from broker.network.principal import Principal
 from broker.security.as_client import Account
 from broker.security.sources import ScramCredential, user_credential
