@@ -13,12 +13,11 @@ import structlog
 from broker.config.broker_config import BrokerConfig, CurrentConfig
 from broker.config.listeners import Listener
 from broker.config.structured import super_users
-from broker.monitoring.cardinality import Most
-from broker.monitoring.metrics import Metrics
+from broker.observe.metrics import Metrics, Most
 from broker.peers.client import Connect, open_socket
 from broker.peers.cuts import Cuts
-from broker.replicas.folder_checks import FolderChecks
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.folders import FolderChecks
+from broker.replication.replica_manager import ReplicaManager
 from broker.security.authorizer import Authorizer
 from broker.security.delegation_tokens import Credentials
 from broker.security.node_security import NodeSecurity

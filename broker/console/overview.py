@@ -14,7 +14,7 @@ from broker.faults.names import api_name
 from broker.inspection.cluster import list_summaries
 from broker.node import Node
 from broker.process import own_version
-from broker.replicas.partition import Role
+from broker.replication.partition import Role
 from metadata.acls import ResourceType
 
 LEAST_SHOWN = 60

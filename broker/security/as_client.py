@@ -19,10 +19,9 @@ from kio.schema.sasl_handshake.v1 import SaslHandshakeRequest
 from broker.config.broker_config import CurrentConfig
 from broker.config.listener_settings import ListenerSettings, parse_jaas
 from broker.config.listeners import Listener
-from broker.peers.call import entity_call
+from broker.peers.call import PeerAuthenticationError, entity_call
 from broker.peers.client import Connect, PeerNetwork
 from broker.peers.connection import PeerConnection
-from broker.peers.errors import PeerAuthenticationError
 from broker.security.sources import SecurityError
 from controller.scram import MAX_ITERATIONS, SCRAM_MECHANISMS
 from storage.workers import Workers

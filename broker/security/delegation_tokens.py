@@ -19,7 +19,7 @@ from metadata.image import MetadataImage
 from protocol.metadata.credentials import DelegationTokenRecord
 
 if TYPE_CHECKING:
-    from broker.cluster.metadata_cache import MetadataCache
+    from broker.membership.metadata_cache import MetadataCache
     from storage.workers import Workers
 
 

@@ -14,10 +14,8 @@ from broker.config.broker_config import BrokerConfig, CurrentConfig
 from broker.config.controllers import INTER_BROKER_MECHANISM, MECHANISMS
 from broker.config.listener_settings import MODULES
 from broker.config.listeners import Listener
-from broker.peers.call import entity_call
-from broker.peers.client import PeerClient, PeerNetwork, PeerSettings
-from broker.peers.errors import PeerAuthenticationError, PeerUnreachableError
-from broker.peers.versions import ask_versions
+from broker.peers.call import PeerAuthenticationError, PeerUnreachableError, entity_call
+from broker.peers.client import PeerClient, PeerNetwork, PeerSettings, ask_versions
 from broker.security.as_client import secured
 from odradek import Broker
 from storage.workers import ThreadWorkers

@@ -19,7 +19,7 @@ from kio.schema.delete_topics.v6.request import DeleteTopicState
 
 from broker.background import Stopped
 from broker.network.server import ListenError
-from broker.replicas.partition import Partition
+from broker.replication.partition import Partition
 from protocol.errors import KafkaStorage
 from storage.folders.log_dirs import LogDirError
 from tests.doubles.clock import ManualClock, settle
