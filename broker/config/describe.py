@@ -69,7 +69,7 @@ def describe_topic(
     for name in _chosen(_names_of_topic(overrides), keys):
         definition = TOPIC_CONFIGS[name]
         text = to_text(values[name])
-        synonyms = _synonyms(broker_config, definition.synonyms[0].name) if definition.synonyms else ()
+        synonyms = broker_synonyms(broker_config, definition.synonyms[0].name) if definition.synonyms else ()
         if name in overrides:
             synonyms = (ConfigSynonym(name, text, ConfigSource.TOPIC), *synonyms)
         entries.append(_entry(name, text, synonyms, definition, read_only=False))
@@ -132,7 +132,8 @@ def describe_broker(config: BrokerConfig, keys: Keys = None) -> list[ConfigEntry
     given = (*config.static, *config.dynamic_broker, *config.dynamic_default)
     public = (name for name, definition in KNOWN_CONFIGS.items() if not definition.internal | definition.of_plugin)
     return [
-        _broker_entry(config, name, _synonyms(config, name)) for name in _chosen(dict.fromkeys((*public, *given)), keys)
+        _broker_entry(config, name, broker_synonyms(config, name))
+        for name in _chosen(dict.fromkeys((*public, *given)), keys)
     ]
 
 
@@ -141,15 +142,12 @@ def describe_broker_default(config: BrokerConfig, keys: Keys = None) -> list[Con
     entries: list[ConfigEntry] = []
     for name in _chosen(config.dynamic_default, keys):
         synonyms = tuple(
-            synonym for synonym in _synonyms(config, name) if synonym.source is ConfigSource.DYNAMIC_DEFAULT_BROKER
+            synonym
+            for synonym in broker_synonyms(config, name)
+            if synonym.source is ConfigSource.DYNAMIC_DEFAULT_BROKER
         )
         entries.append(_broker_entry(config, name, synonyms, config.dynamic_default[name]))
     return entries
-
-
-def broker_synonyms(config: BrokerConfig, name: str) -> tuple[ConfigSynonym, ...]:
-    """Every place that sets the broker's configuration, highest precedence first; its default comes last."""
-    return _synonyms(config, name)
 
 
 def require_this_broker(config: BrokerConfig, resource_name: str) -> None:
@@ -213,7 +211,7 @@ def _entry(
     )
 
 
-def _synonyms(config: BrokerConfig, name: str) -> tuple[ConfigSynonym, ...]:
+def broker_synonyms(config: BrokerConfig, name: str) -> tuple[ConfigSynonym, ...]:
     """Every place that sets `name`, highest precedence first; what precedes its own name is left out, as Kafka does."""
     found: list[ConfigSynonym] = []
     names = described_names(name)

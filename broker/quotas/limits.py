@@ -4,29 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
-from controller.quotas import CLIENT_ID, IP, USER
+from controller.quotas import CLIENT_ID, USER
 from metadata.settings import QuotaKey
 
 DEFAULT = ""
 """The name for all who have no quota of their own; never a real name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entity:
-    """A user, a client id, both, or an address; a part that is not named is None."""
-
-    user: str | None = None
-    client_id: str | None = None
-    ip: str | None = None
-
-    @classmethod
-    def of(cls, key: QuotaKey) -> Entity:
-        named = {entity_type: DEFAULT if name is None else name for entity_type, name in key}
-        return cls(named.get(USER), named.get(CLIENT_ID), named.get(IP))
 
 
 class QuotaType(StrEnum):
@@ -46,8 +31,8 @@ QUOTA_TYPES = {
 }
 
 
-class Tags(NamedTuple):
-    """The clients whose use is counted together: of a user, a client id, or both; the other part is empty."""
+class Client(NamedTuple):
+    """A client by its user and its id, which is empty if there is none; or all of a user, or all with an id."""
 
     user: str
     client_id: str
@@ -62,15 +47,20 @@ class Limits:
     def __bool__(self) -> bool:
         return bool(self._by_entity)
 
-    def put(self, entity: Entity, limit: float | None) -> None:
+    def put(self, key: QuotaKey, limit: float | None) -> None:
         """Set, or with None remove, the limit of a user, a client id or both."""
+        named = {kind: DEFAULT if name is None else name for kind, name in key}
+        entity = named.get(USER), named.get(CLIENT_ID)
         if limit is None:
-            self._by_entity.pop((entity.user, entity.client_id), None)
+            self._by_entity.pop(entity, None)
         else:
-            self._by_entity[entity.user, entity.client_id] = limit
+            self._by_entity[entity] = limit
 
-    def of(self, user: str, client_id: str) -> tuple[Tags, float] | None:
-        """The first of Kafka's eight levels that is set. A client without an id only has the quotas of its user."""
+    def of(self, user: str, client_id: str) -> tuple[Client, float] | None:
+        """The limit, and the clients whose use is counted together: the first of Kafka's eight levels that is set.
+
+        A client without an id only has the quotas of its user.
+        """
         limits = self._by_entity
         if not limits:
             return None
@@ -78,19 +68,19 @@ class Limits:
         if client_id:
             for entity in (both, (user, DEFAULT)):
                 if entity in limits:
-                    return Tags(user, client_id), limits[entity]
+                    return Client(user, client_id), limits[entity]
         if user_alone in limits:
-            return Tags(user, ""), limits[user_alone]
+            return Client(user, ""), limits[user_alone]
         if client_id:
             for entity in ((DEFAULT, client_id), (DEFAULT, DEFAULT)):
                 if entity in limits:
-                    return Tags(user, client_id), limits[entity]
+                    return Client(user, client_id), limits[entity]
         if (DEFAULT, None) in limits:
-            return Tags(user, ""), limits[DEFAULT, None]
+            return Client(user, ""), limits[DEFAULT, None]
         if client_id:
             for level in ((None, client_id), (None, DEFAULT)):
                 if level in limits:
-                    return Tags("", client_id), limits[level]
+                    return Client("", client_id), limits[level]
         return None
 
 

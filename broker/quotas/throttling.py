@@ -13,7 +13,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from broker.config.structured import windows_of
-from broker.quotas.limits import QUOTA_TYPES, Entity, Limits, QuotaType, Sensors, Tags
+from broker.quotas.limits import QUOTA_TYPES, Client, Limits, QuotaType, Sensors
+from controller.quotas import IP
 from metadata.settings import QuotaKey
 from protocol.api_table import API_BY_NAME
 from protocol.durations import MILLISECOND
@@ -30,13 +31,6 @@ U = TypeVar("U", Rate, TokenBucket)
 
 METRIC_WINDOWS = Windows(2, 30_000)
 """The windows over which Kafka's metrics take averages (`metrics.num.samples`, `metrics.sample.window.ms`)."""
-
-
-class Client(NamedTuple):
-    """The requesting client; its id is empty if there is none."""
-
-    user: str
-    client_id: str
 
 
 class Average:
@@ -72,7 +66,7 @@ class QuotaManager(Generic[U]):
 
     def __init__(self, used: Callable[[], U]) -> None:
         self.limits = Limits()
-        self._sensors: Sensors[Tags, Use[U]] = Sensors(lambda: Use(used(), Average()))
+        self._sensors: Sensors[Client, Use[U]] = Sensors(lambda: Use(used(), Average()))
 
     def of(self, client: Client, now_ms: int) -> tuple[U, float] | None:
         """What a client has used, and its limit; None if it has no limit."""
@@ -85,7 +79,7 @@ class QuotaManager(Generic[U]):
         if found is not None:
             self._sensors.use(found[0], now_ms).throttle_ms.record(throttle_ms, now_ms)
 
-    def throttle_times(self, now_ms: int) -> Iterator[tuple[Tags, float]]:
+    def throttle_times(self, now_ms: int) -> Iterator[tuple[Client, float]]:
         """How long clients had to wait recently, on average."""
         return ((tags, use.throttle_ms.measure(now_ms)) for tags, use in self._sensors.items(now_ms))
 
@@ -155,10 +149,9 @@ class Throttling:
     def follow(self, changed: Mapping[QuotaKey, Mapping[str, float] | None]) -> None:
         """Apply the quotas of those entities whose quotas have changed; None if they have no more."""
         for key, quotas in changed.items():
-            entity = Entity.of(key)
-            if entity.ip is None:
+            if all(kind != IP for kind, _ in key):
                 for name, quota_type in QUOTA_TYPES.items():
-                    self.managers[quota_type].limits.put(entity, (quotas or {}).get(name))
+                    self.managers[quota_type].limits.put(key, (quotas or {}).get(name))
         self.enabled = any(manager.limits for manager in self.managers.values())
 
     # -- while a quota is set
