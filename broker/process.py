@@ -126,9 +126,6 @@ def exempt_loaded_modules_from_collection() -> None:
     gc.freeze()
 
 
-PARENTS_PIPE = 0
-
-
 class Parent:
     """Knows when the parent has ended: standard input, a pipe that it holds, ends, or its process does.
 
@@ -147,12 +144,12 @@ class Parent:
             stop.set()
 
         def has_input() -> None:
-            if not os.read(PARENTS_PIPE, 4096):
-                loop.remove_reader(PARENTS_PIPE)
+            if not os.read(STDIN, 4096):
+                loop.remove_reader(STDIN)
                 ended()
 
         with contextlib.suppress(PermissionError):  # of a file
-            loop.add_reader(PARENTS_PIPE, has_input)
+            loop.add_reader(STDIN, has_input)
         if hasattr(os, "pidfd_open"):
             try:
                 process = os.pidfd_open(os.getppid())

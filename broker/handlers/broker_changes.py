@@ -26,6 +26,8 @@ from controller.configs import AlterOp, Change, ResourceChange, apply_changes, k
 from metadata.configs import ResourceType
 from protocol.errors import InvalidConfiguration, InvalidRequest, KafkaError, UnknownServerError
 
+_WITHOUT_A_DEFINITION = "process.roles"
+"""Kafka's broker finds no definition for it when it appends to a value."""
 _QUOTAS = ("max.connections", "max.connection.creation.rate")
 _NETWORK_THREADS = "num.network.threads"
 _OF_LISTENER = (*_QUOTAS, _NETWORK_THREADS)
@@ -43,6 +45,185 @@ _POOLS = (
     "remote.log.manager.expiration.thread.pool.size",
     "remote.log.manager.follower.thread.pool.size",
 )
+
+
+def preprocess(
+    config: BrokerConfig, wanted: Sequence[ResourceChange], *, validate_only: bool
+) -> tuple[list[KafkaError | None], dict[int, ResourceChange]]:
+    """Each change's error so far, and by their place those changes that the controller is to decide on."""
+    named = Counter((change.resource_type, change.name) for change in wanted)
+    errors: list[KafkaError | None] = []
+    sent_on: dict[int, ResourceChange] = {}
+    for place, change in enumerate(wanted):
+        try:
+            if named[change.resource_type, change.name] > 1:
+                raise InvalidRequest("Each resource must appear at most once.")
+            sent = _checked(config, change, validate_only=validate_only)
+        except KafkaError as error:
+            errors.append(error)
+        else:
+            errors.append(None)
+            if sent is not None:
+                sent_on[place] = sent
+    return errors, sent_on
+
+
+def _checked(config: BrokerConfig, change: ResourceChange, *, validate_only: bool) -> ResourceChange | None:
+    """The change as the controller is asked for it; None for one that is no business of its."""
+    require_well_formed(change.changes)
+    match _type_of(change):
+        case ResourceType.BROKER_LOGGER:
+            _check_loggers(config, change)
+            if not validate_only:
+                _change_loggers(change.changes)
+            return None
+        case ResourceType.BROKER:
+            per_broker = is_per_broker(config, change.name)
+            check_broker(config, change.changes, per_broker=per_broker, incremental=change.incremental)
+            # An alias of this broker's id (`+1`, `01`) becomes the id.
+            return replace(change, name=str(config.node_id)) if per_broker else change
+    return change
+
+
+def _type_of(change: ResourceChange) -> ResourceType:
+    known = change.resource_type in ResourceType.__members__.values()
+    if not known or (change.resource_type == ResourceType.BROKER_LOGGER and not change.incremental):
+        raise InvalidRequest(f"Unknown resource type {change.resource_type}")
+    return ResourceType(change.resource_type)
+
+
+def _check_loggers(config: BrokerConfig, change: ResourceChange) -> None:
+    """Check a change of log levels (Kafka's `RuntimeLoggerManager`)."""
+    node_id = node_id_of(change.name, called="Node")
+    if node_id != config.node_id:
+        raise InvalidRequest(f"Unexpected node id. Expected {config.node_id}, but received {node_id}")
+    known = log_levels.levels()
+    for each in change.changes:
+        known_operation(each)
+        if each.operation == AlterOp.DELETE and each.name == log_levels.ROOT:
+            raise InvalidRequest("Removing the log level of the root logger is not allowed")
+        if each.operation in {AlterOp.APPEND, AlterOp.SUBTRACT}:
+            operation = AlterOp(each.operation).name
+            raise InvalidRequest(f"{operation} operation is not allowed for the BROKER_LOGGER resource")
+        if each.name not in known:
+            raise InvalidConfiguration(f"Logger {each.name} does not exist!")
+        if each.operation == AlterOp.SET and each.value not in log_levels.LEVELS:
+            valid = ", ".join(log_levels.LEVELS)
+            raise InvalidConfiguration(
+                f"Cannot set the log level of {each.name} to {each.value}. Valid levels are: {valid}"
+            )
+
+
+def _change_loggers(changes: Sequence[Change]) -> None:
+    """Make a checked change of log levels. It lasts until the process ends."""
+    for each in changes:
+        if each.operation == AlterOp.DELETE:
+            log_levels.unset_level(each.name)
+        else:
+            assert each.value is not None
+            log_levels.set_level(each.name, each.value)
+
+
+def require_well_formed(changes: Sequence[Change]) -> None:
+    """The first checks, for every kind of resource. Raises InvalidRequest."""
+    if len({change.name for change in changes}) < len(changes):
+        raise InvalidRequest("Error due to duplicate config keys")
+    nulls = [change.name for change in changes if change.value is None and change.operation != AlterOp.DELETE]
+    if nulls:
+        raise InvalidRequest(f"Null value not supported for : {', '.join(nulls)}")
+
+
+def check_broker(config: BrokerConfig, changes: Sequence[Change], *, per_broker: bool, incremental: bool) -> None:
+    """Check changes of this broker's dynamic configurations, or of the cluster's.
+
+    Raises InvalidRequest and InvalidConfiguration.
+    """
+    current = config.dynamic_broker if per_broker else config.dynamic_default
+    for change in changes:
+        if change.operation not in AlterOp.__members__.values():
+            raise InvalidRequest(f"Unknown operations type {change.operation}")
+    for change in changes:
+        _require_list(change)
+    altered = apply_changes(current if incremental else {}, changes, _default_of_list)
+    _check_altered(config, altered, per_broker=per_broker)
+
+
+def changed_config(config: BrokerConfig, change: ResourceChange) -> BrokerConfig:
+    """The node's configuration after a change of its own or the cluster's that `check_broker` lets through."""
+    per_broker = bool(change.name)
+    current = config.dynamic_broker if per_broker else config.dynamic_default
+    altered = apply_changes(current if change.incremental else {}, change.changes, _default_of_list)
+    return _with_altered(config, altered, per_broker=per_broker)
+
+
+def _with_altered(config: BrokerConfig, altered: Mapping[str, str], *, per_broker: bool) -> BrokerConfig:
+    if per_broker:
+        return config.with_dynamic(altered, config.dynamic_default)
+    return config.with_dynamic(config.dynamic_broker, altered)
+
+
+def _default_of_list(name: str) -> str | None:
+    definition = KNOWN_CONFIGS.get(name)
+    is_list = definition is not None and definition.type is ConfigType.LIST
+    return to_text(definition.default) or "" if definition is not None and is_list else None
+
+
+def is_per_broker(config: BrokerConfig, resource_name: str) -> bool:
+    """Whether an altered BROKER resource is this broker; '' is the cluster. Raises InvalidRequest for any other."""
+    if not resource_name:
+        return False
+    if node_id_of(resource_name, called="Node") != config.node_id:
+        raise InvalidRequest(f"Unexpected broker id, expected {config.node_id}, but received {resource_name}")
+    return True
+
+
+def _require_list(change: Change) -> None:
+    if change.operation not in (AlterOp.APPEND, AlterOp.SUBTRACT):
+        return
+    definition = KNOWN_CONFIGS.get(change.name)
+    if definition is None or change.name == _WITHOUT_A_DEFINITION:
+        raise UnknownServerError
+    if definition.type is not ConfigType.LIST:
+        word = AlterOp(change.operation).name.lower()
+        raise InvalidConfiguration(f"Config value {word} is not allowed for config key: {change.name}")
+
+
+def _check_altered(config: BrokerConfig, altered: Mapping[str, str], *, per_broker: bool) -> None:
+    """Raises InvalidRequest for what cannot be altered, and for values that a running broker cannot take."""
+    by_mode: dict[UpdateMode | None, list[str]] = {}
+    for name in altered:
+        by_mode.setdefault(mode_of(name), []).append(name)
+    if names := by_mode.get(UpdateMode.READ_ONLY):
+        raise InvalidRequest(f"These take effect only at a start, set them in the file: {', '.join(names)}")
+    if names := by_mode.get(UpdateMode.PER_LISTENER):
+        raise InvalidRequest(f"Set these per listener, as listener.name.<name>.<config>: {', '.join(names)}")
+    _check_values(altered)
+    if (names := by_mode.get(UpdateMode.PER_BROKER)) and not per_broker:
+        raise InvalidRequest(f"Name a broker, since these cannot be set for the whole cluster: {', '.join(names)}")
+    try:
+        if config.resolve is not None:
+            config.resolve(altered)
+        changed = _with_altered(config, altered, per_broker=per_broker)
+        parse_listeners(changed)
+    except ConfigurationError as error:
+        raise InvalidRequest("; ".join(error.problems)) from error
+    broken = next((rule.line for rule in broken_rules(changed) if rule.when_altered), None)
+    complaint = broken or refused_change(config, changed)
+    if complaint:
+        raise InvalidRequest(complaint)
+
+
+def _check_values(altered: Mapping[str, str]) -> None:
+    """Check each value by itself, a listener's like the broker's; a listener's unalterable ones are not checked."""
+    definitions = alterable()
+    try:
+        for name, text in altered.items():
+            if (definition := definitions.get(base_name(name))) is not None:
+                value = definition.parse(text)
+                if definition.check is None and isinstance(value, tuple) and len(set(value)) < len(value):
+                    raise InvalidValueError(name, text, "entries must not be repeated")
+    except InvalidValueError as error:
+        raise InvalidRequest(str(error)) from error
 
 
 def refused_change(old: BrokerConfig, new: BrokerConfig) -> str | None:
@@ -166,186 +347,3 @@ def _integer(config: BrokerConfig, name: str) -> int:
     value = _value(config, name)
     assert isinstance(value, int)
     return value
-
-
-_WITHOUT_A_DEFINITION = "process.roles"
-"""Kafka's broker finds no definition for it when it appends to a value."""
-
-
-def require_well_formed(changes: Sequence[Change]) -> None:
-    """The first checks, for every kind of resource. Raises InvalidRequest."""
-    if len({change.name for change in changes}) < len(changes):
-        raise InvalidRequest("Error due to duplicate config keys")
-    nulls = [change.name for change in changes if change.value is None and change.operation != AlterOp.DELETE]
-    if nulls:
-        raise InvalidRequest(f"Null value not supported for : {', '.join(nulls)}")
-
-
-def check_broker(config: BrokerConfig, changes: Sequence[Change], *, per_broker: bool, incremental: bool) -> None:
-    """Check changes of this broker's dynamic configurations, or of the cluster's.
-
-    Raises InvalidRequest and InvalidConfiguration.
-    """
-    current = config.dynamic_broker if per_broker else config.dynamic_default
-    for change in changes:
-        if change.operation not in AlterOp.__members__.values():
-            raise InvalidRequest(f"Unknown operations type {change.operation}")
-    for change in changes:
-        _require_list(change)
-    altered = apply_changes(current if incremental else {}, changes, _default_of_list)
-    _check_altered(config, altered, per_broker=per_broker)
-
-
-def changed_config(config: BrokerConfig, change: ResourceChange) -> BrokerConfig:
-    """The node's configuration after a change of its own or the cluster's that `check_broker` lets through."""
-    per_broker = bool(change.name)
-    current = config.dynamic_broker if per_broker else config.dynamic_default
-    altered = apply_changes(current if change.incremental else {}, change.changes, _default_of_list)
-    return _with_altered(config, altered, per_broker=per_broker)
-
-
-def _with_altered(config: BrokerConfig, altered: Mapping[str, str], *, per_broker: bool) -> BrokerConfig:
-    if per_broker:
-        return config.with_dynamic(altered, config.dynamic_default)
-    return config.with_dynamic(config.dynamic_broker, altered)
-
-
-def _default_of_list(name: str) -> str | None:
-    definition = KNOWN_CONFIGS.get(name)
-    is_list = definition is not None and definition.type is ConfigType.LIST
-    return to_text(definition.default) or "" if definition is not None and is_list else None
-
-
-def is_per_broker(config: BrokerConfig, resource_name: str) -> bool:
-    """Whether an altered BROKER resource is this broker; '' is the cluster. Raises InvalidRequest for any other."""
-    if not resource_name:
-        return False
-    if node_id_of(resource_name, called="Node") != config.node_id:
-        raise InvalidRequest(f"Unexpected broker id, expected {config.node_id}, but received {resource_name}")
-    return True
-
-
-def _require_list(change: Change) -> None:
-    if change.operation not in (AlterOp.APPEND, AlterOp.SUBTRACT):
-        return
-    definition = KNOWN_CONFIGS.get(change.name)
-    if definition is None or change.name == _WITHOUT_A_DEFINITION:
-        raise UnknownServerError
-    if definition.type is not ConfigType.LIST:
-        word = AlterOp(change.operation).name.lower()
-        raise InvalidConfiguration(f"Config value {word} is not allowed for config key: {change.name}")
-
-
-def _check_altered(config: BrokerConfig, altered: Mapping[str, str], *, per_broker: bool) -> None:
-    """Raises InvalidRequest for what cannot be altered, and for values that a running broker cannot take."""
-    by_mode: dict[UpdateMode | None, list[str]] = {}
-    for name in altered:
-        by_mode.setdefault(mode_of(name), []).append(name)
-    if names := by_mode.get(UpdateMode.READ_ONLY):
-        raise InvalidRequest(f"These take effect only at a start, set them in the file: {', '.join(names)}")
-    if names := by_mode.get(UpdateMode.PER_LISTENER):
-        raise InvalidRequest(f"Set these per listener, as listener.name.<name>.<config>: {', '.join(names)}")
-    _check_values(altered)
-    if (names := by_mode.get(UpdateMode.PER_BROKER)) and not per_broker:
-        raise InvalidRequest(f"Name a broker, since these cannot be set for the whole cluster: {', '.join(names)}")
-    try:
-        if config.resolve is not None:
-            config.resolve(altered)
-        changed = _with_altered(config, altered, per_broker=per_broker)
-        parse_listeners(changed)
-    except ConfigurationError as error:
-        raise InvalidRequest("; ".join(error.problems)) from error
-    broken = next((rule.line for rule in broken_rules(changed) if rule.when_altered), None)
-    complaint = broken or refused_change(config, changed)
-    if complaint:
-        raise InvalidRequest(complaint)
-
-
-def _check_values(altered: Mapping[str, str]) -> None:
-    """Check each value by itself, a listener's like the broker's; a listener's unalterable ones are not checked."""
-    definitions = alterable()
-    try:
-        for name, text in altered.items():
-            if (definition := definitions.get(base_name(name))) is not None:
-                value = definition.parse(text)
-                if definition.check is None and isinstance(value, tuple) and len(set(value)) < len(value):
-                    raise InvalidValueError(name, text, "entries must not be repeated")
-    except InvalidValueError as error:
-        raise InvalidRequest(str(error)) from error
-
-
-def preprocess(
-    config: BrokerConfig, wanted: Sequence[ResourceChange], *, validate_only: bool
-) -> tuple[list[KafkaError | None], dict[int, ResourceChange]]:
-    """Each change's error so far, and by their place those changes that the controller is to decide on."""
-    named = Counter((change.resource_type, change.name) for change in wanted)
-    errors: list[KafkaError | None] = []
-    sent_on: dict[int, ResourceChange] = {}
-    for place, change in enumerate(wanted):
-        try:
-            if named[change.resource_type, change.name] > 1:
-                raise InvalidRequest("Each resource must appear at most once.")
-            sent = _checked(config, change, validate_only=validate_only)
-        except KafkaError as error:
-            errors.append(error)
-        else:
-            errors.append(None)
-            if sent is not None:
-                sent_on[place] = sent
-    return errors, sent_on
-
-
-def _checked(config: BrokerConfig, change: ResourceChange, *, validate_only: bool) -> ResourceChange | None:
-    """The change as the controller is asked for it; None for one that is no business of its."""
-    require_well_formed(change.changes)
-    match _type_of(change):
-        case ResourceType.BROKER_LOGGER:
-            _check_loggers(config, change)
-            if not validate_only:
-                _change_loggers(change.changes)
-            return None
-        case ResourceType.BROKER:
-            per_broker = is_per_broker(config, change.name)
-            check_broker(config, change.changes, per_broker=per_broker, incremental=change.incremental)
-            # An alias of this broker's id (`+1`, `01`) becomes the id.
-            return replace(change, name=str(config.node_id)) if per_broker else change
-    return change
-
-
-def _type_of(change: ResourceChange) -> ResourceType:
-    known = change.resource_type in ResourceType.__members__.values()
-    if not known or (change.resource_type == ResourceType.BROKER_LOGGER and not change.incremental):
-        raise InvalidRequest(f"Unknown resource type {change.resource_type}")
-    return ResourceType(change.resource_type)
-
-
-def _check_loggers(config: BrokerConfig, change: ResourceChange) -> None:
-    """Check a change of log levels (Kafka's `RuntimeLoggerManager`)."""
-    node_id = node_id_of(change.name, called="Node")
-    if node_id != config.node_id:
-        raise InvalidRequest(f"Unexpected node id. Expected {config.node_id}, but received {node_id}")
-    known = log_levels.levels()
-    for each in change.changes:
-        known_operation(each)
-        if each.operation == AlterOp.DELETE and each.name == log_levels.ROOT:
-            raise InvalidRequest("Removing the log level of the root logger is not allowed")
-        if each.operation in {AlterOp.APPEND, AlterOp.SUBTRACT}:
-            operation = AlterOp(each.operation).name
-            raise InvalidRequest(f"{operation} operation is not allowed for the BROKER_LOGGER resource")
-        if each.name not in known:
-            raise InvalidConfiguration(f"Logger {each.name} does not exist!")
-        if each.operation == AlterOp.SET and each.value not in log_levels.LEVELS:
-            valid = ", ".join(log_levels.LEVELS)
-            raise InvalidConfiguration(
-                f"Cannot set the log level of {each.name} to {each.value}. Valid levels are: {valid}"
-            )
-
-
-def _change_loggers(changes: Sequence[Change]) -> None:
-    """Make a checked change of log levels. It lasts until the process ends."""
-    for each in changes:
-        if each.operation == AlterOp.DELETE:
-            log_levels.unset_level(each.name)
-        else:
-            assert each.value is not None
-            log_levels.set_level(each.name, each.value)
