@@ -1,7 +1,8 @@
 """Kafka 4.4's broker configurations that this broker has no use for: each one given causes one warning.
 
 They are listed with type, default and rule, since DescribeConfigs reports them and AlterConfigs refuses what Kafka
-refuses; what it accepts is kept, without effect.
+refuses; what it accepts is kept, without effect. That is all there is of them: a row. At the end are those that are set
+only while the broker runs, of which two have an effect.
 """
 
 from __future__ import annotations
