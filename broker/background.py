@@ -18,6 +18,12 @@ logger = structlog.get_logger(__name__)
 NEVER_MS = 2**40
 """Periods of this length or more mean never (Kafka's default for the flush scheduler is the largest int64)."""
 
+T = TypeVar("T")
+CHECKS = 10
+"""The number of checks for progress within `patience_ms`."""
+PATIENCE_MS = 30_000
+"""A stop that makes no progress for this long is given up; the next start recovers the logs."""
+
 
 class Periodic:
     """Runs jobs, each with a fixed pause between its end and its next start. A failed job is logged and runs again."""
@@ -70,12 +76,6 @@ class Periodic:
             await asyncio.wait(self._running)
 
 
-T = TypeVar("T")
-
-CHECKS = 10
-"""The number of checks for progress within `patience_ms`."""
-
-
 class StuckError(Exception):
     """The work made no progress for `patience_ms`."""
 
@@ -99,10 +99,6 @@ async def unless_stuck(
         now = progress()
         seen, times = now, times + 1 if now == seen else 0
     return task.result()
-
-
-PATIENCE_MS = 30_000
-"""A stop that makes no progress for this long is given up; the next start recovers the logs."""
 
 
 class Stopped(Enum):

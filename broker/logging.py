@@ -37,6 +37,19 @@ SUBJECTS = ("partition", "client", "listener", "group", "shard", "broker", "lead
 PRIORITIES = {"critical": 2, "error": 3, "warning": 4, "info": 6, "debug": 7}
 """Syslog's number of each level; an `exception` has the level error."""
 
+ROOT = "root"
+LEVELS = {
+    "DEBUG": logging.DEBUG,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+    "INFO": logging.INFO,
+    "TRACE": 5,
+    "WARN": logging.WARNING,
+}
+"""The standard library's number of each of Kafka's levels."""
+_PACKAGES = frozenset({"broker", "controller", "coordinator", "metadata", "protocol", "storage", "timing"})
+_BY_SEVERITY = sorted(LEVELS.items(), key=lambda item: item[1])
+
 
 @dataclass(slots=True)
 class _Repeated:
@@ -243,20 +256,6 @@ def _traceback(file: TextIO, exc_info: Any) -> None:
 
 def _json() -> list[Processor]:
     return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-
-
-ROOT = "root"
-LEVELS = {
-    "DEBUG": logging.DEBUG,
-    "ERROR": logging.ERROR,
-    "FATAL": logging.CRITICAL,
-    "INFO": logging.INFO,
-    "TRACE": 5,
-    "WARN": logging.WARNING,
-}
-"""The standard library's number of each of Kafka's levels."""
-_PACKAGES = frozenset({"broker", "controller", "coordinator", "metadata", "protocol", "storage", "timing"})
-_BY_SEVERITY = sorted(LEVELS.items(), key=lambda item: item[1])
 
 
 def levels() -> dict[str, str]:

@@ -35,6 +35,16 @@ KEPT_FREE_BYTES = 16 * 1024 * 1024
 KEPT_DESCRIPTORS = 32
 """So many, or an eighth of a low limit, no client of a listener gets: they are for files and for health checks."""
 
+logger = structlog.get_logger(__name__)
+MS = 1000
+"""Microseconds in one."""
+EXTEND_EVERY_MS = 10_000
+"""How often a start or a stop asks for more time; a unit that does not say otherwise has 90 seconds."""
+EXTEND_BY_MS = 60_000
+ENVIRONMENT = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+"""What systemd sets for the process that it starts, and for no process that this one starts."""
+KAFKA_VERSION = "4.4"
+
 
 def allow_many_descriptors() -> tuple[int, int]:
     """Raise the soft limit to the hard one, for many connections and segments. Returns the old and the new limit."""
@@ -169,20 +179,6 @@ class Parent:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-logger = structlog.get_logger(__name__)
-
-MS = 1000
-"""Microseconds in one."""
-
-EXTEND_EVERY_MS = 10_000
-"""How often a start or a stop asks for more time; a unit that does not say otherwise has 90 seconds."""
-
-EXTEND_BY_MS = 60_000
-
-ENVIRONMENT = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
-"""What systemd sets for the process that it starts, and for no process that this one starts."""
-
-
 class Systemd:
     """Messages to the service manager; without NOTIFY_SOCKET nothing is sent."""
 
@@ -253,9 +249,6 @@ def _watchdog_ms(environ: Mapping[str, str]) -> float:
         return int(environ.get("WATCHDOG_USEC", "0")) / MS
     except ValueError:
         return 0
-
-
-KAFKA_VERSION = "4.4"
 
 
 def own_version() -> str:

@@ -19,6 +19,64 @@ _KEY = r"(?s)(?:\\.|[^\\=: \t\f])*"
 _SEPARATOR = r"[ \t\f]*(?:[=:][ \t\f]*)?"
 _LINE_END = r"\r\n|\n|\r"
 
+_OF_COMMANDS = {"ODRADEK_BOOTSTRAP", "ODRADEK_CONTEXT", "ODRADEK_CONTEXTS"}
+"""What the commands that are clients read (odradek.cli)."""
+_KAFKA, _BITNAMI, _OWN = "KAFKA_", "KAFKA_CFG_", "ODRADEK_"
+_NAMES = {
+    "CLUSTER_ID": "odradek.cluster.id",
+    "KAFKA_CLUSTER_ID": "odradek.cluster.id",
+    "KAFKA_KRAFT_CLUSTER_ID": "odradek.cluster.id",
+    "KAFKA_CREATE_TOPICS": "odradek.create.topics",
+}
+"""Variables whose names do not tell the setting by themselves."""
+# These steer an image or the JVM; they are not configurations of the broker.
+_IMAGE_NAMES = frozenset(
+    {
+        "KAFKA_VERSION",
+        "KAFKA_HOME",
+        "KAFKA_HEAP_OPTS",
+        "KAFKA_OPTS",
+        "KAFKA_JVM_PERFORMANCE_OPTS",
+        "KAFKA_GC_LOG_OPTS",
+        "KAFKA_DEBUG",
+        "KAFKA_CLASSPATH",
+        "KAFKA_JMX_OPTS",
+        "KAFKA_JMX_PORT",
+        "KAFKA_JMX_HOSTNAME",
+        "KAFKA_TOOLS_LOG4J_LOGLEVEL",
+        "KAFKA_ENABLE_KRAFT",
+        "KAFKA_SKIP_KRAFT_STORAGE_INIT",
+        "KAFKA_KRAFT_BOOTSTRAP_SCRAM_USERS",
+        "KAFKA_INITIAL_CONTROLLERS",
+        "KAFKA_VOLUME_DIR",
+        # How the clients in the image log in.
+        "KAFKA_CLIENT_LISTENER",
+        "KAFKA_CLIENT_LISTENER_NAME",
+        "KAFKA_CLIENT_SASL_MECHANISM",
+    }
+)
+_IMAGE_PREFIXES = ("KAFKA_LOG4J_", "KAFKA_JMX_", "KAFKA_TOOLS_", "KAFKA_ZOOKEEPER_TLS_")
+_OF_IMAGES = re.compile(
+    r"KAFKA_TLS_([A-Z0-9_]+_)?CLIENT_AUTH|KAFKA_MOUNTED_CONF_DIR|KAFKA_(TLS_(TYPE|TRUSTSTORE_FILE)|CERTIFICATE_PASSWORD"
+    r"|CLIENT_(USERS|PASSWORDS)|BROKER_(USER|PASSWORD)|(INTER_BROKER|CONTROLLER)_(USER|PASSWORD))(_FILE)?"
+)
+"""What Bitnami's scripts make settings of: see `broker.config.image_variables`."""
+LOGIN_CONFIG = "java.security.auth.login.config"
+OF_SECRETS = re.compile(r"((?:listener\.name\.[^.]+\.)?ssl\.)(keystore|truststore|key)\.(filename|credentials)")
+"""What Apache's and Confluent's scripts make settings of, as a name."""
+_JVM_OPTIONS = ("KAFKA_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS", "KAFKA_HEAP_OPTS")
+"""Where the JVM's options are, of which the JAAS file counts."""
+_EMPTY_MEANS_NONE = "ssl.endpoint.identification.algorithm"
+"""Empty, it switches the check of host names off; every other empty variable counts as unset."""
+_UNDERSCORES = "_{1,3}"
+_MEANING = {"_": ".", "__": "_", "___": "-"}
+# Kubernetes sets these for a service that is named, for instance, `kafka` or `odradek-http`.
+_SERVICE_LINK = re.compile(
+    r"(KAFKA|ODRADEK)(_[A-Z0-9_]+)?_(SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
+)
+_SERVICE_PORT = re.compile(r"(KAFKA|ODRADEK)(_[A-Z0-9_]+)?_PORT")
+_SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
+
 
 def parse_properties(text: str) -> dict[str, str]:
     """Keys and values of `text`; the last one counts if a key is given twice.
@@ -75,68 +133,6 @@ def unescape(text: str) -> str:
     found = re.sub(_ESCAPE, char, text)
     # Two escapes may be one character beyond the basic plane, as in Java's strings.
     return found if found.isprintable() else found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-_OF_COMMANDS = {"ODRADEK_BOOTSTRAP", "ODRADEK_CONTEXT", "ODRADEK_CONTEXTS"}
-"""What the commands that are clients read (odradek.cli)."""
-_KAFKA, _BITNAMI, _OWN = "KAFKA_", "KAFKA_CFG_", "ODRADEK_"
-_NAMES = {
-    "CLUSTER_ID": "odradek.cluster.id",
-    "KAFKA_CLUSTER_ID": "odradek.cluster.id",
-    "KAFKA_KRAFT_CLUSTER_ID": "odradek.cluster.id",
-    "KAFKA_CREATE_TOPICS": "odradek.create.topics",
-}
-"""Variables whose names do not tell the setting by themselves."""
-
-# These steer an image or the JVM; they are not configurations of the broker.
-_IMAGE_NAMES = frozenset(
-    {
-        "KAFKA_VERSION",
-        "KAFKA_HOME",
-        "KAFKA_HEAP_OPTS",
-        "KAFKA_OPTS",
-        "KAFKA_JVM_PERFORMANCE_OPTS",
-        "KAFKA_GC_LOG_OPTS",
-        "KAFKA_DEBUG",
-        "KAFKA_CLASSPATH",
-        "KAFKA_JMX_OPTS",
-        "KAFKA_JMX_PORT",
-        "KAFKA_JMX_HOSTNAME",
-        "KAFKA_TOOLS_LOG4J_LOGLEVEL",
-        "KAFKA_ENABLE_KRAFT",
-        "KAFKA_SKIP_KRAFT_STORAGE_INIT",
-        "KAFKA_KRAFT_BOOTSTRAP_SCRAM_USERS",
-        "KAFKA_INITIAL_CONTROLLERS",
-        "KAFKA_VOLUME_DIR",
-        # How the clients in the image log in.
-        "KAFKA_CLIENT_LISTENER",
-        "KAFKA_CLIENT_LISTENER_NAME",
-        "KAFKA_CLIENT_SASL_MECHANISM",
-    }
-)
-_IMAGE_PREFIXES = ("KAFKA_LOG4J_", "KAFKA_JMX_", "KAFKA_TOOLS_", "KAFKA_ZOOKEEPER_TLS_")
-
-_OF_IMAGES = re.compile(
-    r"KAFKA_TLS_([A-Z0-9_]+_)?CLIENT_AUTH|KAFKA_MOUNTED_CONF_DIR|KAFKA_(TLS_(TYPE|TRUSTSTORE_FILE)|CERTIFICATE_PASSWORD"
-    r"|CLIENT_(USERS|PASSWORDS)|BROKER_(USER|PASSWORD)|(INTER_BROKER|CONTROLLER)_(USER|PASSWORD))(_FILE)?"
-)
-"""What Bitnami's scripts make settings of: see `broker.config.image_variables`."""
-LOGIN_CONFIG = "java.security.auth.login.config"
-OF_SECRETS = re.compile(r"((?:listener\.name\.[^.]+\.)?ssl\.)(keystore|truststore|key)\.(filename|credentials)")
-"""What Apache's and Confluent's scripts make settings of, as a name."""
-_JVM_OPTIONS = ("KAFKA_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS", "KAFKA_HEAP_OPTS")
-"""Where the JVM's options are, of which the JAAS file counts."""
-_EMPTY_MEANS_NONE = "ssl.endpoint.identification.algorithm"
-"""Empty, it switches the check of host names off; every other empty variable counts as unset."""
-_UNDERSCORES = "_{1,3}"
-_MEANING = {"_": ".", "__": "_", "___": "-"}
-
-# Kubernetes sets these for a service that is named, for instance, `kafka` or `odradek-http`.
-_SERVICE_LINK = re.compile(
-    r"(KAFKA|ODRADEK)(_[A-Z0-9_]+)?_(SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
-)
-_SERVICE_PORT = re.compile(r"(KAFKA|ODRADEK)(_[A-Z0-9_]+)?_PORT")
-_SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,30 @@ PREFIX = "listener.name."
 USERS, USERS_FILE = "odradek.users", "odradek.users.file"
 _OF_LISTENERS = frozenset((*TLS, *SASL, USERS, USERS_FILE))
 
+FOLDER, CLIENTS = "odradek.tls.folder", "odradek.tls.clients"
+AUTHORITY, BROKER = "ca.pem", "broker.pem"
+_KEYSTORES = ("ssl.keystore.location", "ssl.keystore.key")
+_TRUSTSTORES = ("ssl.truststore.location", "ssl.truststore.certificates")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+MODULES: Mapping[str, str] = {
+    "PLAIN": PLAIN_MODULE,
+    "SCRAM-SHA-256": SCRAM_MODULE,
+    "SCRAM-SHA-512": SCRAM_MODULE,
+    "OAUTHBEARER": OAUTH_MODULE,
+}
+"""The login module of each mechanism that is served."""
+_FLAGS = ("required", "requisite", "sufficient", "optional")
+_BLANK = r"(?s)(?:\s|//[^\n]*|/\*.*?\*/)*"
+_TOKEN = r"""(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([=;{}])|([^\s=;{}"']+))"""
+_QUOTED, _OTHER_QUOTED, _SIGN, _WORD = 1, 2, 3, 4
+_Token = tuple[int, str]
+_END: _Token = (_SIGN, ";")
+_NOTHING: tuple[_Token, ...] = ((_SIGN, ""), (_SIGN, ""))
+_QUOTABLE, _ESCAPED = r'["\\]', r"\\\g<0>"
+
 
 class ListenerSettings:
     """Typed access to the settings of a listener. Each getter raises InvalidValueError for a wrong value."""
@@ -122,14 +146,6 @@ def wrong_values(config: BrokerConfig, listener_names: tuple[str, ...]) -> list[
     return problems
 
 
-FOLDER, CLIENTS = "odradek.tls.folder", "odradek.tls.clients"
-AUTHORITY, BROKER = "ca.pem", "broker.pem"
-
-_KEYSTORES = ("ssl.keystore.location", "ssl.keystore.key")
-_TRUSTSTORES = ("ssl.truststore.location", "ssl.truststore.certificates")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
-
-
 def client_file(name: str) -> str:
     """The file of a client's key and certificate. Raises ValueError for a name that cannot be a file's."""
     if _NAME.fullmatch(name) is None:
@@ -151,27 +167,6 @@ def implied_settings(given: Mapping[str, str]) -> dict[str, tuple[str, str]]:
         if given.get(name, "").strip():
             implied["sasl.enabled.mechanisms"] = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512", name
     return {name: found for name, found in implied.items() if name not in given}
-
-
-PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
-OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-MODULES: Mapping[str, str] = {
-    "PLAIN": PLAIN_MODULE,
-    "SCRAM-SHA-256": SCRAM_MODULE,
-    "SCRAM-SHA-512": SCRAM_MODULE,
-    "OAUTHBEARER": OAUTH_MODULE,
-}
-"""The login module of each mechanism that is served."""
-
-_FLAGS = ("required", "requisite", "sufficient", "optional")
-_BLANK = r"(?s)(?:\s|//[^\n]*|/\*.*?\*/)*"
-_TOKEN = r"""(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([=;{}])|([^\s=;{}"']+))"""
-_QUOTED, _OTHER_QUOTED, _SIGN, _WORD = 1, 2, 3, 4
-_Token = tuple[int, str]
-_END: _Token = (_SIGN, ";")
-_NOTHING: tuple[_Token, ...] = ((_SIGN, ""), (_SIGN, ""))
-_QUOTABLE, _ESCAPED = r'["\\]', r"\\\g<0>"
 
 
 class JaasError(ValueError):

@@ -31,6 +31,19 @@ from broker.nearest import did_you_mean
 _VARIABLE = r"\$\{[^}]*:[^}]*\}"
 _LISTENERS = frozenset({"listeners", "advertised.listeners"})
 
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_config = click.option(
+    "-c",
+    "--config",
+    "config_files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    help="Read this server.properties file; may be repeated, a later one overrides an earlier one.",
+)
+_set = click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set one configuration; may be repeated."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -252,21 +265,6 @@ def _is_of_provider(name: str, config: BrokerConfig) -> bool:
 
 def _meant(name: str) -> str:
     return did_you_mean(name, KNOWN_CONFIGS, closeness=0.75)
-
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-_config = click.option(
-    "-c",
-    "--config",
-    "config_files",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False),
-    help="Read this server.properties file; may be repeated, a later one overrides an earlier one.",
-)
-_set = click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set one configuration; may be repeated."
-)
 
 
 def config_options(command: _Command) -> _Command:

@@ -22,6 +22,16 @@ from metadata.acls import CLUSTER_NAME, WILDCARD, AclOperation, PatternType, Per
 from protocol.metadata.credentials import AccessControlEntryRecord
 from timing.rate import Windows
 
+_PERMISSIONS = {permission.name: permission for permission in (PermissionType.ALLOW, PermissionType.DENY)}
+_OPERATIONS = {
+    operation.name: operation for operation in AclOperation if operation not in (AclOperation.UNKNOWN, AclOperation.ANY)
+}
+_TYPES = {kind.name: kind for kind in ResourceType if kind not in (ResourceType.UNKNOWN, ResourceType.ANY)}
+_FORM = "PRINCIPAL [ALLOW or DENY] OPERATION,.. TYPE NAME [from HOST], such as 'User:app READ,WRITE TOPIC orders-*'"
+PROXIES = "odradek.http.trusted.proxies"
+LOGIN_LISTENERS = "odradek.console.login.listeners"
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
 
 @dataclass(frozen=True, slots=True)
 class StartTopic:
@@ -50,14 +60,6 @@ def _topic_of(entry: str) -> StartTopic:
         raise ValueError(f"{entry!r} is not name:partitions:replicas:cleanup.policy, of which the last may be left out")
     partitions, replication_factor = [*(count or -1 for count in counts), -1, -1][:2]
     return StartTopic(name, partitions, replication_factor, rest[2] if len(rest) > 2 else None)
-
-
-_PERMISSIONS = {permission.name: permission for permission in (PermissionType.ALLOW, PermissionType.DENY)}
-_OPERATIONS = {
-    operation.name: operation for operation in AclOperation if operation not in (AclOperation.UNKNOWN, AclOperation.ANY)
-}
-_TYPES = {kind.name: kind for kind in ResourceType if kind not in (ResourceType.UNKNOWN, ResourceType.ANY)}
-_FORM = "PRINCIPAL [ALLOW or DENY] OPERATION,.. TYPE NAME [from HOST], such as 'User:app READ,WRITE TOPIC orders-*'"
 
 
 def parse_start_acls(text: str) -> list[AccessControlEntryRecord]:
@@ -131,12 +133,6 @@ def windows_of(config: BrokerConfig, prefix: str = "") -> Windows:
     """The windows that `<prefix>quota.window.num` and `<prefix>quota.window.size.seconds` give."""
     num = config.integer(f"{prefix}quota.window.num")
     return Windows(num, config.integer(f"{prefix}quota.window.size.seconds") * 1000)
-
-
-PROXIES = "odradek.http.trusted.proxies"
-LOGIN_LISTENERS = "odradek.console.login.listeners"
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def trusted_proxies(config: BrokerConfig) -> list[Network]:

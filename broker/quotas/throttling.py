@@ -32,6 +32,10 @@ U = TypeVar("U", Rate, TokenBucket)
 METRIC_WINDOWS = Windows(2, 30_000)
 """The windows over which Kafka's metrics take averages (`metrics.num.samples`, `metrics.sample.window.ms`)."""
 
+PRODUCE, FETCH, WRITE_TXN_MARKERS = (API_BY_NAME[name].key for name in ("produce", "fetch", "write_txn_markers"))
+PERCENT_PER_MS = 100 / 1000
+NO_LIMIT_BYTES = 2**31 - 1
+
 
 class Average:
     """The mean of what was recorded recently."""
@@ -122,11 +126,6 @@ class MutationQuota:
     def throttle_time(self) -> timedelta:
         """The rest of the time that the client has to wait."""
         return timedelta(milliseconds=max(0, self._end_ms - int(self._monotonic_ms())))
-
-
-PRODUCE, FETCH, WRITE_TXN_MARKERS = (API_BY_NAME[name].key for name in ("produce", "fetch", "write_txn_markers"))
-PERCENT_PER_MS = 100 / 1000
-NO_LIMIT_BYTES = 2**31 - 1
 
 
 class Throttling:

@@ -29,6 +29,8 @@ from storage.workers import Workers
 Login = Generator[bytes, bytes, None]
 _NONCE_BYTES = 24
 
+TIMEOUT_MS = 30_000.0
+
 
 class LoginError(Exception):
     """The server's messages are not those of a server that knows the password. Nothing secret is in the text."""
@@ -114,9 +116,6 @@ def _next(login: Login, answer: bytes) -> bytes | None:
         return login.send(answer)
     except StopIteration:
         return None
-
-
-TIMEOUT_MS = 30_000.0
 
 
 def secured(

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from broker.membership.metadata_cache import MetadataCache
     from storage.workers import Workers
 
+IN_A_TURN = 1000
+"""Tokens that are looked at, or removed, before the loop serves others: a cluster may have hundreds of thousands."""
+Submit = Callable[[Callable[[MetadataImage], Decision[int]]], Awaitable[int]]
+MOST_KEPT = 10_000
+"""Credentials of tokens that are kept: each costs a worker some 2 ms, once."""
+
 
 def token_settings(config: BrokerConfig) -> TokenSettings | None:
     """The settings of tokens; None without a key, and then there are none."""
@@ -35,12 +41,6 @@ def token_settings(config: BrokerConfig) -> TokenSettings | None:
         config.integer("odradek.delegation.token.max.per.owner"),
         config.integer("odradek.delegation.token.max.renewers"),
     )
-
-
-IN_A_TURN = 1000
-"""Tokens that are looked at, or removed, before the loop serves others: a cluster may have hundreds of thousands."""
-
-Submit = Callable[[Callable[[MetadataImage], Decision[int]]], Awaitable[int]]
 
 
 class DelegationTokens:
@@ -88,10 +88,6 @@ class DelegationTokens:
         for start in range(0, len(expired), IN_A_TURN):
             some = expired[start : start + IN_A_TURN]
             await submit(lambda newest, some=some: decide_sweep(newest, some, now_ms))  # type: ignore[misc]
-
-
-MOST_KEPT = 10_000
-"""Credentials of tokens that are kept: each costs a worker some 2 ms, once."""
 
 
 class Credentials:

@@ -34,6 +34,9 @@ TLS13_SUITES = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_A
 _IANA = r"TLS_(?:(.+)_)?WITH_(.+)_(SHA\d*|CCM|CCM_8)"
 _CIPHERS = {"3DES_EDE_CBC": "DES-CBC3"}
 
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+
 
 def openssl_name(suite: str) -> str:
     """The name of a suite of TLSv1.2; one that is none of IANA's is returned as it is."""
@@ -59,10 +62,6 @@ def split_suites(key: str, suites: tuple[str, ...]) -> tuple[str, bool]:
         )
     older = [openssl_name(suite) for suite in suites if suite not in TLS13_SUITES]
     return ":".join(older), bool(newest)
-
-
-_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-_CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 
 def server_context(settings: ListenerSettings, key: KeyMaterial) -> ssl.SSLContext:
