@@ -17,7 +17,7 @@ import click
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError
 from broker.config.listeners import Listener, Listeners
-from broker.config.options import config_options, load_options
+from broker.config.sources import config_options, load_options
 
 LEAST_FREE = 0.1
 LEAST_DESCRIPTORS = 4096

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError
-from broker.config.control_address import control_address
 from broker.config.listeners import Listener
 from broker.config.sources import Loaded
+from broker.config.structured import control_address
 
 MOST_BROKERS = 16
 CONTROLLER = 3000
@@ -28,7 +28,6 @@ _OWN = (
     "process.roles",
 )
 _HIGHEST_PORT = 65535
-
 
 Settings = dict[str, str]
 

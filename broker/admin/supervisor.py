@@ -22,8 +22,7 @@ import structlog
 from broker.admin import wrong_configuration_ends
 from broker.admin.node_settings import CONTROLLER, Settings, all_settings, joining
 from broker.config.sources import Loaded
-from broker.parent import Parent
-from broker.systemd import ENVIRONMENT, Systemd
+from broker.process import ENVIRONMENT, Parent, Systemd
 from timing.clock import SystemClock
 
 logger = structlog.get_logger(__name__)

@@ -11,9 +11,8 @@ from uuid import UUID
 
 import structlog
 
-from broker.config.broker_config import BrokerConfig, split_list
-from broker.config.current import CurrentConfig
-from broker.config.resource_defs import within_limits
+from broker.config.broker_config import BrokerConfig, CurrentConfig, split_list
+from broker.config.resource_configs import within_limits
 from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.membership.metadata_cache import MetadataCache
 from coordinator.group.classic.groups import ClassicGroups
