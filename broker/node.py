@@ -11,28 +11,30 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from broker.cluster.controller_port import Controller
-from broker.cluster.followed_metadata import FollowedMetadata
-from broker.cluster.node_metadata import NodeMetadata
-from broker.cluster.publisher import Follower
 from broker.coordinators.hanging_transactions import HangingTransactions
-from broker.monitoring.cluster_metrics import register_cluster_metrics
-from broker.monitoring.controller_metrics import UncleanElections, register_controller_metrics
-from broker.monitoring.exporter_metrics import register_exporter_metrics
-from broker.monitoring.loop_lag import LoopLag
-from broker.monitoring.node_metrics import register_gauges
-from broker.monitoring.process_metrics import register_process, register_state
-from broker.monitoring.recent_rates import NOTE_MS, RecentRates
-from broker.monitoring.replication_metrics import register_replication
+from broker.membership.controller_port import Controller
+from broker.membership.followed_metadata import FollowedMetadata
+from broker.membership.publisher import Follower, NodeMetadata
 from broker.network.dispatch import Dispatcher
 from broker.network.server import Server
 from broker.node_state import Base, Bound
+from broker.observe.cluster_metrics import register_cluster_metrics
+from broker.observe.controller_metrics import UncleanElections, register_controller_metrics
+from broker.observe.exporter_metrics import register_exporter_metrics
+from broker.observe.group_metrics import EndsElsewhere, register_group_metrics
+from broker.observe.metrics import NOTE_MS, RecentRates
+from broker.observe.node_metrics import register_gauges
+from broker.observe.process_metrics import LoopLag, register_process, register_state
+from broker.observe.replication_metrics import register_replication
+from broker.observe.share_metrics import register_share_metrics
+from broker.observe.transaction_metrics import register_transaction_metrics
 from broker.periodic import Periodic
 from broker.quotas.connection_rates import ConnectionRates
-from broker.replicas.directory_assignments import CHECK_MS as ASSIGN_MS
-from broker.replicas.directory_assignments import DirectoryAssignments
-from broker.replicas.folder_checks import CHECK_MS
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.directory_assignments import CHECK_MS as ASSIGN_MS
+from broker.replication.directory_assignments import DirectoryAssignments
+from broker.replication.folders import CHECK_MS
+from broker.replication.replica_manager import ReplicaManager
+from broker.replication_settings import configure_maintenance, schedule_maintenance
 from broker.security.node_security import CHECK_MS as SECURITY_CHECK_MS
 from broker.security.node_security import RENEWAL_MS
 from broker.services import Cluster, Coordinators, Local, Services
@@ -50,8 +52,8 @@ from timing.clock import Clock
 if TYPE_CHECKING:
     from broker.faults.faults import Faults
     from broker.journal.journal import Journal
-    from broker.monitoring.http import HttpServer
-    from broker.monitoring.http_app import Pages
+    from broker.observe.http import HttpServer
+    from broker.observe.http_app import Pages
 
 logger = structlog.get_logger(__name__)
 
@@ -188,9 +190,13 @@ class Node:
         metrics, groups = self.local.metrics, self.coordinators.groups
         rates = self._rates = RecentRates(self.local.clock.machine.monotonic_ms)
         register_replication(metrics, self.replicas)
-        for one in (groups, self.coordinators.share):
-            one.register_metrics(metrics, self.cluster.peers if self._is_one_of_several else None)
-        self.coordinators.transactions.register_metrics(metrics)
+        cache = self.cluster.cache
+        elsewhere = partial(EndsElsewhere, self.node_id, cache, self.cluster.peers.reach)
+        several = self._is_one_of_several
+        register_group_metrics(metrics, groups, self.replicas, elsewhere() if several else None)
+        shares = self.coordinators.share
+        register_share_metrics(metrics, shares, self.replicas, elsewhere() if several else None, cache)
+        register_transaction_metrics(metrics, self.coordinators.transactions, self.replicas, self.local.clock)
         if isinstance(self.metadata, FollowedMetadata):
             register_cluster_metrics(metrics, self.metadata, self.local.clock.machine, rates)
         else:
@@ -212,9 +218,8 @@ class Node:
                 self.replicas.fetch_purgatory,
                 self.replicas.produce_purgatory,
                 self.replicas.delete_purgatory,
-                groups.rebalances,
-                groups.heartbeats,
             ),
+            coordinators_wait=groups.waiting,
             fetch_sessions=self.local.fetch_sessions,
             throttling=self.local.throttling,
             shortages=self.base.log_services.shortages,
@@ -223,7 +228,7 @@ class Node:
 
     def begin_periodic_work(self) -> None:
         """The node serves: begin what it does from time to time."""
-        self.replicas.maintenance.start(self.local.config, self._periodic)
+        schedule_maintenance(self.replicas.maintenance, self.local.config, self._periodic)
         half_of_lag_ms = self.local.config.integer("replica.lag.time.max.ms") // 2
         self._checks.every(half_of_lag_ms, "in-sync replicas", self.replicas.shrink_in_sync_replicas)
         checks = self.state.folder_checks
@@ -273,7 +278,7 @@ class Node:
             self._cordon()
             self.server.limits_changed()
             self._start(self.local.security.follow_settings())
-            self.replicas.maintenance.reconfigure(current.config)
+            configure_maintenance(self.replicas.maintenance, current.config)
 
     def _cordon(self) -> None:
         """Apply `cordoned.log.dirs`; in a cluster, the next heartbeat tells its controllers."""
@@ -289,10 +294,10 @@ class Node:
         if delta.touched("tokens"):
             self.local.tokens.follow(delta.tokens.changed)
 
-    def _quotas_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def _quotas_changed(self, delta: MetadataDelta, _image: MetadataImage) -> None:
         if delta.touched("quotas"):
             self.local.throttling.follow(delta.quotas.changed)
-            self.connection_rates.follow(image)
+            self.connection_rates.follow(delta.quotas.changed)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do this soon; the node keeps it until it is done."""

@@ -13,25 +13,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from broker.replicas.delayed_fetch import DelayedFetch, PartitionFetch
-from broker.replicas.fetch_session import Target
-from broker.replicas.partition import NO_LEADER_EPOCH, Partition
-from broker.replicas.records_read import Reader, RecordsRead
+from broker.replication.fetch_session import Target
+from broker.replication.partition import NO_LEADER_EPOCH, Partition
+from broker.replication.reads import Reader, RecordsRead
+from broker.replication.waits import DelayedFetch, PartitionFetch
 from broker.request_context import RequestContext
 from broker.share.record_batches import ReadBatch, aborted_ranges, batches_of, spanning
 from broker.share.runs import Acquired, Wish
 from broker.share.sessions import ShareSession
 from broker.share.share_partition import SharePartition
-from coordinator.runtime.futures import resolve
+from coordinator.runtime.replies import resolve
 from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records.share_records import SharePartitionKey
-from protocol.errors import (
-    KafkaError,
-    OffsetOutOfRange,
-    TopicAuthorization,
-    UnknownTopicId,
-    UnknownTopicOrPartition,
-)
+from protocol.errors import KafkaError, OffsetOutOfRange, TopicAuthorization, UnknownTopicId, UnknownTopicOrPartition
 from protocol.primitives import Buffer, UnreadBytes
 from protocol.produce_fetch.fetch_request import FetchPartitionResponse
 

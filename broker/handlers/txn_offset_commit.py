@@ -14,18 +14,14 @@ from kio.schema.txn_offset_commit.v5.response import TxnOffsetCommitResponsePart
 from broker.coordinators.offset_commits import Refused, answered, failed, response_of, split
 from broker.coordinators.transactional_produce import Append, ClientAbilities, Refusals, admit
 from broker.network.answers import when_done
-from broker.replicas.partition import Partition, Role
+from broker.replication.partition import Partition, Role
 from broker.request_context import RequestContext
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
-from coordinator.runtime import errors
 from coordinator.runtime.outcome import ProducerEpoch
+from coordinator.runtime.replies import client_error
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from protocol.errors import CoordinatorNotAvailable, InvalidGroupId, KafkaError, NotCoordinator
-from protocol.newer.txn_offsets import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponseTopic,
-)
+from protocol.newer.txn_offsets import TxnOffsetCommitRequest, TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic
 from protocol.records.batch import NO_SEQUENCE
 from protocol.schema import maker
 
@@ -96,7 +92,7 @@ def _commit(
     refusals: Refusals,
 ) -> Answer | Awaitable[Answer]:
     for error in refusals.values():
-        raise errors.translate(error)
+        raise client_error(error)
     commit = Commit(
         group_id=request.group_id,
         offsets=offsets,

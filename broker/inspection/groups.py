@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from coordinator.group.classic.group import ClassicGroup
-from coordinator.group.classic.member import Member
+from coordinator.group.classic.members import Member
+from coordinator.group.classic.messages import subscribed_topics
 from coordinator.group.classic.states import GroupState
-from coordinator.group.classic.subscription import subscribed_topics
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.member import ConsumerMember
@@ -229,7 +229,7 @@ def _classic_member(group: ClassicGroup, member: Member, now_ms: float) -> Membe
         topics_subscribed_by(*(one.metadata for one in member.protocols)) if group.uses_consumer_protocol else None,
         waits_for,
         late,
-        None if member.session is None or member.is_waiting else member.session.ends_ms - now_ms,
+        None if member.timer_due_ms is None or member.is_waiting else member.session_ends_ms - now_ms,
         member.rebalance_timeout_ms,
     )
 

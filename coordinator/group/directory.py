@@ -8,14 +8,14 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic import heartbeat, join, leave, sync
+from coordinator.group.classic import join, member_requests
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.classic.leave import LeaveAnswer
 from coordinator.group.classic.messages import (
     HeartbeatRequest,
     JoinAnswer,
     JoinRequest,
+    LeaveAnswer,
     LeaveRequest,
     SyncAnswer,
     SyncRequest,
@@ -72,19 +72,19 @@ class GroupDirectory:
     def sync(self, request: SyncRequest) -> Outcome[SyncAnswer]:
         group = self.consumer.find(request.group_id)
         if group is None:
-            return sync.sync(self.classic, request)
+            return member_requests.sync(self.classic, request)
         return classic_members.sync(self.consumer, group, request)
 
     def heartbeat(self, request: HeartbeatRequest) -> Outcome[ErrorCode]:
         group = self.consumer.find(request.group_id)
         if group is None:
-            return heartbeat.heartbeat(self.classic, request)
+            return member_requests.heartbeat(self.classic, request)
         return classic_members.heartbeat(self.consumer, group, request)
 
     def leave(self, request: LeaveRequest) -> Outcome[LeaveAnswer]:
         group = self.consumer.find(request.group_id)
         if group is None:
-            return leave.leave(self.classic, request)
+            return member_requests.leave(self.classic, request)
         return classic_members.leave(self.consumer, group, request)
 
     # -- the operations of the newer protocols

@@ -42,13 +42,10 @@ from protocol.records.build import ControlRecordType, EndTransactionMarker, read
 from storage import damage
 from storage.append_types import AppendOrigin
 from storage.files import FileSystem
-from storage.producers.producer_entry import NO_EPOCH, NO_OFFSET, ProducerStateEntry, new_batch_metadata
-from storage.producers.producer_snapshot import CorruptSnapshotError, SnapshotEntry
-from storage.producers.snapshot_files import SnapshotFiles
-from storage.producers.verifications import Verifications
+from storage.producers.producer_entry import NO_EPOCH, NO_OFFSET, ProducerStateEntry, Verifications, new_batch_metadata
+from storage.producers.snapshot_files import CorruptSnapshotError, SnapshotEntry, SnapshotFiles
 
 logger = structlog.get_logger(__name__)
-
 
 DEFAULT_EXPIRATION_MS = 24 * 3600 * 1000
 

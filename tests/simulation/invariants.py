@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from broker.replicas.partition import Partition, Role
+from broker.replication.partition import Partition, Role
 from protocol.records.batch import read_header
 from protocol.records.build import ControlRecordType, iter_records, read_control_batch
 from storage.log.segment_recovery import whole_batches
