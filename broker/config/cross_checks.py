@@ -18,7 +18,7 @@ from broker.config.defs.followers import LEADER_SELECTOR, RACK_AWARE_SELECTOR
 from broker.config.start_acls import parse_start_acls
 from broker.config.start_topics import parse_start_topics
 from broker.config.super_users import super_users
-from coordinator.group.consumer.assignors import ASSIGNORS
+from coordinator.group.config import CONSUMER_ASSIGNORS
 
 _HOST = r"[0-9a-zA-Z\-%._:]*"
 _OF_GROUPS = r"(?m)^(group\.(consumer|share|streams)\.((?!min\.|max\.).*))$"
@@ -212,8 +212,8 @@ def _groups(config: BrokerConfig) -> Iterator[str]:
     if sessions < members:
         yield f"group.share.max.share.sessions = {sessions}: expected at least group.share.max.size, {members}"
     assignors = config.list_("group.consumer.assignors")
-    if not assignors or not ASSIGNORS.keys() >= set(assignors):
-        known = ", ".join(ASSIGNORS)
+    if not assignors or not set(assignors) <= set(CONSUMER_ASSIGNORS):
+        known = ", ".join(CONSUMER_ASSIGNORS)
         yield f"group.consumer.assignors = {','.join(assignors)!r}: expected one or more of {known}"
     for key, names in _ONLY_ASSIGNORS.items():
         assignors = tuple(dict.fromkeys(config.list_(key)))

@@ -16,22 +16,12 @@ from broker.monitoring.group_metrics import EndsElsewhere, register_group_metric
 from broker.monitoring.metrics import Metrics
 from coordinator.group.classic.groups import ClassicGroups
 from coordinator.group.classic.metrics import GroupMetrics
-from coordinator.group.config import GroupConfig
-from coordinator.group.consumer.config import ConsumerGroupConfig
-from coordinator.group.consumer.groups import ConsumerGroups
-from coordinator.group.consumer.leave import fence
-from coordinator.group.consumer.metrics import ConsumerGroupMetrics
+from coordinator.group.config import ConsumerGroupConfig, GroupConfig, ShareGroupConfig, StreamsGroupConfig
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
+from coordinator.group.modern.groups import ModernGroupMetrics, ModernGroupServices, ShareStatePort
 from coordinator.group.offsets.metrics import OffsetMetrics
-from coordinator.group.share.config import ShareGroupConfig
-from coordinator.group.share.groups import ShareGroups
-from coordinator.group.share.heartbeat import fence as share_fence
-from coordinator.group.share.state_port import ShareStatePort
-from coordinator.group.streams.config import StreamsGroupConfig
-from coordinator.group.streams.groups import StreamsGroups
-from coordinator.group.streams.heartbeat import assign_delayed
-from coordinator.group.streams.leave import fence as streams_fence
+from coordinator.group.share.partition_states import topics_deleted
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.runtime import CoordinatorRuntime
 from metadata.configs import ResourceType
@@ -47,9 +37,6 @@ from timing.purgatory import Purgatory
 logger = structlog.get_logger(__name__)
 
 MINUTE_MS = 60_000
-CONSUMER_PREFIX = "consumer."
-SHARE_PREFIX = "share."
-STREAMS_PREFIX = "streams."
 TAGS = "streams.rack.aware.assignment.tags"
 
 
@@ -163,21 +150,26 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
     def __init__(self, host: Host, share_state: ShareStatePort) -> None:
         config = host.current.config
         self.config = group_config(config)
-        self._overrides = GroupOverrides(CONSUMER_PREFIX, config)
-        self.consumer_config = consumer_group_config(host.current, self._overrides)
-        self._share_overrides = GroupOverrides(SHARE_PREFIX, config)
-        self._share_config = share_group_config(host.current, self._share_overrides)
-        self._share_state = share_state
-        self._streams_overrides = GroupOverrides(STREAMS_PREFIX, config)
+        self._overrides = [GroupOverrides(f"{kind}.", config) for kind in ("consumer", "share", "streams")]
+        consumer, share, streams = self._overrides
+        self.consumer_config = consumer_group_config(host.current, consumer)
         self._streams_tags: dict[str, tuple[str, ...]] = {}
-        self._streams_config = streams_group_config(host.current, self._streams_overrides, self._streams_tags)
         self._random = host.random
         self.metrics = GroupMetrics()
-        self.consumer_metrics = ConsumerGroupMetrics()
+        self.modern_metrics = ModernGroupMetrics()
         self.offset_metrics = OffsetMetrics()
         self.rebalances = Purgatory("Rebalance", host.wheel)
         self.heartbeats = Purgatory("Heartbeat", host.wheel)
         self._topics = GroupTopics(host.cache)
+        self._modern = ModernGroupServices(
+            self._topics,
+            share_state,
+            lambda: uuids.to_text(uuids.random_uuid(self._random)),
+            self.consumer_config,
+            share_group_config(host.current, share),
+            streams_group_config(host.current, streams, self._streams_tags),
+            self.modern_metrics,
+        )
         runtime: CoordinatorRuntime[GroupCoordinatorShard] = CoordinatorRuntime(
             GROUP_METADATA_TOPIC_NAME,
             ROWS,
@@ -197,9 +189,8 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
         super().start()
 
     def _put_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
-        self._overrides.put(group_id, configs)
-        self._share_overrides.put(group_id, configs)
-        self._streams_overrides.put(group_id, configs)
+        for overrides in self._overrides:
+            overrides.put(group_id, configs)
         self._streams_tags.pop(group_id, None)
         if TAGS in configs:
             self._streams_tags[group_id] = split_list(configs[TAGS])
@@ -208,29 +199,14 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
         """Register the metrics of groups for `/metrics`; `peers` are the other brokers of a cluster."""
         host = self._host
         ends = EndsElsewhere(host.node_id, host.cache, peers.reach) if peers is not None else None
-        counted = self.metrics, self.consumer_metrics, self.offset_metrics
+        counted = self.metrics, self.modern_metrics, self.offset_metrics
         register_group_metrics(metrics, host.replicas, ends, self.runtime, *counted)
 
     def _new_state(self, context: CoordinatorContext[GroupCoordinatorShard]) -> GroupCoordinatorShard:
         classic = ClassicGroups(
             context, self.config, self._new_member_id, self.rebalances, self.heartbeats, self.metrics
         )
-        consumer = ConsumerGroups(
-            context,
-            self.consumer_config,
-            self._topics,
-            lambda: uuids.to_text(uuids.random_uuid(self._random)),
-            classic,
-            self.consumer_metrics,
-            fence,
-        )
-        share = ShareGroups(
-            context, self._share_config, self._topics, consumer.metadata_hash, self._share_state, share_fence
-        )
-        streams = StreamsGroups(
-            context, self._streams_config, self._topics, consumer.metadata_hash, streams_fence, assign_delayed
-        )
-        directory = GroupDirectory(classic, consumer, share, streams)
+        directory = GroupDirectory(classic, self._modern)
         return GroupCoordinatorShard(context, directory, self.config, self.offset_metrics)
 
     def _new_member_id(self, prefix: str) -> str:
@@ -248,15 +224,13 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
             self._topics_changed(delta.topics)
 
     def _topics_changed(self, topics: TopicsDelta) -> None:
-        """Consumer groups check changed topics again; the committed offsets of deleted ones are removed."""
+        """Groups check changed topics again; the committed offsets of deleted ones are removed."""
         deleted = [topic.name for topic in topics.deleted.values()]
         changed = {*deleted, *(delta.after.name for delta in topics.changed.values())}
         for context in self.runtime.contexts():
             if context.state is not None:
                 for name in changed:
-                    context.state.groups.consumer.topic_changed(name)
-                    context.state.groups.share.topic_changed(name)
-                    context.state.groups.streams.topic_changed(name)
+                    context.state.groups.modern.topic_changed(name)
             if deleted:
                 context.tell_once_loaded(lambda state: state.offsets.topics_deleted(deleted))
-                context.tell_once_loaded(lambda state: state.groups.share.topics_deleted(topics.deleted))
+                context.tell_once_loaded(lambda state: topics_deleted(state.groups.modern, topics.deleted))

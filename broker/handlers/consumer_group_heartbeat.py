@@ -15,10 +15,9 @@ from kio.schema.errors import ErrorCode
 from broker.coordinators.group_coordinator import require_consumer_protocol
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
-from coordinator.group.consumer.assignment import Partitions
-from coordinator.group.consumer.heartbeat import check_request
-from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from coordinator.group.consumer.heartbeat import ConsumerHeartbeat, ConsumerHeartbeatAnswer, check_request
 from metadata.acls import AclOperation, ResourceType
+from protocol.coordinator_records.consumer_group_records import Partitions
 from protocol.durations import MILLISECOND, ZERO
 from protocol.entities import maker
 from protocol.errors import KafkaError, TopicAuthorization

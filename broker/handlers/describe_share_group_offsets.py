@@ -27,6 +27,7 @@ from broker.monitoring.group_metrics import EndsElsewhere
 from broker.replicas.partition import Role
 from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
+from coordinator.group.share.group import ShareGroup
 from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records.share_group_records import TopicPartitions
 from protocol.coordinator_records.share_records import (
@@ -96,8 +97,8 @@ def _check(group_id: str, asked: Sequence[Sequence[int]]) -> None:
 
 
 def _initialized(state: GroupCoordinatorShard, group_id: str) -> Mapping[UUID, TopicPartitions]:
-    group = state.groups.share.find(group_id)
-    return {} if group is None else group.initialized()
+    group = state.groups.modern.find(ShareGroup, group_id)
+    return {} if group is None else group.state.initialized
 
 
 async def _ends(ctx: RequestContext, keys: Sequence[PartitionKey]) -> dict[PartitionKey, int]:

@@ -11,8 +11,7 @@ from kio.schema.share_group_heartbeat.v1.response import Assignment, TopicPartit
 from broker.handlers.share_requests import require_share_groups
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
-from coordinator.group.share.heartbeat import check_request
-from coordinator.group.share.messages import ShareHeartbeat, ShareHeartbeatAnswer
+from coordinator.group.share.heartbeat import ShareHeartbeat, ShareHeartbeatAnswer, check_request
 from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records.consumer_group_values import Partitions
 from protocol.durations import MILLISECOND, ZERO

@@ -21,12 +21,15 @@ from broker.cluster.internal_topics import BY_DEFAULT, wanted
 from broker.handlers.streams_requests import require_streams_groups
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
-from coordinator.group.streams import configured
-from coordinator.group.streams.configured import InternalTopic, Problem
-from coordinator.group.streams.membership import check_request
-from coordinator.group.streams.messages import EndpointPartitions, StreamsHeartbeat, StreamsHeartbeatAnswer
-from coordinator.group.streams.tasks import Task
-from coordinator.group.streams.topology import check_names
+from coordinator.group.streams.member import Task
+from coordinator.group.streams.messages import (
+    EndpointPartitions,
+    StreamsHeartbeat,
+    StreamsHeartbeatAnswer,
+    check_request,
+)
+from coordinator.group.streams.topology import InternalTopic, Problem, check_names
+from coordinator.group.streams.topology import Status as StatusCode
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from metadata.topic_names import invalid_reason, is_internal
 from protocol.coordinator_records import streams_group_values as values
@@ -164,7 +167,7 @@ def _response(ctx: RequestContext, answer: StreamsHeartbeatAnswer) -> Answer:
 def _statuses(ctx: RequestContext, answer: StreamsHeartbeatAnswer) -> list[Problem]:
     """What the member is told; begins to make the internal topics that are missing, and says what failed before."""
     trouble = _create(ctx, answer.to_create) if answer.to_create else ""
-    missing = configured.Status.MISSING_INTERNAL_TOPICS
+    missing = StatusCode.MISSING_INTERNAL_TOPICS
     return [
         problem._replace(detail=problem.detail + trouble) if problem.status is missing else problem
         for problem in answer.statuses

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from broker.cluster.metadata_cache import MetadataCache
 from broker.monitoring.cardinality import bounded
@@ -16,11 +16,14 @@ from broker.replicas.partition import Role
 from broker.replicas.replica_manager import ReplicaManager
 from coordinator.group.classic.metrics import GroupMetrics
 from coordinator.group.classic.states import GroupState
-from coordinator.group.consumer.metrics import ConsumerGroupMetrics
-from coordinator.group.consumer.states import ConsumerGroupState
+from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupType
+from coordinator.group.modern.group import ModernGroup
+from coordinator.group.modern.groups import ModernGroupMetrics
 from coordinator.group.offsets.metrics import OffsetMetrics
+from coordinator.group.share.group import ShareGroup
+from coordinator.group.streams.group import StreamsGroup
 from coordinator.runtime.runtime import CoordinatorRuntime
 from protocol.metadata.topics import NO_LEADER
 from protocol.topic_partition import PartitionKey
@@ -31,14 +34,12 @@ EXPORTER = "kafka_consumergroup_"
 PARTITION = ("consumergroup", "topic", "partition")
 TOPIC = ("consumergroup", "topic")
 OFFSETS_A_STEP = 500
-SHARE_STATES = {"Empty": "empty", "Stable": "stable", "Dead": "dead"}
-STREAMS_STATES = {
-    "Empty": "empty",
-    "NotReady": "not_ready",
-    "Assigning": "assigning",
-    "Reconciling": "reconciling",
-    "Stable": "stable",
+MODERN: Mapping[type[ModernGroup[Any, Any]], str] = {
+    ConsumerGroup: "Groups of the consumer protocol, by state.",
+    ShareGroup: "Share groups, by state.",
+    StreamsGroup: "Streams groups, by state.",
 }
+STATE_LABELS = {"NotReady": "not_ready"}
 
 
 class GroupOffset(NamedTuple):
@@ -71,7 +72,7 @@ def register_group_metrics(
     ends: EndsElsewhere | None,
     runtime: CoordinatorRuntime[GroupCoordinatorShard],
     groups: GroupMetrics,
-    consumer_groups: ConsumerGroupMetrics,
+    consumer_groups: ModernGroupMetrics,
     offsets: OffsetMetrics,
 ) -> None:
     """Register the metrics for `/metrics`."""
@@ -87,13 +88,11 @@ def register_group_metrics(
     gauge(f"{MANAGER}numoffsets", "Committed offsets.", (), lambda: sum(len(s.offsets.store) for s in shards()))
     _counts(metrics, groups, consumer_groups, offsets)
     _groups_of_kip_848(metrics, consumer_groups, shards)
-    _share_groups(metrics, shards)
-    _streams_groups(metrics, shards)
     _consumer_groups(metrics, partitions, ends, shards)
 
 
 def _counts(
-    metrics: Metrics, groups: GroupMetrics, consumer_groups: ConsumerGroupMetrics, offsets: OffsetMetrics
+    metrics: Metrics, groups: GroupMetrics, consumer_groups: ModernGroupMetrics, offsets: OffsetMetrics
 ) -> None:
     """Register counts as gauges: Kafka's names for them end in `_count`, not allowed for a Prometheus counter."""
     gauge = metrics.gauge
@@ -129,7 +128,7 @@ def _counts(
     )
 
 
-def _groups_of_kip_848(metrics: Metrics, counts: ConsumerGroupMetrics, shards: Shards) -> None:
+def _groups_of_kip_848(metrics: Metrics, counts: ModernGroupMetrics, shards: Shards) -> None:
     gauge = metrics.gauge
     gauge(
         f"{COORDINATOR}group_count",
@@ -137,12 +136,8 @@ def _groups_of_kip_848(metrics: Metrics, counts: ConsumerGroupMetrics, shards: S
         ("protocol",),
         lambda: _by_kind(shards()),
     )
-    gauge(
-        f"{COORDINATOR}consumer_group_count",
-        "Groups of the consumer protocol, by state.",
-        ("state",),
-        lambda: _by_state(shards()),
-    )
+    for kind, text in MODERN.items():
+        gauge(f"{COORDINATOR}{kind.group_type.value}_group_count", text, ("state",), partial(_by_state, shards, kind))
     gauge(
         f"{COORDINATOR}consumer_group_rebalance_count",
         "New epochs of groups of the consumer protocol for other subscriptions or topics, since the start.",
@@ -151,30 +146,14 @@ def _groups_of_kip_848(metrics: Metrics, counts: ConsumerGroupMetrics, shards: S
     )
 
 
-def _streams_groups(metrics: Metrics, shards: Shards) -> None:
-    def by_state() -> Labelled:
-        found = Counter(group.state_name for shard in shards() for group in shard.groups.streams.by_id.values())
-        return [((label,), found[state]) for state, label in STREAMS_STATES.items()]
-
-    metrics.gauge(f"{COORDINATOR}streams_group_count", "Streams groups, by state.", ("state",), by_state)
-
-
-def _share_groups(metrics: Metrics, shards: Shards) -> None:
-    def by_state() -> Labelled:
-        found = Counter(group.state_name for shard in shards() for group in shard.groups.share.by_id.values())
-        return [((label,), found[state]) for state, label in SHARE_STATES.items()]
-
-    metrics.gauge(f"{COORDINATOR}share_group_count", "Share groups, by state.", ("state",), by_state)
-
-
 def _by_kind(shards: Iterable[GroupCoordinatorShard]) -> Labelled:
     found = Counter(group.group_type for shard in shards for group in shard.groups.all())
     return [((kind.value,), found[kind]) for kind in GroupType]
 
 
-def _by_state(shards: Iterable[GroupCoordinatorShard]) -> Labelled:
-    found = Counter(group.state for shard in shards for group in shard.groups.consumer.by_id.values())
-    return [((state.value.lower(),), found[state]) for state in ConsumerGroupState]
+def _by_state(shards: Shards, kind: type[ModernGroup[Any, Any]]) -> Labelled:
+    found = Counter(group.state_name for shard in shards() for group in shard.groups.modern.all(kind))
+    return [((STATE_LABELS.get(state, state.lower()),), found[state]) for state in kind.state_names]
 
 
 def _consumer_groups(metrics: Metrics, partitions: ReplicaManager, ends: EndsElsewhere | None, shards: Shards) -> None:

@@ -11,7 +11,9 @@ from kio.schema.errors import ErrorCode
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.share_coordinator import ShareCoordinator
 from broker.share.share_states import ShareStates
-from coordinator.group.share_deletion import begin_deleting
+from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
+from coordinator.group.share.partition_states import Begun, begin_deleting
+from coordinator.runtime.outcome import Outcome
 from protocol.coordinator_records.share_records import SharePartitionKey
 from protocol.errors import KafkaError, UnknownTopicOrPartition
 
@@ -21,8 +23,12 @@ async def delete_groups(
 ) -> dict[str, ErrorCode]:
     """Delete groups of one shard, of any kind; returns the error code of each."""
     runtime = groups.runtime
+
+    def begin(shard: GroupCoordinatorShard) -> Outcome[Begun]:
+        return begin_deleting(shard.groups.modern, shard.offsets, group_ids)
+
     try:
-        begun = await runtime.write(partition, lambda shard: begin_deleting(shard, group_ids))
+        begun = await runtime.write(partition, begin)
     except KafkaError as error:
         return dict.fromkeys(group_ids, error.code)
     forgotten = await asyncio.gather(*(_forget(shares, states, *each) for each in begun.waiting.items()))

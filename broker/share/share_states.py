@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any, TypeVar
 
 from broker.coordinators.share_coordinator import ShareCoordinator, coordinator_key
-from coordinator.group.share.state_port import Topics
+from coordinator.group.modern.groups import StateTopics
 from coordinator.runtime.coordinator_context import Operation
 from coordinator.share.share_coordinator_shard import ShareCoordinatorShard, ShareWrite
 from protocol.coordinator_records.share_records import NO_START_OFFSET, SharePartitionKey, ShareSnapshotValue
@@ -64,11 +64,11 @@ class ShareStates:
     # -- what share groups ask
 
     def initialize(
-        self, group_id: str, topics: Topics, state_epoch: int, done: Callable[[KafkaError | None], None]
+        self, group_id: str, topics: StateTopics, state_epoch: int, done: Callable[[KafkaError | None], None]
     ) -> None:
         self._start(self._initialize([*_keys(group_id, topics)], state_epoch, NO_START_OFFSET, done))
 
-    def delete(self, group_id: str, topics: Topics) -> None:
+    def delete(self, group_id: str, topics: StateTopics) -> None:
         self._start(self._delete([*_keys(group_id, topics)]))
 
     async def initialize_at(self, key: SharePartitionKey, state_epoch: int, start_offset: int) -> None:
@@ -115,7 +115,7 @@ class ShareStates:
             task.cancel()
 
 
-def _keys(group_id: str, topics: Topics) -> Iterator[SharePartitionKey]:
+def _keys(group_id: str, topics: StateTopics) -> Iterator[SharePartitionKey]:
     for topic_id, indexes in topics.items():
         for index in indexes:
             yield SharePartitionKey(group_id, topic_id, index)

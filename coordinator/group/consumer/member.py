@@ -1,20 +1,40 @@
-"""A member of a consumer group."""
+"""A member of a consumer group, and the partitions that it has."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
+from uuid import UUID
 
-from coordinator.group.consumer.assignment import NO_EPOCHS, NO_PARTITIONS, AssignmentEpochs, Partitions, epochs_of
-from coordinator.group.consumer.states import MemberState
+from coordinator.group.modern.group import JOINING, LEFT, LEFT_FOR_A_WHILE, MemberState
 from protocol.coordinator_records.consumer_group_records import (
+    AssignmentEpochs,
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
+    Partitions,
 )
 
-JOINING = 0
-LEFT = -1
-LEFT_FOR_A_WHILE = -2
+NO_PARTITIONS: Partitions = {}
+"""A topic's set is empty only where a classic member's share of it was."""
+
+NO_EPOCHS: AssignmentEpochs = {}
+
+
+def epochs_of(partitions: Partitions, epoch: int) -> dict[UUID, dict[int, int]]:
+    """One epoch for all (KIP-1251)."""
+    return {topic: dict.fromkeys(indexes, epoch) for topic, indexes in partitions.items()}
+
+
+class ResolvedRegex(NamedTuple):
+    """The topics that matched (Kafka's `ResolvedRegularExpression`).
+
+    `version` is that of the topics when they were matched; `timestamp_ms` is of the wall clock.
+    """
+
+    topics: frozenset[str]
+    version: int
+    timestamp_ms: int
 
 
 class ConsumerMember(NamedTuple):  # cheaper to change than a frozen dataclass
@@ -49,6 +69,12 @@ class ConsumerMember(NamedTuple):  # cheaper to change than a frozen dataclass
     def is_reconciled_to(self, epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == epoch
 
+    def away(self) -> ConsumerMember:
+        """The static member once it has left for a while: nothing that it commits late counts as of before."""
+        return self._replace(
+            epoch=LEFT_FOR_A_WHILE, pending_revocation=NO_PARTITIONS, epochs=epochs_of(self.assigned, 0)
+        )
+
     # -- records
 
     def metadata_value(self) -> ConsumerGroupMemberMetadataValue:
@@ -79,12 +105,7 @@ class ConsumerMember(NamedTuple):  # cheaper to change than a frozen dataclass
 
     def assignment_value(self) -> ConsumerGroupCurrentMemberAssignmentValue:
         return ConsumerGroupCurrentMemberAssignmentValue(
-            member_epoch=self.epoch,
-            previous_member_epoch=self.previous_epoch,
-            state=self.state,
-            assigned=self.assigned,
-            pending_revocation=self.pending_revocation,
-            epochs=self.epochs,
+            self.epoch, self.previous_epoch, self.state, self.assigned, self.pending_revocation, self.epochs
         )
 
     def with_assignment(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> ConsumerMember:
@@ -98,13 +119,7 @@ class ConsumerMember(NamedTuple):  # cheaper to change than a frozen dataclass
         )
 
     def without_assignment(self) -> ConsumerMember:
-        return self._replace(
-            epoch=LEFT,
-            previous_epoch=LEFT,
-            assigned=NO_PARTITIONS,
-            pending_revocation=NO_PARTITIONS,
-            epochs=NO_EPOCHS,
-        )
+        return ConsumerMember(self.member_id, LEFT, LEFT).with_metadata(self.metadata_value())
 
 
 def _at_one_epoch(value: ConsumerGroupCurrentMemberAssignmentValue) -> AssignmentEpochs:
@@ -113,3 +128,9 @@ def _at_one_epoch(value: ConsumerGroupCurrentMemberAssignmentValue) -> Assignmen
     for topic, given in epochs_of(value.pending_revocation, value.member_epoch).items():
         epochs.setdefault(topic, {}).update(given)
     return epochs
+
+
+def subscription(member: ConsumerMember, resolved: Mapping[str, ResolvedRegex]) -> frozenset[str]:
+    """The names of the topics that the member subscribes to, by name and by expression."""
+    matched = resolved.get(member.regex) if member.regex else None
+    return member.topics if matched is None else member.topics | matched.topics

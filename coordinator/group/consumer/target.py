@@ -1,66 +1,59 @@
-"""The target assignment, computed for each group epoch (Kafka's TargetAssignmentBuilder)."""
+"""The target assignment of a consumer group, as the assignor that most members ask for makes it."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
+from types import MappingProxyType
 from uuid import UUID
 
 import structlog
 
-from coordinator.group.consumer import records
-from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
-from coordinator.group.consumer.assignors import ASSIGNORS
-from coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec, PartitionAssignorError
-from coordinator.group.consumer.change import Change
-from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.member import ConsumerMember
-from coordinator.group.consumer.regex import ResolvedRegex
-from coordinator.group.consumer.topics_port import TopicsPort
+from coordinator.group.consumer.assignors import (
+    Assign,
+    GroupSpec,
+    MemberSpec,
+    PartitionAssignorError,
+    assign_homogeneous,
+    assign_range,
+)
+from coordinator.group.consumer.group import ConsumerGroup, preferred_assignor
+from coordinator.group.consumer.member import ConsumerMember, subscription
+from coordinator.group.consumer.uniform_heterogeneous import assign_heterogeneous
+from coordinator.group.modern.groups import ModernGroups
+from protocol.coordinator_records.consumer_group_records import Partitions
 from protocol.errors import UnknownServerError
 
 logger = structlog.get_logger(__name__)
 
 
-def preferred_assignor(members: Iterable[ConsumerMember], assignors: Sequence[str]) -> str:
-    """The one of `assignors` that most of the members ask for; in a tie, or if nobody asks for one, the first."""
-    votes = Counter(member.assignor for member in members)
-    return max(assignors, key=lambda name: votes[name])
+def assign_uniform(spec: GroupSpec) -> dict[str, Partitions]:
+    """Every member's partitions by member id. Raises PartitionAssignorError."""
+    if not spec.members:
+        return {}
+    return assign_homogeneous(spec) if spec.homogeneous else assign_heterogeneous(spec)
+
+
+ASSIGNORS: Mapping[str, Assign] = MappingProxyType({"uniform": assign_uniform, "range": assign_range})
+"""By the names that members ask for; the first is the default (group.consumer.assignors)."""
 
 
 def make_target(
-    group: ConsumerGroup,
-    members: Mapping[str, ConsumerMember],
-    topics: TopicsPort,
-    assignor: str,
-    now_ms: int,
-    change: Change,
+    groups: ModernGroups, group: ConsumerGroup, members: Mapping[str, ConsumerMember], epoch: int
 ) -> Mapping[str, Partitions]:
-    """Every member's new target by member id; the differences from the current one are added to `change`.
-
-    `members` are the group's, with the changes in `change`. Raises UnknownServerError if the assignor fails.
-    """
-    spec = _spec(group, members, topics)
-    epoch = change.epoch_of(group)
+    """Every member's target by member id. Raises UnknownServerError if the assignor fails."""
+    assignor = preferred_assignor(members.values(), groups.consumer_config.assignors)
     try:
-        assigned = ASSIGNORS[assignor](spec)
+        return ASSIGNORS[assignor](_spec(groups, group, members))
     except PartitionAssignorError as error:
         logger.error("target assignment failed", group=group.group_id, epoch=epoch, assignor=assignor, error=str(error))
         raise UnknownServerError from error  # clients are not told why
-    logger.info("target assignment computed", group=group.group_id, epoch=epoch, assignor=assignor)
-    for member_id in spec.members:
-        partitions = assigned.get(member_id, NO_PARTITIONS)
-        if partitions != group.target.get(member_id):
-            change.records.append(records.target(group.group_id, member_id, partitions))
-    change.records.append(records.target_epoch(group.group_id, epoch, now_ms))
-    return assigned
 
 
-def _spec(group: ConsumerGroup, members: Mapping[str, ConsumerMember], topics: TopicsPort) -> GroupSpec:
+def _spec(groups: ModernGroups, group: ConsumerGroup, members: Mapping[str, ConsumerMember]) -> GroupSpec:
     counts: dict[UUID, int] = {}
     ids: dict[str, UUID] = {}
-    for name in topics_of(members.values(), group.resolved):
-        image = topics.by_name(name)
+    for name in group.topics_of(members.values()):
+        image = groups.topics.by_name(name)
         if image is not None:
             ids[name] = image.id
             counts[image.id] = image.partition_count
@@ -71,27 +64,7 @@ def _spec(group: ConsumerGroup, members: Mapping[str, ConsumerMember], topics: T
         for key, member in subscriptions.items()
     }
     specs = {
-        key: MemberSpec(member.instance_id, known[member.topics, member.regex], _present_target(group, member))
+        key: MemberSpec(member.instance_id, known[member.topics, member.regex], group.target_of(member))
         for key, member in sorted(members.items())
     }
     return GroupSpec(specs, len(set(known.values())) == 1, group.owners, counts)
-
-
-def _present_target(group: ConsumerGroup, member: ConsumerMember) -> Partitions:
-    """The current target: for a static member that replaces another, that one's; for a new one its own, if any.
-
-    `ConsumerGroup.target_of` is for answers: there, as in Kafka, an unknown instance has none.
-    """
-    owner = group.static_ids.get(member.instance_id, member.member_id) if member.instance_id else member.member_id
-    return group.target.get(owner, NO_PARTITIONS)
-
-
-def topics_of(members: Iterable[ConsumerMember], resolved: Mapping[str, ResolvedRegex]) -> frozenset[str]:
-    """The names of the topics that any of the members subscribes to."""
-    return frozenset[str]().union(*(subscription(member, resolved) for member in members))
-
-
-def subscription(member: ConsumerMember, resolved: Mapping[str, ResolvedRegex]) -> frozenset[str]:
-    """The names of the topics that the member subscribes to, by name and by expression."""
-    found = resolved.get(member.regex) if member.regex else None
-    return member.topics if found is None else member.topics | found.topics

@@ -1,21 +1,41 @@
-"""A member of a streams group."""
+"""A member of a streams group, and its tasks: partitions by subtopology, in the three roles of `Tasks`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from coordinator.group.streams.messages import JOINING, LEFT_FOR_A_WHILE
-from coordinator.group.streams.states import MemberState
-from coordinator.group.streams.tasks import NO_TASKS, Task, each_task
+from coordinator.group.modern.group import JOINING, LEFT, LEFT_FOR_A_WHILE, MemberState
 from protocol.coordinator_records.streams_group_values import (
     Endpoint,
     StreamsGroupCurrentMemberAssignmentValue,
     StreamsGroupMemberMetadataValue,
+    TaskIds,
     Tasks,
 )
 
+Task = tuple[str, int]
+"""A subtopology and a partition."""
+
+NO_TASK_IDS: TaskIds = {}
+NO_TASKS = Tasks(NO_TASK_IDS, NO_TASK_IDS, NO_TASK_IDS)
 NO_EPOCHS: Mapping[Task, int] = {}
+
+_FIRST_STATE = 1
+"""That of a stable member in a record, where those of consumer groups begin with 0."""
+
+
+def each_task(tasks: TaskIds) -> Iterator[Task]:
+    for subtopology, partitions in tasks.items():
+        for partition in partitions:
+            yield subtopology, partition
+
+
+def task_ids(tasks: Iterable[Task]) -> TaskIds:
+    by_subtopology: dict[str, set[int]] = {}
+    for subtopology, partition in tasks:
+        by_subtopology.setdefault(subtopology, set()).add(partition)
+    return {subtopology: frozenset(partitions) for subtopology, partitions in sorted(by_subtopology.items())}
 
 
 class StreamsMember(NamedTuple):
@@ -44,8 +64,8 @@ class StreamsMember(NamedTuple):
     epochs: Mapping[Task, int] = NO_EPOCHS
 
     @property
-    def is_away(self) -> bool:
-        return self.epoch == LEFT_FOR_A_WHILE
+    def is_classic(self) -> bool:
+        return False
 
     def is_reconciled_to(self, epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == epoch
@@ -73,20 +93,47 @@ class StreamsMember(NamedTuple):
             client_tags=self.client_tags,
         )
 
-    def assignment_value(self) -> StreamsGroupCurrentMemberAssignmentValue:
-        return StreamsGroupCurrentMemberAssignmentValue(
-            self.epoch, self.previous_epoch, self.state.value, self.assigned, self.pending_revocation, self.epochs
-        )
-
     def with_metadata(self, value: StreamsGroupMemberMetadataValue) -> StreamsMember:
         return self._replace(**value._asdict())
+
+    def assignment_value(self) -> StreamsGroupCurrentMemberAssignmentValue:
+        state = self.state if self.state is MemberState.UNKNOWN else self.state + _FIRST_STATE
+        return StreamsGroupCurrentMemberAssignmentValue(
+            self.epoch, self.previous_epoch, int(state), self.assigned, self.pending_revocation, self.epochs
+        )
 
     def with_assignment(self, value: StreamsGroupCurrentMemberAssignmentValue) -> StreamsMember:
         return self._replace(
             epoch=value.member_epoch,
             previous_epoch=value.previous_member_epoch,
-            state=MemberState.of(value.state),
+            state=MemberState.of(value.state - _FIRST_STATE),
             assigned=value.assigned,
             pending_revocation=value.pending_revocation,
             epochs=value.epochs,
         )
+
+    def without_assignment(self) -> StreamsMember:
+        return StreamsMember(self.member_id, LEFT, LEFT).with_metadata(self.metadata_value())
+
+
+class Owners:
+    """Which process has which task now, or must still give it up.
+
+    No two members have a task active at once, and no process has it in two roles.
+    """
+
+    def __init__(self, members: Iterable[StreamsMember]) -> None:
+        self._active: dict[Task, str] = {}
+        self._others: set[tuple[str, Task]] = set()
+        for member in members:
+            for tasks in (member.assigned, member.pending_revocation):
+                self._active.update(dict.fromkeys(each_task(tasks.active), member.process_id))
+                for role in (tasks.standby, tasks.warmup):
+                    self._others.update((member.process_id, task) for task in each_task(role))
+
+    def is_free(self, task: Task, process_id: str) -> bool:
+        """Whether the task may become active on the process."""
+        return task not in self._active and (process_id, task) not in self._others
+
+    def is_free_as_standby(self, task: Task, process_id: str) -> bool:
+        return self._active.get(task) != process_id and (process_id, task) not in self._others

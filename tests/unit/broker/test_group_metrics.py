@@ -8,7 +8,7 @@ from broker.monitoring.group_metrics import OFFSETS_A_STEP
 from broker.replicas.partition import Partition
 from coordinator.group.classic.messages import JoinRequest, LeaveRequest, MemberIdentity, SyncRequest
 from coordinator.group.classic.protocols import MemberProtocol
-from coordinator.group.consumer.messages import ConsumerHeartbeat
+from coordinator.group.consumer.heartbeat import ConsumerHeartbeat
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from protocol.records.build import Record, build_batch
 from storage.append_types import AppendOrigin

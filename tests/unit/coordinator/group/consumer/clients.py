@@ -8,10 +8,10 @@ from typing import Any
 
 from coordinator.group.classic.messages import JoinAnswer, SyncAnswer
 from coordinator.group.classic.protocols import MemberProtocol
-from coordinator.group.consumer.assignment import Partitions
-from coordinator.group.consumer.member import LEFT, LEFT_FOR_A_WHILE
-from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from coordinator.group.consumer.heartbeat import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from coordinator.group.modern.group import LEFT, LEFT_FOR_A_WHILE
 from protocol.consumer_protocol import deserialize_assignment
+from protocol.coordinator_records.consumer_group_records import Partitions
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig
 from tests.unit.coordinator.group.rig import GROUP, Client
 

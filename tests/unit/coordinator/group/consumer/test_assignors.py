@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.group.consumer.assignment import Partitions
-from coordinator.group.consumer.assignors import ASSIGNORS
-from coordinator.group.consumer.assignors.spec import Assign, GroupSpec, MemberSpec, PartitionAssignorError
+from coordinator.group.consumer.assignors import Assign, GroupSpec, MemberSpec, PartitionAssignorError
+from coordinator.group.consumer.target import ASSIGNORS
+from protocol.coordinator_records.consumer_group_records import Partitions
 
 A, B, C = UUID(int=1), UUID(int=2), UUID(int=3)
 NAMES = ["", "a", "b", "q", "\U0001f600", "\ue000", "consumer-1"]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coordinator.group.share.config import ShareGroupConfig
+from coordinator.group.config import ShareGroupConfig
 from coordinator.group.share.group import ShareGroup
-from coordinator.group.share.heartbeat import check_request
-from coordinator.group.share.messages import ShareHeartbeat, ShareHeartbeatAnswer
+from coordinator.group.share.heartbeat import ShareHeartbeat, ShareHeartbeatAnswer, check_request
 from protocol.coordinator_records.consumer_group_values import Partitions
 from tests.unit.coordinator.asking import ask
 from tests.unit.coordinator.group.offsets.rig import OffsetRig
@@ -44,7 +43,7 @@ class ShareRig(OffsetRig):
 
     @property
     def sharers(self) -> ShareGroup:
-        group = self.shard.groups.share.find(GROUP)
+        group = self.shard.groups.modern.find(ShareGroup, GROUP)
         assert group is not None
         return group
 

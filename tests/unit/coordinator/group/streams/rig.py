@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coordinator.group.streams.config import StreamsGroupConfig
-from coordinator.group.streams.configured import Status
+from coordinator.group.config import StreamsGroupConfig
 from coordinator.group.streams.group import StreamsGroup
-from coordinator.group.streams.membership import check_request
-from coordinator.group.streams.messages import StreamsHeartbeat, StreamsHeartbeatAnswer
-from coordinator.group.streams.tasks import NO_TASKS, task_ids
+from coordinator.group.streams.member import NO_TASKS, task_ids
+from coordinator.group.streams.messages import StreamsHeartbeat, StreamsHeartbeatAnswer, check_request
+from coordinator.group.streams.topology import Status
 from protocol.coordinator_records.streams_group_values import StreamsGroupTopologyValue, Subtopology, Tasks, TopicInfo
 from tests.unit.coordinator.asking import ask
 from tests.unit.coordinator.group.offsets.rig import OffsetRig
@@ -61,8 +60,8 @@ class StreamsRig(OffsetRig):
         self.topic_changed(name)
 
     def topic_changed(self, name: str) -> None:
-        self.shard.groups.consumer.topic_changed(name)
-        self.shard.groups.streams.topic_changed(name)
+        self.shard.groups.modern.topic_changed(name)
+        self.shard.groups.modern.topic_changed(name)
 
     def join(
         self, member: str, wanted: StreamsGroupTopologyValue | None = None, **fields: Any
@@ -82,7 +81,7 @@ class StreamsRig(OffsetRig):
 
     @property
     def streams(self) -> StreamsGroup:
-        group = self.shard.groups.streams.find(GROUP)
+        group = self.shard.groups.modern.find(StreamsGroup, GROUP)
         assert group is not None
         return group
 

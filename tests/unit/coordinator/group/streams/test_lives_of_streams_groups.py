@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator.group.group_port import OwnedPartition
+from coordinator.group.streams.group import StreamsGroup
 from protocol.coordinator_records.streams_group_values import Endpoint
 from protocol.errors import (
     GroupIdNotFound,
@@ -48,7 +50,14 @@ async def test_commits() -> None:
     rig.join("m")
 
     def commit(member: str, epoch: int, *, transactional: bool = False, knows: bool = True) -> None:
-        rig.streams.validate_offset_commit(member, None, epoch, transactional=transactional, knows_member_epochs=knows)
+        rig.streams.validate_offset_commit(
+            member,
+            None,
+            epoch,
+            transactional=transactional,
+            knows_member_epochs=knows,
+            partitions=[OwnedPartition("a", None, 0)],
+        )
 
     commit("m", 2)
     commit("", -1, transactional=True)
@@ -120,5 +129,5 @@ async def test_an_empty_streams_group_turns_into_a_classic_group_and_no_other() 
         rig.join("m")
     for _ in range(2):
         assert rig.shard.groups.find(GROUP) is rig.group
-        assert rig.shard.groups.streams.find(GROUP) is None
+        assert rig.shard.groups.modern.find(StreamsGroup, GROUP) is None
         await rig.restart()

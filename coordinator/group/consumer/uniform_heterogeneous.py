@@ -1,18 +1,21 @@
 """Shares as even as possible for members with different subscriptions (Kafka's UniformHeterogeneousAssignmentBuilder).
 
 Members keep what they still subscribe to; unowned partitions go, topic by topic, to the subscribers with the fewest
-partitions; then, again topic by topic, partitions move from subscribers with many to those with few.
+partitions; then, again topic by topic, partitions move from subscribers with many to those with few. `LeastLoaded` and
+`MostLoaded` (the halves of Kafka's MemberAssignmentBalancer) say which member gets the next partition of a topic, and
+which gives one away. Members are numbers, and `sizes` holds each member's number of partitions; whoever moves a
+partition updates it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
-from coordinator.group.consumer.assignors.draft import Draft
-from coordinator.group.consumer.assignors.load import LeastLoaded, MostLoaded
-from coordinator.group.consumer.assignors.spec import GroupSpec, PartitionAssignorError
+from coordinator.group.consumer.assignors import Draft, GroupSpec, PartitionAssignorError
+from coordinator.group.consumer.member import NO_PARTITIONS
+from protocol.coordinator_records.consumer_group_records import Partitions
 from protocol.uuids import to_text
 
 _ROUNDS = 16
@@ -20,7 +23,7 @@ _ROUNDS = 16
 _NOBODY = -1
 
 
-def assign(spec: GroupSpec) -> dict[str, Partitions]:
+def assign_heterogeneous(spec: GroupSpec) -> dict[str, Partitions]:
     """Every member's partitions by member id. Raises PartitionAssignorError."""
     topics = _topics(spec)
     if not topics:
@@ -153,3 +156,67 @@ class _Work:
         if draft is None:
             draft = self._drafts[number] = Draft(self._members[number].assigned)
         return draft
+
+
+class LeastLoaded:
+    """Cycles through the members with the fewest partitions; once each got one, members with as many join them."""
+
+    __slots__ = ("_end", "_members", "_sizes", "_turn", "level")
+
+    def __init__(self, members: Sequence[int], sizes: Sequence[int]) -> None:
+        """`members`, at least one, are in ascending order of their number of partitions."""
+        self.level = sizes[members[0]] - 1
+        """The number of partitions that each member had when this round began."""
+        self._members = members
+        self._sizes = sizes
+        self._end = 0
+        self._turn = 0
+
+    def next(self) -> int:
+        """The member that gets the next partition."""
+        if self._turn == self._end:
+            self.level += 1
+            while self._end < len(self._members) and self._sizes[self._members[self._end]] == self.level:
+                self._end += 1
+            self._turn = 0
+        self._turn += 1
+        return self._members[self._turn - 1]
+
+
+class MostLoaded:
+    """Cycles through the members with the most partitions; once each gave one, members with as many join them."""
+
+    __slots__ = ("_giving", "_others", "_sizes", "_turn", "level")
+
+    def __init__(self, members: Sequence[int], sizes: Sequence[int]) -> None:
+        """`members`, at least one, are in ascending order of their number of partitions."""
+        self.level = sizes[members[-1]] + 1
+        """The number of partitions that each member had when this round began."""
+        self._others = list(members)
+        self._sizes = sizes
+        self._giving: list[int] = []
+        self._turn = 0
+
+    def next_owner(self, owned: Mapping[int, Collection[int]]) -> int | None:
+        """The member to give the next partition, among those that own any; None if none does."""
+        while True:
+            if self._turn == len(self._giving):
+                self._next_round()
+            if not self._giving:
+                return None
+            member = self._giving[self._turn]
+            if owned.get(member):
+                self._turn += 1
+                return member
+            self._exclude()
+
+    def _next_round(self) -> None:
+        self.level = self.level - 1 if self._giving or not self._others else self._sizes[self._others[-1]]
+        while self._others and self._sizes[self._others[-1]] == self.level:
+            self._giving.append(self._others.pop())
+        self._turn = 0
+
+    def _exclude(self) -> None:
+        """Drop the member whose turn it is; the first of the round takes its place, which affects later rounds."""
+        self._giving[self._turn] = self._giving[0]
+        del self._giving[0]
