@@ -15,7 +15,12 @@ from kio.schema.errors import ErrorCode
 from broker.coordinators.group_coordinator import require_consumer_protocol
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
-from coordinator.group.consumer.heartbeat import ConsumerHeartbeat, ConsumerHeartbeatAnswer, check_request
+from coordinator.group.consumer.heartbeat import (
+    ConsumerHeartbeat,
+    ConsumerHeartbeatAnswer,
+    check_request,
+    consumer_group_heartbeat,
+)
 from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records.consumer_group_records import Partitions
 from protocol.durations import MILLISECOND, ZERO
@@ -63,7 +68,9 @@ def handle(ctx: RequestContext, heartbeat: ConsumerHeartbeat) -> Answer | Awaita
         heartbeat = replace(heartbeat, may_describe=partial(ctx.allows, AclOperation.DESCRIBE, ResourceType.TOPIC))
     coordinator = ctx.coordinators.groups
     check_request(heartbeat, coordinator.consumer_config)
-    answer = coordinator.write(heartbeat.group_id, lambda state: state.groups.consumer_heartbeat(heartbeat))
+    answer = coordinator.write(
+        heartbeat.group_id, lambda state: consumer_group_heartbeat(state.groups.modern, heartbeat)
+    )
     if not heartbeat.tells_nothing and answer.done():
         return _linger(ctx, answer.result())
     return when_done(answer, _response)

@@ -21,6 +21,7 @@ from broker.cluster.internal_topics import BY_DEFAULT, wanted
 from broker.handlers.streams_requests import require_streams_groups
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
+from coordinator.group.streams.heartbeat import streams_group_heartbeat
 from coordinator.group.streams.member import Task
 from coordinator.group.streams.messages import (
     EndpointPartitions,
@@ -49,7 +50,9 @@ def handle(ctx: RequestContext, request: StreamsGroupHeartbeatRequest) -> Answer
                 raise TopicAuthorization
     heartbeat = _heartbeat(ctx, request, topology)
     check_request(heartbeat)
-    answer = ctx.coordinators.groups.write(heartbeat.group_id, lambda state: state.groups.streams_heartbeat(heartbeat))
+    answer = ctx.coordinators.groups.write(
+        heartbeat.group_id, lambda state: streams_group_heartbeat(state.groups.modern, heartbeat)
+    )
     return when_done(answer, lambda found: _response(ctx, found))
 
 

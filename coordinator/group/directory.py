@@ -1,4 +1,4 @@
-"""The groups of one shard, and which operation a request is: a name stands for one group, of one kind.
+"""The groups of one shard: a name stands for one group, of one kind.
 
 The kinds are classic, consumer, share and streams groups; the last three are modern groups.
 """
@@ -25,18 +25,12 @@ from coordinator.group.classic.messages import (
     SyncRequest,
 )
 from coordinator.group.consumer import classic_members, migration
-from coordinator.group.consumer import heartbeat as consumer_heartbeat
 from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.heartbeat import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from coordinator.group.group_port import Group, GroupType
 from coordinator.group.modern import advance
 from coordinator.group.modern.group import ModernGroup
 from coordinator.group.modern.groups import ModernGroups, ModernGroupServices
 from coordinator.group.modern.timeouts import Overdue
-from coordinator.group.share import heartbeat as share_heartbeat
-from coordinator.group.share.heartbeat import ShareHeartbeat, ShareHeartbeatAnswer
-from coordinator.group.streams import heartbeat as streams_heartbeat
-from coordinator.group.streams.messages import StreamsHeartbeat, StreamsHeartbeatAnswer
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
 from protocol.coordinator_records.group_records import GroupMetadataKey, GroupMetadataValue
 from protocol.errors import GroupIdNotFound, InconsistentGroupProtocol, KafkaError
@@ -45,7 +39,7 @@ logger = structlog.get_logger(__name__)
 
 
 class GroupDirectory:
-    """Implements `group_port.Groups`, and takes the requests of each protocol for groups of every kind."""
+    """All groups, and the requests of the classic protocol, which may be for a group of another kind."""
 
     def __init__(self, classic: ClassicGroups, services: ModernGroupServices) -> None:
         self.classic = classic
@@ -85,17 +79,6 @@ class GroupDirectory:
         if group is None:
             return leave.leave(self.classic, request)
         return classic_members.leave(self.modern, group, request)
-
-    # -- the operations of the newer protocols
-
-    def consumer_heartbeat(self, request: ConsumerHeartbeat) -> Outcome[ConsumerHeartbeatAnswer]:
-        return consumer_heartbeat.heartbeat(self.modern, request)
-
-    def share_heartbeat(self, request: ShareHeartbeat) -> Outcome[ShareHeartbeatAnswer]:
-        return share_heartbeat.heartbeat(self.modern, request)
-
-    def streams_heartbeat(self, request: StreamsHeartbeat) -> Outcome[StreamsHeartbeatAnswer]:
-        return streams_heartbeat.heartbeat(self.modern, request)
 
     # -- groups
 

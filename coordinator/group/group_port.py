@@ -12,9 +12,6 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from coordinator.runtime.outcome import CoordinatorRecord, Position
-from protocol.coordinator_records.group_records import GroupMetadataKey, GroupMetadataValue
-
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
@@ -53,9 +50,6 @@ class OwnedPartition(NamedTuple):
     topic: str
     topic_id: UUID | None
     partition: int
-
-
-"""A partition by the id of its topic, None if that is not known."""
 
 
 class Group(Protocol):
@@ -108,26 +102,3 @@ class Group(Protocol):
 
     def offset_expires_from(self, commit_timestamp_ms: int) -> int | None:
         """When offsets.retention.minutes starts for an offset committed at that time; None: not yet."""
-
-
-class Groups(Protocol):
-    """The groups of one shard, which `coordinator/group/group_coordinator_shard.py` combines with the offsets."""
-
-    def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position) -> None:
-        """Apply a GroupMetadata record to durable state."""
-
-    def loaded(self) -> None:
-        """Everything is replayed: sessions of the members found may start."""
-
-    def unloaded(self) -> None:
-        """The shard is unloaded; nothing is called after this."""
-
-    def find(self, group_id: str) -> Group | None: ...
-
-    def all(self) -> Iterable[Group]: ...
-
-    def note_simple(self, group_id: str) -> None:
-        """Make an unknown group an Empty one without a type: durable state, called by replay of an offset commit."""
-
-    def deletion(self, group_id: str) -> Sequence[CoordinatorRecord]:
-        """The tombstone(s) that end a group."""

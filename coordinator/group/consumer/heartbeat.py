@@ -115,7 +115,7 @@ def check_request(request: ConsumerHeartbeat, config: ConsumerGroupConfig) -> No
         )
 
 
-def heartbeat(groups: ModernGroups, request: ConsumerHeartbeat) -> Outcome[ConsumerHeartbeatAnswer]:
+def consumer_group_heartbeat(groups: ModernGroups, request: ConsumerHeartbeat) -> Outcome[ConsumerHeartbeatAnswer]:
     """Handle a request that passes `check_request`. Raises KafkaErrors."""
     if request.member_epoch < JOINING:
         return leave(groups, request)

@@ -1,16 +1,13 @@
 """Shares as even as possible for members with different subscriptions (Kafka's UniformHeterogeneousAssignmentBuilder).
 
 Members keep what they still subscribe to; unowned partitions go, topic by topic, to the subscribers with the fewest
-partitions; then, again topic by topic, partitions move from subscribers with many to those with few. `LeastLoaded` and
-`MostLoaded` (the halves of Kafka's MemberAssignmentBalancer) say which member gets the next partition of a topic, and
-which gives one away. Members are numbers, and `sizes` holds each member's number of partitions; whoever moves a
-partition updates it.
+partitions; then, again topic by topic, partitions move from subscribers with many to those with few.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heapreplace
 from uuid import UUID
 
 from coordinator.group.consumer.assignors import Draft, GroupSpec, PartitionAssignorError
@@ -111,29 +108,32 @@ class _Work:
 
     def hand_out(self, topic: _Topic) -> None:
         """Give unowned partitions to the subscribers with the fewest."""
-        least = LeastLoaded(self._by_size(topic), self._sizes)
+        takers = self._by_size(topic)
         for partition, owner in enumerate(topic.owners):
             if owner == _NOBODY:
-                self._give(topic, partition, least.next())
+                self._give(topic, partition, takers)
 
     def balance(self, topic: _Topic) -> bool:
         """Move partitions from subscribers with many to those with few; return whether any moved."""
-        members = self._by_size(topic)
-        if self._sizes[members[-1]] - self._sizes[members[0]] <= 1:
-            return False
+        takers = self._by_size(topic)
         owned: dict[int, list[int]] = {}
         for partition, owner in enumerate(topic.owners):
             owned.setdefault(owner, []).append(partition)
-        least, most = LeastLoaded(members, self._sizes), MostLoaded(members, self._sizes)
+        givers = [(-size, -place, number) for size, place, number in takers if number in owned]
+        heapify(givers)
         moved = False
-        while (giver := most.next_owner(owned)) is not None:
-            taker = least.next()
-            if most.level - least.level <= 1:
+        while givers:
+            _, place, giver = givers[0]
+            if self._sizes[giver] - takers[0][0] <= 1:
                 break
             partition = owned[giver].pop()
             self._draft(giver).remove(topic.id, partition)
             self._sizes[giver] -= 1
-            self._give(topic, partition, taker)
+            if owned[giver]:
+                heapreplace(givers, (-self._sizes[giver], place, giver))
+            else:
+                heappop(givers)
+            self._give(topic, partition, takers)
             moved = True
         return moved
 
@@ -143,10 +143,15 @@ class _Work:
             for member_id, member, draft in zip(self._member_ids, self._members, self._drafts, strict=True)
         }
 
-    def _by_size(self, topic: _Topic) -> list[int]:
-        return sorted(topic.subscribers, key=self._sizes.__getitem__)
+    def _by_size(self, topic: _Topic) -> list[tuple[int, int, int]]:
+        """The subscribers as a heap: the number of partitions, a place among equals, the member."""
+        members = sorted(topic.subscribers, key=self._sizes.__getitem__)
+        return [(self._sizes[number], place, number) for place, number in enumerate(members)]
 
-    def _give(self, topic: _Topic, partition: int, number: int) -> None:
+    def _give(self, topic: _Topic, partition: int, takers: list[tuple[int, int, int]]) -> None:
+        """Give a partition to the member with the fewest."""
+        size, place, number = takers[0]
+        heapreplace(takers, (size + 1, place, number))
         self._draft(number).add(topic.id, partition)
         topic.owners[partition] = number
         self._sizes[number] += 1
@@ -156,67 +161,3 @@ class _Work:
         if draft is None:
             draft = self._drafts[number] = Draft(self._members[number].assigned)
         return draft
-
-
-class LeastLoaded:
-    """Cycles through the members with the fewest partitions; once each got one, members with as many join them."""
-
-    __slots__ = ("_end", "_members", "_sizes", "_turn", "level")
-
-    def __init__(self, members: Sequence[int], sizes: Sequence[int]) -> None:
-        """`members`, at least one, are in ascending order of their number of partitions."""
-        self.level = sizes[members[0]] - 1
-        """The number of partitions that each member had when this round began."""
-        self._members = members
-        self._sizes = sizes
-        self._end = 0
-        self._turn = 0
-
-    def next(self) -> int:
-        """The member that gets the next partition."""
-        if self._turn == self._end:
-            self.level += 1
-            while self._end < len(self._members) and self._sizes[self._members[self._end]] == self.level:
-                self._end += 1
-            self._turn = 0
-        self._turn += 1
-        return self._members[self._turn - 1]
-
-
-class MostLoaded:
-    """Cycles through the members with the most partitions; once each gave one, members with as many join them."""
-
-    __slots__ = ("_giving", "_others", "_sizes", "_turn", "level")
-
-    def __init__(self, members: Sequence[int], sizes: Sequence[int]) -> None:
-        """`members`, at least one, are in ascending order of their number of partitions."""
-        self.level = sizes[members[-1]] + 1
-        """The number of partitions that each member had when this round began."""
-        self._others = list(members)
-        self._sizes = sizes
-        self._giving: list[int] = []
-        self._turn = 0
-
-    def next_owner(self, owned: Mapping[int, Collection[int]]) -> int | None:
-        """The member to give the next partition, among those that own any; None if none does."""
-        while True:
-            if self._turn == len(self._giving):
-                self._next_round()
-            if not self._giving:
-                return None
-            member = self._giving[self._turn]
-            if owned.get(member):
-                self._turn += 1
-                return member
-            self._exclude()
-
-    def _next_round(self) -> None:
-        self.level = self.level - 1 if self._giving or not self._others else self._sizes[self._others[-1]]
-        while self._others and self._sizes[self._others[-1]] == self.level:
-            self._giving.append(self._others.pop())
-        self._turn = 0
-
-    def _exclude(self) -> None:
-        """Drop the member whose turn it is; the first of the round takes its place, which affects later rounds."""
-        self._giving[self._turn] = self._giving[0]
-        del self._giving[0]

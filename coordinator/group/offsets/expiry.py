@@ -6,7 +6,8 @@ Kafka's GroupCoordinatorShard.cleanupGroupMetadata and OffsetExpirationCondition
 from __future__ import annotations
 
 from coordinator.group.config import GroupConfig
-from coordinator.group.group_port import Group, Groups, GroupType
+from coordinator.group.directory import GroupDirectory
+from coordinator.group.group_port import Group, GroupType
 from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.offsets.offsets import tombstone
 from coordinator.group.offsets.store import CommittedOffset, OffsetStore
@@ -21,7 +22,7 @@ GROUPS_IN_A_TURN = 500
 class OffsetExpiry:
     """One shard's search for what has expired."""
 
-    def __init__(self, store: OffsetStore, groups: Groups, config: GroupConfig, metrics: OffsetMetrics) -> None:
+    def __init__(self, store: OffsetStore, groups: GroupDirectory, config: GroupConfig, metrics: OffsetMetrics) -> None:
         self._store = store
         self._groups = groups
         self._config = config

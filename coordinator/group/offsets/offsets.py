@@ -9,7 +9,8 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.config import GroupConfig
-from coordinator.group.group_port import Group, Groups, OwnedPartition
+from coordinator.group.directory import GroupDirectory
+from coordinator.group.group_port import Group, OwnedPartition
 from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.offsets.store import CommittedOffset, OffsetStore
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, ProducerEpoch
@@ -62,7 +63,7 @@ class Offsets:
     """Operations of one shard. Each returns an Outcome or raises KafkaError; only replay changes the state."""
 
     def __init__(
-        self, store: OffsetStore, groups: Groups, config: GroupConfig, clock: Clock, metrics: OffsetMetrics
+        self, store: OffsetStore, groups: GroupDirectory, config: GroupConfig, clock: Clock, metrics: OffsetMetrics
     ) -> None:
         self.store = store
         self._groups = groups

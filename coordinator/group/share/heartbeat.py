@@ -61,7 +61,7 @@ def check_request(request: ShareHeartbeat) -> None:
         raise InvalidRequest(f"MemberEpoch is invalid: {request.member_epoch}.")
 
 
-def heartbeat(groups: ModernGroups, request: ShareHeartbeat) -> Outcome[ShareHeartbeatAnswer]:
+def share_group_heartbeat(groups: ModernGroups, request: ShareHeartbeat) -> Outcome[ShareHeartbeatAnswer]:
     """Handle a request that passes `check_request`. Raises KafkaErrors."""
     if request.member_epoch == LEFT:
         group = groups.get(ShareGroup, request.group_id)

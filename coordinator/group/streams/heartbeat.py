@@ -36,7 +36,7 @@ INTERVAL = Problem(Status.ASSIGNMENT_DELAYED, "Assignment delayed due to the con
 _DELAY_TIMER = "streams-initial-rebalance"
 
 
-def heartbeat(groups: ModernGroups, request: StreamsHeartbeat) -> Outcome[StreamsHeartbeatAnswer]:
+def streams_group_heartbeat(groups: ModernGroups, request: StreamsHeartbeat) -> Outcome[StreamsHeartbeatAnswer]:
     """Handle a request that passes `check_request`. Raises KafkaErrors.
 
     A classic group without members becomes a streams group.

@@ -8,7 +8,7 @@ from typing import Any
 
 from coordinator.group.classic.messages import JoinAnswer, SyncAnswer
 from coordinator.group.classic.protocols import MemberProtocol
-from coordinator.group.consumer.heartbeat import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from coordinator.group.consumer.heartbeat import ConsumerHeartbeat, ConsumerHeartbeatAnswer, consumer_group_heartbeat
 from coordinator.group.modern.group import LEFT, LEFT_FOR_A_WHILE
 from protocol.consumer_protocol import deserialize_assignment
 from protocol.coordinator_records.consumer_group_records import Partitions
@@ -88,7 +88,7 @@ class ConsumerClient:
             "names_itself": True,
         }
         request = ConsumerHeartbeat(**{**fields, **changes})
-        return self.rig.runtime.write(0, lambda state: state.groups.consumer_heartbeat(request))
+        return self.rig.runtime.write(0, lambda state: consumer_group_heartbeat(state.groups.modern, request))
 
     def hear(self, answer: ConsumerHeartbeatAnswer, *, gives_up: bool = True) -> None:
         """Do what the answer says, unless it takes its time to give partitions up."""

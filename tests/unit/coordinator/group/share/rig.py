@@ -7,7 +7,7 @@ from typing import Any
 
 from coordinator.group.config import ShareGroupConfig
 from coordinator.group.share.group import ShareGroup
-from coordinator.group.share.heartbeat import ShareHeartbeat, ShareHeartbeatAnswer, check_request
+from coordinator.group.share.heartbeat import ShareHeartbeat, ShareHeartbeatAnswer, check_request, share_group_heartbeat
 from protocol.coordinator_records.consumer_group_values import Partitions
 from tests.unit.coordinator.asking import ask
 from tests.unit.coordinator.group.offsets.rig import OffsetRig
@@ -34,7 +34,7 @@ class ShareRig(OffsetRig):
         subscribed = None if topics is None else tuple(topics)
         request = ShareHeartbeat(group, member, epoch, None, subscribed, "client", "/host")
         check_request(request)
-        return ask(self.runtime, lambda state: state.groups.share_heartbeat(request)).result()
+        return ask(self.runtime, lambda state: share_group_heartbeat(state.groups.modern, request)).result()
 
     def joined(self, member: str, *topics: str) -> ShareHeartbeatAnswer:
         """A member that has joined, and was assigned something once the states were made."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from coordinator.group.config import StreamsGroupConfig
 from coordinator.group.streams.group import StreamsGroup
+from coordinator.group.streams.heartbeat import streams_group_heartbeat
 from coordinator.group.streams.member import NO_TASKS, task_ids
 from coordinator.group.streams.messages import StreamsHeartbeat, StreamsHeartbeatAnswer, check_request
 from coordinator.group.streams.topology import Status
@@ -49,7 +50,7 @@ class StreamsRig(OffsetRig):
         """Send a heartbeat. Raises KafkaErrors."""
         request = StreamsHeartbeat(GROUP, member, epoch, client_id="client", client_host="/host", **fields)
         check_request(request)
-        answer = ask(self.runtime, lambda state: state.groups.streams_heartbeat(request)).result()
+        answer = ask(self.runtime, lambda state: streams_group_heartbeat(state.groups.modern, request)).result()
         if self.makes_topics:
             for topic in answer.to_create:
                 self.create(topic.name, topic.partitions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator.group.group_port import OwnedPartition
+from coordinator.group.share.heartbeat import share_group_heartbeat
 from coordinator.group.streams.group import StreamsGroup
 from protocol.coordinator_records.streams_group_values import Endpoint
 from protocol.errors import (
@@ -122,7 +123,7 @@ async def test_an_empty_streams_group_turns_into_a_classic_group_and_no_other() 
     rig.send("m", -1)
     share = ShareHeartbeat(GROUP, "s", 0, None, ("a",), "c", "/h")
     with pytest.raises(GroupIdNotFound):
-        ask(rig.runtime, lambda state: state.groups.share_heartbeat(share)).result()
+        ask(rig.runtime, lambda state: share_group_heartbeat(state.groups.modern, share)).result()
     ClassicClient(rig).join()
     await rig.pass_ms(1)
     with pytest.raises(GroupIdNotFound):
