@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from broker.cluster.metadata_cache import MetadataCache
-from coordinator.group.modern.topics import TopicImage as GroupTopic
+from coordinator.group.modern.groups import TopicImage as GroupTopic
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from metadata.topics import TopicImage

@@ -12,11 +12,9 @@ from kio.schema.errors import ErrorCode
 from broker.coordinators.group_coordinator import require_consumer_protocol
 from broker.handlers.group_describe import describe_each, failed_group, operations_on, require_visible
 from broker.request_context import RequestContext
-from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.member import NO_PARTITIONS
+from coordinator.group.consumer.group import NO_PARTITIONS, ConsumerGroup
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.modern.groups import ModernGroups
-from coordinator.group.modern.topics import TopicsPort
+from coordinator.group.modern.groups import ModernGroups, TopicsPort
 from protocol.coordinator_records.consumer_group_records import Partitions
 from protocol.durations import ZERO
 from protocol.errors import KafkaError

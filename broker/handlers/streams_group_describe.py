@@ -21,8 +21,7 @@ from broker.handlers.group_describe import describe_each, failed_group, operatio
 from broker.handlers.streams_requests import require_streams_groups
 from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.streams.group import StreamsGroup
-from coordinator.group.streams.member import StreamsMember, Task
+from coordinator.group.streams.group import StreamsGroup, StreamsMember, Task
 from coordinator.group.streams.topology import ConfiguredTopology, required_topics
 from protocol.coordinator_records import streams_group_values as values
 from protocol.durations import ZERO

@@ -21,8 +21,8 @@ from broker.cluster.internal_topics import BY_DEFAULT, wanted
 from broker.handlers.streams_requests import require_streams_groups
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
+from coordinator.group.streams.group import Task
 from coordinator.group.streams.heartbeat import streams_group_heartbeat
-from coordinator.group.streams.member import Task
 from coordinator.group.streams.messages import (
     EndpointPartitions,
     StreamsHeartbeat,

@@ -17,8 +17,7 @@ from coordinator.group.classic.subscription import subscribed_topics
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import Group, GroupType
 from coordinator.group.modern.group import MemberState, ModernGroup
-from coordinator.group.modern.groups import ModernGroups
-from coordinator.group.modern.topics import TopicsPort
+from coordinator.group.modern.groups import ModernGroups, TopicsPort
 from coordinator.group.offsets.store import CommittedOffset
 from coordinator.group.streams.group import StreamsGroup
 from coordinator.group.streams.messages import partitions_of

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.modern.groups import ModernGroups
-from coordinator.group.streams.group import StreamsGroup
+from coordinator.group.streams.group import StreamsGroup, each_task
 from coordinator.group.streams.heartbeat import is_delayed
-from coordinator.group.streams.member import each_task
 from coordinator.group.streams.topology import Problem
 
 if TYPE_CHECKING:

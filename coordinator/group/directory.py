@@ -27,7 +27,7 @@ from coordinator.group.classic.messages import (
 from coordinator.group.consumer import classic_members, migration
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.group_port import Group, GroupType
-from coordinator.group.modern import advance
+from coordinator.group.modern import heartbeat as advance
 from coordinator.group.modern.group import ModernGroup
 from coordinator.group.modern.groups import ModernGroups, ModernGroupServices
 from coordinator.group.modern.timeouts import Overdue

@@ -15,8 +15,8 @@ from coordinator.group.classic.states import GroupState
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupType
-from coordinator.group.modern.advance import Change, raise_epoch
 from coordinator.group.modern.group import ModernGroup
+from coordinator.group.modern.heartbeat import Change, raise_epoch
 from coordinator.group.share.group import ShareGroup
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import Outcome

@@ -4,22 +4,27 @@
 numbers of partitions and subscribers are split alike, so a member has the same partitions of each. Former assignments
 do not matter: members keep theirs only as long as their place in the order stays the same.
 
-"uniform" (Kafka's UniformAssignor): shares differ by one partition, where subscriptions allow it. Here is what it does
-for members that all subscribe to the same topics (UniformHomogeneousAssignmentBuilder); for others there is
-`uniform_heterogeneous.py`. Each member's quota is the number of partitions divided by the number of members. If there
-is a remainder, so many members get one partition more. Members keep what fits their quota and give up the rest; unowned
-partitions go to the members with room, in order.
+"uniform" (Kafka's UniformAssignor): shares differ by one partition, where subscriptions allow it. Where all members
+subscribe to the same topics (UniformHomogeneousAssignmentBuilder), each member's quota is the number of partitions
+divided by the number of members. If there is a remainder, so many members get one partition more. Members keep what
+fits their quota and give up the rest; unowned partitions go to the members with room, in order. For other members
+(UniformHeterogeneousAssignmentBuilder) shares are as even as possible: members keep what they still subscribe to;
+unowned partitions go, topic by topic, to the subscribers with the fewest partitions; then, again topic by topic,
+partitions move from subscribers with many to those with few.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heapreplace
 from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID
 
-from coordinator.group.consumer.member import NO_PARTITIONS
+from coordinator.group.consumer.group import NO_PARTITIONS
 from protocol.coordinator_records.consumer_group_records import Partitions
 from protocol.uuids import to_text
 
@@ -79,6 +84,15 @@ class Draft:
         return {topic: frozenset(indexes) for topic, indexes in self._indexes.items()}
 
 
+def _partition_count(spec: GroupSpec, topic: UUID) -> int:
+    count = spec.partition_counts.get(topic)
+    if count is None:
+        raise PartitionAssignorError(
+            f"Members are subscribed to topic {to_text(topic)} which doesn't exist in the topic metadata."
+        )
+    return count
+
+
 # -- range
 
 
@@ -94,13 +108,6 @@ def _place(named: tuple[str, MemberSpec]) -> tuple[bool, str]:
     """A sort key: static members first, by instance id, then the others by member id."""
     member_id, member = named
     return member.instance_id is None, member_id if member.instance_id is None else member.instance_id
-
-
-def _partition_count(spec: GroupSpec, topic: UUID) -> int:
-    count = spec.partition_counts.get(topic)
-    if count is None:
-        raise PartitionAssignorError("Member is subscribed to a non-existent topic")
-    return count
 
 
 def _rows(partitions: int, members: int) -> Iterator[frozenset[int]]:
@@ -122,7 +129,7 @@ def _next_rows(member: MemberSpec, rows: dict[UUID, Iterator[frozenset[int]]]) -
 
 def assign_homogeneous(spec: GroupSpec) -> dict[str, Partitions]:
     """Every member's partitions by member id. Raises PartitionAssignorError."""
-    topics = _topics(spec)
+    topics = next(iter(spec.members.values())).topics
     if not topics:
         return dict.fromkeys(spec.members, NO_PARTITIONS)
     free = [(topic, partition) for topic in topics for partition in _unowned(spec, topic)]
@@ -134,20 +141,9 @@ def assign_homogeneous(spec: GroupSpec) -> dict[str, Partitions]:
     }
 
 
-def _topics(spec: GroupSpec) -> Sequence[UUID]:
-    """The topics that members subscribe to. Raises PartitionAssignorError if one does not exist."""
-    topics = next(iter(spec.members.values())).topics
-    for topic in topics:
-        if topic not in spec.partition_counts:
-            raise PartitionAssignorError(
-                f"Members are subscribed to topic {to_text(topic)} which doesn't exist in the topic metadata."
-            )
-    return topics
-
-
 def _unowned(spec: GroupSpec, topic: UUID) -> list[int]:
     owners = spec.owners.get(topic, {})
-    return [partition for partition in range(spec.partition_counts[topic]) if partition not in owners]
+    return [partition for partition in range(_partition_count(spec, topic)) if partition not in owners]
 
 
 def _revoke(
@@ -216,3 +212,158 @@ def _hand_out(
             drafts[member_id].add(topic, partition)
     if next(left, None) is not None:
         raise PartitionAssignorError("Partitions were left unassigned")
+
+
+# -- uniform, for members with different subscriptions
+
+_ROUNDS = 16
+"""The most rounds of balancing over all topics; overlapping subscriptions may need many rounds for small gains."""
+_NOBODY = -1
+
+
+def assign_heterogeneous(spec: GroupSpec) -> dict[str, Partitions]:
+    """Every member's partitions by member id. Raises PartitionAssignorError."""
+    topics = _topics(spec)
+    if not topics:
+        return dict.fromkeys(spec.members, NO_PARTITIONS)
+    work = _Work(spec, topics)
+    work.revoke()
+    in_order = sorted(topics.values(), key=_Topic.rank)
+    for topic in in_order:
+        work.hand_out(topic)
+    _balance(work, [topic for topic in in_order if len(topic.subscribers) > 1])
+    return work.partitions()
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    """`subscribers` are members' numbers in ascending order; `owners` has each partition's owner, or _NOBODY."""
+
+    id: UUID
+    owners: list[int]
+    subscribers: list[int] = field(default_factory=list)
+
+    def rank(self) -> tuple[float, int, UUID]:
+        """Sort key: many partitions per subscriber first, then few subscribers, then by id."""
+        return -len(self.owners) / len(self.subscribers), len(self.subscribers), self.id
+
+
+def _topics(spec: GroupSpec) -> dict[UUID, _Topic]:
+    topics: dict[UUID, _Topic] = {}
+    for number, member in enumerate(spec.members.values()):
+        for topic_id in member.topics:
+            topic = topics.get(topic_id)
+            if topic is None:
+                topic = topics[topic_id] = _Topic(topic_id, [_NOBODY] * _partition_count(spec, topic_id))
+            topic.subscribers.append(number)
+    return topics
+
+
+def _balance(work: _Work, topics: list[_Topic]) -> None:
+    """Move partitions until a full round over the topics moves none, or `_ROUNDS` are over."""
+    last = None
+    for _ in range(_ROUNDS):
+        for topic in topics:
+            if topic is last:
+                return
+            if work.balance(topic) or last is None:
+                last = topic
+
+
+class _Work:
+    """The assignment while it is being built. Members are numbered in the group's order."""
+
+    def __init__(self, spec: GroupSpec, topics: dict[UUID, _Topic]) -> None:
+        self._members = list(spec.members.values())
+        self._member_ids = list(spec.members)
+        self._topics = topics
+        self._sizes = [0] * len(self._members)
+        self._drafts: list[Draft | None] = [None] * len(self._members)
+
+    def revoke(self) -> None:
+        """Take from members the partitions of topics that they do not subscribe to.
+
+        Raises PartitionAssignorError for a partition that does not exist: a converted classic group may bring one.
+        """
+        for number, member in enumerate(self._members):
+            subscribed = frozenset(member.topics)
+            for topic_id, partitions in member.assigned.items():
+                if topic_id in subscribed:
+                    self._sizes[number] += len(partitions)
+                    owners = self._topics[topic_id].owners
+                    for partition in partitions:
+                        if not 0 <= partition < len(owners):
+                            raise PartitionAssignorError(
+                                f"Member {self._member_ids[number]} has partition {partition} of topic "
+                                f"{to_text(topic_id)}, which does not exist."
+                            )
+                        owners[partition] = number
+                else:
+                    self._draft(number).remove_topic(topic_id)
+
+    def hand_out(self, topic: _Topic) -> None:
+        """Give unowned partitions to the subscribers with the fewest."""
+        takers = self._by_size(topic)
+        for partition, owner in enumerate(topic.owners):
+            if owner == _NOBODY:
+                self._give(topic, partition, takers)
+
+    def balance(self, topic: _Topic) -> bool:
+        """Move partitions from subscribers with many to those with few; return whether any moved."""
+        takers = self._by_size(topic)
+        owned: dict[int, list[int]] = {}
+        for partition, owner in enumerate(topic.owners):
+            owned.setdefault(owner, []).append(partition)
+        givers = [(-size, -place, number) for size, place, number in takers if number in owned]
+        heapify(givers)
+        moved = False
+        while givers:
+            _, place, giver = givers[0]
+            if self._sizes[giver] - takers[0][0] <= 1:
+                break
+            partition = owned[giver].pop()
+            self._draft(giver).remove(topic.id, partition)
+            self._sizes[giver] -= 1
+            if owned[giver]:
+                heapreplace(givers, (-self._sizes[giver], place, giver))
+            else:
+                heappop(givers)
+            self._give(topic, partition, takers)
+            moved = True
+        return moved
+
+    def partitions(self) -> dict[str, Partitions]:
+        return {
+            member_id: member.assigned if draft is None else draft.partitions()
+            for member_id, member, draft in zip(self._member_ids, self._members, self._drafts, strict=True)
+        }
+
+    def _by_size(self, topic: _Topic) -> list[tuple[int, int, int]]:
+        """The subscribers as a heap: the number of partitions, a place among equals, the member."""
+        members = sorted(topic.subscribers, key=self._sizes.__getitem__)
+        return [(self._sizes[number], place, number) for place, number in enumerate(members)]
+
+    def _give(self, topic: _Topic, partition: int, takers: list[tuple[int, int, int]]) -> None:
+        """Give a partition to the member with the fewest."""
+        size, place, number = takers[0]
+        heapreplace(takers, (size + 1, place, number))
+        self._draft(number).add(topic.id, partition)
+        topic.owners[partition] = number
+        self._sizes[number] += 1
+
+    def _draft(self, number: int) -> Draft:
+        draft = self._drafts[number]
+        if draft is None:
+            draft = self._drafts[number] = Draft(self._members[number].assigned)
+        return draft
+
+
+def assign_uniform(spec: GroupSpec) -> dict[str, Partitions]:
+    """Every member's partitions by member id. Raises PartitionAssignorError."""
+    if not spec.members:
+        return {}
+    return assign_homogeneous(spec) if spec.homogeneous else assign_heterogeneous(spec)
+
+
+ASSIGNORS: Mapping[str, Assign] = MappingProxyType({"uniform": assign_uniform, "range": assign_range})
+"""By the names that members ask for; the first is the default (group.consumer.assignors)."""

@@ -22,9 +22,8 @@ from coordinator.group.classic.messages import (
     SyncRequest,
 )
 from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE
-from coordinator.group.consumer.group import ConsumerGroup
+from coordinator.group.consumer.group import ConsumerGroup, ConsumerMember
 from coordinator.group.consumer.heartbeat import advance, record_member
-from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.migration import (
     by_topic_id,
     classic_metadata,
@@ -33,10 +32,16 @@ from coordinator.group.consumer.migration import (
     may_downgrade_by,
     remove,
 )
-from coordinator.group.modern.advance import Change, assignment_is_due
 from coordinator.group.modern.group import UNCHANGED, MemberState
 from coordinator.group.modern.groups import ModernGroups
-from coordinator.group.modern.membership import check_not_fenced, check_room, joining_member, known_member
+from coordinator.group.modern.heartbeat import (
+    Change,
+    assignment_is_due,
+    check_not_fenced,
+    check_room,
+    joining_member,
+    known_member,
+)
 from coordinator.runtime.outcome import Outcome
 from protocol.consumer_protocol import SchemaError, deserialize_subscription
 from protocol.coordinator_records.consumer_group_records import ClassicMemberMetadata

@@ -15,16 +15,27 @@ from uuid import UUID
 import structlog
 
 from coordinator.group.config import ConsumerGroupConfig
-from coordinator.group.consumer.group import ConsumerGroup, preferred_assignor
-from coordinator.group.consumer.member import ConsumerMember, subscription
+from coordinator.group.consumer.group import ConsumerGroup, ConsumerMember, preferred_assignor, subscription
 from coordinator.group.consumer.migration import remove, upgrade
 from coordinator.group.consumer.regexes import update_regexes
 from coordinator.group.consumer.target import make_target
-from coordinator.group.modern.advance import Change, raise_epoch, record_step, target_of
 from coordinator.group.modern.group import JOINING, LEFT, LEFT_FOR_A_WHILE, UNCHANGED, MemberState
 from coordinator.group.modern.groups import ModernGroups
-from coordinator.group.modern.membership import check_epoch, check_room, check_text, joining_member, known_member
-from coordinator.group.modern.reconciliation import next_epoch, next_step, owns_any, owns_only
+from coordinator.group.modern.heartbeat import (
+    Change,
+    check_epoch,
+    check_room,
+    check_text,
+    joining_member,
+    known_member,
+    next_epoch,
+    next_step,
+    owns_any,
+    owns_only,
+    raise_epoch,
+    record_step,
+    target_of,
+)
 from coordinator.runtime.outcome import Outcome
 from protocol.coordinator_records.consumer_group_records import AssignmentEpochs, Partitions
 from protocol.errors import GroupIdNotFound, InvalidRequest, UnsupportedAssignor

@@ -22,12 +22,10 @@ from coordinator.group.classic.protocols import MemberProtocol, choose_protocol,
 from coordinator.group.classic.records import group_metadata
 from coordinator.group.classic.states import GroupState
 from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE
-from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.member import NO_PARTITIONS, ConsumerMember, epochs_of
-from coordinator.group.modern import advance
-from coordinator.group.modern.advance import Change
-from coordinator.group.modern.groups import ModernGroups
-from coordinator.group.modern.topics import TopicsPort
+from coordinator.group.consumer.group import NO_PARTITIONS, ConsumerGroup, ConsumerMember, epochs_of
+from coordinator.group.modern import heartbeat as advance
+from coordinator.group.modern.groups import ModernGroups, TopicsPort
+from coordinator.group.modern.heartbeat import Change
 from protocol.consumer_protocol import (
     SchemaError,
     deserialize_assignment,

@@ -12,10 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import structlog
 
-from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.member import ConsumerMember, ResolvedRegex, subscription
-from coordinator.group.modern.advance import Change, raise_epoch
+from coordinator.group.consumer.group import ConsumerGroup, ConsumerMember, ResolvedRegex, subscription
 from coordinator.group.modern.groups import ModernGroups
+from coordinator.group.modern.heartbeat import Change, raise_epoch
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import InvalidRegularExpression
 from protocol.re2_patterns import InvalidPatternError, Pattern, compile_pattern, quiet_options, re2_module

@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from uuid import UUID
 
 import structlog
 
-from coordinator.group.consumer.assignors import (
-    Assign,
-    GroupSpec,
-    MemberSpec,
-    PartitionAssignorError,
-    assign_homogeneous,
-    assign_range,
-)
-from coordinator.group.consumer.group import ConsumerGroup, preferred_assignor
-from coordinator.group.consumer.member import ConsumerMember, subscription
-from coordinator.group.consumer.uniform_heterogeneous import assign_heterogeneous
+from coordinator.group.consumer.assignors import ASSIGNORS, GroupSpec, MemberSpec, PartitionAssignorError
+from coordinator.group.consumer.group import ConsumerGroup, ConsumerMember, preferred_assignor, subscription
 from coordinator.group.modern.groups import ModernGroups
 from protocol.coordinator_records.consumer_group_records import Partitions
 from protocol.errors import UnknownServerError
 
 logger = structlog.get_logger(__name__)
-
-
-def assign_uniform(spec: GroupSpec) -> dict[str, Partitions]:
-    """Every member's partitions by member id. Raises PartitionAssignorError."""
-    if not spec.members:
-        return {}
-    return assign_homogeneous(spec) if spec.homogeneous else assign_heterogeneous(spec)
-
-
-ASSIGNORS: Mapping[str, Assign] = MappingProxyType({"uniform": assign_uniform, "range": assign_range})
-"""By the names that members ask for; the first is the default (group.consumer.assignors)."""
 
 
 def make_target(

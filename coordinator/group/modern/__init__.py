@@ -6,6 +6,6 @@ it has moved towards the target. Unlike in a classic group, all of this is durab
 replay changes the state.
 
 What the three kinds have in common is here: the group (`group.py`), the groups of a shard and their topics
-(`groups.py`), who may be a member (`membership.py`), the steps of a heartbeat (`advance.py`, `reconciliation.py`), and
-time (`timeouts.py`). `consumer/`, `share/` and `streams/` have what differs.
+(`groups.py`), what heartbeats consist of (`heartbeat.py`), and time (`timeouts.py`). `consumer/`, `share/` and
+`streams/` have what differs.
 """

@@ -57,11 +57,8 @@ class MemberState(IntEnum):
     """A state of a later version of Kafka."""
 
     @classmethod
-    def of(cls, value: int) -> MemberState:
-        return cls(value) if value in _KNOWN else cls.UNKNOWN
-
-
-_KNOWN = frozenset(MemberState)
+    def _missing_(cls, value: object) -> MemberState:
+        return cls.UNKNOWN
 
 
 class ModernMember(Protocol):
@@ -75,9 +72,6 @@ class ModernMember(Protocol):
 
     @property
     def previous_epoch(self) -> int: ...
-
-    @property
-    def client_id(self) -> str: ...
 
     @property
     def instance_id(self) -> str | None: ...
@@ -332,9 +326,8 @@ class ModernGroup(ABC, Generic[M, A]):
         for member_id in member_ids:
             yield self._member_record(types.member, member_id, None)
         yield from self.tombstones_besides({})
-        for schema in types.besides:
+        for schema in (*types.besides, types.group):
             yield self.record(schema, None)
-        yield self.record(types.group, None)
 
     def tombstones_besides(self, remaining: Mapping[str, M]) -> Iterable[CoordinatorRecord]:
         """Tombstones of what this kind knows besides its members, if only these members remain."""

@@ -1,21 +1,101 @@
-"""The modern groups of one shard of the group coordinator, and what operations on them need."""
+"""The modern groups of one shard of the group coordinator, and what operations on them need.
+
+How it works: `ModernGroups` keeps the groups of all kinds, with the sessions of their members. What it is given
+(`ModernGroupServices`) is the same for all shards of a node. Topics are seen through `TopicsPort` (Kafka's
+MetadataImage). A group notices that one of its topics changed by a hash (KIP-1101, Kafka's coordinator.group.Utils),
+which is in the record of the group, so it must be Kafka's to the bit: XXH3, 64 bits, over what hash4j streams into it.
+That is little-endian throughout; a string is its UTF-16 units followed by their number (HashStream64.putString).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from struct import Struct
+from typing import Any, NamedTuple, Protocol, TypeVar
 from uuid import UUID
+
+from xxhash import xxh3_64_intdigest
 
 from coordinator.group.classic.groups import ClassicGroups
 from coordinator.group.config import ConsumerGroupConfig, ModernGroupConfig, ShareGroupConfig, StreamsGroupConfig
 from coordinator.group.group_port import GroupType
 from coordinator.group.modern.group import MemberState, ModernGroup
 from coordinator.group.modern.timeouts import Overdue, Timeouts
-from coordinator.group.modern.topics import TopicsPort, group_hash, topic_hash
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import GroupIdNotFound, KafkaError
+from protocol.java_strings import utf16
+
+_MAGIC = b"\x00"
+_INT32 = Struct("<i")
+_INT64 = Struct("<q")
+_SIGN = 1 << 63
+
+
+class TopicImage(NamedTuple):
+    """A topic; `racks` are those of each partition's replicas, sorted; replicas without a rack add none."""
+
+    name: str
+    id: UUID
+    racks: Sequence[Sequence[str]]
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.racks)
+
+
+class TopicsPort(Protocol):
+    """The current topics."""
+
+    @property
+    def version(self) -> int:
+        """A number that rises with every change of a topic and never falls, even across restarts."""
+
+    @property
+    def newest(self) -> int:
+        """The version at which the last topic was created; at first, the version at startup."""
+
+    def by_name(self, name: str) -> TopicImage | None: ...
+
+    def by_id(self, topic_id: UUID) -> TopicImage | None: ...
+
+    def names(self) -> Iterable[str]:
+        """Every topic's name, internal ones included."""
+
+
+def topic_hash(image: TopicImage) -> int:
+    """Kafka's hash of a topic, a signed long: over its id, its name and the racks of each partition."""
+    parts = [
+        _MAGIC,
+        image.id.bytes[7::-1],
+        image.id.bytes[:7:-1],
+        _string(image.name),
+        _INT32.pack(image.partition_count),
+    ]
+    for index, racks in enumerate(image.racks):
+        parts.append(_INT32.pack(index))
+        for rack in racks:
+            encoded = _string(rack)
+            parts += (encoded[-4:], encoded)
+    return _signed(b"".join(parts))
+
+
+def group_hash(hashes: Mapping[str, int]) -> int:
+    """Kafka's hash of a group's topics, a signed long, from their hashes by name; 0 without topics."""
+    if not hashes:
+        return 0
+    return _signed(b"".join(_INT64.pack(hashes[name]) for name in sorted(hashes)))
+
+
+def _string(text: str) -> bytes:
+    units = utf16(text)
+    return units + _INT32.pack(len(units) // 2)
+
+
+def _signed(data: bytes) -> int:
+    return (xxh3_64_intdigest(data) ^ _SIGN) - _SIGN
+
 
 G = TypeVar("G", bound=ModernGroup[Any, Any])
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from coordinator.group.group_port import GroupType, OwnedPartition
+from coordinator.group.group_port import GroupType
 from coordinator.group.modern.group import JOINING, LEFT, MemberState, ModernGroup, RecordTypes
 from protocol.coordinator_records import share_group_records as schemas
 from protocol.coordinator_records.consumer_group_values import Partitions
@@ -125,16 +125,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
 
     # -- for offsets and the admin APIs (`group_port.Group`): a share group commits no offsets
 
-    def validate_offset_commit(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        generation: int,
-        *,
-        transactional: bool,
-        knows_member_epochs: bool,
-        partitions: Iterable[OwnedPartition] = (),
-    ) -> None:
+    def validate_offset_commit(self, *_: Any, **__: Any) -> None:
         raise GroupIdNotFound(f"Group {self.group_id} is a share group, which commits no offsets.")
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:

@@ -12,10 +12,18 @@ from uuid import UUID
 
 import structlog
 
-from coordinator.group.modern.advance import Change, raise_epoch, remove, target_of
 from coordinator.group.modern.group import JOINING, LEFT
 from coordinator.group.modern.groups import ModernGroups
-from coordinator.group.modern.membership import check_epoch, check_room, check_text, joining_member
+from coordinator.group.modern.heartbeat import (
+    Change,
+    check_epoch,
+    check_room,
+    check_text,
+    joining_member,
+    raise_epoch,
+    remove,
+    target_of,
+)
 from coordinator.group.share import partition_states
 from coordinator.group.share.assignor import assign
 from coordinator.group.share.group import ShareGroup, ShareMember

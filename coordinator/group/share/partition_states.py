@@ -19,8 +19,8 @@ from uuid import UUID
 import structlog
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.modern.advance import Change
 from coordinator.group.modern.groups import ModernGroups
+from coordinator.group.modern.heartbeat import Change
 from coordinator.group.offsets.offsets import Offsets
 from coordinator.group.share.group import ShareGroup
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import NamedTuple
 
-from coordinator.group.streams.member import NO_TASK_IDS, Task, each_task, task_ids
+from coordinator.group.streams.group import NO_TASK_IDS, Task, each_task, task_ids
 from coordinator.group.streams.topology import ConfiguredSubtopology
 from protocol.coordinator_records.streams_group_values import Tasks
 

@@ -10,14 +10,24 @@ from collections.abc import Mapping, Sequence
 
 import structlog
 
-from coordinator.group.modern.advance import Change, record_step, record_target, remove, target_of
 from coordinator.group.modern.group import JOINING, LEFT_FOR_A_WHILE, UNCHANGED, MemberState
 from coordinator.group.modern.groups import ModernGroups
-from coordinator.group.modern.membership import check_epoch, check_room, joining_member, known_member
-from coordinator.group.modern.reconciliation import next_epoch, next_step, owns_only
+from coordinator.group.modern.heartbeat import (
+    Change,
+    check_epoch,
+    check_room,
+    joining_member,
+    known_member,
+    next_epoch,
+    next_step,
+    owns_only,
+    record_step,
+    record_target,
+    remove,
+    target_of,
+)
 from coordinator.group.streams.assignor import NO_OFFSETS, AssignorMember, assign
-from coordinator.group.streams.group import StreamsGroup
-from coordinator.group.streams.member import NO_TASKS, Owners, StreamsMember, Task, each_task
+from coordinator.group.streams.group import NO_TASKS, Owners, StreamsGroup, StreamsMember, Task, each_task
 from coordinator.group.streams.messages import StreamsHeartbeat, StreamsHeartbeatAnswer, endpoints_of
 from coordinator.group.streams.topology import ConfiguredTopology, Problem, Status, configure, required_topics
 from coordinator.runtime.outcome import Outcome

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from coordinator.group.modern.group import JOINING, LEFT_FOR_A_WHILE, UNCHANGED
-from coordinator.group.modern.membership import check_text
-from coordinator.group.streams.member import StreamsMember, Task, each_task
+from coordinator.group.modern.heartbeat import check_text
+from coordinator.group.streams.group import StreamsMember, Task, each_task
 from coordinator.group.streams.topology import (
     ConfiguredTopology,
     InternalTopic,

@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from coordinator.group.consumer.assignors import GroupSpec, MemberSpec, PartitionAssignorError
-from coordinator.group.consumer.target import ASSIGNORS
+from coordinator.group.consumer.assignors import ASSIGNORS, GroupSpec, MemberSpec, PartitionAssignorError
 from protocol.coordinator_records.consumer_group_records import Partitions
 from protocol.uuids import from_text
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from coordinator.group.config import ConsumerGroupConfig
-from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.member import ConsumerMember
+from coordinator.group.consumer.group import ConsumerGroup, ConsumerMember
 from coordinator.group.group_port import Group, GroupType
 from protocol.coordinator_records.consumer_group_records import CONSUMER_GROUP_MEMBER_METADATA, Partitions
 from protocol.coordinator_records.group_records import GROUP_METADATA, OFFSET_COMMIT

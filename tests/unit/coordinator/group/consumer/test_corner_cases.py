@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 from coordinator.group.classic.messages import MemberIdentity
 from coordinator.group.classic.states import GroupState
 from coordinator.group.consumer import regexes
-from coordinator.group.consumer.member import ResolvedRegex
+from coordinator.group.consumer.group import ResolvedRegex
 from coordinator.group.consumer.regexes import MOST_AT_ONCE, resolve
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import MessageTooLarge

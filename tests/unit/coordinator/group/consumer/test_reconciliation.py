@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.consumer.member import ConsumerMember
+from coordinator.group.consumer.group import ConsumerMember
 from coordinator.group.group_port import OwnedPartition
 from coordinator.group.modern.group import MemberState
 from coordinator.runtime.outcome import Outcome

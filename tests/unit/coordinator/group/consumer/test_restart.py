@@ -10,8 +10,7 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.member import ConsumerMember
+from coordinator.group.consumer.group import ConsumerGroup, ConsumerMember
 from coordinator.group.modern.group import MemberState
 from protocol.errors import MessageTooLarge, NotEnoughReplicas
 from tests.unit.coordinator.group.consumer.clients import ClassicConsumer, ConsumerClient

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from coordinator.group.streams.assignor import AssignorMember, assign
-from coordinator.group.streams.member import Task, each_task
+from coordinator.group.streams.group import Task, each_task
 from coordinator.group.streams.topology import ConfiguredSubtopology
 from protocol.coordinator_records.streams_group_values import TaskIds, Tasks
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coordinator.group.modern.group import LEFT_FOR_A_WHILE
-from coordinator.group.streams.member import NO_TASKS
+from coordinator.group.streams.group import NO_TASKS
 from coordinator.group.streams.topology import Status
 from protocol.coordinator_records.streams_group_values import Endpoint, StreamsGroupTopologyValue, Subtopology
 from protocol.errors import (

@@ -10,8 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.group.streams.group import StreamsGroup
-from coordinator.group.streams.member import NO_TASKS, Task, each_task
+from coordinator.group.streams.group import NO_TASKS, StreamsGroup, Task, each_task
 from protocol.errors import FencedMemberEpoch, KafkaError, UnknownMemberId
 from tests.unit.coordinator.group.streams.rig import GROUP, Client, StreamsRig, topology
 
