@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import structlog
 
@@ -53,49 +54,39 @@ def group_config(config: BrokerConfig) -> GroupConfig:
     )
 
 
+def _modern_config(current: CurrentConfig, kind: str, overrides: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+    """The settings that all kinds of modern groups have, in ms; see `ModernGroupConfig`."""
+    config = current.config
+    return {
+        "session_timeout_ms": config.integer(f"group.{kind}.session.timeout.ms"),
+        "heartbeat_interval_ms": config.integer(f"group.{kind}.heartbeat.interval.ms"),
+        "assignment_interval": lambda: current.config.integer(f"group.{kind}.assignment.interval.ms"),
+        "max_size": config.integer(f"group.{kind}.max.size"),
+        "overrides": overrides,
+    }
+
+
 def consumer_group_config(current: CurrentConfig, overrides: Mapping[str, Mapping[str, int]]) -> ConsumerGroupConfig:
-    """The settings of KIP-848 groups, in ms; see `ConsumerGroupConfig.overrides`."""
     config = current.config
     policy = config.string("group.consumer.migration.policy").lower()
     return ConsumerGroupConfig(
-        session_timeout_ms=config.integer("group.consumer.session.timeout.ms"),
-        heartbeat_interval_ms=config.integer("group.consumer.heartbeat.interval.ms"),
-        assignment_interval=lambda: current.config.integer("group.consumer.assignment.interval.ms"),
-        max_size=config.integer("group.consumer.max.size"),
+        **_modern_config(current, "consumer", overrides),
         assignors=config.list_("group.consumer.assignors"),
         may_upgrade=policy in ("bidirectional", "upgrade"),
         may_downgrade=policy in ("bidirectional", "downgrade"),
         regex_refresh_interval_ms=config.integer("group.consumer.regex.refresh.interval.ms"),
-        overrides=overrides,
-    )
-
-
-def share_group_config(current: CurrentConfig, overrides: Mapping[str, Mapping[str, int]]) -> ShareGroupConfig:
-    """The settings of share groups, in ms; see `ShareGroupConfig.overrides`."""
-    config = current.config
-    return ShareGroupConfig(
-        session_timeout_ms=config.integer("group.share.session.timeout.ms"),
-        heartbeat_interval_ms=config.integer("group.share.heartbeat.interval.ms"),
-        assignment_interval=lambda: current.config.integer("group.share.assignment.interval.ms"),
-        max_size=config.integer("group.share.max.size"),
-        overrides=overrides,
     )
 
 
 def streams_group_config(
     current: CurrentConfig, overrides: Mapping[str, Mapping[str, int]], tags: Mapping[str, tuple[str, ...]]
 ) -> StreamsGroupConfig:
-    """The settings of streams groups, in ms; see `StreamsGroupConfig.overrides`."""
     config = current.config
     return StreamsGroupConfig(
-        session_timeout_ms=config.integer("group.streams.session.timeout.ms"),
-        heartbeat_interval_ms=config.integer("group.streams.heartbeat.interval.ms"),
-        assignment_interval=lambda: current.config.integer("group.streams.assignment.interval.ms"),
+        **_modern_config(current, "streams", overrides),
         initial_rebalance_delay_ms=config.integer("group.streams.initial.rebalance.delay.ms"),
         standby_replicas=config.integer("group.streams.num.standby.replicas"),
-        max_size=config.integer("group.streams.max.size"),
         default_tags=config.list_("group.streams.rack.aware.assignment.tags"),
-        overrides=overrides,
         tags=tags,
     )
 
@@ -166,7 +157,7 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
             share_state,
             lambda: uuids.to_text(uuids.random_uuid(self._random)),
             self.consumer_config,
-            share_group_config(host.current, share),
+            ShareGroupConfig(**_modern_config(host.current, "share", share)),
             streams_group_config(host.current, streams, self._streams_tags),
             self.modern_metrics,
         )

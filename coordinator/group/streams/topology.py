@@ -8,7 +8,7 @@ how many tasks each subtopology has, which internal topics the broker must make,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -48,7 +48,12 @@ def check_topology(topology: StreamsGroupTopologyValue) -> None:
                     "Failed to compute number of partitions for all repartition topics, because a repartition source "
                     f"topic is never used as a sink topic: {topic.name}."
                 )
-    _check_loops(subtopologies)
+    decided = _repartition_counts(subtopologies, lambda _: 1)
+    if not all(name in decided for each in subtopologies for name in each.repartition_sinks):
+        raise StreamsInvalidTopology(
+            "Failed to compute number of partitions for all repartition topics. There may be loops in the topology "
+            "that cannot be resolved."
+        )
 
 
 def _check_subtopology(each: Subtopology) -> None:
@@ -76,44 +81,6 @@ def _names(each: Subtopology) -> Iterator[str]:
     yield from each.source_topics
     yield from each.repartition_sinks
     yield from (topic.name for topic in (*each.changelogs, *each.repartition_sources))
-
-
-def _check_loops(subtopologies: tuple[Subtopology, ...]) -> None:
-    """Raises StreamsInvalidTopology if partition counts of repartition topics depend on each other in a circle.
-
-    Looks at each subtopology once, however they depend on each other: a client may send tens of thousands.
-    """
-    known = {topic.name for each in subtopologies for topic in each.repartition_sources if topic.partitions != 0}
-    waiting = {index for index, each in enumerate(subtopologies) if not known.issuperset(each.repartition_sinks)}
-    readers = readers_of(subtopologies)
-    solved = [
-        index
-        for index in waiting
-        if subtopologies[index].source_topics
-        or any(topic.name in known for topic in subtopologies[index].repartition_sources)
-    ]
-    waiting.difference_update(solved)
-    while solved:
-        for name in subtopologies[solved.pop()].repartition_sinks:
-            if name not in known:
-                known.add(name)
-                found = waiting.intersection(readers.get(name, ()))
-                waiting -= found
-                solved += found
-    if waiting:
-        raise StreamsInvalidTopology(
-            "Failed to compute number of partitions for all repartition topics. There may be loops in the topology "
-            "that cannot be resolved."
-        )
-
-
-def readers_of(subtopologies: tuple[Subtopology, ...]) -> dict[str, list[int]]:
-    """The places of the subtopologies that read each repartition topic."""
-    found: dict[str, list[int]] = {}
-    for index, each in enumerate(subtopologies):
-        for topic in each.repartition_sources:
-            found.setdefault(topic.name, []).append(index)
-    return found
 
 
 def required_topics(topology: StreamsGroupTopologyValue) -> frozenset[str]:
@@ -237,21 +204,57 @@ def summary(names: Collection[str]) -> str:
     return first if len(names) <= MOST_NAMED else f"{first}, and {len(names) - MOST_NAMED} more"
 
 
+def _repartition_counts(subtopologies: Sequence[Subtopology], partition_count: PartitionCount) -> dict[str, int]:
+    """The sizes of repartition topics: a fixed one, or that of the largest source of a subtopology that writes to it.
+
+    Kafka goes through the subtopologies again and again until all is decided. Here a subtopology is looked at in the
+    round in which Kafka finds its first source decided, and not before: a client may send tens of thousands. Topics
+    whose sizes depend on each other in a circle are left out.
+    """
+    counts = _fixed_counts(subtopologies)
+    readers: dict[str, list[int]] = {}
+    for index, each in enumerate(subtopologies):
+        for topic in each.repartition_sources:
+            readers.setdefault(topic.name, []).append(index)
+    largest: list[int | None] = []
+    for each in subtopologies:
+        known = (
+            *(counts.get(topic.name) for topic in each.repartition_sources),
+            *map(partition_count, each.source_topics),
+        )
+        largest.append(max((count for count in known if count is not None), default=None))
+    turns = [(0, index) for index, count in enumerate(largest) if count is not None]
+    while turns:
+        now, index = heappop(turns)
+        for name in subtopologies[index].repartition_sinks:
+            if name in counts:
+                continue
+            count = counts[name] = largest[index] or 0
+            for reader in readers.get(name, ()):
+                before = largest[reader]
+                largest[reader] = count if before is None else max(before, count)
+                if before is None:
+                    heappush(turns, (now if reader > index else now + 1, reader))
+    return counts
+
+
+def _fixed_counts(subtopologies: Sequence[Subtopology]) -> dict[str, int]:
+    return {
+        topic.name: topic.partitions
+        for each in subtopologies
+        for topic in each.repartition_sources
+        if topic.partitions != 0
+    }
+
+
 class _Counts:
     """The partition counts of internal topics, decided in the order of Kafka. Raises _UnfitError."""
 
     def __init__(self, topology: StreamsGroupTopologyValue, partition_count: PartitionCount) -> None:
-        self._subtopologies = topology.subtopologies
         self._exists = partition_count
-        self.decided: dict[str, int] = {}
-        self._fixed = {
-            topic.name: topic.partitions
-            for each in topology.subtopologies
-            for topic in each.repartition_sources
-            if topic.partitions != 0
-        }
+        self._fixed = _fixed_counts(topology.subtopologies)
         self._repartition = {topic.name for each in topology.subtopologies for topic in each.repartition_sources}
-        self._decide_repartition_topics()
+        self.decided = _repartition_counts(topology.subtopologies, partition_count)
         for each in topology.subtopologies:
             for group in each.copartition_groups:
                 sources = [each.source_topics[index] for index in group.source_topics]
@@ -269,33 +272,6 @@ class _Counts:
     def _count(self, name: str) -> int:
         found = self._exists(name)
         return self.decided[name] if found is None else found
-
-    def _decide_repartition_topics(self) -> None:
-        """A repartition topic has a fixed count, or that of the largest source of a subtopology that writes to it.
-
-        Kafka goes through the subtopologies again and again until all is decided. Here a subtopology is looked at in
-        the round in which Kafka finds its first source decided, and not before: a client may send tens of thousands.
-        """
-        self.decided.update(self._fixed)
-        readers = readers_of(self._subtopologies)
-        largest = [self._largest_decided(each) for each in self._subtopologies]
-        turns = [(0, index) for index, count in enumerate(largest) if count is not None]
-        while turns:  # only sinks that nobody reads stay undecided: `check_topology` knows all others
-            now, index = heappop(turns)
-            for name in self._subtopologies[index].repartition_sinks:
-                if name in self.decided:
-                    continue
-                count = self.decided[name] = largest[index] or 0
-                for reader in readers.get(name, ()):
-                    before = largest[reader]
-                    largest[reader] = count if before is None else max(before, count)
-                    if before is None:
-                        heappush(turns, (now if reader > index else now + 1, reader))
-
-    def _largest_decided(self, each: Subtopology) -> int | None:
-        sources = (self.decided.get(topic.name) for topic in each.repartition_sources)
-        counts = (*sources, *map(self._exists, each.source_topics))
-        return max((count for count in counts if count is not None), default=None)
 
     def _copartition(self, topics: Iterable[str]) -> None:
         """Give repartition topics the count of the others, or, among themselves, the fixed or the largest one."""
