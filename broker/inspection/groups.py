@@ -14,8 +14,9 @@ from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.member import Member
 from coordinator.group.classic.states import GroupState
 from coordinator.group.classic.subscription import subscribed_topics
+from coordinator.group.directory import Group
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.group_port import Group, GroupType
+from coordinator.group.group_port import GroupType
 from coordinator.group.modern.group import MemberState, ModernGroup
 from coordinator.group.modern.groups import ModernGroups, TopicsPort
 from coordinator.group.offsets.store import CommittedOffset

@@ -26,7 +26,7 @@ from coordinator.group.classic.messages import (
 )
 from coordinator.group.consumer import classic_members, migration
 from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.group_port import Group, GroupType
+from coordinator.group.group_port import GroupType
 from coordinator.group.modern import heartbeat as advance
 from coordinator.group.modern.group import ModernGroup
 from coordinator.group.modern.groups import ModernGroups, ModernGroupServices
@@ -36,6 +36,10 @@ from protocol.coordinator_records.group_records import GroupMetadataKey, GroupMe
 from protocol.errors import GroupIdNotFound, InconsistentGroupProtocol, KafkaError
 
 logger = structlog.get_logger(__name__)
+
+
+Group = ClassicGroup | ModernGroup[Any, Any]
+"""What offsets and the admin APIs see; both kinds have the same methods for them."""
 
 
 class GroupDirectory:

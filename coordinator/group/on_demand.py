@@ -12,7 +12,7 @@ from typing import Any
 
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.states import GroupState
-from coordinator.group.directory import GroupDirectory
+from coordinator.group.directory import Group, GroupDirectory
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupType
 from coordinator.group.modern.group import ModernGroup
@@ -21,8 +21,6 @@ from coordinator.group.share.group import ShareGroup
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import GroupIdNotFound, InvalidRequest, KafkaError, RebalanceInProgress, UnknownMemberId
-
-AnyGroup = ClassicGroup | ModernGroup[Any, Any]
 
 REASON = "asked for through the control interface"
 
@@ -77,7 +75,7 @@ def expire(groups: GroupDirectory, group_id: str, member: str | None) -> Outcome
     return Outcome(reply=waiter, effects=effects)
 
 
-def members_named(group: AnyGroup, member: str | None) -> list[str]:
+def members_named(group: Group, member: str | None) -> list[str]:
     """The ids of the members that a member id, a client id or an instance id stands for; of all members for None."""
     if member is None or member in group.members:
         return list(group.members) if member is None else [member]
@@ -87,7 +85,7 @@ def members_named(group: AnyGroup, member: str | None) -> list[str]:
     return [key for key, known in group.members.items() if known.client_id == member]
 
 
-def _end_session(groups: GroupDirectory, group: AnyGroup, member_id: str) -> None:
+def _end_session(groups: GroupDirectory, group: Group, member_id: str) -> None:
     if isinstance(group, ClassicGroup):
         groups.classic.sessions.expire(group.members[member_id])
     else:
@@ -99,7 +97,7 @@ def _after(context: CoordinatorContext[Any], then: Callable[[], None]) -> None:
     context.tell(lambda _: Outcome(effects=lambda _: then()))
 
 
-def _group(groups: GroupDirectory, group_id: str) -> AnyGroup:
+def _group(groups: GroupDirectory, group_id: str) -> Group:
     """Raises GroupIdNotFound."""
     group = groups.modern.by_id.get(group_id) or groups.classic.find(group_id)
     if group is None:

@@ -172,6 +172,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         schemas.ConsumerGroupTargetAssignmentMetadataValue,
         (schemas.CONSUMER_GROUP_PARTITION_METADATA,),
     )
+    new_member = ConsumerMember
     nothing = NO_PARTITIONS
 
     def __init__(self, group_id: str) -> None:
@@ -185,9 +186,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         """Number of subscribers of each expression that has any, in the order in which they got the first."""
         self._partition_epochs: dict[UUID, dict[int, int]] = {}
         self._subscribed_topics: frozenset[str] | None = None
-
-    def new_member(self, member_id: str) -> ConsumerMember:
-        return ConsumerMember(member_id)
 
     # -- derived
 

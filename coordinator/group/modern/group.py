@@ -124,19 +124,20 @@ class RecordTypes(NamedTuple):
 
 
 class ModernGroup(ABC, Generic[M, A]):
-    """Kafka's `ModernGroup`; implements `group_port.Group`.
+    """Kafka's `ModernGroup`.
 
     `epoch` is the group's, `assignment_epoch` the one that `target` was made for, at `assigned_ms` (0 if that is not
     known, or does not matter since there were no members); `target` and `members` are by member id, in order of
     arrival, `static_ids` are member ids by instance id. `metadata_hash` stands for the topics that the target was made
-    from. `nothing` is an empty assignment. `is_fresh` is soft state: no topic behind the hash has changed since it was
-    computed.
+    from. `new_member` makes a member that has nothing yet, `nothing` is an empty assignment. `is_fresh` is soft state:
+    no topic behind the hash has changed since it was computed.
     """
 
     group_type: GroupType
     protocol_type: str | None
     types: ClassVar[RecordTypes]
     state_names: ClassVar[tuple[str, ...]] = ("Empty", "Assigning", "Reconciling", "Stable")
+    new_member: Callable[[str], M]
     nothing: A
 
     def __init__(self, group_id: str) -> None:
@@ -151,10 +152,6 @@ class ModernGroup(ABC, Generic[M, A]):
         self.is_fresh = False
 
     # -- what differs
-
-    @abstractmethod
-    def new_member(self, member_id: str) -> M:
-        """A member that has told nothing and has nothing yet."""
 
     @abstractmethod
     def topics_of(self, members: Iterable[M]) -> frozenset[str]:
@@ -233,7 +230,7 @@ class ModernGroup(ABC, Generic[M, A]):
         replaced = self.static_ids.get(member.instance_id) if member.instance_id is not None else None
         return {**{key: other for key, other in self.members.items() if key != replaced}, member.member_id: member}
 
-    # -- for offsets and the admin APIs (`group_port.Group`)
+    # -- for offsets and the admin APIs, as in classic groups
 
     def validate_offset_commit(
         self,

@@ -9,8 +9,8 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.config import GroupConfig
-from coordinator.group.directory import GroupDirectory
-from coordinator.group.group_port import Group, OwnedPartition
+from coordinator.group.directory import Group, GroupDirectory
+from coordinator.group.group_port import OwnedPartition
 from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.offsets.store import CommittedOffset, OffsetStore
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, ProducerEpoch

@@ -90,15 +90,13 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         schemas.ShareGroupTargetAssignmentMetadataValue,
         (schemas.SHARE_GROUP_STATE_PARTITION_METADATA,),
     )
+    new_member = ShareMember
     nothing = NO_PARTITIONS
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
         self.state = NO_STATE
         self.initializing_until_ms = 0.0
-
-    def new_member(self, member_id: str) -> ShareMember:
-        return ShareMember(member_id)
 
     @property
     def state_name(self) -> str:
@@ -123,7 +121,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
             known = [part for part in parts if part is not None]
             yield topic_id, TopicPartitions(known[0].name, frozenset().union(*(part.partitions for part in known)))
 
-    # -- for offsets and the admin APIs (`group_port.Group`): a share group commits no offsets
+    # -- for offsets and the admin APIs: a share group commits no offsets
 
     def validate_offset_commit(self, *_: Any, **__: Any) -> None:
         raise GroupIdNotFound(f"Group {self.group_id} is a share group, which commits no offsets.")

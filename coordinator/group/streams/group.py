@@ -171,6 +171,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         values.StreamsGroupTargetAssignmentMetadataValue,
         (schemas.STREAMS_GROUP_TOPOLOGY,),
     )
+    new_member = StreamsMember
     nothing = NO_TASKS
 
     def __init__(self, group_id: str) -> None:
@@ -183,9 +184,6 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         self.shutdown_by: str | None = None
         self.offsets: dict[str, Mapping[Task, int]] = {}
         self.end_offsets: dict[str, Mapping[Task, int]] = {}
-
-    def new_member(self, member_id: str) -> StreamsMember:
-        return StreamsMember(member_id)
 
     @property
     def state_name(self) -> str:

@@ -178,7 +178,7 @@ class _Heartbeat:
         """Whether the group epoch must rise because of the member."""
         before, member = self._before, self._member
         is_new = member.member_id not in self._group.members and not self._is_successor
-        if not is_new and before.metadata_value() == member.metadata_value():
+        if not is_new and before == member:
             return False
         self._change.records.append(self._group.member_record(member))
         return is_new or member.instance_id is None or _assigned_by(before) != _assigned_by(member)
