@@ -143,8 +143,8 @@ def sync(groups: ModernGroups, group: ConsumerGroup, request: SyncRequest) -> Ou
 
 def heartbeat(groups: ModernGroups, group: ConsumerGroup, request: HeartbeatRequest) -> Outcome[ErrorCode]:
     """Answer REBALANCE_IN_PROGRESS if the member has a step to take; other refusals are raised."""
-    member, _ = _member(group, request.member_id, request.group_instance_id, request.generation_id)
-    groups.start_session(group, member)
+    member, classic = _member(group, request.member_id, request.group_instance_id, request.generation_id)
+    groups.timeouts.start_session(group.group_id, member.member_id, classic.session_timeout_ms)
     may_get_more = member.state is MemberState.UNRELEASED and not group.waits_for_partitions(member)
     if (
         member.epoch >= group.assignment_epoch

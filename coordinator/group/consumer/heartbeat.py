@@ -158,8 +158,8 @@ def heartbeat_of_any(
     joins = request.member_epoch == JOINING
     change = Change()
     if group is None:
-        if not joins:
-            groups.find_only(ConsumerGroup, request.group_id)
+        if not joins or request.group_id in groups.by_id:
+            groups.find_only(ConsumerGroup, request.group_id)  # which refuses a group of another kind
             raise GroupIdNotFound(f"Consumer group {request.group_id} not found.")
         group = upgrade(groups, request.group_id, change)
     check_room(group, request.member_id, request.instance_id, groups.consumer_config.max_size)

@@ -22,10 +22,12 @@ def make_target(
     """Every member's target by member id. Raises UnknownServerError if the assignor fails."""
     assignor = preferred_assignor(members.values(), groups.consumer_config.assignors)
     try:
-        return ASSIGNORS[assignor](_spec(groups, group, members))
+        targets = ASSIGNORS[assignor](_spec(groups, group, members))
     except PartitionAssignorError as error:
         logger.error("target assignment failed", group=group.group_id, epoch=epoch, assignor=assignor, error=str(error))
         raise UnknownServerError from error  # clients are not told why
+    logger.info("target assignment computed", group=group.group_id, epoch=epoch, assignor=assignor)
+    return targets
 
 
 def _spec(groups: ModernGroups, group: ConsumerGroup, members: Mapping[str, ConsumerMember]) -> GroupSpec:

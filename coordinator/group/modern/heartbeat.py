@@ -192,7 +192,7 @@ def target_of(
 
     `assign` makes a target for these members.
     """
-    epoch = change.epoch_of(group)
+    epoch = group.epoch if change.epoch is None else change.epoch
     if epoch == group.assignment_epoch or not assignment_is_due(groups, group):
         return group.assignment_epoch, group.target_of(member)
     targets = assign(group.members_with(member))
@@ -208,7 +208,6 @@ def record_target(group: ModernGroup[M, A], targets: Mapping[str, A], epoch: int
         if target != group.target.get(member_id)
     ]
     change.records.append(group.target_epoch_record(epoch, now_ms))
-    logger.info("target assignment computed", group=group.group_id, epoch=epoch)
 
 
 # -- the member's own step
