@@ -19,29 +19,27 @@ import click  # noqa: E402
 import structlog  # noqa: E402
 
 from broker import logging, operator_requests, process  # noqa: E402
-from broker.cluster.broker_lifecycle import RegistrationError  # noqa: E402
-from broker.cluster.earlier_entries import CorruptMetadataError  # noqa: E402
 from broker.config.broker_config import BrokerConfig, ConfigurationError  # noqa: E402
 from broker.config.options import config_options, load_options  # noqa: E402
 from broker.config.sources import Loaded  # noqa: E402
 from broker.console.console import Console  # noqa: E402
 from broker.control.server import ControlServer  # noqa: E402
-from broker.monitoring.gc_time import GcTime  # noqa: E402
-from broker.monitoring.otlp_export import OtlpError, OtlpExport, check_export  # noqa: E402
+from broker.membership.broker_lifecycle import RegistrationError  # noqa: E402
 from broker.network.server import ListenError  # noqa: E402
 from broker.node import Node  # noqa: E402
 from broker.node_start import start_node  # noqa: E402
 from broker.node_state import Seams  # noqa: E402
+from broker.observe.otlp_export import OtlpError, OtlpExport, check_export  # noqa: E402
+from broker.observe.process_metrics import GcTime  # noqa: E402
 from broker.parent import Parent  # noqa: E402
-from broker.peers.errors import PeerError  # noqa: E402
+from broker.peers.call import PeerError  # noqa: E402
 from broker.ready import Ready  # noqa: E402
 from broker.security.errors import SecurityError  # noqa: E402
 from broker.stopping import Stopped  # noqa: E402
 from broker.systemd import Systemd  # noqa: E402
 from protocol.errors import KafkaError  # noqa: E402
-from storage.files import FileSystem, OsFileSystem  # noqa: E402
+from storage.files import FileSystem, OsFileSystem, UnsyncedFileSystem  # noqa: E402
 from storage.folders.log_dirs import LogDirError  # noqa: E402
-from storage.unsynced_files import UnsyncedFileSystem  # noqa: E402
 from storage.workers import ThreadWorkers  # noqa: E402
 from timing.adjustable_clock import AdjustableClock  # noqa: E402
 from timing.clock import Clock, SystemClock  # noqa: E402
@@ -237,7 +235,6 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         ListenError,
         SecurityError,
         LogDirError,
-        CorruptMetadataError,
         RegistrationError,
         PeerError,
         KafkaError,

@@ -11,28 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from broker.cluster.controller_port import Controller
-from broker.cluster.followed_metadata import FollowedMetadata
-from broker.cluster.node_metadata import NodeMetadata
-from broker.cluster.publisher import Follower
 from broker.coordinators.hanging_transactions import HangingTransactions
-from broker.monitoring.cluster_metrics import register_cluster_metrics
-from broker.monitoring.controller_metrics import UncleanElections, register_controller_metrics
-from broker.monitoring.exporter_metrics import register_exporter_metrics
-from broker.monitoring.loop_lag import LoopLag
-from broker.monitoring.node_metrics import register_gauges
-from broker.monitoring.process_metrics import register_process, register_state
-from broker.monitoring.recent_rates import NOTE_MS, RecentRates
-from broker.monitoring.replication_metrics import register_replication
+from broker.membership.controller_port import Controller
+from broker.membership.followed_metadata import FollowedMetadata
+from broker.membership.publisher import Follower, NodeMetadata
 from broker.network.dispatch import Dispatcher
 from broker.network.server import Server
 from broker.node_state import Base, Bound
+from broker.observe.cluster_metrics import register_cluster_metrics
+from broker.observe.controller_metrics import UncleanElections, register_controller_metrics
+from broker.observe.exporter_metrics import register_exporter_metrics
+from broker.observe.metrics import NOTE_MS, RecentRates
+from broker.observe.node_metrics import register_gauges
+from broker.observe.process_metrics import LoopLag, register_process, register_state
+from broker.observe.replication_metrics import register_replication
 from broker.periodic import Periodic
 from broker.quotas.connection_rates import ConnectionRates
-from broker.replicas.directory_assignments import CHECK_MS as ASSIGN_MS
-from broker.replicas.directory_assignments import DirectoryAssignments
-from broker.replicas.folder_checks import CHECK_MS
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.directory_assignments import CHECK_MS as ASSIGN_MS
+from broker.replication.directory_assignments import DirectoryAssignments
+from broker.replication.folders import CHECK_MS
+from broker.replication.replica_manager import ReplicaManager
+from broker.replication_settings import configure_maintenance, schedule_maintenance
 from broker.security.node_security import CHECK_MS as SECURITY_CHECK_MS
 from broker.security.node_security import RENEWAL_MS
 from broker.services import Cluster, Coordinators, Local, Services
@@ -50,8 +49,8 @@ from timing.clock import Clock
 if TYPE_CHECKING:
     from broker.faults.faults import Faults
     from broker.journal.journal import Journal
-    from broker.monitoring.http import HttpServer
-    from broker.monitoring.http_app import Pages
+    from broker.observe.http import HttpServer
+    from broker.observe.http_app import Pages
 
 logger = structlog.get_logger(__name__)
 
@@ -223,7 +222,7 @@ class Node:
 
     def begin_periodic_work(self) -> None:
         """The node serves: begin what it does from time to time."""
-        self.replicas.maintenance.start(self.local.config, self._periodic)
+        schedule_maintenance(self.replicas.maintenance, self.local.config, self._periodic)
         half_of_lag_ms = self.local.config.integer("replica.lag.time.max.ms") // 2
         self._checks.every(half_of_lag_ms, "in-sync replicas", self.replicas.shrink_in_sync_replicas)
         checks = self.state.folder_checks
@@ -273,7 +272,7 @@ class Node:
             self._cordon()
             self.server.limits_changed()
             self._start(self.local.security.follow_settings())
-            self.replicas.maintenance.reconfigure(current.config)
+            configure_maintenance(self.replicas.maintenance, current.config)
 
     def _cordon(self) -> None:
         """Apply `cordoned.log.dirs`; in a cluster, the next heartbeat tells its controllers."""

@@ -11,13 +11,6 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from broker import process
-from broker.cluster.auto_create import AutoTopicCreation
-from broker.cluster.broker_clients import BrokerClients
-from broker.cluster.controller_service import ControllerService
-from broker.cluster.metadata_cache import MetadataCache
-from broker.cluster.node_metadata import NodeMetadata
-from broker.cluster.producer_ids import ProducerIds
-from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listeners
 from broker.config.quota_windows import windows_of
@@ -29,6 +22,13 @@ from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.hosted import Host
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.folder_opening import lock_folders
+from broker.membership.auto_create import AutoTopicCreation
+from broker.membership.broker_clients import BrokerClients
+from broker.membership.controller_service import ControllerService
+from broker.membership.metadata_cache import MetadataCache
+from broker.membership.producer_ids import ProducerIds
+from broker.membership.publisher import NodeMetadata
+from broker.membership.standalone import StandaloneMetadata
 from broker.metadata_opening import (
     clients_for_inspection,
     clients_for_transactions,
@@ -37,17 +37,17 @@ from broker.metadata_opening import (
     joining,
     open_metadata,
 )
-from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.network.dispatch import Dispatcher
 from broker.network.request import NewRequest
 from broker.network.server import Server
 from broker.node import Node, Parts, close_logs
 from broker.node_state import Base, Bound, Seams, new_base
+from broker.observe.client_telemetry import ClientTelemetry
 from broker.quotas.connection_rates import ConnectionRates
 from broker.quotas.throttling import Throttling
-from broker.replicas.fetch_session import FetchSessionCache
-from broker.replicas.folder_checks import FolderChecks
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.fetch_session import FetchSessionCache
+from broker.replication.folders import FolderChecks
+from broker.replication.replica_manager import ReplicaManager
 from broker.request_context import RequestContext
 from broker.security.delegation_tokens import DelegationTokens
 from broker.services import Cluster, Coordinators, Local, Services
@@ -59,7 +59,7 @@ from storage.folders.log_manager import LogManager
 
 if TYPE_CHECKING:
     from broker.authorization.guard import Guard
-    from broker.monitoring.http import HttpServer
+    from broker.observe.http import HttpServer
 
 
 async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -> Node:
@@ -170,7 +170,7 @@ async def _bind_http(base: Base, hosts: list[str], undo: AsyncExitStack) -> Http
     config, state = base.current.config, base.state
     if config.integer("odradek.http.port") < 0:
         return None
-    from broker.monitoring.http import HttpServer
+    from broker.observe.http import HttpServer
 
     machine = base.seams.clock.machine
     http = HttpServer(config, base.metrics, lambda: state.not_ready, machine, state.problems, hosts)

@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from broker.cluster.controller_port import Controller
+from broker.membership.controller_port import Controller
 from broker.network.request import Peer
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.replica_manager import ReplicaManager
 from broker.security.authorized_operations import ALL
 from broker.services import Cluster, Coordinators, Local
 from metadata.acls import AclOperation, ResourceType

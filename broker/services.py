@@ -5,22 +5,22 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from broker.cluster.auto_create import AutoTopicCreation
-from broker.cluster.broker_clients import BrokerClients
-from broker.cluster.controller_port import Controller
-from broker.cluster.controller_service import ControllerService
-from broker.cluster.metadata_cache import MetadataCache
-from broker.cluster.producer_ids import ProducerIds
 from broker.config.broker_config import BrokerConfig
 from broker.config.current import CurrentConfig
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.share_coordinator import ShareCoordinator
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
-from broker.monitoring.client_telemetry import ClientTelemetry
-from broker.monitoring.metrics import Metrics
+from broker.membership.auto_create import AutoTopicCreation
+from broker.membership.broker_clients import BrokerClients
+from broker.membership.controller_port import Controller
+from broker.membership.controller_service import ControllerService
+from broker.membership.metadata_cache import MetadataCache
+from broker.membership.producer_ids import ProducerIds
+from broker.observe.client_telemetry import ClientTelemetry
+from broker.observe.metrics import Metrics
 from broker.quotas.throttling import Throttling
-from broker.replicas.fetch_session import FetchSessionCache
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.fetch_session import FetchSessionCache
+from broker.replication.replica_manager import ReplicaManager
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.node_security import NodeSecurity
 from broker.share.share_partitions import SharePartitions

@@ -371,3 +371,25 @@ def write_file_atomically(fs: FileSystem, path: str, data: bytes, *, sync_folder
     fs.rename(temporary, path)
     if sync_folder:
         fs.fsync_dir(os.path.dirname(path) or ".")
+
+
+class UnsyncedFile(OsFile):
+    """A file whose writes the kernel may bring to the device whenever it likes: for data that nobody keeps.
+
+    A crash of the process loses nothing, as the kernel has every write. A power failure may lose or damage anything.
+    """
+
+    __slots__ = ()
+
+    def fdatasync(self) -> None:
+        pass
+
+
+class UnsyncedFileSystem(OsFileSystem):
+    """The operating system's files, without a sync."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        return UnsyncedFile(os_descriptor(path, create=create))
+
+    def fsync_dir(self, path: str) -> None:
+        pass

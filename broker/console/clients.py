@@ -8,9 +8,9 @@ from broker.console.ask import Ask, Page, paged
 from broker.faults.names import api_name
 from broker.journal.entries import Exchange
 from broker.journal.rendering import header_of
-from broker.monitoring.metrics import TIME_BOUNDS_MS, bound_of
 from broker.network.connection import Connection
 from broker.node import Node
+from broker.observe.metrics import TIME_BOUNDS_MS, bound_of
 from broker.quotas.entities import QuotaType
 from protocol.api_table import API_BY_KEY
 

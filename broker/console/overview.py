@@ -13,7 +13,7 @@ from broker.console.partition_states import count_partitions
 from broker.faults.names import api_name
 from broker.inspection.cluster import list_summaries
 from broker.node import Node
-from broker.replicas.partition import Role
+from broker.replication.partition import Role
 from broker.version import own_version
 from metadata.acls import ResourceType
 

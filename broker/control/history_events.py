@@ -14,7 +14,7 @@ from uuid import UUID
 from broker.control.topic_reader import READ_BYTES, decode_batches
 from broker.faults.names import error_name
 from broker.node import Node
-from broker.replicas.partition import Role
+from broker.replication.partition import Role
 from protocol import messages
 from protocol.api_table import API_BY_NAME
 from protocol.errors import KafkaError

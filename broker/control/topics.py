@@ -12,14 +12,14 @@ from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteR
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.internal_topics import BY_DEFAULT, wanted
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
 from broker.handlers.delete_records import delete_records
 from broker.inspection.partitions import leader_of, read_partitions
+from broker.membership.auto_create import BY_DEFAULT, wanted
 from broker.nearest import did_you_mean
 from broker.node import Node
-from broker.peers.asking import ask
-from broker.replicas.records_delete import TO_HIGH_WATERMARK
+from broker.peers.leaders import ask
+from broker.replication.log_maintenance import TO_HIGH_WATERMARK
 from controller import create_topics, delete_topics
 from controller.decision import NoQuota
 from metadata.configs import ResourceType

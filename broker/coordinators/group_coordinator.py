@@ -7,21 +7,25 @@ from typing import Any
 
 import structlog
 
-from broker.cluster.broker_clients import BrokerClients
 from broker.config.broker_config import BrokerConfig, split_list
 from broker.config.current import CurrentConfig
 from broker.config.resource_defs import within_limits
-from broker.coordinators.group_topics import GroupTopics
 from broker.coordinators.hosted import Host, HostedCoordinator
-from broker.monitoring.group_metrics import EndsElsewhere, register_group_metrics
-from broker.monitoring.metrics import Metrics
+from broker.membership.broker_clients import BrokerClients
+from broker.observe.group_metrics import EndsElsewhere, register_group_metrics
+from broker.observe.metrics import Metrics
 from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.classic.metrics import GroupMetrics
-from coordinator.group.config import ConsumerGroupConfig, GroupConfig, ShareGroupConfig, StreamsGroupConfig
+from coordinator.group.config import (
+    ConsumerGroupConfig,
+    GroupConfig,
+    GroupMetrics,
+    OffsetMetrics,
+    ShareGroupConfig,
+    StreamsGroupConfig,
+)
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
 from coordinator.group.modern.groups import ModernGroupMetrics, ModernGroupServices, ShareStatePort
-from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.share.partition_states import topics_deleted
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.runtime import CoordinatorRuntime

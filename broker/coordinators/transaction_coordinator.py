@@ -6,16 +6,16 @@ from asyncio import Future
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from broker.cluster.producer_ids import ProducerIds
 from broker.config.broker_config import BrokerConfig
 from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.coordinators.remote_markers import RoutedMarkers
 from broker.coordinators.remote_transactions import Question, RemoteTransactions
 from broker.coordinators.transaction_markers import TransactionMarkers
-from broker.monitoring.metrics import Metrics
-from broker.monitoring.transaction_metrics import register_transaction_metrics
-from broker.replicas.commit_wait import WRITE_TIMEOUT_MS
-from broker.replicas.partition import Partition
+from broker.membership.producer_ids import ProducerIds
+from broker.observe.metrics import Metrics
+from broker.observe.transaction_metrics import register_transaction_metrics
+from broker.replication.partition import Partition
+from broker.replication.waits import WRITE_TIMEOUT_MS
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import ProducerEpoch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from broker.peers.clients import INSPECTION_CLIENT_ID
+from broker.peers.client import INSPECTION_CLIENT_ID
 
 if TYPE_CHECKING:
     from broker.faults.facts import Facts

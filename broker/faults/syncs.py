@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from broker.faults.checks import GROUP_WRITERS, TRANSACTION_WRITERS
-from broker.replicas.partition import Role
+from broker.replication.partition import Role
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME
 
 if TYPE_CHECKING:
     from broker.faults.facts import Facts
-    from broker.replicas.partition import Partition
+    from broker.replication.partition import Partition
     from broker.request_context import RequestContext
     from timing.clock import Clock
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from kio.schema.create_delegation_token.v3 import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.controller_port import decided_elsewhere
 from broker.handlers.delegation_tokens import principal_of, require_token_client, require_tokens
+from broker.membership.controller_port import decided_elsewhere
 from broker.network.principal import Principal
 from broker.request_context import RequestContext
 from controller.delegation_tokens import NewToken, TokenSettings, decide_create, secret_of

@@ -20,9 +20,9 @@ from kio.schema.delete_records.v2.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker.replicas import records_delete
-from broker.replicas.partition import Role
-from broker.replicas.records_delete import DelayedDelete, Deletion
+from broker.replication import log_maintenance as records_delete
+from broker.replication.log_maintenance import DelayedDelete, Deletion
+from broker.replication.partition import Role
 from broker.request_context import RequestContext
 from metadata.topic_names import INTERNAL_TOPICS
 from protocol.durations import MILLISECOND, ZERO
@@ -30,8 +30,8 @@ from protocol.errors import InvalidTopic, KafkaError, KafkaStorage, NotLeaderOrF
 from protocol.topic_partition import PartitionKey, TopicPartition, by_topic
 
 if TYPE_CHECKING:
-    from broker.replicas.partition import Partition
-    from broker.replicas.replica_manager import ReplicaManager
+    from broker.replication.partition import Partition
+    from broker.replication.replica_manager import ReplicaManager
 
 INVALID_LOW_WATERMARK = -1
 

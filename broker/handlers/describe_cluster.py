@@ -8,7 +8,7 @@ from kio.schema.describe_cluster.v2 import DescribeClusterRequest, DescribeClust
 from kio.schema.describe_cluster.v2.response import DescribeClusterBroker
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.endpoints import controller_id
+from broker.membership.metadata_cache import controller_id
 from broker.request_context import RequestContext
 from broker.security import authorized_operations
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType

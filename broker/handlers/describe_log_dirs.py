@@ -20,7 +20,7 @@ from broker.request_context import RequestContext
 from protocol.durations import ZERO
 
 if TYPE_CHECKING:
-    from broker.replicas.partition import Partition
+    from broker.replication.partition import Partition
     from protocol.topic_partition import PartitionKey
 
 

@@ -6,7 +6,7 @@ from kio.schema.describe_producers.v0 import DescribeProducersRequest, DescribeP
 from kio.schema.describe_producers.v0.response import PartitionResponse, ProducerState, TopicResponse
 from kio.schema.errors import ErrorCode
 
-from broker.replicas.partition import Partition
+from broker.replication.partition import Partition
 from broker.request_context import RequestContext
 from metadata import topic_names
 from protocol.durations import ZERO

@@ -15,7 +15,7 @@ from kio.schema.describe_quorum.v2 import request as asked
 from kio.schema.describe_quorum.v2.response import Listener, Node, PartitionData, ReplicaState, TopicData
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.controller_port import decided_elsewhere
+from broker.membership.controller_port import decided_elsewhere
 from broker.request_context import RequestContext
 from controller.quorum.metadata_log import MetadataLog
 from metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME

@@ -23,8 +23,8 @@ from kio.schema.describe_share_group_offsets.v1.response import (
 from kio.schema.errors import ErrorCode
 
 from broker.handlers.share_requests import require_share_groups
-from broker.monitoring.group_metrics import EndsElsewhere
-from broker.replicas.partition import Role
+from broker.observe.group_metrics import EndsElsewhere
+from broker.replication.partition import Role
 from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.share.group import ShareGroup
@@ -37,13 +37,7 @@ from protocol.coordinator_records.share_records import (
     ShareSnapshotValue,
 )
 from protocol.durations import ZERO
-from protocol.errors import (
-    GroupAuthorization,
-    KafkaError,
-    LeaderNotAvailable,
-    TopicAuthorization,
-    UnknownServerError,
-)
+from protocol.errors import GroupAuthorization, KafkaError, LeaderNotAvailable, TopicAuthorization, UnknownServerError
 from protocol.topic_partition import PartitionKey
 from protocol.uuids import ZERO as NO_TOPIC
 

@@ -17,8 +17,8 @@ from kio.schema.describe_topic_partitions.v0.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.endpoints import alive_ids
 from broker.handlers.metadata import NO_LEADER
+from broker.membership.metadata_cache import alive_ids
 from broker.request_context import RequestContext
 from metadata import topic_names
 from metadata.acls import AclOperation, ResourceType

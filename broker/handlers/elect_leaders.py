@@ -5,7 +5,7 @@ from __future__ import annotations
 from kio.schema.elect_leaders.v2 import ElectLeadersRequest, ElectLeadersResponse
 from kio.schema.elect_leaders.v2.response import ReplicaElectionResult
 
-from broker.cluster.controller_port import decided_elsewhere
+from broker.membership.controller_port import decided_elsewhere
 from broker.request_context import RequestContext
 from controller.elections import Elections, result
 from protocol.durations import ZERO

@@ -5,8 +5,8 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 from kio.schema.expire_delegation_token.v2 import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 
-from broker.cluster.controller_port import decided_elsewhere
 from broker.handlers.delegation_tokens import require_token_client, require_tokens
+from broker.membership.controller_port import decided_elsewhere
 from broker.request_context import RequestContext
 from controller.delegation_tokens import decide_expire
 from protocol.durations import MILLISECOND, ZERO

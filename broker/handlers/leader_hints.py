@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import UUID
 
-from broker.cluster.endpoints import endpoint_of
+from broker.membership.metadata_cache import endpoint_of
 from metadata.image import MetadataImage
 from protocol.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower
 from protocol.produce_fetch.parts import UNKNOWN_LEADER, LeaderIdAndEpoch, NodeEndpoint

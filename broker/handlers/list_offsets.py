@@ -13,7 +13,7 @@ from kio.schema.list_offsets.v11.response import (
     ListOffsetsTopicResponse,
 )
 
-from broker.replicas.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
+from broker.replication.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from broker.request_context import RequestContext
 from protocol.durations import ZERO
 from protocol.errors import (

@@ -17,8 +17,8 @@ from kio.schema.metadata.v13.response import (
     MetadataResponseTopic,
 )
 
-from broker.cluster.endpoints import alive, alive_ids, controller_id
 from broker.handlers.describe_cluster import operations_on_cluster
+from broker.membership.metadata_cache import alive, alive_ids, controller_id
 from broker.request_context import RequestContext
 from broker.security import authorized_operations
 from metadata import topic_names
@@ -29,7 +29,7 @@ from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
 
 if TYPE_CHECKING:
-    from broker.replicas.replica_manager import ReplicaManager
+    from broker.replication.replica_manager import ReplicaManager
 
 NO_LEADER = -1
 

@@ -14,7 +14,7 @@ from protocol.durations import ZERO
 from protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from broker.replicas.replica_manager import ReplicaManager
+    from broker.replication.replica_manager import ReplicaManager
 
 
 def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:

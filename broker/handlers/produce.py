@@ -23,13 +23,8 @@ from broker.coordinators.transactional_produce import (
 )
 from broker.handlers.leader_hints import endpoints_of, leader_of
 from broker.network.request import CloseConnectionError
-from broker.replicas.produced_batches import (
-    FIRST_VERSION_WITH_ZSTD,
-    distinct,
-    first_compression,
-    malformed,
-)
-from broker.replicas.records_append import RecordsAppend, put_error
+from broker.replication.appends import RecordsAppend, put_error
+from broker.replication.batch_checks import FIRST_VERSION_WITH_ZSTD, distinct, first_compression, malformed
 from broker.request_context import RequestContext
 from coordinator.runtime.outcome import new_producer_epoch
 from protocol.errors import (
@@ -62,7 +57,7 @@ from protocol.records.compression import Compression
 from storage.log.validator import first_batch_size
 
 if TYPE_CHECKING:
-    from broker.replicas.partition import Partition
+    from broker.replication.partition import Partition
 
 decode = decode_request
 encode = encode_response

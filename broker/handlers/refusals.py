@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 from uuid import UUID
 
-from broker.cluster.controller_port import decided_elsewhere
 from broker.config.broker_config import split_list
+from broker.membership.controller_port import decided_elsewhere
 from broker.request_context import RequestContext
 from protocol.api_table import API_BY_KEY
 from protocol.errors import (

@@ -17,8 +17,8 @@ from kio.schema.streams_group_heartbeat.v0.response import (
     TopicPartition,
 )
 
-from broker.cluster.internal_topics import BY_DEFAULT, wanted
 from broker.handlers.streams_requests import require_streams_groups
+from broker.membership.auto_create import BY_DEFAULT, wanted
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
 from coordinator.group.streams.group import Task

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from kio.schema.errors import ErrorCode
 from kio.schema.unregister_broker.v0 import UnregisterBrokerRequest, UnregisterBrokerResponse
 
-from broker.cluster.controller_port import decided_elsewhere
+from broker.membership.controller_port import decided_elsewhere
 from broker.request_context import RequestContext
 from protocol.durations import ZERO
 from protocol.errors import BrokerIdNotRegistered, InvalidRequest

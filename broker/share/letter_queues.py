@@ -10,11 +10,10 @@ from kio.schema.errors import ErrorCode
 from kio.schema.produce.v9 import ProduceRequest
 from kio.schema.produce.v9.request import PartitionProduceData, TopicProduceData
 
-from broker.cluster.internal_topics import wanted
 from broker.coordinators.hosted import Host
-from broker.peers.call import entity_call
-from broker.peers.errors import PeerError
-from broker.replicas.commit_wait import until_committed
+from broker.membership.auto_create import wanted
+from broker.peers.call import PeerError, entity_call
+from broker.replication.waits import until_committed
 from metadata.configs import ResourceType
 from metadata.topics import TopicImage
 from protocol.errors import (

@@ -10,9 +10,8 @@ import random
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
-from broker.cluster.earlier_entries import CorruptMetadataError
-from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
+from broker.membership.standalone import StandaloneMetadata
 from broker.metadata_opening import open_metadata
 from broker.node_state import Base, Seams, new_base
 from broker.user_tool.users import Users, UserToolError
@@ -34,7 +33,7 @@ def alter(config: BrokerConfig, alterations: Sequence[Alteration]) -> Users:
     """Do this, and return who there is then: the iterations of each mechanism, by user. Raises UserToolError."""
     try:
         return asyncio.run(_alter(config, alterations))
-    except (LogDirError, CorruptMetadataError, KafkaError, OSError) as error:
+    except (LogDirError, KafkaError, OSError) as error:
         raise UserToolError(str(error)) from error
 
 

@@ -7,8 +7,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from broker.peers.call import Call
-from broker.peers.errors import PeerDisconnectedError, PeerTimeoutError, PeerUnreachableError
+from broker.peers.call import Call, PeerDisconnectedError, PeerTimeoutError, PeerUnreachableError
 from tests.doubles.clock import ManualClock
 
 T = TypeVar("T")
@@ -65,7 +64,7 @@ class Network:
 
 
 class Link:
-    """A connection of one node to another (`broker.replicas.cluster_access.Peer`)."""
+    """A connection of one node to another (`broker.replication.cluster_access.Peer`)."""
 
     def __init__(self, network: Network, clock: ManualClock, sender: int, receiver: int, version_limit: int) -> None:
         self._network = network

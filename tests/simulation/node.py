@@ -11,12 +11,12 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from broker.cluster.metadata_cache import MetadataCache
-from broker.cluster.publisher import Follower, MetadataPublisher
 from broker.handlers import fetch, list_offsets
-from broker.replicas.cluster_access import ClusterAccess, Peer, ReplicationSettings
-from broker.replicas.fetch_session import FetchSessionCache
-from broker.replicas.replica_manager import ReplicaManager
+from broker.membership.metadata_cache import MetadataCache
+from broker.membership.publisher import Follower, MetadataPublisher
+from broker.replication.cluster_access import ClusterAccess, Peer, ReplicationSettings
+from broker.replication.fetch_session import FetchSessionCache
+from broker.replication.replica_manager import ReplicaManager
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from protocol import messages

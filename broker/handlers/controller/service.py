@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.cluster.controller_service import ControllerService
+from broker.membership.controller_service import ControllerService
 from broker.request_context import RequestContext
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from broker.observe.collector import MetricsReader
+from broker.observe.group_metrics import OFFSETS_A_STEP
+from broker.replication.partition import Partition
+
 from broker.logging import Tracebacks
-from broker.monitoring.collector import MetricsReader
-from broker.monitoring.group_metrics import OFFSETS_A_STEP
-from broker.replicas.partition import Partition
-from coordinator.group.classic.messages import JoinRequest, LeaveRequest, MemberIdentity, SyncRequest
-from coordinator.group.classic.protocols import MemberProtocol
+from coordinator.group.classic.messages import JoinRequest, LeaveRequest, MemberIdentity, MemberProtocol, SyncRequest
 from coordinator.group.consumer.heartbeat import ConsumerHeartbeat, consumer_group_heartbeat
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from protocol.records.build import Record, build_batch
@@ -20,7 +20,6 @@ JOIN = JoinRequest(
     (MemberProtocol("default", b""),),
     member_id_required=False,
 )
-
 
 HEARTBEAT = ConsumerHeartbeat(
     *("listeners", "", 0, None, None, 60_000, ("letters",), None, None, {}, "client", "/10.0.0.7"), names_itself=False

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from broker.replication.reads import RecordsRead
 from kio.schema.errors import ErrorCode
 
-from broker.replicas.records_read import RecordsRead
+from broker.coordinators.share_coordinator import ShareStates
 from broker.share import dead_letters
-from broker.share.share_states import ShareStates
 from coordinator.group.share.group import ShareGroup
 from protocol.coordinator_records.share_records import SharePartitionKey
 from tests.doubles.clock import settle

@@ -1,0 +1,88 @@
+"""Checks of the batches of a Produce request, by themselves and as a log would store them.
+
+Large batches are checked in worker threads, since decompressing, walking and compressing them may take more than 5 ms:
+only a few at once, in the order in which they came, as the checks that are written in Python share the interpreter's
+lock with the loop. How much of them is in memory is bounded by `protocol.records.budget`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from broker.replication.partition import Partition
+from protocol.errors import KafkaError, UnsupportedCompressionType
+from protocol.produce_fetch.parts import TopicKey
+from protocol.produce_fetch.produce_messages import PartitionRecords, ProduceRequest
+from protocol.records.batch import ATTRIBUTES_LOW_AT, COMPRESSION_MASK, MAGIC, MAGIC_AT
+from protocol.records.compression import Compression
+from storage.append_types import AppendOrigin
+from storage.log.validator import Validated, first_batch_size, single_batch_size, validate
+from storage.workers import Workers
+
+FIRST_VERSION_WITH_ZSTD = 7
+NOTHING = memoryview(b"")
+
+
+def first_compression(records: memoryview) -> int:
+    """The codec's id in the first whole batch of magic 2; 0 without one."""
+    if first_batch_size(records) and records[MAGIC_AT] == MAGIC:
+        return records[ATTRIBUTES_LOW_AT] & COMPRESSION_MASK
+    return 0
+
+
+def check_records(version: int, records: memoryview) -> None:
+    """Check one partition's data by itself. A log would refuse it as well, except for zstd.
+
+    Raises UnsupportedCompressionType for zstd in a version that does not have it, and what `single_batch_size` does.
+    """
+    if version < FIRST_VERSION_WITH_ZSTD and first_compression(records) == Compression.ZSTD:
+        raise UnsupportedCompressionType
+    single_batch_size(records)
+
+
+def malformed(version: int, records: memoryview | None) -> KafkaError | None:
+    try:
+        check_records(version, records or NOTHING)
+    except KafkaError as error:
+        return error
+    return None
+
+
+def distinct(version: int, request: ProduceRequest) -> list[tuple[TopicKey, list[PartitionRecords]]]:
+    """The request's partitions; of several entries for one, the last that is well formed counts, as in Kafka."""
+    topics = request.topics
+    if len(topics) == 1 and 0 < len(topics[0][1]) == len(dict(topics[0][1])):
+        return topics
+    merged: dict[TopicKey, dict[int, memoryview | None]] = {}
+    for key, partitions in topics:
+        known = merged.setdefault(key, {}) if partitions else {}
+        for index, records in partitions:
+            if index not in known or malformed(version, known[index]) or not malformed(version, records):
+                known[index] = records
+    return [(key, list(partitions.items())) for key, partitions in merged.items()]
+
+
+AT_ONCE = 2
+
+
+class LargeBatches:
+    """Validates batches for partitions in worker threads."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers.lane("large batches")
+        self._turn = asyncio.Semaphore(AT_ONCE)
+
+    async def validate(self, partition: Partition, batch: memoryview, now_ms: int) -> Validated:
+        """The batch as the partition stores it under the configuration that it has when this returns.
+
+        Raises what `storage.log.validator.validate` does. Other appends go on meanwhile: whatever depends on the log's
+        state is checked when this is over.
+        """
+        async with self._turn:
+            while True:
+                config = partition.log.config
+                check = partial(validate, batch, config, AppendOrigin.CLIENT, now_ms, partition.log.name)
+                validated = await self._workers.call(check)
+                if partition.log.config is config:
+                    return validated
