@@ -21,10 +21,13 @@ from broker.node_state import Base, Bound
 from broker.observe.cluster_metrics import register_cluster_metrics
 from broker.observe.controller_metrics import UncleanElections, register_controller_metrics
 from broker.observe.exporter_metrics import register_exporter_metrics
+from broker.observe.group_metrics import EndsElsewhere, register_group_metrics
 from broker.observe.metrics import NOTE_MS, RecentRates
 from broker.observe.node_metrics import register_gauges
 from broker.observe.process_metrics import LoopLag, register_process, register_state
 from broker.observe.replication_metrics import register_replication
+from broker.observe.share_metrics import register_share_metrics
+from broker.observe.transaction_metrics import register_transaction_metrics
 from broker.periodic import Periodic
 from broker.quotas.connection_rates import ConnectionRates
 from broker.replication.directory_assignments import CHECK_MS as ASSIGN_MS
@@ -187,9 +190,13 @@ class Node:
         metrics, groups = self.local.metrics, self.coordinators.groups
         rates = self._rates = RecentRates(self.local.clock.machine.monotonic_ms)
         register_replication(metrics, self.replicas)
-        for one in (groups, self.coordinators.share):
-            one.register_metrics(metrics, self.cluster.peers if self._is_one_of_several else None)
-        self.coordinators.transactions.register_metrics(metrics)
+        cache = self.cluster.cache
+        elsewhere = partial(EndsElsewhere, self.node_id, cache, self.cluster.peers.reach)
+        several = self._is_one_of_several
+        register_group_metrics(metrics, groups, self.replicas, elsewhere() if several else None)
+        shares = self.coordinators.share
+        register_share_metrics(metrics, shares, self.replicas, elsewhere() if several else None, cache)
+        register_transaction_metrics(metrics, self.coordinators.transactions, self.replicas, self.local.clock)
         if isinstance(self.metadata, FollowedMetadata):
             register_cluster_metrics(metrics, self.metadata, self.local.clock.machine, rates)
         else:
@@ -211,9 +218,8 @@ class Node:
                 self.replicas.fetch_purgatory,
                 self.replicas.produce_purgatory,
                 self.replicas.delete_purgatory,
-                groups.rebalances,
-                groups.heartbeats,
             ),
+            coordinators_wait=groups.waiting,
             fetch_sessions=self.local.fetch_sessions,
             throttling=self.local.throttling,
             shortages=self.base.log_services.shortages,
@@ -288,10 +294,10 @@ class Node:
         if delta.touched("tokens"):
             self.local.tokens.follow(delta.tokens.changed)
 
-    def _quotas_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def _quotas_changed(self, delta: MetadataDelta, _image: MetadataImage) -> None:
         if delta.touched("quotas"):
             self.local.throttling.follow(delta.quotas.changed)
-            self.connection_rates.follow(image)
+            self.connection_rates.follow(delta.quotas.changed)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do this soon; the node keeps it until it is done."""

@@ -20,6 +20,7 @@ from broker.config.topic_config import log_config
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.hosted import Host
+from broker.coordinators.share_coordinator import ShareCoordinator, ShareStates
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.folder_opening import lock_folders
 from broker.membership.auto_create import AutoTopicCreation
@@ -51,7 +52,7 @@ from broker.replication.replica_manager import ReplicaManager
 from broker.request_context import RequestContext
 from broker.security.delegation_tokens import DelegationTokens
 from broker.services import Cluster, Coordinators, Local, Services
-from broker.share.opening import open_share_parts
+from broker.share.share_partitions import SharePartitions
 from controller.acls import decide_create
 from metadata.image import MetadataImage
 from storage.folders.log_dirs import LogDirs
@@ -239,7 +240,7 @@ def _open_limits(base: Base, cache: MetadataCache) -> _Limits:
     throttling = Throttling(config, monotonic_ms)
     throttling.follow(cache.image.quotas)
     connection_rates = ConnectionRates(windows_of(config), monotonic_ms)
-    connection_rates.follow(cache.image)
+    connection_rates.follow(cache.image.quotas)
     return _Limits(throttling, connection_rates)
 
 
@@ -314,8 +315,9 @@ def _services(
     base.credentials.use(cache)
     auto_topics = AutoTopicCreation(current, cache, metadata.port)
     host = Host(base.node_id, current, cache, auto_topics, seams.random, seams.clock, base.wheel, replicas, brokers)
-    share = open_share_parts(host)
-    groups = GroupCoordinator(host, share.states)
+    share_coordinator = ShareCoordinator(host)
+    share_states = ShareStates(host, share_coordinator)
+    groups = GroupCoordinator(host, share_states)
     producer_ids = ProducerIds(metadata.allocate_producer_ids)
     transactions = TransactionCoordinator(host, groups.runtime, producer_ids)
     config = current.config
@@ -331,13 +333,13 @@ def _services(
         ClientTelemetry(cache, base.metrics, seams.clock.machine, seams.workers, config.integer("telemetry.max.bytes")),
         base.security,
         DelegationTokens(current),
-        share.partitions,
+        SharePartitions(host, share_states),
     )
     return Services(
         Cluster(dirs.cluster_id, cache, metadata.log, auto_topics, clients_for_inspection(base, cache), service),
         metadata.port,
         replicas,
-        Coordinators(groups, transactions, producer_ids, share.coordinator),
+        Coordinators(groups, transactions, producer_ids, share_coordinator),
         local,
     )
 

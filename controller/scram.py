@@ -12,7 +12,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from controller.decision import Decision
+from controller.decision import Decision, require_few_records
 from metadata.image import MetadataImage
 from protocol.errors import (
     DuplicateResource,
@@ -73,7 +73,10 @@ Alteration = Deletion | Upsertion
 
 
 def decide(image: MetadataImage, alterations: Sequence[Alteration]) -> Decision[list[tuple[str, KafkaError | None]]]:
-    """The outcome of each user's alteration; a user with two of them gets none."""
+    """The outcome of each user's alteration; a user with two of them gets none.
+
+    Raises PolicyViolation for too many (Kafka fails with UNKNOWN_SERVER_ERROR).
+    """
     times = Counter(each.user for each in alterations)
     outcome: dict[str, KafkaError | None] = {}
     records: list[Any] = []
@@ -86,6 +89,7 @@ def decide(image: MetadataImage, alterations: Sequence[Alteration]) -> Decision[
         outcome.setdefault(each.user, error)
         if error is None:
             records.append(_record(each))
+            require_few_records(len(records))
     return Decision(records, list(outcome.items()))
 
 

@@ -19,8 +19,8 @@ from broker.replication.replica_manager import ReplicaManager
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.runtime.coordinator_context import CoordinatorState
 from coordinator.runtime.runtime import CoordinatorRuntime
-from coordinator.transaction.hanging import end_of_unknown
-from coordinator.transaction.marker_port import EndMarker
+from coordinator.transaction.marker_sender import EndMarker
+from coordinator.transaction.rules import end_of_unknown
 from coordinator.transaction.transaction_metadata import TransactionMetadata
 from protocol.errors import KafkaError
 from storage.producers.producer_entry import ProducerStateEntry
@@ -109,7 +109,7 @@ class HangingTransactions:
         # An admin's marker has the coordinator epoch of the last one, too.
         marker = EndMarker(found.producer_id, entry.producer_epoch, max(entry.coordinator_epoch, 0), committed)
         try:
-            written = self._coordinator.markers.marker_writer(marker)(*partition.key)
+            written = self._coordinator.markers.marker_writer_here(marker)(*partition.key)
         except KafkaError as error:
             return _Ending(partition, marker, error)
         return _Ending(partition, marker, written)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kio.schema.alter_client_quotas.v1 import AlterClientQuotasRequest, AlterClientQuotasResponse
 from kio.schema.alter_client_quotas.v1.request import EntityData as AskedEntity
@@ -22,8 +22,10 @@ async def handle(ctx: RequestContext, request: AlterClientQuotasRequest) -> Alte
         Alteration(_key(entry.entity), [(op.key, None if op.remove else op.value) for op in entry.ops])
         for entry in request.entries
     ]
-    alone = [each.entity[0] for each in alterations if len(each.entity) == 1]  # with other parts it is refused
-    known = await resolve_all({name for entity_type, name in alone if entity_type == IP and name})
+    known: Mapping[str, str] = {}
+    if not ctx.controller.is_elsewhere:
+        alone = [each.entity[0] for each in alterations if len(each.entity) == 1]  # with other parts it is refused
+        known = await resolve_all({name for entity_type, name in alone if entity_type == IP and name})
     return await ctx.controller.submit(
         lambda image: decide(image, alterations, frozenset(known), validate_only=request.validate_only).map(_response),
         ctx,

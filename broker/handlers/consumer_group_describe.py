@@ -14,7 +14,8 @@ from broker.handlers.group_describe import describe_each, failed_group, operatio
 from broker.request_context import RequestContext
 from coordinator.group.consumer.group import NO_PARTITIONS, ConsumerGroup
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.modern.groups import ModernGroups, TopicsPort
+from coordinator.group.modern.groups import ModernGroups
+from coordinator.group.modern.topics import TopicsPort
 from protocol.coordinator_records.consumer_group_records import Partitions
 from protocol.durations import ZERO
 from protocol.errors import KafkaError

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from kio.schema.errors import ErrorCode
 
+from broker.coordinators.share_coordinator import delete_groups
 from broker.request_context import RequestContext
-from broker.share.deletion import delete_groups
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
 from protocol.newer.delete_groups_v3 import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -19,8 +19,8 @@ async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGro
     by_partition: dict[int, list[str]] = {}
     for group_id in dict.fromkeys(request.groups_names):
         by_partition.setdefault(coordinator.partition_for(group_id), []).append(group_id)
-    shares, states = ctx.coordinators.share, ctx.local.share.states
-    codes = await asyncio.gather(*(delete_groups(coordinator, shares, states, *each) for each in by_partition.items()))
+    states = ctx.local.share.states
+    codes = await asyncio.gather(*(delete_groups(coordinator, states, *each) for each in by_partition.items()))
     return _response(request, {group_id: code for found in codes for group_id, code in found.items()})
 
 

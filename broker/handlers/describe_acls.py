@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import islice
 
 from kio.schema.describe_acls.v3 import DescribeAclsRequest, DescribeAclsResponse
 from kio.schema.describe_acls.v3.response import AclDescription, DescribeAclsResource
@@ -12,6 +12,13 @@ from broker.handlers.acl_filters import filter_of, require_authorizer, require_k
 from broker.request_context import RequestContext
 from metadata.acls import acl_order, pattern_of
 from protocol.durations import ZERO
+from protocol.entities import maker
+from protocol.metadata.credentials import AccessControlEntryRecord
+
+IN_A_TURN = 1000
+"""ACLs that are looked at, or told, before the loop serves others."""
+
+_description, _resource = maker(AclDescription), maker(DescribeAclsResource)
 
 
 def prepare(_ctx: RequestContext, request: DescribeAclsRequest) -> DescribeAclsRequest:
@@ -19,29 +26,30 @@ def prepare(_ctx: RequestContext, request: DescribeAclsRequest) -> DescribeAclsR
     return request
 
 
-def handle(ctx: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+async def handle(ctx: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
     require_authorizer(ctx)
     wanted = filter_of(request)
-    found = sorted(filter(wanted.matches, ctx.image.acls.values()), key=acl_order)
+    found: list[AccessControlEntryRecord] = []
+    acls = iter(ctx.image.acls.values())
+    while some := list(islice(acls, IN_A_TURN)):
+        found += filter(wanted.matches, some)
+        if len(some) == IN_A_TURN:
+            await ctx.turn()
+    by_pattern: dict[tuple[int, str, int], list[AclDescription]] = {}
+    for number, acl in enumerate(sorted(found, key=acl_order), 1):
+        by_pattern.setdefault(pattern_of(acl), []).append(
+            _description(
+                principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission_type
+            )
+        )
+        if number % IN_A_TURN == 0:
+            await ctx.turn()
     return DescribeAclsResponse(
         throttle_time=ZERO,
         error_code=ErrorCode.none,
         error_message=None,
         resources=tuple(
-            DescribeAclsResource(
-                resource_type=resource_type,
-                resource_name=name,
-                pattern_type=pattern_type,
-                acls=tuple(
-                    AclDescription(
-                        principal=acl.principal,
-                        host=acl.host,
-                        operation=acl.operation,
-                        permission_type=acl.permission_type,
-                    )
-                    for acl in acls
-                ),
-            )
-            for (resource_type, name, pattern_type), acls in groupby(found, key=pattern_of)
+            _resource(resource_type=resource_type, resource_name=name, pattern_type=pattern_type, acls=tuple(acls))
+            for (resource_type, name, pattern_type), acls in by_pattern.items()
         ),
     )

@@ -13,19 +13,26 @@ from broker.request_context import RequestContext
 from controller.quotas import CLIENT_ID, IP, USER
 from metadata.settings import QuotaKey
 from protocol.durations import ZERO
+from protocol.entities import maker
 from protocol.errors import InvalidRequest, KafkaError, UnsupportedVersion
+
+IN_A_TURN = 500
+"""Entities that are looked at before the loop serves others."""
+
+_entry_data, _entity_data, _value_data = maker(EntryData), maker(EntityData), maker(ValueData)
 
 MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED = 0, 1, 2
 
 
-def handle(ctx: RequestContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+async def handle(ctx: RequestContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
     _check(request.components)
     quotas = ctx.image.quotas
-    entries = [
-        _entry(key, quotas[key])
-        for key in sorted(quotas, key=_order)
-        if _matches(key, request.components, request.strict)
-    ]
+    entries: list[EntryData] = []
+    for number, key in enumerate(sorted(quotas, key=_order), 1):
+        if _matches(key, request.components, request.strict):
+            entries.append(_entry(key, quotas[key]))
+        if number % IN_A_TURN == 0:
+            await ctx.turn()
     return DescribeClientQuotasResponse(
         throttle_time=ZERO, error_code=ErrorCode.none, error_message="", entries=tuple(entries)
     )
@@ -49,9 +56,9 @@ def _matches(key: QuotaKey, components: Sequence[ComponentData], strict: bool) -
 
 
 def _entry(key: QuotaKey, values: Mapping[str, float]) -> EntryData:
-    return EntryData(
-        entity=tuple(EntityData(entity_type=entity_type, entity_name=name) for entity_type, name in key),
-        values=tuple(ValueData(key=name, value=values[name]) for name in sorted(values)),
+    return _entry_data(
+        entity=tuple(_entity_data(entity_type=entity_type, entity_name=name) for entity_type, name in key),
+        values=tuple(_value_data(key=name, value=values[name]) for name in sorted(values)),
     )
 
 

@@ -17,10 +17,10 @@ from protocol.errors import KafkaError
 
 
 async def handle(ctx: RequestContext, request: InitializeShareGroupStateRequest) -> InitializeShareGroupStateResponse:
-    states = ctx.local.share.states
+    coordinator = ctx.coordinators.share
 
     def ask(key: SharePartitionKey, partition: Any) -> Any:
-        return states.initialize_at(key, partition.state_epoch, partition.start_offset)
+        return coordinator.ask(key, lambda state: state.initialize(key, partition.state_epoch, partition.start_offset))
 
     results = await ask_for_partitions(request.group_id, request.topics, ask, _result, allows_empty=True)
     return InitializeShareGroupStateResponse(

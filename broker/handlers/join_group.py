@@ -1,7 +1,7 @@
 """JoinGroup 0-9 of classic groups (KIP-345, 394, 559, 800, 814; Kafka's `GroupCoordinatorService.joinGroup`).
 
 Deviations, all in cases where Kafka leaves somebody without an answer: see
-`coordinator.group.classic.join.check_request` and `coordinator.group.classic.roster.Roster.rejoin`.
+`coordinator.group.classic.join.check_request` and `coordinator.group.classic.members.Roster.rejoin`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from kio.schema.join_group.v9.response import JoinGroupResponseMember
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
 from coordinator.group.classic.join import check_request
-from coordinator.group.classic.messages import UNKNOWN_MEMBER_ID, JoinAnswer, JoinRequest
-from coordinator.group.classic.protocols import MemberProtocol
+from coordinator.group.classic.messages import UNKNOWN_MEMBER_ID, JoinAnswer, JoinRequest, MemberProtocol
 from protocol.durations import MILLISECOND, ZERO
 from protocol.entities import maker
 

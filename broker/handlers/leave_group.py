@@ -10,8 +10,7 @@ from kio.schema.leave_group.v5.response import MemberResponse
 
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
-from coordinator.group.classic.leave import LeaveAnswer
-from coordinator.group.classic.messages import LeaveRequest, MemberIdentity
+from coordinator.group.classic.messages import LeaveAnswer, LeaveRequest, MemberIdentity
 from protocol.durations import ZERO
 from protocol.errors import InvalidGroupId
 

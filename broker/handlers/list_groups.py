@@ -14,6 +14,8 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_groups.v5 import ListGroupsRequest, ListGroupsResponse
 from kio.schema.list_groups.v5.response import ListedGroup
 
+from broker.coordinators.hosted import of_those_here
+from broker.network.answers import when_all_settled
 from broker.request_context import RequestContext
 from coordinator.group.directory import GroupDirectory
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
@@ -28,9 +30,8 @@ DESCRIBE = AclOperation.DESCRIBE
 def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse | Awaitable[ListGroupsResponse]:
     states = {java_trim(state.lower()) for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
-    return ctx.coordinators.groups.read_all(
-        lambda state: _list(state.groups, states, types), lambda groups: _response(ctx, groups)
-    )
+    lists = ctx.coordinators.groups.read_all(lambda state: _list(state.groups, states, types))
+    return when_all_settled(lists, lambda answers: _response(ctx, of_those_here(answers)))
 
 
 def _list(groups: GroupDirectory, states: set[str], types: set[str]) -> list[ListedGroup]:

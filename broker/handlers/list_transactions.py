@@ -14,10 +14,11 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_transactions.v2 import ListTransactionsRequest, ListTransactionsResponse
 from kio.schema.list_transactions.v2.response import TransactionState
 
+from broker.coordinators.hosted import of_those_here
+from broker.network.answers import when_all_settled
 from broker.request_context import RequestContext
-from coordinator.transaction.states import BY_WIRE_NAME
 from coordinator.transaction.transaction_coordinator_shard import TransactionCoordinatorShard
-from coordinator.transaction.transaction_metadata import TransactionMetadata
+from coordinator.transaction.transaction_metadata import BY_WIRE_NAME, TransactionMetadata
 from metadata.acls import AclOperation, ResourceType
 from protocol.durations import ZERO
 from protocol.errors import InvalidRegularExpression
@@ -66,7 +67,8 @@ def handle(
             ),
         )
 
-    return ctx.coordinators.transactions.read_all(lambda state: _found(state, wanted, now_ms), answer)
+    lists = ctx.coordinators.transactions.read_all(lambda state: _found(state, wanted, now_ms))
+    return when_all_settled(lists, lambda answers: answer(of_those_here(answers)))
 
 
 def _filter(request: ListTransactionsRequest) -> Filter:

@@ -14,10 +14,10 @@ from protocol.errors import KafkaError
 
 
 async def handle(ctx: RequestContext, request: ReadShareGroupStateRequest) -> ReadShareGroupStateResponse:
-    states = ctx.local.share.states
+    coordinator = ctx.coordinators.share
 
     def ask(key: SharePartitionKey, partition: Any) -> Any:
-        return states.read(key, partition.leader_epoch)
+        return coordinator.ask(key, lambda state: state.read(key, partition.leader_epoch))
 
     results = await ask_for_partitions(request.group_id, request.topics, ask, _result)
     return ReadShareGroupStateResponse(

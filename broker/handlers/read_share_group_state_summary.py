@@ -20,10 +20,10 @@ FAILED = NOTHING._replace(start_offset=0)
 
 
 async def handle(ctx: RequestContext, request: ReadShareGroupStateSummaryRequest) -> ReadShareGroupStateSummaryResponse:
-    states = ctx.local.share.states
+    coordinator = ctx.coordinators.share
 
     def ask(key: SharePartitionKey, partition: Any) -> Any:
-        return states.summary(key)
+        return coordinator.ask(key, lambda state: state.read_summary(key))
 
     results = await ask_for_partitions(request.group_id, request.topics, ask, _result)
     return ReadShareGroupStateSummaryResponse(

@@ -8,7 +8,7 @@ from typing import Protocol
 from uuid import UUID
 
 from broker.request_context import RequestContext
-from broker.share.record_states import AcknowledgeType
+from broker.share.runs import AcknowledgeType
 from broker.share.share_partition import Ranges
 from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records.share_records import SharePartitionKey

@@ -62,10 +62,10 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
         return _response(ctx, group_id, results, {}, set())
     if epoch == FULL_EPOCH:
         session = shares.sessions.open(key, ctx.connection)
-        session.change(_named(ctx, wanted), forgotten=())
+        shares.sessions.change(session, _named(ctx, wanted), forgotten=())
     else:
         session = shares.sessions.use(key, epoch)
-        session.change(_named(ctx, wanted), _forgotten(request))
+        shares.sessions.change(session, _named(ctx, wanted), _forgotten(request))
     if request.share_acquire_mode not in (BATCHES, RECORD_LIMIT):
         raise UnknownServerError
     results = await acknowledge(ctx, group_id, member_id, batches, renews=renews)

@@ -22,16 +22,10 @@ from broker.share.record_batches import ReadBatch, aborted_ranges, batches_of, s
 from broker.share.runs import Acquired, Wish
 from broker.share.sessions import ShareSession
 from broker.share.share_partition import SharePartition
-from coordinator.runtime.futures import resolve
+from coordinator.runtime.replies import resolve
 from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records.share_records import SharePartitionKey
-from protocol.errors import (
-    KafkaError,
-    OffsetOutOfRange,
-    TopicAuthorization,
-    UnknownTopicId,
-    UnknownTopicOrPartition,
-)
+from protocol.errors import KafkaError, OffsetOutOfRange, TopicAuthorization, UnknownTopicId, UnknownTopicOrPartition
 from protocol.primitives import Buffer, UnreadBytes
 from protocol.produce_fetch.fetch_request import FetchPartitionResponse
 

@@ -1,6 +1,6 @@
 """SyncGroup 0-5 of classic groups (KIP-345, KIP-559; Kafka's `GroupCoordinatorService.syncGroup`).
 
-Deviation: see `coordinator.group.classic.sync._park`.
+Deviation: see `coordinator.group.classic.member_requests._park`.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from broker.network.answers import when_done
 from broker.replication.partition import Partition, Role
 from broker.request_context import RequestContext
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
-from coordinator.runtime import errors
 from coordinator.runtime.outcome import ProducerEpoch
+from coordinator.runtime.replies import client_error
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from protocol.entities import maker
 from protocol.errors import CoordinatorNotAvailable, InvalidGroupId, KafkaError, NotCoordinator
@@ -96,7 +96,7 @@ def _commit(
     refusals: Refusals,
 ) -> Answer | Awaitable[Answer]:
     for error in refusals.values():
-        raise errors.translate(error)
+        raise client_error(error)
     commit = Commit(
         group_id=request.group_id,
         offsets=offsets,

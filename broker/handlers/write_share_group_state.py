@@ -15,10 +15,10 @@ from protocol.errors import KafkaError
 
 
 async def handle(ctx: RequestContext, request: WriteShareGroupStateRequest) -> WriteShareGroupStateResponse:
-    states = ctx.local.share.states
+    coordinator = ctx.coordinators.share
 
     def ask(key: SharePartitionKey, partition: Any) -> Any:
-        return states.write(key, _wanted(partition))
+        return coordinator.ask(key, lambda state: state.write(key, _wanted(partition)))
 
     results = await ask_for_partitions(request.group_id, request.topics, ask, _result)
     return WriteShareGroupStateResponse(

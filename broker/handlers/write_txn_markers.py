@@ -20,7 +20,7 @@ from kio.schema.write_txn_markers.v2.response import (
 
 from broker.network.answers import when_all_settled
 from broker.request_context import RequestContext
-from coordinator.transaction.marker_port import EndMarker
+from coordinator.transaction.marker_sender import EndMarker
 from protocol.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
@@ -47,7 +47,7 @@ def handle(
     waiting: list[tuple[int, PartitionKey]] = []
     futures = []
     for marker in request.markers:
-        write = ctx.coordinators.transactions.markers.marker_writer(
+        write = ctx.coordinators.transactions.markers.marker_writer_here(
             EndMarker(
                 marker.producer_id,
                 marker.producer_epoch,

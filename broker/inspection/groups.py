@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from coordinator.group.classic.group import ClassicGroup
-from coordinator.group.classic.member import Member
+from coordinator.group.classic.members import Member
+from coordinator.group.classic.messages import subscribed_topics
 from coordinator.group.classic.states import GroupState
-from coordinator.group.classic.subscription import subscribed_topics
 from coordinator.group.directory import Group
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupType
 from coordinator.group.modern.group import MemberState, ModernGroup
-from coordinator.group.modern.groups import ModernGroups, TopicsPort
+from coordinator.group.modern.groups import ModernGroups
+from coordinator.group.modern.topics import TopicsPort
 from coordinator.group.offsets.store import CommittedOffset
 from coordinator.group.streams.group import StreamsGroup
 from coordinator.group.streams.messages import partitions_of
@@ -216,7 +217,7 @@ def _classic_member(group: ClassicGroup, member: Member, now_ms: float) -> Membe
         topics_subscribed_by(*(one.metadata for one in member.protocols)) if group.uses_consumer_protocol else None,
         waits_for,
         late,
-        None if member.session is None or member.is_waiting else member.session.ends_ms - now_ms,
+        None if member.timer_due_ms is None or member.is_waiting else member.session_ends_ms - now_ms,
         member.rebalance_timeout_ms,
     )
 
@@ -276,7 +277,7 @@ def _modern_member(groups: ModernGroups, group: ModernGroup[Any, Any], member: A
         member.instance_id,
         GroupType.CLASSIC.value if member.is_classic else group.group_type.value,
         _held(groups, group, member),
-        group.topics_of((member,)),
+        group.subscription(member),
         None,
         behind or member.state is MemberState.UNREVOKED,
         groups.timeouts.left_ms(group.group_id, member.member_id),

@@ -12,6 +12,7 @@ log in the folder: an observer votes on nothing, so nobody relies on what it has
 
 from __future__ import annotations
 
+import errno
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -213,6 +214,8 @@ class FetchedLog:
 logger = structlog.get_logger(__name__)
 
 KEPT_SNAPSHOTS = 2
+MOST_SNAPSHOT_BYTES = 1 << 30
+"""Of a snapshot that a controller sends, which is in memory until it is whole: that of some millions of partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +282,18 @@ class MetadataCopy:
         if facts.kraft_version and facts.voters is not None:
             quorum = KRaftVersionRecord(version=0, k_raft_version=facts.kraft_version), facts.voters
         return Copied(loader.image, quorum)
+
+    async def require_room(self, snapshot: SnapshotId, size: int) -> None:
+        """Raises OSError for a snapshot that is too large to be fetched, or to be kept beside those that are there."""
+        root = self._folder.rpartition("/")[0]
+        _, free = await self._services.workers.call(partial(self._services.fs.space, root))
+        most = min(MOST_SNAPSHOT_BYTES, free)
+        if size > most:
+            raise OSError(
+                errno.EFBIG if most == MOST_SNAPSHOT_BYTES else errno.ENOSPC,
+                f"the snapshot {snapshot.file_name} of a controller has {size} bytes; the most is "
+                f"{MOST_SNAPSHOT_BYTES}, and {free} are free in {root}",
+            )
 
     async def adopt(self, snapshot: SnapshotId, data: bytes) -> Copied:
         """Keep a snapshot that a controller has sent, and return its image. Raises MetadataLogError, OSError."""

@@ -8,22 +8,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.membership.metadata_cache import MetadataCache
 from broker.observe.metrics import Labelled, Metrics, bounded
+from broker.peers.queues import Reach
 from broker.replication.partition import Role
 from broker.replication.replica_manager import ReplicaManager
-
-from broker.peers.queues import Reach
 from coordinator.group.classic.states import GroupState
-from coordinator.group.config import GroupMetrics, OffsetMetrics
+from coordinator.group.config import GroupCounts
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupType
 from coordinator.group.modern.group import ModernGroup
-from coordinator.group.modern.groups import ModernGroupMetrics
 from coordinator.group.share.group import ShareGroup
 from coordinator.group.streams.group import StreamsGroup
-from coordinator.runtime.runtime import CoordinatorRuntime
 from protocol.metadata.topics import NO_LEADER
 from protocol.topic_partition import PartitionKey
 
@@ -66,18 +64,13 @@ Shards = Callable[[], Iterator[GroupCoordinatorShard]]
 
 
 def register_group_metrics(
-    metrics: Metrics,
-    partitions: ReplicaManager,
-    ends: EndsElsewhere | None,
-    runtime: CoordinatorRuntime[GroupCoordinatorShard],
-    groups: GroupMetrics,
-    consumer_groups: ModernGroupMetrics,
-    offsets: OffsetMetrics,
+    metrics: Metrics, coordinator: GroupCoordinator, partitions: ReplicaManager, ends: EndsElsewhere | None
 ) -> None:
-    """Register the metrics for `/metrics`."""
+    """Register the metrics for `/metrics`; `ends` if there are other brokers."""
+    groups = coordinator.counts
 
     def shards() -> Iterator[GroupCoordinatorShard]:
-        return (context.state for context in runtime.contexts() if context.state is not None)
+        return (context.state for context in coordinator.runtime.contexts() if context.state is not None)
 
     gauge = metrics.gauge
     gauge(f"{MANAGER}numgroups", "Groups.", (), lambda: sum(groups.groups.values()))
@@ -85,14 +78,12 @@ def register_group_metrics(
         name = f"{MANAGER}numgroups{state.value.lower()}"
         gauge(name, f"Groups in state {state.value}.", (), partial(groups.groups.__getitem__, state))
     gauge(f"{MANAGER}numoffsets", "Committed offsets.", (), lambda: sum(len(s.offsets.store) for s in shards()))
-    _counts(metrics, groups, consumer_groups, offsets)
-    _groups_of_kip_848(metrics, consumer_groups, shards)
+    _counts(metrics, groups)
+    _modern_groups(metrics, groups, shards)
     _consumer_groups(metrics, partitions, ends, shards)
 
 
-def _counts(
-    metrics: Metrics, groups: GroupMetrics, consumer_groups: ModernGroupMetrics, offsets: OffsetMetrics
-) -> None:
+def _counts(metrics: Metrics, groups: GroupCounts) -> None:
     """Register counts as gauges: Kafka's names for them end in `_count`, not allowed for a Prometheus counter."""
     gauge = metrics.gauge
     gauge(
@@ -105,29 +96,29 @@ def _counts(
         f"{COORDINATOR}offset_commit_count",
         "Offsets committed, since the start.",
         (),
-        lambda: offsets.offset_commits,
+        lambda: groups.offset_commits,
     )
     gauge(
         f"{COORDINATOR}offset_expiration_count",
         "Offsets that expired, since the start.",
         (),
-        lambda: offsets.offset_expirations,
+        lambda: groups.offset_expirations,
     )
     gauge(
         f"{COORDINATOR}offset_deletion_count",
         "Offsets deleted by administrators, since the start.",
         (),
-        lambda: offsets.offset_deletions,
+        lambda: groups.offset_deletions,
     )
     metrics.counter(
         "odradek_group_expired_members_total",
         "Members removed because nothing was heard of them in time.",
         (),
-        lambda: groups.expired_members + consumer_groups.expired_members,
+        lambda: groups.expired_members,
     )
 
 
-def _groups_of_kip_848(metrics: Metrics, counts: ModernGroupMetrics, shards: Shards) -> None:
+def _modern_groups(metrics: Metrics, counts: GroupCounts, shards: Shards) -> None:
     gauge = metrics.gauge
     gauge(
         f"{COORDINATOR}group_count",
@@ -141,7 +132,7 @@ def _groups_of_kip_848(metrics: Metrics, counts: ModernGroupMetrics, shards: Sha
         f"{COORDINATOR}consumer_group_rebalance_count",
         "New epochs of groups of the consumer protocol for other subscriptions or topics, since the start.",
         (),
-        lambda: counts.rebalances,
+        lambda: counts.consumer_rebalances,
     )
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 
+from broker.quotas import hosts
 from broker.quotas.entities import DEFAULT
-from broker.quotas.hosts import resolve_all
 from broker.quotas.sensors import Sensors
 from broker.rate import Rate, Windows
 from controller.quotas import CONNECTION_RATE, IP
-from metadata.image import MetadataImage
+from metadata.settings import QuotaKey
 
 
 class ConnectionRates:
@@ -20,51 +20,63 @@ class ConnectionRates:
     def __init__(self, windows: Windows, monotonic_ms: Callable[[], float]) -> None:
         self._longest_ms = windows.size_ms
         self._monotonic_ms = monotonic_ms
-        self._limits: dict[str, int] = {}
+        self._limits: dict[str, dict[str, int]] = {}  # by address, then by the name that it was set for
         self._sensors: Sensors[str, Rate] = Sensors(lambda: Rate(windows))
         self._addresses: dict[str, str] = {}
-        self._rates: dict[str, float] = {}
-        self._looking: set[asyncio.Task[None]] = set()
+        self._unknown: dict[str, float] = {}  # the rates of names that were not found, or not yet
+        self._looking: asyncio.Task[None] | None = None
 
     def throttle_ms(self, host: str) -> int:
         """0 for a connection that is accepted, and counted; else the ms that its client has to wait first."""
-        limit = self._limits.get(host, self._limits.get(DEFAULT))
-        if limit is None:
+        limits = self._limits.get(host) or self._limits.get(DEFAULT)
+        if limits is None:
             return 0
         now_ms = int(self._monotonic_ms())
         rate = self._sensors.use(host, now_ms)
         rate.record(1, now_ms)
-        throttle_ms = min(rate.throttle_ms(limit, now_ms), self._longest_ms)
+        throttle_ms = min(rate.throttle_ms(next(reversed(limits.values())), now_ms), self._longest_ms)
         if throttle_ms:
             rate.record(-1, now_ms)
         return throttle_ms
 
-    def follow(self, image: MetadataImage) -> None:
-        """Apply the rates of the image. A host with one by name has it once it was looked up, if it is found."""
-        self._rates = _limited(image)
-        self._apply()
-        names = {name for name in self._rates if name and name not in self._addresses}
-        if names:
-            looking = asyncio.get_running_loop().create_task(self._look_up(names), name="hosts-with-quotas")
-            self._looking.add(looking)
-            looking.add_done_callback(self._looking.discard)
+    def follow(self, changed: Mapping[QuotaKey, Mapping[str, float] | None]) -> None:
+        """Apply the quotas of those entities whose quotas have changed; None if they have no more.
 
-    async def _look_up(self, names: Collection[str]) -> None:
-        self._addresses |= await resolve_all(names)
-        self._apply()
+        A host with a rate by name has it once it was looked up, if it is found; if not, it is looked up again when
+        another rate changes.
+        """
+        for key, quotas in changed.items():
+            if len(key) == 1 and key[0][0] == IP:
+                self._put(key[0][1] or DEFAULT, (quotas or {}).get(CONNECTION_RATE))
+        if self._unknown and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.get_running_loop().create_task(self._look_up(), name="hosts-with-quotas")
 
-    def _apply(self) -> None:
-        known = {DEFAULT: DEFAULT, **self._addresses}
-        self._limits = {known[name]: _whole(rate) for name, rate in self._rates.items() if name in known}
+    def _put(self, name: str, rate: float | None) -> None:
+        """Set, or with None remove, the rate of a host."""
+        address = DEFAULT if name == DEFAULT else self._addresses.get(name) or hosts.address_of(name)
+        self._unknown.pop(name, None)
+        if address is None:
+            if rate is not None:
+                self._unknown[name] = rate
+            return
+        limits = self._limits.setdefault(address, {})
+        limits.pop(name, None)
+        if rate is not None:
+            limits[name] = _whole(rate)
+            return
+        self._addresses.pop(name, None)
+        if not limits:
+            del self._limits[address]
 
-
-def _limited(image: MetadataImage) -> dict[str, float]:
-    """The rate of each host that has one; the default's name is empty."""
-    return {
-        key[0][1] or DEFAULT: quotas[CONNECTION_RATE]
-        for key, quotas in image.quotas.items()
-        if len(key) == 1 and key[0][0] == IP and CONNECTION_RATE in quotas
-    }
+    async def _look_up(self) -> None:
+        looked_up: set[str] = set()
+        while name := next((each for each in self._unknown if each not in looked_up), None):
+            looked_up.add(name)
+            address = await hosts.resolve(name)
+            rate = self._unknown.get(name)
+            if address is not None and rate is not None:
+                self._addresses[name] = address
+                self._put(name, rate)
 
 
 def _whole(rate: float) -> int:

@@ -30,12 +30,9 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from broker.share.record_states import AcknowledgeType, LetterCause, RecordState
-from broker.share.runs import Acquired, Change, Rules, Run, Wish
+from broker.share.runs import AcknowledgeType, Acquired, Change, LetterCause, RecordState, Rules, Run, Wish
 from protocol.coordinator_records.share_records import StateBatch
 from protocol.errors import InvalidRecordState, InvalidRequest
-
-MIN_THROTTLED_DELIVERIES = 2
 
 
 class InFlight:
@@ -119,7 +116,7 @@ class InFlight:
                 break
             if run.state is not RecordState.AVAILABLE or run.changing:
                 continue
-            part = _throttled(run, rules.max_deliveries)
+            part = run.most_at_once(rules.max_deliveries)
             if part is not None and part == 1 and acquired:
                 break  # the last attempt is made with one record alone
             size = min(run.count, part or run.count, left if wish.exact else run.count)
@@ -236,11 +233,11 @@ class InFlight:
             case AcknowledgeType.GAP:
                 change.add(run, RecordState.ARCHIVED)
             case AcknowledgeType.REJECT:
-                change.add(run, _given_up(rules), LetterCause.REJECTED)
+                change.add(run, rules.given_up, LetterCause.REJECTED)
             case AcknowledgeType.RENEW:
                 run.locked_until_ms = now_ms + rules.lock_ms
             case AcknowledgeType.RELEASE:
-                _release(change, run, rules)
+                change.release(run, rules)
 
     def acquired(self, member_ids: Collection[str] | None = None, offset: int | None = None) -> list[Run]:
         """What is acquired and in no change: of these members, or of all; the record at one offset alone, or all."""
@@ -255,7 +252,7 @@ class InFlight:
         """Release what is acquired: its member has told so, or its session has ended."""
         change = Change()
         for run in runs:
-            _release(change, run, rules)
+            change.release(run, rules)
         return change
 
     def release_expired(self, rules: Rules, now_ms: float) -> Change:
@@ -268,7 +265,7 @@ class InFlight:
         for run in self._runs:
             is_open = run.state is RecordState.AVAILABLE and not run.changing
             if is_open and run.delivery_count >= rules.max_deliveries:
-                change.add(run, _given_up(rules), LetterCause.TOO_MANY_DELIVERIES)
+                change.add(run, rules.given_up, LetterCause.TOO_MANY_DELIVERIES)
         return change
 
     def give_up_missing(self, begin: int, end: int) -> Change:
@@ -371,29 +368,3 @@ def _persisted(state: int) -> RecordState:
     """A state as it was persisted; what nobody holds is available."""
     known = state in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVING, RecordState.ARCHIVED)
     return RecordState(state) if known else RecordState.AVAILABLE
-
-
-def _throttled(run: Run, max_deliveries: int) -> int | None:
-    """How many of the records come at once, None for all: near the limit a bad record is separated from good ones.
-
-    From half of the allowed deliveries on, half of the batch; the last time one record alone (KIP-1249).
-    """
-    if max_deliveries <= MIN_THROTTLED_DELIVERIES:
-        return None
-    begin = max(MIN_THROTTLED_DELIVERIES, (max_deliveries + 1) // 2)
-    if run.delivery_count < begin:
-        return None
-    if run.delivery_count >= max_deliveries - 1:
-        return 1
-    return max(1, run.batch_size >> (run.delivery_count - begin + 1))
-
-
-def _given_up(rules: Rules) -> RecordState:
-    return RecordState.ARCHIVING if rules.dead_letters else RecordState.ARCHIVED
-
-
-def _release(change: Change, run: Run, rules: Rules) -> None:
-    if run.delivery_count >= rules.max_deliveries:
-        change.add(run, _given_up(rules), LetterCause.TOO_MANY_DELIVERIES)
-    else:
-        change.add(run, RecordState.AVAILABLE)

@@ -15,6 +15,11 @@ FULL_EPOCH = 0
 FINAL_EPOCH = -1
 MAX_EPOCH = 2**31 - 1
 
+MOST_IN_A_SESSION = 20_000
+"""Partitions: each request looks at all of its session's, however small it is (Kafka has no such limit)."""
+MOST_IN_ALL = 500_000
+"""Partitions of all sessions together: some 100 MB."""
+
 TopicPartition = tuple[UUID, int]
 SessionKey = tuple[str, str]
 """Group id and member id."""
@@ -36,6 +41,12 @@ class ShareSession:
 
     def __iter__(self) -> Iterator[TopicPartition]:
         return iter(self._partitions)
+
+    def __contains__(self, one: TopicPartition) -> bool:
+        return one in self._partitions
+
+    def __len__(self) -> int:
+        return len(self._partitions)
 
     def topic_of(self, one: TopicPartition) -> str | None:
         """The name of the partition's topic, which may be deleted by now; None if it was unknown."""
@@ -89,6 +100,17 @@ class ShareSessions:
             raise InvalidShareSessionEpoch
         session.epoch = 1 if epoch == MAX_EPOCH else epoch + 1
         return session
+
+    def change(
+        self, session: ShareSession, added: Mapping[TopicPartition, str | None], forgotten: Iterable[TopicPartition]
+    ) -> None:
+        """See `ShareSession.change`. Raises ShareSessionLimitReached, and changes nothing, for too many partitions."""
+        more = sum(one not in session for one in added)
+        if more and (
+            len(session) + more > MOST_IN_A_SESSION or sum(map(len, self._by_key.values())) + more > MOST_IN_ALL
+        ):
+            raise ShareSessionLimitReached
+        session.change(added, forgotten)
 
     def close(self, key: SessionKey) -> ShareSession:
         """End a session. Raises ShareSessionNotFound."""

@@ -14,22 +14,23 @@ from __future__ import annotations
 import asyncio
 from asyncio import Future
 from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
 
 import structlog
 
 from broker.share.in_flight import InFlight
-from broker.share.persister import Persister, for_member
-from broker.share.record_states import AcknowledgeType, LetterCause, RecordState
-from broker.share.runs import Acquired, Change, Rules, Run, Wish
+from broker.share.runs import AcknowledgeType, Acquired, Change, LetterCause, RecordState, Rules, Run, Wish
 from coordinator.share.share_coordinator_shard import ShareWrite
 from protocol.coordinator_records.share_records import NO_START_OFFSET, SharePartitionKey, ShareSnapshotValue
 from protocol.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
     FencedLeaderEpoch,
     FencedStateEpoch,
     GroupIdNotFound,
     KafkaError,
+    NotCoordinator,
     NotLeaderOrFollower,
+    UnknownServerError,
     UnknownTopicOrPartition,
 )
 from timing.clock import Clock, Timer
@@ -44,11 +45,11 @@ _OVER = (FencedLeaderEpoch, FencedStateEpoch, GroupIdNotFound, UnknownTopicOrPar
 Ranges = Sequence[tuple[int, int, Sequence[AcknowledgeType]]]
 
 
-class DeadLetters(Protocol):
-    """Where records go that are given up."""
+Persist = Callable[[SharePartitionKey, ShareWrite], Future[None]]
+"""Writes a state to the share coordinator: done when it is durable, or with the coordinator's KafkaError."""
 
-    def write(self, key: SharePartitionKey, runs: Sequence[tuple[Run, LetterCause]]) -> Future[None]:
-        """Done when all letters are written, or cannot be; never fails."""
+SendLetters = Callable[[SharePartitionKey, Sequence[tuple[Run, LetterCause]]], Future[None]]
+"""Writes the dead letters of records that are given up: done when all are written, or cannot be; it never fails."""
 
 
 class SharePartition:
@@ -68,8 +69,8 @@ class SharePartition:
         loaded: ShareSnapshotValue,
         start_offset: int,
         rules: Callable[[], Rules],
-        persister: Persister,
-        letters: DeadLetters,
+        persist: Persist,
+        send_letters: SendLetters,
         clock: Clock,
     ) -> None:
         """`start_offset` counts if `loaded` has none. `rules` returns the group's settings as they are now."""
@@ -82,8 +83,8 @@ class SharePartition:
         self.leader_epoch = leader_epoch
         self._state_epoch = loaded.state_epoch
         self._rules = rules
-        self._persister = persister
-        self._letters = letters
+        self._persist_state = persist
+        self._write_letters = send_letters
         self._clock = clock
         self._timer: Timer | None = None
         self._not_before_ms = 0.0
@@ -252,7 +253,7 @@ class SharePartition:
             self._state_epoch, self.leader_epoch, self._in_flight.start_offset, tuple(batches), completed
         )
         try:
-            await self._persister.write(self.key, wanted)
+            await self._persist_state(self.key, wanted)
         except asyncio.CancelledError:  # by `close`; the write may still be done
             self._fail(taken, NotLeaderOrFollower())
             raise
@@ -296,7 +297,7 @@ class SharePartition:
         task.add_done_callback(self._sending.discard)
 
     async def _send(self, letters: Sequence[tuple[Run, LetterCause]]) -> None:
-        await self._letters.write(self.key, letters)
+        await self._write_letters(self.key, letters)
         self._lettered += [run for run, _ in letters]
         self._archive()
 
@@ -310,3 +311,16 @@ class SharePartition:
 
 def _count(change: Change) -> int:
     return sum(run.count for run, _ in change.runs)
+
+
+def for_member(error: KafkaError) -> KafkaError:
+    """What a member is told of an error of the share coordinator (Kafka's `SharePartition.fetchPersisterError`)."""
+    match error:
+        case NotCoordinator() | CoordinatorNotAvailable() | CoordinatorLoadInProgress():
+            return CoordinatorNotAvailable(error.message)
+        case FencedLeaderEpoch() | FencedStateEpoch():
+            return NotLeaderOrFollower(error.message)
+        case GroupIdNotFound() | UnknownTopicOrPartition() | NotLeaderOrFollower():
+            return error
+        case _:
+            return UnknownServerError(error.message)

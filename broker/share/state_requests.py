@@ -1,4 +1,8 @@
-"""What the requests to the share coordinator have in common: each asks for partitions of topics, for one group."""
+"""What the requests to the share coordinator have in common: each asks for partitions of topics, for one group.
+
+They are answered by this node alone, NOT_COORDINATOR for what another node coordinates: finding the coordinator is
+the client's part (`ShareStates`). If a request were sent on, two nodes with old images could pass it to and fro.
+"""
 
 from __future__ import annotations
 

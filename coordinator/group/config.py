@@ -1,9 +1,14 @@
-"""The configuration of groups, with Kafka's defaults; all times in milliseconds."""
+"""What the shards of a node's group coordinator have in common: settings, with Kafka's defaults, and counts.
+
+All times are in milliseconds. The monitoring reads the counts.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 CONSUMER_ASSIGNORS = ("uniform", "range")
 """The names that members may ask for; the first is the default (`group.consumer.assignors`)."""
@@ -22,6 +27,31 @@ class GroupConfig:
     offset_metadata_max_bytes: int = 4096
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
     offsets_retention_check_interval_ms: int = 600_000
+
+
+@dataclass(slots=True)
+class GroupCounts:
+    """Kafka's `GroupCoordinatorMetrics`; all but `groups` are totals since the start.
+
+    `groups`: groups of the classic protocol, by `GroupState`. `completed_rebalances`: assignments accepted from their
+    leaders. `consumer_rebalances`: rises of consumer groups' epochs for new subscriptions or topics. `expired_members`:
+    members of any group that were removed because they gave no sign of life until their session, or a phase of a
+    rebalance, ended.
+    """
+
+    groups: Counter[Enum] = field(default_factory=Counter)
+    completed_rebalances: int = 0
+    consumer_rebalances: int = 0
+    expired_members: int = 0
+    offset_commits: int = 0
+    offset_expirations: int = 0
+    offset_deletions: int = 0
+
+    def count_consumer_rebalance(self) -> None:
+        self.consumer_rebalances += 1
+
+    def count_expired_member(self) -> None:
+        self.expired_members += 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ from typing import Any
 import structlog
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic import heartbeat, join, leave, sync
+from coordinator.group.classic import join, member_requests
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.classic.leave import LeaveAnswer
 from coordinator.group.classic.messages import (
     HeartbeatRequest,
     JoinAnswer,
     JoinRequest,
+    LeaveAnswer,
     LeaveRequest,
     SyncAnswer,
     SyncRequest,
@@ -69,19 +69,19 @@ class GroupDirectory:
     def sync(self, request: SyncRequest) -> Outcome[SyncAnswer]:
         group = self.modern.find(ConsumerGroup, request.group_id)
         if group is None:
-            return sync.sync(self.classic, request)
+            return member_requests.sync(self.classic, request)
         return classic_members.sync(self.modern, group, request)
 
     def heartbeat(self, request: HeartbeatRequest) -> Outcome[ErrorCode]:
         group = self.modern.find(ConsumerGroup, request.group_id)
         if group is None:
-            return heartbeat.heartbeat(self.classic, request)
+            return member_requests.heartbeat(self.classic, request)
         return classic_members.heartbeat(self.modern, group, request)
 
     def leave(self, request: LeaveRequest) -> Outcome[LeaveAnswer]:
         group = self.modern.find(ConsumerGroup, request.group_id)
         if group is None:
-            return leave.leave(self.classic, request)
+            return member_requests.leave(self.classic, request)
         return classic_members.leave(self.modern, group, request)
 
     # -- groups
@@ -150,6 +150,6 @@ def fence(groups: ModernGroups, overdue: Overdue) -> Outcome[None] | None:
     except KafkaError as error:
         logger.error("member not removed", group=group.group_id, member=member.member_id, error=str(error))
         return None
-    change.after.append(groups.metrics.count_expired_member)
+    change.after.append(groups.counts.count_expired_member)
     change.otherwise = lambda: groups.timeouts.retry(overdue)
     return change.outcome(None)

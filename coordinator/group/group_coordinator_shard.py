@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from coordinator.group.config import GroupConfig
+from coordinator.group.config import GroupConfig, GroupCounts
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.modern.group import ModernGroup
-from coordinator.group.offsets.expiry import OffsetExpiry
-from coordinator.group.offsets.metrics import OffsetMetrics
-from coordinator.group.offsets.offsets import Offsets
+from coordinator.group.offsets.offsets import OffsetExpiry, Offsets
 from coordinator.group.offsets.store import OffsetStore
 from coordinator.group.share.group import ShareGroup
 from coordinator.group.streams.group import StreamsGroup
@@ -35,14 +33,14 @@ class GroupCoordinatorShard:
     """`groups` are the groups of every kind, `offsets` the operations on their offsets."""
 
     def __init__(
-        self, context: CoordinatorContext[Any], groups: GroupDirectory, config: GroupConfig, metrics: OffsetMetrics
+        self, context: CoordinatorContext[Any], groups: GroupDirectory, config: GroupConfig, counts: GroupCounts
     ) -> None:
         self.groups = groups
         self._context = context
         self._config = config
         self._store = OffsetStore()
-        self.offsets = Offsets(self._store, groups, config, context.clock, metrics)
-        self._expiry = OffsetExpiry(self._store, groups, config, metrics)
+        self.offsets = Offsets(self._store, groups, config, context.clock, counts)
+        self._expiry = OffsetExpiry(self._store, groups, config, counts)
 
     def replay_offset_commit(self, key: OffsetCommitKey, value: OffsetCommitValue | None, position: Position) -> None:
         """Apply a commit, which also makes its group known: without members it is one of simple consumers."""

@@ -36,9 +36,9 @@ def rebalance(groups: GroupDirectory, group_id: str) -> Outcome[None]:
         raise InvalidRequest(f"group {group_id} has no members: there is nothing to rebalance")
     if isinstance(group, ModernGroup):
         change = Change()
-        raise_epoch(group, group.hash_for(group.members.values(), groups.modern.metadata_hash), change)
+        raise_epoch(group, groups.modern.hash_for(group, group.members.values()), change)
         if group.group_type is GroupType.CONSUMER:
-            change.after.append(groups.modern.metrics.count_rebalance)
+            change.after.append(groups.modern.counts.count_consumer_rebalance)
         return change.outcome(None)
     if group.state is GroupState.PREPARING_REBALANCE:
         return Outcome()
@@ -87,7 +87,7 @@ def members_named(group: Group, member: str | None) -> list[str]:
 
 def _end_session(groups: GroupDirectory, group: Group, member_id: str) -> None:
     if isinstance(group, ClassicGroup):
-        groups.classic.sessions.expire(group.members[member_id])
+        groups.classic.sessions.expire(group, group.members[member_id])
     else:
         timeouts = groups.modern.timeouts
         groups.modern.context.tell(lambda _: timeouts.expire_session(group.group_id, member_id))

@@ -27,15 +27,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import structlog
 
-from coordinator.runtime import errors
 from coordinator.runtime.batches import encode_batches, encode_end_marker
 from coordinator.runtime.coordinator_loader import replay_log
 from coordinator.runtime.coordinator_shard import CoordinatorShard, RecordRow
-from coordinator.runtime.deferred_replies import DeferredReplies
-from coordinator.runtime.futures import forget, forward
 from coordinator.runtime.outcome import NO_PRODUCER, CoordinatorRecord, Effects, Outcome, ProducerEpoch, new_position
+from coordinator.runtime.replies import DeferredReplies, Waiter, client_error, forget, forward
 from coordinator.runtime.timers import Timers
-from coordinator.runtime.waiter import Waiter
 from protocol.errors import (
     CoordinatorLoadInProgress,
     KafkaError,
@@ -180,7 +177,7 @@ class CoordinatorContext(Generic[S]):
     def _expire(self, offset: int) -> None:
         """Fail the answers that have waited for the whole timeout; look at later ones after another timeout."""
         self._expiry = None
-        self._replies.expire(offset, errors.translate(Timeout()))
+        self._replies.expire(offset, client_error(Timeout()))
         if self._replies.newest >= 0:
             self._begin_parking()
 
@@ -277,7 +274,7 @@ class CoordinatorContext(Generic[S]):
             offset += 1
 
     def _append_failed(self, error: KafkaError, effects: Effects | None) -> KafkaError:
-        translated = errors.translate(error)
+        translated = client_error(error)
         logger.warning("append failed", shard=self.name, code=error.code.name)
         if self._state is None:
             return translated  # the log has reported its failure: waiters are answered and the state is thrown away
@@ -345,7 +342,7 @@ class CoordinatorContext(Generic[S]):
         self.status = status
 
     def _log_failed(self, error: KafkaError) -> None:
-        self._give_up(errors.translate(error))
+        self._give_up(client_error(error))
 
     def _give_up(self, error: KafkaError) -> KafkaError:
         """Throw the state away and load again from the log."""

@@ -17,12 +17,11 @@ from __future__ import annotations
 from asyncio import Future
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import structlog
 
-from coordinator.runtime.outcome import Outcome
-from coordinator.transaction.marker_port import EndMarker
+from coordinator.runtime.outcome import Outcome, ProducerEpoch
 from coordinator.transaction.transaction_metadata import NO_PARTITIONS, TransactionMetadata
 from protocol.errors import (
     InvalidProducerEpoch,
@@ -35,8 +34,7 @@ from protocol.topic_partition import PartitionKey
 
 if TYPE_CHECKING:
     from coordinator.runtime.coordinator_context import CoordinatorContext
-    from coordinator.transaction.marker_port import MarkerPort
-    from coordinator.transaction.metrics import TransactionMetrics
+
 
 logger = structlog.get_logger(__name__)
 
@@ -45,17 +43,48 @@ LONGEST_RETRY_MS = 2_000
 """Each wait is twice the previous one: a folder with thousands of transactions may be offline for days."""
 
 
-class Transactions(Protocol):
-    """The shard's transactions, whose state the sender completes."""
+class EndMarker(NamedTuple):
+    """A marker that ends a producer's transaction in a partition (KIP-98).
 
-    @property
-    def context(self) -> CoordinatorContext[Any]: ...
-    @property
-    def metrics(self) -> TransactionMetrics: ...
-    def complete(
-        self, transactional_id: str, prepared: TransactionMetadata, then: Callable[[KafkaError | None], None]
-    ) -> Outcome[None] | None:
-        """Append the COMPLETE record of a prepared transaction; see `TransactionCoordinatorShard.complete`."""
+    `transaction_version` is that of the transaction: from 2 on, the marker has a later epoch than the records that it
+    ends (KIP-1228).
+
+    `records_epoch` of a commit: the epoch of the transaction's records. If the partition's open transaction has
+    another, a power failure took something from one of the logs, and the decision is not about that one. None if an
+    admin sends the marker, and for an abort, which suits any transaction whose end is unknown.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    committed: bool
+    records_epoch: int | None = None
+    transaction_version: int = 0
+
+
+class Question(NamedTuple):
+    """Whether these partitions may be written to in the producer's transaction; `adds`: they are to be added to it."""
+
+    transactional_id: str
+    producer: ProducerEpoch
+    partitions: tuple[PartitionKey, ...]
+    adds: bool
+
+
+WriteMarker = Callable[[str, int], Future[None] | None]
+
+Complete = Callable[[str, TransactionMetadata, Callable[[KafkaError | None], None]], Outcome[None] | None]
+
+
+class MarkerPort(Protocol):
+    """Writes end markers to the partitions' leaders."""
+
+    def marker_writer(self, marker: EndMarker) -> WriteMarker:
+        """The function that writes the marker to a partition (topic, index): None if it is durable, else a future.
+
+        Both raise KafkaError: UnknownTopicOrPartition if the partition no longer exists, InvalidProducerEpoch and
+        TransactionCoordinatorFenced as the partition's log does, and others that are temporary.
+        """
 
 
 class _Sending:
@@ -75,11 +104,22 @@ class _Sending:
 
 
 class MarkerSender:
-    """The prepared transactions of one shard."""
+    """The prepared transactions of one shard.
 
-    def __init__(self, state: Transactions, coordinator_epoch: int, port: MarkerPort) -> None:
-        self._state = state
-        self._context = state.context
+    `complete` is `TransactionCoordinatorShard.complete`, `retried` is called for each marker that is tried again.
+    """
+
+    def __init__(
+        self,
+        context: CoordinatorContext[Any],
+        complete: Complete,
+        retried: Callable[[], None],
+        coordinator_epoch: int,
+        port: MarkerPort,
+    ) -> None:
+        self._context = context
+        self._complete = complete
+        self._retried = retried
         self._coordinator_epoch = coordinator_epoch
         self._port = port
         self._sendings: dict[str, _Sending] = {}
@@ -189,7 +229,7 @@ class MarkerSender:
         else:
             if sending.tries.bit_count() == 1:  # at powers of two only
                 log.warning("transaction marker not written yet", tries=sending.tries)
-            self._state.metrics.marker_retries += 1
+            self._retried()
             self._try_again(sending)
 
     def _try_again(self, sending: _Sending) -> None:
@@ -200,7 +240,7 @@ class MarkerSender:
     def _complete_if_all_written(self, sending: _Sending) -> Outcome[None] | None:
         if sending.left or self._sendings.get(sending.transactional_id) is not sending:
             return None
-        completion = self._state.complete(sending.transactional_id, sending.prepared, partial(self._completed, sending))
+        completion = self._complete(sending.transactional_id, sending.prepared, partial(self._completed, sending))
         if completion is None:
             del self._sendings[sending.transactional_id]
         return completion

@@ -10,6 +10,7 @@ used for `transactional.id.expiration.ms`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
@@ -20,17 +21,22 @@ from coordinator.runtime.coordinator_shard import RecordRow, rows_by_id
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, Position, ProducerEpoch, new_record
 from coordinator.transaction import rules
 from coordinator.transaction.marker_sender import MarkerSender
-from coordinator.transaction.states import AT_REST, PREPARED, TransactionState
-from coordinator.transaction.transaction_metadata import TV_1, TV_2, TransactionMetadata
+from coordinator.transaction.transaction_metadata import (
+    AT_REST,
+    PREPARED,
+    TV_1,
+    TV_2,
+    TransactionMetadata,
+    TransactionState,
+)
 from protocol.coordinator_records.transaction_records import TRANSACTION_LOG, TRANSACTION_LOG_0, TransactionLogValue
 from protocol.errors import ConcurrentTransactions, InvalidTxnTimeout, KafkaError, UnsupportedVersion
 from protocol.topic_partition import PartitionKey
 
 if TYPE_CHECKING:
     from coordinator.runtime.coordinator_context import CoordinatorContext
-    from coordinator.transaction.config import TransactionConfig
-    from coordinator.transaction.marker_port import MarkerPort
-    from coordinator.transaction.metrics import TransactionMetrics
+    from coordinator.transaction.marker_sender import MarkerPort
+
 
 logger = structlog.get_logger(__name__)
 
@@ -40,6 +46,31 @@ _TIMEOUTS = "abort-timed-out-transactions"
 _EXPIRY = "expire-transactional-ids"
 IDS_IN_A_TURN = 1000
 """Expired ids that are forgotten before the loop serves others."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionConfig:
+    """Kafka's TransactionStateManagerConfig, with its defaults.
+
+    Times in ms; a check interval is the time between two searches.
+    """
+
+    max_timeout_ms: int = 15 * 60 * 1000
+    timeout_check_interval_ms: int = 10 * 1000
+    id_expiration_ms: int = 7 * 24 * 3600 * 1000
+    id_expiry_check_interval_ms: int = 3600 * 1000
+
+
+@dataclass(slots=True)
+class TransactionCounts:
+    """Counts since the start."""
+
+    committed: int = 0
+    aborted: int = 0
+    timed_out: int = 0
+    fenced: int = 0
+    expired_ids: int = 0
+    marker_retries: int = 0
 
 
 class TransactionCoordinatorShard:
@@ -55,17 +86,17 @@ class TransactionCoordinatorShard:
         coordinator_epoch: int,
         config: TransactionConfig,
         markers: MarkerPort,
-        metrics: TransactionMetrics,
+        counts: TransactionCounts,
         new_producer_id: Callable[[], int],
         server_version: Callable[[], int],
     ) -> None:
         self.context = context
-        self.metrics = metrics
+        self.counts = counts
         self._by_id: dict[str, TransactionMetadata] = {}
         self._config = config
         self._new_producer_id = new_producer_id
         self._server_version = server_version
-        self._markers = MarkerSender(self, coordinator_epoch, markers)
+        self._markers = MarkerSender(context, self.complete, self._count_retry, coordinator_epoch, markers)
 
     # -- reading
 
@@ -107,7 +138,7 @@ class TransactionCoordinatorShard:
         def fenced(error: KafkaError | None) -> None:
             if error is None:
                 log.warning("open transaction fenced by a new producer, and aborted")
-                self.metrics.fenced += 1
+                self.counts.fenced += 1
 
         return self._move(transactional_id, target, ConcurrentTransactions(), fenced)
 
@@ -164,9 +195,9 @@ class TransactionCoordinatorShard:
         def completed(error: KafkaError | None) -> None:
             if error is None:
                 if prepared.committed:
-                    self.metrics.committed += 1
+                    self.counts.committed += 1
                 else:
-                    self.metrics.aborted += 1
+                    self.counts.aborted += 1
             then(error)
 
         return self._move(transactional_id, prepared.completed(self._now_ms()), None, completed)
@@ -194,7 +225,7 @@ class TransactionCoordinatorShard:
                     producer_epoch=found.producer_epoch,
                     timeout_ms=found.timeout_ms,
                 )
-                self.metrics.timed_out += 1
+                self.counts.timed_out += 1
 
         target = rules.fence(found, self._server_version(), self._now_ms())
         return self._move(transactional_id, target, None, timed_out)
@@ -217,7 +248,7 @@ class TransactionCoordinatorShard:
 
         def forgotten(error: KafkaError | None) -> None:
             if error is None:
-                self.metrics.expired_ids += len(expired)
+                self.counts.expired_ids += len(expired)
 
         return Outcome(
             [CoordinatorRecord(TRANSACTION_LOG, key, None) for key in expired], effects=forgotten, atomic=False
@@ -286,6 +317,9 @@ class TransactionCoordinatorShard:
     def _schedule_expiry(self) -> None:
         interval_ms = self.context.clock.pause_ms(self._config.id_expiry_check_interval_ms)
         self.context.timers.schedule(_EXPIRY, interval_ms, lambda _: self._expire())
+
+    def _count_retry(self) -> None:
+        self.counts.marker_retries += 1
 
     def _now_ms(self) -> int:
         return self.context.clock.wall_ms()

@@ -3,36 +3,35 @@
 The rules are those of Kafka's `GroupMetadataManager` (prepareRebalance, completeClassicGroupJoin, expirePendingSync).
 All of it is soft state, changed in the effects of some operation; only a group that has become empty is recorded.
 
-How it works: a rebalance has two phases, each with an operation in the purgatory. The join phase begins with `prepare`,
-and is over when every member has a JoinGroup parked. For a group that was empty it is an InitialDelayedJoin, which
-waits `group.initial.rebalance.delay.ms`, and again if a member came meanwhile. The sync phase begins when the join
-phase is over, and ends when every member has sent a SyncGroup. At the rebalance timeout, members that did not join are
-removed and the join phase is over; members that did not sync are removed, and another rebalance begins. An operation
-whose time is over sends the context a message, which finds out whether it is still the group's operation.
+How it works: a rebalance has two phases, each with a timer of the shard. The join phase begins with `prepare`, and is
+over when every member has a JoinGroup parked. In a group that was empty it first lasts
+`group.initial.rebalance.delay.ms`, and as long again if a member came meanwhile, within the rebalance timeout: joins do
+not end it, since more members may come. The sync phase begins when the join phase is over, and ends when every member
+has sent a SyncGroup. At the rebalance timeout, members that did not join are removed and the join phase is over;
+members that did not sync are removed, and another rebalance begins.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import structlog
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic import records
-from coordinator.group.classic.delayed import DelayedJoin, DelayedSync, InitialDelayedJoin
-from coordinator.group.classic.group import ClassicGroup
-from coordinator.group.classic.member import Member
+from coordinator.group.classic.group import ClassicGroup, emptied_record
+from coordinator.group.classic.members import Member, Sessions
 from coordinator.group.classic.messages import JoinAnswer, SyncAnswer
-from coordinator.group.classic.metrics import GroupMetrics
-from coordinator.group.classic.sessions import Sessions
 from coordinator.group.classic.states import GroupState
-from coordinator.group.config import GroupConfig
+from coordinator.group.config import GroupConfig, GroupCounts
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import KafkaError
-from timing.purgatory import DelayedOperation, Purgatory
 
 logger = structlog.get_logger(__name__)
+
+JOIN, SYNC = "classic join", "classic sync"
+"""The kinds of the timers of the phases: their keys have the group's id too."""
 
 
 class Rebalances:
@@ -43,14 +42,13 @@ class Rebalances:
         context: CoordinatorContext[Any],
         config: GroupConfig,
         sessions: Sessions,
-        purgatory: Purgatory,
-        metrics: GroupMetrics,
+        counts: GroupCounts,
     ) -> None:
         self._context = context
+        self._timers = context.timers
         self._config = config
         self._sessions = sessions
-        self._purgatory = purgatory
-        self._metrics = metrics
+        self._counts = counts
 
     # -- the join phase
 
@@ -66,7 +64,7 @@ class Rebalances:
         if group.state is GroupState.COMPLETING_REBALANCE:
             self.refuse_assignments(group, ErrorCode.rebalance_in_progress)
         group.pending_sync.clear()
-        self._end(group.sync_phase)
+        self._timers.cancel((SYNC, group.group_id))
         initial = group.is_empty
         old_state = group.state_name
         group.enter(GroupState.PREPARING_REBALANCE, self._now())
@@ -85,7 +83,8 @@ class Rebalances:
 
     def check_joined(self, group: ClassicGroup) -> None:
         """After a join or a leave, end the join phase if nobody else is expected, except during the initial delay."""
-        self._purgatory.check_and_complete(_join_key(group))
+        if group.ends_when_all_joined and group.all_joined:
+            self._complete_join(group)
 
     def member_gone(self, group: ClassicGroup) -> None:
         """An expected member is gone: end the join phase if nobody else is expected, even during the initial delay."""
@@ -93,38 +92,32 @@ class Rebalances:
             self._complete_join(group)
 
     def _wait_for_all(self, group: ClassicGroup) -> None:
-        def expired(operation: DelayedOperation) -> None:
-            self._context.tell(lambda _: Outcome(effects=lambda _: self._join_timed_out(group, operation)))
-
-        group.join_phase = DelayedJoin(group, self._complete_join, expired)
-        self._purgatory.try_complete_else_watch(group.join_phase, (_join_key(group),), group.rebalance_timeout_ms)
-
-    def _join_timed_out(self, group: ClassicGroup, operation: DelayedOperation) -> None:
-        if group.join_phase is operation:
+        group.ends_when_all_joined = True
+        if group.all_joined:
             self._complete_join(group)
+        else:
+            self._end_join_in(group, group.rebalance_timeout_ms, self._complete_join)
 
     def _wait_initially(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
-        def expired(operation: InitialDelayedJoin) -> None:
-            self._context.tell(lambda _: Outcome(effects=lambda _: self._initial_delay_over(group, operation)))
+        """Wait for one span of the initial delay; `remaining_ms` of the rebalance timeout may follow."""
 
-        group.join_phase = InitialDelayedJoin(delay_ms, remaining_ms, expired)
-        self._purgatory.try_complete_else_watch(group.join_phase, (_join_key(group),), delay_ms)
+        def over(group: ClassicGroup) -> None:
+            if group.member_joined_meanwhile and remaining_ms > 0:
+                group.member_joined_meanwhile = False
+                delay = min(self._config.initial_rebalance_delay_ms, remaining_ms)
+                self._wait_initially(group, delay, max(remaining_ms - delay_ms, 0))
+            else:
+                self._complete_join(group)
 
-    def _initial_delay_over(self, group: ClassicGroup, operation: InitialDelayedJoin) -> None:
-        if group.join_phase is not operation:
-            return
-        remaining = operation.remaining_ms
-        if group.member_joined_meanwhile and remaining > 0:
-            group.member_joined_meanwhile = False
-            delay = min(self._config.initial_rebalance_delay_ms, remaining)
-            self._wait_initially(group, delay, max(remaining - operation.delay_ms, 0))
-        else:
-            self._complete_join(group)
+        self._end_join_in(group, delay_ms, over)
+
+    def _end_join_in(self, group: ClassicGroup, delay_ms: int, over: Callable[[ClassicGroup], None]) -> None:
+        self._timers.schedule((JOIN, group.group_id), delay_ms, lambda _: Outcome(effects=lambda _: over(group)))
 
     def _complete_join(self, group: ClassicGroup) -> None:
         """End the join phase: expel dynamic members that have not joined, and begin the next generation."""
-        join_phase, group.join_phase = group.join_phase, None
-        self._end(join_phase)
+        group.ends_when_all_joined = False
+        self._timers.cancel((JOIN, group.group_id))
         self._expel(
             group,
             [m for m in group.members.values() if m.awaiting_join is None and not m.is_static],
@@ -142,7 +135,7 @@ class Rebalances:
         """The operation that records the empty group; it runs right after what emptied the group."""
         if group.state is not GroupState.PREPARING_REBALANCE or group.members:
             return None
-        record = records.emptied(group, self._now())
+        record = emptied_record(group, self._now())
         logger.info("group is now empty", group=group.group_id, generation=record.value.generation)
 
         def effects(error: KafkaError | None) -> None:
@@ -168,21 +161,20 @@ class Rebalances:
             group.answer_join(member, present_generation(group, member))
             member.is_new = False
             self._sessions.restart(group, member)
-
-        def expired(operation: DelayedSync) -> None:
-            self._context.tell(lambda _: Outcome(effects=lambda _: self._sync_timed_out(group, operation)))
-
-        group.sync_phase = DelayedSync(group, expired)
-        self._purgatory.try_complete_else_watch(group.sync_phase, (_sync_key(group),), group.rebalance_timeout_ms)
+        self._timers.schedule(
+            (SYNC, group.group_id),
+            group.rebalance_timeout_ms,
+            lambda _: Outcome(effects=lambda _: self._sync_timed_out(group)),
+        )
 
     def synced(self, group: ClassicGroup, member_id: str) -> None:
         """The member has sent its SyncGroup."""
         group.pending_sync.discard(member_id)
-        self._purgatory.check_and_complete(_sync_key(group))
+        if not group.pending_sync:
+            self._timers.cancel((SYNC, group.group_id))
 
-    def _sync_timed_out(self, group: ClassicGroup, operation: DelayedSync) -> None:
-        waits = group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
-        if group.sync_phase is operation and waits and group.pending_sync:
+    def _sync_timed_out(self, group: ClassicGroup) -> None:
+        if group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) and group.pending_sync:
             late = sorted(group.pending_sync)
             # A static member may have come back under another id since: as in Kafka, that is a rebalance too.
             members = [group.members[member_id] for member_id in late if member_id in group.members]
@@ -191,7 +183,7 @@ class Rebalances:
 
     def hand_out(self, group: ClassicGroup) -> None:
         """Answer all waiting members with their assignments, which are in place."""
-        self._metrics.completed_rebalances += 1
+        self._counts.completed_rebalances += 1
         self._answer_syncs(group, ErrorCode.none)
 
     def refuse_assignments(self, group: ClassicGroup, error: ErrorCode) -> None:
@@ -210,7 +202,7 @@ class Rebalances:
 
     def remove(self, group: ClassicGroup, member: Member) -> None:
         """Remove a member; its parked request is answered UNKNOWN_MEMBER_ID."""
-        self._sessions.end(member)
+        self._sessions.end(group, member)
         group.answer_join(member, JoinAnswer("", ErrorCode.unknown_member_id))
         member.answer_sync(SyncAnswer(ErrorCode.unknown_member_id))
         group.remove(member.member_id)
@@ -218,19 +210,16 @@ class Rebalances:
     def _expel(self, group: ClassicGroup, members: list[Member], why: str) -> None:
         for member in members:
             self.remove(group, member)
-            self._metrics.expired_members += 1
+            self._counts.expired_members += 1
         if members:
             ids = [member.member_id for member in members]
             logger.info("members removed", group=group.group_id, members=ids, reason=why)
 
     def give_up(self, group: ClassicGroup) -> None:
         """Stop coordinating the group on this node."""
-        self._end(group.join_phase)
-        self._end(group.sync_phase)
-
-    def _end(self, operation: DelayedOperation | None) -> None:
-        if operation is not None:
-            operation.force_complete()
+        self._sessions.end_all(group)
+        self._timers.cancel((JOIN, group.group_id))
+        self._timers.cancel((SYNC, group.group_id))
 
     def _now(self) -> int:
         return self._context.clock.wall_ms()
@@ -253,11 +242,3 @@ def assignment_of(group: ClassicGroup, member: Member) -> SyncAnswer:
     return SyncAnswer(
         assignment=member.assignment, protocol_type=group.protocol_type, protocol_name=group.protocol_name
     )
-
-
-def _join_key(group: ClassicGroup) -> tuple[str, str]:
-    return "join", group.group_id
-
-
-def _sync_key(group: ClassicGroup) -> tuple[str, str]:
-    return "sync", group.group_id

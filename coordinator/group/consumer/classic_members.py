@@ -10,18 +10,18 @@ from __future__ import annotations
 import structlog
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.leave import LeaveAnswer
 from coordinator.group.classic.messages import (
+    CONSUMER_PROTOCOL_TYPE,
     UNKNOWN_MEMBER_ID,
     HeartbeatRequest,
     JoinAnswer,
     JoinRequest,
+    LeaveAnswer,
     LeaveRequest,
     MemberIdentity,
     SyncAnswer,
     SyncRequest,
 )
-from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE
 from coordinator.group.consumer.group import ConsumerGroup, ConsumerMember
 from coordinator.group.consumer.heartbeat import advance, record_member
 from coordinator.group.consumer.migration import (

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE
+from coordinator.group.classic.messages import CONSUMER_PROTOCOL_TYPE
 from coordinator.group.config import ModernGroupConfig
 from coordinator.group.group_port import GroupType, OwnedPartition
 from coordinator.group.modern.group import JOINING, LEFT, LEFT_FOR_A_WHILE, MemberState, ModernGroup, RecordTypes
@@ -202,8 +202,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
             )
         return self._subscribed_topics
 
-    def topics_of(self, members: Iterable[ConsumerMember]) -> frozenset[str]:
-        return frozenset[str]().union(*(subscription(member, self.resolved) for member in members))
+    def subscription(self, member: ConsumerMember) -> frozenset[str]:
+        """By name and by expression."""
+        return subscription(member, self.resolved)
 
     def is_subscribed_to_topic(self, topic: str) -> bool:
         return topic in self.subscribed_topics

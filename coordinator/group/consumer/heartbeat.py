@@ -15,7 +15,7 @@ from uuid import UUID
 import structlog
 
 from coordinator.group.config import ConsumerGroupConfig
-from coordinator.group.consumer.group import ConsumerGroup, ConsumerMember, preferred_assignor, subscription
+from coordinator.group.consumer.group import ConsumerGroup, ConsumerMember, preferred_assignor
 from coordinator.group.consumer.migration import remove, upgrade
 from coordinator.group.consumer.regexes import update_regexes
 from coordinator.group.consumer.target import make_target
@@ -274,10 +274,10 @@ def advance(
 def _refresh(groups: ModernGroups, group: ConsumerGroup, member: ConsumerMember, bump: bool, change: Change) -> None:
     """Raise the group epoch if it must rise, or if a subscribed topic has changed."""
     group_id = group.group_id
-    metadata_hash = group.hash_for(group.members_with(member).values(), groups.metadata_hash)
+    metadata_hash = groups.hash_for(group, group.members_with(member).values())
     if bump or metadata_hash != group.metadata_hash:
         raise_epoch(group, metadata_hash, change)
-        change.after.append(groups.metrics.count_rebalance)
+        change.after.append(groups.counts.count_consumer_rebalance)
     if groups.by_id.get(group_id) is group:  # as in Kafka, a new group, or one that was classic, is checked once more
         change.after.append(lambda: groups.mark_fresh(group_id))
     if group.has_subscription_metadata:
@@ -300,7 +300,7 @@ def _reconcile(
 
     What it does not subscribe to any more it gives up at once, whatever its target says. Raises FencedMemberEpoch.
     """
-    names = subscription(member, group.resolved)
+    names = group.subscription(member)
 
     def subscribed(partitions: Partitions) -> Partitions:
         images = map(groups.topics.by_id, partitions)

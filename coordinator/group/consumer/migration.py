@@ -15,17 +15,22 @@ from uuid import UUID
 import structlog
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.group import ClassicGroup
-from coordinator.group.classic.member import Member
-from coordinator.group.classic.messages import JoinAnswer, SyncAnswer
-from coordinator.group.classic.protocols import MemberProtocol, choose_protocol, common_protocols
-from coordinator.group.classic.records import group_metadata
+from coordinator.group.classic.group import ClassicGroup, group_metadata
+from coordinator.group.classic.members import Member
+from coordinator.group.classic.messages import (
+    CONSUMER_PROTOCOL_TYPE,
+    JoinAnswer,
+    MemberProtocol,
+    SyncAnswer,
+    choose_protocol,
+    common_protocols,
+)
 from coordinator.group.classic.states import GroupState
-from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE
 from coordinator.group.consumer.group import NO_PARTITIONS, ConsumerGroup, ConsumerMember, epochs_of
 from coordinator.group.modern import heartbeat as advance
-from coordinator.group.modern.groups import ModernGroups, TopicsPort
+from coordinator.group.modern.groups import ModernGroups
 from coordinator.group.modern.heartbeat import Change
+from coordinator.group.modern.topics import TopicsPort
 from protocol.consumer_protocol import (
     SchemaError,
     deserialize_assignment,
@@ -87,7 +92,7 @@ def _converted(groups: ModernGroups, before: ClassicGroup) -> ConsumerGroup:
         group.set_target(converted.member_id, converted.assigned)
         group.put_member(converted)
     if before.state is GroupState.STABLE:
-        group.metadata_hash = group.hash_for(group.members.values(), groups.metadata_hash)
+        group.metadata_hash = groups.hash_for(group, group.members.values())
     # else members wait for partitions: with another hash the group has a new epoch at once, and so a new target
     return group
 

@@ -103,7 +103,7 @@ def refresh(
     differs = any(match.topics != group.resolved.get(regex, NOTHING_RESOLVED).topics for regex, match in found.items())
     if differs or metadata_hash != group.metadata_hash:
         raise_epoch(group, metadata_hash, change)
-        change.after.append(groups.metrics.count_rebalance)
+        change.after.append(groups.counts.count_consumer_rebalance)
         change.after.append(lambda: groups.mark_fresh(group_id))
     logger.info("regular expressions matched", group=group_id, expressions=list(found))
     return change.outcome(None)

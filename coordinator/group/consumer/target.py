@@ -8,7 +8,7 @@ from uuid import UUID
 import structlog
 
 from coordinator.group.consumer.assignors import ASSIGNORS, GroupSpec, MemberSpec, PartitionAssignorError
-from coordinator.group.consumer.group import ConsumerGroup, ConsumerMember, preferred_assignor, subscription
+from coordinator.group.consumer.group import ConsumerGroup, ConsumerMember, preferred_assignor
 from coordinator.group.modern.groups import ModernGroups
 from protocol.coordinator_records.consumer_group_records import Partitions
 from protocol.errors import UnknownServerError
@@ -33,7 +33,7 @@ def make_target(
 def _spec(groups: ModernGroups, group: ConsumerGroup, members: Mapping[str, ConsumerMember]) -> GroupSpec:
     counts: dict[UUID, int] = {}
     ids: dict[str, UUID] = {}
-    for name in group.topics_of(members.values()):
+    for name in group.topics_of(members.values(), groups.topics):
         image = groups.topics.by_name(name)
         if image is not None:
             ids[name] = image.id
@@ -41,7 +41,7 @@ def _spec(groups: ModernGroups, group: ConsumerGroup, members: Mapping[str, Cons
     # Most members have the same subscription, and sorting topics is expensive.
     subscriptions = {(member.topics, member.regex): member for member in members.values()}
     known = {
-        key: tuple(ids[name] for name in sorted(subscription(member, group.resolved)) if name in ids)
+        key: tuple(ids[name] for name in sorted(group.subscription(member)) if name in ids)
         for key, member in subscriptions.items()
     }
     specs = {

@@ -16,12 +16,13 @@ tombstone of something unknown does nothing.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from coordinator.group.config import ModernGroupConfig
 from coordinator.group.group_port import GroupType, OwnedPartition
+from coordinator.group.modern.topics import TopicsPort
 from coordinator.runtime.outcome import CoordinatorRecord
 from protocol.consumer_protocol import NO_GENERATION
 from protocol.coordinator_records.record_schema import RecordSchema
@@ -154,8 +155,12 @@ class ModernGroup(ABC, Generic[M, A]):
     # -- what differs
 
     @abstractmethod
-    def topics_of(self, members: Iterable[M]) -> frozenset[str]:
+    def subscription(self, member: M) -> frozenset[str]:
+        """The names of the topics that the member subscribes to."""
+
+    def topics_of(self, members: Collection[M], topics: TopicsPort) -> frozenset[str]:
         """The names of the topics that a target for these members is made from."""
+        return frozenset[str]().union(*map(self.subscription, members))
 
     @abstractmethod
     def metadata_value(self, epoch: int, metadata_hash: int) -> Any:
@@ -172,10 +177,6 @@ class ModernGroup(ABC, Generic[M, A]):
     def held_since(self, member: M, partition: OwnedPartition) -> int | None:
         """The epoch at which the member got the partition; None if it does not have it (KIP-1251)."""
         return None
-
-    def hash_for(self, members: Iterable[M], metadata_hash: Callable[[Iterable[str]], int]) -> int:
-        """The hash of the topics for these members."""
-        return metadata_hash(self.topics_of(members))
 
     def session_timeout_of(self, member: M, config: ModernGroupConfig) -> int:
         return config.session_timeout_of(self.group_id)

@@ -1,101 +1,25 @@
 """The modern groups of one shard of the group coordinator, and what operations on them need.
 
-How it works: `ModernGroups` keeps the groups of all kinds, with the sessions of their members. What it is given
-(`ModernGroupServices`) is the same for all shards of a node. Topics are seen through `TopicsPort` (Kafka's
-MetadataImage). A group notices that one of its topics changed by a hash (KIP-1101, Kafka's coordinator.group.Utils),
-which is in the record of the group, so it must be Kafka's to the bit: XXH3, 64 bits, over what hash4j streams into it.
-That is little-endian throughout; a string is its UTF-16 units followed by their number (HashStream64.putString).
+`ModernGroups` keeps the groups of all kinds, with the sessions of their members. What it is given
+(`ModernGroupServices`) is the same for all shards of a node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from struct import Struct
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
-
-from xxhash import xxh3_64_intdigest
 
 from coordinator.group.classic.groups import ClassicGroups
 from coordinator.group.config import ConsumerGroupConfig, ModernGroupConfig, ShareGroupConfig, StreamsGroupConfig
 from coordinator.group.group_port import GroupType
-from coordinator.group.modern.group import MemberState, ModernGroup
+from coordinator.group.modern.group import A, M, MemberState, ModernGroup
 from coordinator.group.modern.timeouts import Overdue, Timeouts
+from coordinator.group.modern.topics import TopicsPort, group_hash, topic_hash
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import GroupIdNotFound, KafkaError
-from protocol.java_strings import utf16
-
-_MAGIC = b"\x00"
-_INT32 = Struct("<i")
-_INT64 = Struct("<q")
-_SIGN = 1 << 63
-
-
-class TopicImage(NamedTuple):
-    """A topic; `racks` are those of each partition's replicas, sorted; replicas without a rack add none."""
-
-    name: str
-    id: UUID
-    racks: Sequence[Sequence[str]]
-
-    @property
-    def partition_count(self) -> int:
-        return len(self.racks)
-
-
-class TopicsPort(Protocol):
-    """The current topics."""
-
-    @property
-    def version(self) -> int:
-        """A number that rises with every change of a topic and never falls, even across restarts."""
-
-    @property
-    def newest(self) -> int:
-        """The version at which the last topic was created; at first, the version at startup."""
-
-    def by_name(self, name: str) -> TopicImage | None: ...
-
-    def by_id(self, topic_id: UUID) -> TopicImage | None: ...
-
-    def names(self) -> Iterable[str]:
-        """Every topic's name, internal ones included."""
-
-
-def topic_hash(image: TopicImage) -> int:
-    """Kafka's hash of a topic, a signed long: over its id, its name and the racks of each partition."""
-    parts = [
-        _MAGIC,
-        image.id.bytes[7::-1],
-        image.id.bytes[:7:-1],
-        _string(image.name),
-        _INT32.pack(image.partition_count),
-    ]
-    for index, racks in enumerate(image.racks):
-        parts.append(_INT32.pack(index))
-        for rack in racks:
-            encoded = _string(rack)
-            parts += (encoded[-4:], encoded)
-    return _signed(b"".join(parts))
-
-
-def group_hash(hashes: Mapping[str, int]) -> int:
-    """Kafka's hash of a group's topics, a signed long, from their hashes by name; 0 without topics."""
-    if not hashes:
-        return 0
-    return _signed(b"".join(_INT64.pack(hashes[name]) for name in sorted(hashes)))
-
-
-def _string(text: str) -> bytes:
-    units = utf16(text)
-    return units + _INT32.pack(len(units) // 2)
-
-
-def _signed(data: bytes) -> int:
-    return (xxh3_64_intdigest(data) ^ _SIGN) - _SIGN
-
 
 G = TypeVar("G", bound=ModernGroup[Any, Any])
 
@@ -118,24 +42,6 @@ class ShareStatePort(Protocol):
         """Forget the state of these partitions, as a group that is deleted wants it."""
 
 
-@dataclass(slots=True)
-class ModernGroupMetrics:
-    """Counts over all shards of a node; the broker registers gauges that read them.
-
-    `rebalances`: rises of consumer groups' epochs for new subscriptions or topics (Kafka's
-    `consumer-group-rebalance-count`). `expired_members`: members removed after a timeout.
-    """
-
-    rebalances: int = 0
-    expired_members: int = 0
-
-    def count_rebalance(self) -> None:
-        self.rebalances += 1
-
-    def count_expired_member(self) -> None:
-        self.expired_members += 1
-
-
 @dataclass(frozen=True, slots=True)
 class ModernGroupServices:
     """What the shards of a node share."""
@@ -146,7 +52,6 @@ class ModernGroupServices:
     consumer: ConsumerGroupConfig = field(default_factory=ConsumerGroupConfig)
     share: ShareGroupConfig = field(default_factory=ShareGroupConfig)
     streams: StreamsGroupConfig = field(default_factory=StreamsGroupConfig)
-    metrics: ModernGroupMetrics = field(default_factory=ModernGroupMetrics)
 
 
 class ModernGroups:
@@ -170,7 +75,7 @@ class ModernGroups:
         self.share_state = services.share_state
         self.new_member_id = services.new_member_id
         self.consumer_config = services.consumer
-        self.metrics = services.metrics
+        self.counts = classic.counts
         self.by_id: dict[str, ModernGroup[Any, Any]] = {}
         self.timeouts = Timeouts(context, lambda overdue: fence(self, overdue))
         self._configs: dict[GroupType, ModernGroupConfig] = {
@@ -220,6 +125,10 @@ class ModernGroups:
             if known is not None:
                 hashes[name] = known
         return group_hash(hashes)
+
+    def hash_for(self, group: ModernGroup[M, A], members: Collection[M]) -> int:
+        """The hash of the topics that a target for these members is made from."""
+        return self.metadata_hash(group.topics_of(members, self.topics))
 
     def topic_changed(self, name: str) -> None:
         """Groups that need the topic check it again at their next heartbeat."""

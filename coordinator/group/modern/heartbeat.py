@@ -331,7 +331,7 @@ def remove(groups: ModernGroups, group: ModernGroup[M, A], members: Iterable[M])
         change.records += group.member_tombstones(member_id)
     remaining = {key: member for key, member in group.members.items() if key not in gone}
     change.records += group.tombstones_besides(remaining)
-    raise_epoch(group, group.hash_for(remaining.values(), groups.metadata_hash), change)
+    raise_epoch(group, groups.hash_for(group, remaining.values()), change)
     if not remaining:  # nothing is left to assign
         emptied_ms = group.emptied_ms(groups.context.clock.wall_ms())
         change.records.append(group.target_epoch_record(change.epoch_of(group), emptied_ms))

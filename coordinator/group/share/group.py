@@ -8,12 +8,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from coordinator.group.group_port import GroupType
 from coordinator.group.modern.group import JOINING, LEFT, MemberState, ModernGroup, RecordTypes
+from coordinator.group.modern.topics import TopicsPort
 from protocol.coordinator_records import share_group_records as schemas
 from protocol.coordinator_records.consumer_group_values import Partitions
 from protocol.coordinator_records.record_schema import RecordSchema
@@ -97,13 +98,33 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         super().__init__(group_id)
         self.state = NO_STATE
         self.initializing_until_ms = 0.0
+        self._existing: dict[str, tuple[tuple[str, ...], int, frozenset[str]]] = {}
+
+    def existing(self, members: Collection[ShareMember], topics: TopicsPort) -> dict[str, frozenset[str]]:
+        """The topics of each member that exist, or did when the last topic was created.
+
+        A member may name tens of thousands: they are looked up when it names others, or when a topic was created.
+        """
+        newest, known = topics.newest, self._existing
+        self._existing = {}
+        for member in members:
+            found = known.get(member.member_id)
+            if found is None or found[0] is not member.topics or found[1] != newest:
+                there = frozenset(name for name in member.topics if topics.by_name(name) is not None)
+                found = member.topics, newest, there
+            self._existing[member.member_id] = found
+        return {member_id: found[2] for member_id, found in self._existing.items()}
 
     @property
     def state_name(self) -> str:
         return "Stable" if self.members else "Empty"
 
-    def topics_of(self, members: Iterable[ShareMember]) -> frozenset[str]:
-        return frozenset(name for member in members for name in member.topics)
+    def subscription(self, member: ShareMember) -> frozenset[str]:
+        return frozenset(member.topics)
+
+    def topics_of(self, members: Collection[ShareMember], topics: TopicsPort) -> frozenset[str]:
+        """The topics of these members, without those that never existed."""
+        return frozenset[str]().union(*self.existing(members, topics).values())
 
     def is_subscribed_to_topic(self, topic: str) -> bool:
         return any(topic in member.topics for member in self.members.values())

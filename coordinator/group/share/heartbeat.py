@@ -96,7 +96,9 @@ def _advance(groups: ModernGroups, group: ShareGroup, request: ShareHeartbeat) -
     members = group.members_with(member)
     has_changed = is_new or member.topics != before.topics
     looks_again = has_changed or not group.is_fresh
-    names = group.topics_of(members.values()) if looks_again or group.state.initializing else frozenset[str]()
+    names = frozenset[str]()
+    if looks_again or group.state.initializing:
+        names = group.topics_of(members.values(), groups.topics)
     if looks_again:
         _raise_epoch(groups, group, names, has_changed, change)
     target_epoch, target = target_of(
@@ -170,9 +172,11 @@ def _assignable(groups: ModernGroups, group: ShareGroup, names: frozenset[str]) 
 def _make_target(
     groups: ModernGroups, group: ShareGroup, members: Mapping[str, ShareMember]
 ) -> Mapping[str, Partitions]:
-    partitions = _assignable(groups, group, group.topics_of(members.values()))
+    existing = group.existing(members.values(), groups.topics)
+    partitions = _assignable(groups, group, frozenset[str]().union(*existing.values()))
     images = [image for image in map(groups.topics.by_id, partitions) if image is not None]
     ids = {image.name: image.id for image in images}
-    subscriptions = {key: [ids[name] for name in member.topics if name in ids] for key, member in members.items()}
-    homogeneous = len({frozenset(member.topics) for member in members.values()}) == 1
+    subscriptions = {key: [ids[name] for name in sorted(names) if name in ids] for key, names in existing.items()}
+    own = set(next(iter(members.values())).topics)
+    homogeneous = all(len(each.topics) == len(own) and own.issuperset(each.topics) for each in members.values())
     return assign(subscriptions, partitions, group.target, homogeneous=homogeneous)

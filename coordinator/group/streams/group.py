@@ -13,11 +13,12 @@ Members have tasks, which are partitions by subtopology, in the three roles of `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from coordinator.group.group_port import GroupType, OwnedPartition
 from coordinator.group.modern.group import JOINING, LEFT, LEFT_FOR_A_WHILE, MemberState, ModernGroup, RecordTypes
+from coordinator.group.modern.topics import TopicsPort
 from coordinator.group.streams.topology import ConfiguredTopology, required_topics, sources_of
 from protocol.coordinator_records import streams_group_records as schemas
 from protocol.coordinator_records import streams_group_values as values
@@ -190,21 +191,23 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         is_ready = self.topology is not None and self.validated_topology_epoch == self.topology.epoch
         return super().state_name if is_ready or not self.members else "NotReady"
 
-    def topics_of(self, members: Iterable[StreamsMember]) -> frozenset[str]:
+    def subscription(self, member: StreamsMember) -> frozenset[str]:
+        return self._required_topics()
+
+    def topics_of(self, members: Collection[StreamsMember], topics: TopicsPort) -> frozenset[str]:
         """Those of the topology, whoever the members are."""
-        return frozenset() if self.topology is None else required_topics(self.topology)
+        return self._required_topics()
 
     def needs_topic(self, topic: str) -> bool:
-        return topic in self.topics_of(())
+        return topic in self._required_topics()
+
+    def _required_topics(self) -> frozenset[str]:
+        return frozenset() if self.topology is None else required_topics(self.topology)
 
     def is_subscribed_to_topic(self, topic: str) -> bool:
         if not self.members or self.topology is None:
             return False
         return any(topic in sources_of(each) for each in self.topology.subtopologies)
-
-    def hash_for(self, members: Iterable[StreamsMember], metadata_hash: Callable[[Iterable[str]], int]) -> int:
-        """The same as before: only a heartbeat looks at the topology again."""
-        return self.metadata_hash
 
     def held_since(self, member: StreamsMember, partition: OwnedPartition) -> int | None:
         """Of partitions that active tasks read."""

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from broker.replication.reads import RecordsRead
 from kio.schema.errors import ErrorCode
 
 from broker.coordinators.share_coordinator import ShareStates
+from broker.replication.reads import RecordsRead
 from broker.share import dead_letters
 from coordinator.group.share.group import ShareGroup
 from protocol.coordinator_records.share_records import SharePartitionKey

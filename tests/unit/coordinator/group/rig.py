@@ -15,23 +15,23 @@ from kio.static.primitive import i32
 
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.classic.leave import LeaveAnswer
+from coordinator.group.classic.members import SESSION
 from coordinator.group.classic.messages import (
     JoinAnswer,
     JoinRequest,
+    LeaveAnswer,
     LeaveRequest,
     MemberIdentity,
+    MemberProtocol,
     SyncAnswer,
     SyncRequest,
 )
-from coordinator.group.classic.metrics import GroupMetrics
-from coordinator.group.classic.protocols import MemberProtocol
+from coordinator.group.classic.rebalance import JOIN, SYNC
 from coordinator.group.classic.states import GroupState
-from coordinator.group.config import ConsumerGroupConfig, GroupConfig, ShareGroupConfig, StreamsGroupConfig
+from coordinator.group.config import ConsumerGroupConfig, GroupConfig, GroupCounts, ShareGroupConfig, StreamsGroupConfig
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
-from coordinator.group.modern.groups import ModernGroupMetrics, ModernGroupServices, StateTopics
-from coordinator.group.offsets.metrics import OffsetMetrics
+from coordinator.group.modern.groups import ModernGroupServices, StateTopics
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.runtime import CoordinatorRuntime
 from protocol.coordinator_records.group_records import GROUP_METADATA, GroupMetadataValue
@@ -40,7 +40,6 @@ from tests.doubles.clock import ManualClock
 from tests.unit.coordinator.asking import ask
 from tests.unit.coordinator.group.topics_in_memory import TopicsInMemory
 from tests.unit.coordinator.memory_log import MemoryLog
-from timing.purgatory import Purgatory
 from timing.wheel import TimingWheel
 
 GROUP = "readers"
@@ -98,17 +97,15 @@ class Rig:
         self.share_state = ShareStates()
         self.streams_config = StreamsGroupConfig()
         self.topics = TopicsInMemory()
-        self.metrics = GroupMetrics()
-        self.modern_metrics = ModernGroupMetrics()
+        self.counts = GroupCounts()
         self.states: list[GroupState] = []
         wheel = TimingWheel(self.clock)
-        self.heartbeats = Purgatory("Heartbeat", wheel)
-        self.rebalances = Purgatory("Rebalance", wheel)
         self._numbers = itertools.count(1)
         self.runtime: CoordinatorRuntime[GroupCoordinatorShard] = CoordinatorRuntime(
             "__consumer_offsets", ROWS, self._new_state, clock=self.clock, wheel=wheel
         )
         self.shard: GroupCoordinatorShard
+        self._context: CoordinatorContext[Any] | None = None
 
     @classmethod
     async def started(cls, *, initial_rebalance_delay_ms: int = 0, **config: int) -> Self:
@@ -117,13 +114,12 @@ class Rig:
         return rig
 
     def _new_state(self, context: CoordinatorContext[Any]) -> GroupCoordinatorShard:
+        self._context = context
         groups = _TracedGroups(
             context,
             self.config,
             lambda prefix: f"{prefix}-{next(self._numbers)}",
-            self.rebalances,
-            self.heartbeats,
-            self.metrics,
+            self.counts,
         )
         groups.trace = self.states
         services = ModernGroupServices(
@@ -133,9 +129,8 @@ class Rig:
             self.consumer_config,
             self.share_config,
             self.streams_config,
-            self.modern_metrics,
         )
-        self.shard = GroupCoordinatorShard(context, GroupDirectory(groups, services), self.config, OffsetMetrics())
+        self.shard = GroupCoordinatorShard(context, GroupDirectory(groups, services), self.config, self.counts)
         return self.shard
 
     async def restart(self) -> None:
@@ -143,6 +138,20 @@ class Rig:
         self.runtime.load(0, self.log)
         await self.runtime.loaded()
         self.states.clear()
+
+    @property
+    def session_timers(self) -> int:
+        """The timers of members' sessions that run."""
+        return self._timers(SESSION)
+
+    @property
+    def phase_timers(self) -> int:
+        """The timers of rebalances that run."""
+        return self._timers(JOIN, SYNC)
+
+    def _timers(self, *kinds: str) -> int:
+        keys: Iterable[Any] = () if self._context is None else self._context.timers
+        return sum(key[0] in kinds for key in keys)
 
     @property
     def group(self) -> ClassicGroup:

@@ -118,7 +118,7 @@ async def test_is_removed_when_it_does_not_join_sync_or_beat_in_time() -> None:
     assert silent.member_id in rig.consumers.members
     await rig.pass_ms(2)
     assert refused(silent.heartbeat()) is ErrorCode.unknown_member_id, "did not beat"
-    assert rig.modern_metrics.expired_members == 3
+    assert rig.counts.expired_members == 3
     assert rig.consumers.members.keys() == {"m1", "m2"}
     assert rig.timers == ["session of m1", "session of m2"]
     assert await log_tells(rig)

@@ -134,12 +134,12 @@ async def test_a_removal_that_could_not_be_written_is_tried_again_unless_it_is_v
     rig.log.fail_with = MessageTooLarge()
     await rig.pass_ms(2)
     assert rig.consumers.members.keys() == {"m1", "m2"}
-    assert rig.modern_metrics.expired_members == 0
+    assert rig.counts.expired_members == 0
     await rig.pass_ms(1_000)
     rig.log.fail_with = None
     lively.beat_briefly()
     await rig.pass_ms(501)
-    assert (rig.consumers.members.keys(), rig.modern_metrics.expired_members) == ({"m2"}, 1)
+    assert (rig.consumers.members.keys(), rig.counts.expired_members) == ({"m2"}, 1)
 
 
 async def test_who_gives_its_partitions_up_before_the_second_try_to_remove_it_stays() -> None:

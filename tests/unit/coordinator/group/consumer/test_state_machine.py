@@ -275,7 +275,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             assert all(not isinstance(actor, Classic) or actor.waits_for is None for actor in self.actors)
             assert self.rig.any_group is None or self.rig.any_group.is_empty
             assert self.rig.timers == []
-            assert (self.rig.heartbeats.delayed, self.rig.rebalances.delayed) == (0, 0)
+            assert (self.rig.session_timers, self.rig.phase_timers) == (0, 0)
             assert self.run(log_tells(self.rig))
             assert self.rig.shard.groups.find(GROUP) is self.rig.any_group
         self.loop.close()

@@ -44,7 +44,7 @@ async def test_session_timeout_removes_a_silent_member_in_whatever_state_it_is(s
     await rig.pass_ms(2)
     assert [*rig.consumers.members] == [other.member_id]
     assert rig.consumers.epoch == epoch + (state is STABLE) + 1
-    assert rig.modern_metrics.expired_members == 1
+    assert rig.counts.expired_members == 1
     for _ in range(2):
         other.beat()
     assert other.beat().assigned == rig.of(a=range(4))

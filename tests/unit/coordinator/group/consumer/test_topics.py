@@ -24,7 +24,7 @@ async def test_a_topic_that_is_created_grows_and_goes_changes_the_target_each_ti
     assert (rig.epochs, rig.consumers.metadata_hash) == ((5, 5), 0)
     rig.create("a", 2)
     assert member.beat_briefly().assigned == rig.of(a=(0, 1)), "under its new id"
-    assert rig.modern_metrics.rebalances == 5
+    assert rig.counts.consumer_rebalances == 5
     assert await log_tells(rig)
 
 
@@ -37,7 +37,7 @@ async def test_other_topics_change_nothing() -> None:
     rig.drop("b")
     rig.shard.groups.modern.topic_changed("a")
     assert member.beat_briefly().assigned is None
-    assert (rig.epochs, rig.modern_metrics.rebalances) == ((2, 2), 1)
+    assert (rig.epochs, rig.counts.consumer_rebalances) == ((2, 2), 1)
 
 
 async def test_changes_while_the_coordinator_was_away_are_found_after_the_start() -> None:
