@@ -8,17 +8,17 @@ too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
 import structlog
 
 from coordinator.group.config import ConsumerGroupConfig
+from coordinator.group.consumer.assignors import ASSIGNORS, GroupSpec, MemberSpec, PartitionAssignorError
 from coordinator.group.consumer.group import ConsumerGroup, ConsumerMember, preferred_assignor
 from coordinator.group.consumer.migration import remove, upgrade
 from coordinator.group.consumer.regexes import update_regexes
-from coordinator.group.consumer.target import make_target
 from coordinator.group.modern.group import JOINING, LEFT, LEFT_FOR_A_WHILE, UNCHANGED, MemberState
 from coordinator.group.modern.groups import ModernGroups
 from coordinator.group.modern.heartbeat import (
@@ -38,11 +38,9 @@ from coordinator.group.modern.heartbeat import (
 )
 from coordinator.runtime.outcome import Outcome
 from protocol.coordinator_records.consumer_group_records import AssignmentEpochs, Partitions
-from protocol.errors import GroupIdNotFound, InvalidRequest, UnsupportedAssignor
+from protocol.errors import GroupIdNotFound, InvalidRequest, UnknownServerError, UnsupportedAssignor
 
 logger = structlog.get_logger(__name__)
-
-_NONE: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +100,8 @@ def check_request(request: ConsumerHeartbeat, config: ConsumerGroupConfig) -> No
     if request.names_itself or request.member_epoch > 0 or request.member_epoch == LEFT:
         check_text(request.member_id, "MemberId")
     check_text(request.group_id, "GroupId")
-    if request.instance_id is not None:
-        check_text(request.instance_id, "InstanceId")
-    if request.rack_id is not None:
-        check_text(request.rack_id, "RackId")
+    check_text(request.instance_id, "InstanceId")
+    check_text(request.rack_id, "RackId")
     if request.member_epoch == JOINING:
         if request.rebalance_timeout_ms == UNCHANGED:
             raise InvalidRequest("RebalanceTimeoutMs must be provided in first request.")
@@ -282,6 +278,44 @@ def _refresh(groups: ModernGroups, group: ConsumerGroup, member: ConsumerMember,
         change.after.append(lambda: groups.mark_fresh(group_id))
     if group.has_subscription_metadata:
         change.records += [group.record(schema, None) for schema in group.types.besides]
+
+
+def make_target(
+    groups: ModernGroups, group: ConsumerGroup, members: Mapping[str, ConsumerMember], epoch: int
+) -> Mapping[str, Partitions]:
+    """Every member's target by member id. Raises UnknownServerError if the assignor fails."""
+    assignor = preferred_assignor(members.values(), groups.consumer_config.assignors)
+    try:
+        targets = ASSIGNORS[assignor](_spec(groups, group, members))
+    except PartitionAssignorError as error:
+        logger.error("target assignment failed", group=group.group_id, epoch=epoch, assignor=assignor, error=str(error))
+        raise UnknownServerError from error  # clients are not told why
+    logger.info("target assignment computed", group=group.group_id, epoch=epoch, assignor=assignor)
+    return targets
+
+
+def _spec(groups: ModernGroups, group: ConsumerGroup, members: Mapping[str, ConsumerMember]) -> GroupSpec:
+    counts: dict[UUID, int] = {}
+    ids: dict[str, UUID] = {}
+    for name in group.topics_of(members.values(), groups.topics):
+        image = groups.topics.by_name(name)
+        if image is not None:
+            ids[name] = image.id
+            counts[image.id] = image.partition_count
+    # Most members have the same subscription, and sorting topics is expensive.
+    subscriptions = {(member.topics, member.regex): member for member in members.values()}
+    known = {
+        key: tuple(ids[name] for name in sorted(group.subscription(member)) if name in ids)
+        for key, member in subscriptions.items()
+    }
+    specs = {
+        key: MemberSpec(member.instance_id, known[member.topics, member.regex], group.target_of(member))
+        for key, member in sorted(members.items())
+    }
+    return GroupSpec(specs, len(set(known.values())) == 1, group.owners, counts)
+
+
+_NONE: frozenset[int] = frozenset()
 
 
 # -- reconciliation

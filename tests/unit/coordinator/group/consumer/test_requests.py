@@ -9,7 +9,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.config import ConsumerGroupConfig
-from coordinator.group.consumer import target
+from coordinator.group.consumer import heartbeat as target
 from coordinator.group.consumer.assignors import GroupSpec, PartitionAssignorError
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.heartbeat import ConsumerHeartbeat, check_request, unchanged_member
