@@ -42,6 +42,8 @@ from protocol.errors import GroupIdNotFound, InvalidRequest, UnknownServerError,
 
 logger = structlog.get_logger(__name__)
 
+_NONE: frozenset[int] = frozenset()
+
 
 @dataclass(frozen=True, slots=True)
 class ConsumerHeartbeat:
@@ -283,15 +285,16 @@ def _refresh(groups: ModernGroups, group: ConsumerGroup, member: ConsumerMember,
 def make_target(
     groups: ModernGroups, group: ConsumerGroup, members: Mapping[str, ConsumerMember], epoch: int
 ) -> Mapping[str, Partitions]:
-    """Every member's target by member id. Raises UnknownServerError if the assignor fails."""
+    """Every member's target by member id, in the order of the ids. Raises UnknownServerError if the assignor fails."""
     assignor = preferred_assignor(members.values(), groups.consumer_config.assignors)
+    spec = _spec(groups, group, members)
     try:
-        targets = ASSIGNORS[assignor](_spec(groups, group, members))
+        targets = ASSIGNORS[assignor](spec)
     except PartitionAssignorError as error:
         logger.error("target assignment failed", group=group.group_id, epoch=epoch, assignor=assignor, error=str(error))
         raise UnknownServerError from error  # clients are not told why
     logger.info("target assignment computed", group=group.group_id, epoch=epoch, assignor=assignor)
-    return targets
+    return {member_id: targets[member_id] for member_id in spec.members}
 
 
 def _spec(groups: ModernGroups, group: ConsumerGroup, members: Mapping[str, ConsumerMember]) -> GroupSpec:
@@ -313,9 +316,6 @@ def _spec(groups: ModernGroups, group: ConsumerGroup, members: Mapping[str, Cons
         for key, member in sorted(members.items())
     }
     return GroupSpec(specs, len(set(known.values())) == 1, group.owners, counts)
-
-
-_NONE: frozenset[int] = frozenset()
 
 
 # -- reconciliation
