@@ -15,8 +15,7 @@ from broker.inspection.share_offsets import read_share_offsets
 from broker.node import Node
 from broker.peers.leaders import NONE, Unknown
 from coordinator.group.share.partition_states import begin_altering, joined, note_altered
-from protocol.coordinator_records.share_group_records import TopicPartitions
-from protocol.coordinator_records.share_records import SharePartitionKey
+from protocol.coordinator_records.share_records import SharePartitionKey, TopicPartitions
 from protocol.topic_partition import PartitionKey
 
 EARLIEST, LATEST = "earliest", "latest"

@@ -19,13 +19,7 @@ from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.membership.metadata_cache import MetadataCache
 from coordinator.group.classic.groups import ClassicGroups
 from coordinator.group.classic.states import GroupState
-from coordinator.group.config import (
-    ConsumerGroupConfig,
-    GroupConfig,
-    GroupCounts,
-    ShareGroupConfig,
-    StreamsGroupConfig,
-)
+from coordinator.group.config import ConsumerGroupConfig, GroupConfig, GroupCounts, ShareGroupConfig, StreamsGroupConfig
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
 from coordinator.group.modern.groups import ModernGroupServices, ShareStatePort
@@ -116,16 +110,16 @@ class GroupOverrides(dict[str, Mapping[str, int]]):
             self[group_id] = own
 
     def _effective(self, group_id: str, name: str, value: int) -> int:
-        found = within_limits(self._config, name, value)
-        if found != value:
+        effective = within_limits(self._config, name, value)
+        if effective != value:
             logger.warning(
                 "group config is beyond the limits of the broker",
                 group=group_id,
                 name=name,
                 set=value,
-                used=found,
+                used=effective,
             )
-        return found
+        return effective
 
 
 def require_consumer_protocol(config: BrokerConfig, image: MetadataImage) -> None:

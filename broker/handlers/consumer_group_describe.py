@@ -16,7 +16,7 @@ from coordinator.group.consumer.group import NO_PARTITIONS, ConsumerGroup
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.modern.groups import ModernGroups
 from coordinator.group.modern.topics import TopicsPort
-from protocol.coordinator_records.consumer_group_records import Partitions
+from protocol.coordinator_records.record_schema import Partitions
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
 

@@ -22,10 +22,10 @@ from coordinator.group.consumer.heartbeat import (
     consumer_group_heartbeat,
 )
 from metadata.acls import AclOperation, ResourceType
-from protocol.coordinator_records.consumer_group_records import Partitions
+from protocol.coordinator_records.record_schema import Partitions
 from protocol.durations import MILLISECOND, ZERO
-from protocol.entities import maker
 from protocol.errors import KafkaError, TopicAuthorization
+from protocol.schema import maker
 from protocol.uuids import ZERO as NO_TOPIC
 
 FIRST_VERSION_WITH_OWN_MEMBER_IDS = 1
@@ -33,7 +33,6 @@ FIRST_VERSION_WITH_OWN_MEMBER_IDS = 1
 Answer = ConsumerGroupHeartbeatResponse
 
 new_response = maker(ConsumerGroupHeartbeatResponse)
-
 
 REPEATS = True
 """A member's heartbeats are identical while it reports nothing new."""

@@ -13,7 +13,7 @@ from broker.network.answers import when_done
 from broker.request_context import RequestContext
 from coordinator.group.share.heartbeat import ShareHeartbeat, ShareHeartbeatAnswer, check_request, share_group_heartbeat
 from metadata.acls import AclOperation, ResourceType
-from protocol.coordinator_records.consumer_group_values import Partitions
+from protocol.coordinator_records.record_schema import Partitions
 from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import KafkaError, TopicAuthorization
 

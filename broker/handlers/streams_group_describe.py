@@ -23,14 +23,10 @@ from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.streams.group import StreamsGroup, StreamsMember, Task
 from coordinator.group.streams.topology import ConfiguredTopology, required_topics
-from protocol.coordinator_records import streams_group_values as values
+from protocol.coordinator_records import streams_group_records as values
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
-from protocol.newer.streams_group_describe_v1 import (
-    DescribedGroup,
-    StreamsGroupDescribeRequest,
-    StreamsGroupDescribeResponse,
-)
+from protocol.newer.streams import DescribedGroup, StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 
 ONLY_READS = True
 

@@ -33,10 +33,10 @@ from coordinator.group.streams.topology import InternalTopic, Problem, check_nam
 from coordinator.group.streams.topology import Status as StatusCode
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from metadata.topic_names import invalid_reason, is_internal
-from protocol.coordinator_records import streams_group_values as values
+from protocol.coordinator_records import streams_group_records as values
 from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import InvalidRequest, KafkaError, TopicAuthorization
-from protocol.newer.streams_group_heartbeat_v1 import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+from protocol.newer.streams import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 
 Answer = StreamsGroupHeartbeatResponse
 

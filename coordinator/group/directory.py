@@ -32,7 +32,8 @@ from coordinator.group.modern.group import ModernGroup
 from coordinator.group.modern.groups import ModernGroups, ModernGroupServices
 from coordinator.group.modern.timeouts import Overdue
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
-from protocol.coordinator_records.group_records import GroupMetadataKey, GroupMetadataValue
+from protocol.coordinator_records.group_records import GroupMetadataValue
+from protocol.coordinator_records.record_schema import GroupKey
 from protocol.errors import GroupIdNotFound, InconsistentGroupProtocol, KafkaError
 
 logger = structlog.get_logger(__name__)
@@ -106,7 +107,7 @@ class GroupDirectory:
 
     # -- durable state
 
-    def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position) -> None:
+    def replay(self, key: GroupKey, value: GroupMetadataValue | None, position: Position) -> None:
         """Apply a record of a classic group, which replaces a modern group of that name."""
         if value is not None:
             self.modern.by_id.pop(key.group, None)

@@ -19,12 +19,11 @@ from coordinator.runtime.outcome import Outcome, Position
 from protocol.coordinator_records.group_records import (
     GROUP_METADATA,
     OFFSET_COMMIT,
-    GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from protocol.coordinator_records.record_schema import RecordSchema
+from protocol.coordinator_records.record_schema import GroupKey, RecordSchema
 
 _EXPIRE = "expire-group-metadata"
 
@@ -48,9 +47,7 @@ class GroupCoordinatorShard:
             self.groups.note_simple(key.group)
         self._store.replay(key, value, position)
 
-    def replay_group_metadata(
-        self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position
-    ) -> None:
+    def replay_group_metadata(self, key: GroupKey, value: GroupMetadataValue | None, position: Position) -> None:
         self.groups.replay(key, value, position)
 
     def replay_end_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from coordinator.group.consumer.group import NO_PARTITIONS
-from protocol.coordinator_records.consumer_group_records import Partitions
+from protocol.coordinator_records.record_schema import Partitions
 from protocol.uuids import to_text
 
 Assign = Callable[["GroupSpec"], Mapping[str, Partitions]]

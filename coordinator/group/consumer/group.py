@@ -23,10 +23,9 @@ from protocol.coordinator_records.consumer_group_records import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
-    Partitions,
+    ConsumerGroupRegularExpressionValue,
 )
-from protocol.coordinator_records.consumer_group_values import ConsumerGroupRegularExpressionValue
-from protocol.coordinator_records.record_schema import RecordSchema
+from protocol.coordinator_records.record_schema import MemberKey, Partitions, RecordSchema
 from protocol.errors import IllegalGeneration, KafkaError
 
 NO_PARTITIONS: Partitions = {}
@@ -167,8 +166,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         schemas.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
         schemas.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
         schemas.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
-        schemas.ConsumerGroupMetadataKey,
-        schemas.ConsumerGroupMemberMetadataKey,
         schemas.ConsumerGroupTargetAssignmentMetadataValue,
         (schemas.CONSUMER_GROUP_PARTITION_METADATA,),
     )
@@ -289,7 +286,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
             self.resolved[key.regex] = ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)
         self._subscribed_topics = None
 
-    def replay_target(self, key: Any, value: schemas.ConsumerGroupTargetAssignmentMemberValue | None) -> None:
+    def replay_target(self, key: MemberKey, value: schemas.ConsumerGroupTargetAssignmentMemberValue | None) -> None:
         self.set_target(key.member_id, None if value is None else value.partitions)
 
     def put_member(self, member: ConsumerMember) -> None:

@@ -37,7 +37,8 @@ from coordinator.group.modern.heartbeat import (
     target_of,
 )
 from coordinator.runtime.outcome import Outcome
-from protocol.coordinator_records.consumer_group_records import AssignmentEpochs, Partitions
+from protocol.coordinator_records.consumer_group_records import AssignmentEpochs
+from protocol.coordinator_records.record_schema import Partitions
 from protocol.errors import GroupIdNotFound, InvalidRequest, UnknownServerError, UnsupportedAssignor
 
 logger = structlog.get_logger(__name__)

@@ -38,8 +38,9 @@ from protocol.consumer_protocol import (
     deserialize_version,
     serialize_assignment,
 )
-from protocol.coordinator_records.consumer_group_records import ClassicMemberMetadata, Partitions
+from protocol.coordinator_records.consumer_group_records import ClassicMemberMetadata
 from protocol.coordinator_records.group_records import GroupMetadataValue, MemberMetadata
+from protocol.coordinator_records.record_schema import Partitions
 from protocol.errors import GroupIdNotFound, UnknownServerError
 
 logger = structlog.get_logger(__name__)

@@ -25,7 +25,7 @@ from coordinator.group.group_port import GroupType, OwnedPartition
 from coordinator.group.modern.topics import TopicsPort
 from coordinator.runtime.outcome import CoordinatorRecord
 from protocol.consumer_protocol import NO_GENERATION
-from protocol.coordinator_records.record_schema import RecordSchema
+from protocol.coordinator_records.record_schema import GroupKey, MemberKey, RecordSchema
 from protocol.errors import (
     GroupNotEmpty,
     KafkaError,
@@ -109,8 +109,7 @@ A = TypeVar("A")
 class RecordTypes(NamedTuple):
     """The record types of one kind of group.
 
-    `group_key` and `member_key` make their keys, `target_epoch_value` makes a value of an epoch and a time. `besides`
-    are types with one record a group.
+    `target_epoch_value` makes a value of an epoch and a time. `besides` are types with one record a group.
     """
 
     group: RecordSchema[Any, Any]
@@ -118,8 +117,6 @@ class RecordTypes(NamedTuple):
     target_epoch: RecordSchema[Any, Any]
     target: RecordSchema[Any, Any]
     assignment: RecordSchema[Any, Any]
-    group_key: Callable[[str], Any]
-    member_key: Callable[[str, str], Any]
     target_epoch_value: Callable[[int, int], Any]
     besides: tuple[RecordSchema[Any, Any], ...]
 
@@ -333,10 +330,10 @@ class ModernGroup(ABC, Generic[M, A]):
 
     def record(self, schema: RecordSchema[Any, Any], value: Any) -> CoordinatorRecord:
         """A record of the group itself; a tombstone if the value is None."""
-        return CoordinatorRecord(schema, self.types.group_key(self.group_id), value)
+        return CoordinatorRecord(schema, GroupKey(self.group_id), value)
 
     def _member_record(self, schema: RecordSchema[Any, Any], member_id: str, value: Any) -> CoordinatorRecord:
-        return CoordinatorRecord(schema, self.types.member_key(self.group_id, member_id), value)
+        return CoordinatorRecord(schema, MemberKey(self.group_id, member_id), value)
 
     # -- replay
 
@@ -357,7 +354,7 @@ class ModernGroup(ABC, Generic[M, A]):
         if value is not None:
             self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
 
-    def replay_member(self, key: Any, value: Any) -> None:
+    def replay_member(self, key: MemberKey, value: Any) -> None:
         if value is None:
             self.remove_member(key.member_id)
         else:
@@ -366,13 +363,13 @@ class ModernGroup(ABC, Generic[M, A]):
     def replay_target_epoch(self, _: Any, value: Any) -> None:
         self.assignment_epoch, self.assigned_ms = (NO_TARGET_EPOCH, 0) if value is None else value
 
-    def replay_target(self, key: Any, value: Any) -> None:
+    def replay_target(self, key: MemberKey, value: Any) -> None:
         if value is None:
             self.target.pop(key.member_id, None)
         else:
             self.target[key.member_id] = value
 
-    def replay_assignment(self, key: Any, value: Any) -> None:
+    def replay_assignment(self, key: MemberKey, value: Any) -> None:
         member = self.members.get(key.member_id)
         if value is not None:
             self.put_member((member or self.new_member(key.member_id)).with_assignment(value))

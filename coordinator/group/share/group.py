@@ -15,10 +15,9 @@ from uuid import UUID
 from coordinator.group.group_port import GroupType
 from coordinator.group.modern.group import JOINING, LEFT, MemberState, ModernGroup, RecordTypes
 from coordinator.group.modern.topics import TopicsPort
-from protocol.coordinator_records import share_group_records as schemas
-from protocol.coordinator_records.consumer_group_values import Partitions
-from protocol.coordinator_records.record_schema import RecordSchema
-from protocol.coordinator_records.share_group_records import (
+from protocol.coordinator_records import share_records as schemas
+from protocol.coordinator_records.record_schema import Partitions, RecordSchema
+from protocol.coordinator_records.share_records import (
     ShareGroupCurrentMemberAssignmentValue,
     ShareGroupMemberMetadataValue,
     ShareGroupMetadataValue,
@@ -86,8 +85,6 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         schemas.SHARE_GROUP_TARGET_ASSIGNMENT_METADATA,
         schemas.SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER,
         schemas.SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT,
-        schemas.ShareGroupKey,
-        schemas.ShareMemberKey,
         schemas.ShareGroupTargetAssignmentMetadataValue,
         (schemas.SHARE_GROUP_STATE_PARTITION_METADATA,),
     )

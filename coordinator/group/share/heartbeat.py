@@ -28,7 +28,7 @@ from coordinator.group.share import partition_states
 from coordinator.group.share.assignor import assign
 from coordinator.group.share.group import ShareGroup, ShareMember
 from coordinator.runtime.outcome import Outcome
-from protocol.coordinator_records.consumer_group_values import Partitions
+from protocol.coordinator_records.record_schema import Partitions
 from protocol.errors import GroupIdNotFound, InvalidRequest
 
 logger = structlog.get_logger(__name__)

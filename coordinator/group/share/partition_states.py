@@ -24,7 +24,7 @@ from coordinator.group.modern.heartbeat import Change
 from coordinator.group.offsets.offsets import Offsets
 from coordinator.group.share.group import ShareGroup
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome
-from protocol.coordinator_records.share_group_records import ShareGroupStatePartitionMetadataValue, TopicPartitions
+from protocol.coordinator_records.share_records import ShareGroupStatePartitionMetadataValue, TopicPartitions
 from protocol.errors import GroupIdNotFound, GroupNotEmpty, InvalidGroupId, KafkaError
 
 logger = structlog.get_logger(__name__)

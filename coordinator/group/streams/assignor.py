@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from coordinator.group.streams.group import NO_TASK_IDS, Task, each_task, task_ids
 from coordinator.group.streams.topology import ConfiguredSubtopology
-from protocol.coordinator_records.streams_group_values import Tasks
+from protocol.coordinator_records.streams_group_records import Tasks
 
 Place = tuple[tuple[float, int], int]
 """In a queue of processes: the weight and the number of one."""

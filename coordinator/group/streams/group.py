@@ -21,9 +21,8 @@ from coordinator.group.modern.group import JOINING, LEFT, LEFT_FOR_A_WHILE, Memb
 from coordinator.group.modern.topics import TopicsPort
 from coordinator.group.streams.topology import ConfiguredTopology, required_topics, sources_of
 from protocol.coordinator_records import streams_group_records as schemas
-from protocol.coordinator_records import streams_group_values as values
 from protocol.coordinator_records.record_schema import RecordSchema
-from protocol.coordinator_records.streams_group_values import (
+from protocol.coordinator_records.streams_group_records import (
     Endpoint,
     StreamsGroupCurrentMemberAssignmentValue,
     StreamsGroupMemberMetadataValue,
@@ -167,9 +166,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         schemas.STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA,
         schemas.STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER,
         schemas.STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT,
-        values.StreamsGroupKey,
-        values.StreamsMemberKey,
-        values.StreamsGroupTargetAssignmentMetadataValue,
+        schemas.StreamsGroupTargetAssignmentMetadataValue,
         (schemas.STREAMS_GROUP_TOPOLOGY,),
     )
     new_member = StreamsMember

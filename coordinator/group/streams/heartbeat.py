@@ -31,7 +31,7 @@ from coordinator.group.streams.group import NO_TASKS, Owners, StreamsGroup, Stre
 from coordinator.group.streams.messages import StreamsHeartbeat, StreamsHeartbeatAnswer, endpoints_of
 from coordinator.group.streams.topology import ConfiguredTopology, Problem, Status, configure, required_topics
 from coordinator.runtime.outcome import Outcome
-from protocol.coordinator_records.streams_group_values import (
+from protocol.coordinator_records.streams_group_records import (
     StreamsGroupMetadataValue,
     StreamsGroupTopologyValue,
     Tasks,

@@ -19,7 +19,7 @@ from coordinator.group.streams.topology import (
     Problem,
     check_topology,
 )
-from protocol.coordinator_records.streams_group_values import Endpoint, StreamsGroupTopologyValue, TaskIds, Tasks
+from protocol.coordinator_records.streams_group_records import Endpoint, StreamsGroupTopologyValue, TaskIds, Tasks
 from protocol.errors import InvalidRequest
 
 

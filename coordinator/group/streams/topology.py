@@ -13,7 +13,7 @@ from enum import IntEnum
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from protocol.coordinator_records.streams_group_values import StreamsGroupTopologyValue, Subtopology, TopicInfo
+from protocol.coordinator_records.streams_group_records import StreamsGroupTopologyValue, Subtopology, TopicInfo
 from protocol.errors import InvalidRequest, StreamsInvalidTopology, UnknownServerError
 
 NameProblem = Callable[[str], str | None]

@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from coordinator.group.consumer.assignors import ASSIGNORS, GroupSpec, MemberSpec, PartitionAssignorError
-from protocol.coordinator_records.consumer_group_records import Partitions
+from protocol.coordinator_records.record_schema import Partitions
 from protocol.uuids import from_text
 
 Document = dict[str, Any]

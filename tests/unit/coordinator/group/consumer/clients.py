@@ -10,7 +10,7 @@ from coordinator.group.classic.messages import JoinAnswer, MemberProtocol, SyncA
 from coordinator.group.consumer.heartbeat import ConsumerHeartbeat, ConsumerHeartbeatAnswer, consumer_group_heartbeat
 from coordinator.group.modern.group import LEFT, LEFT_FOR_A_WHILE
 from protocol.consumer_protocol import deserialize_assignment
-from protocol.coordinator_records.consumer_group_records import Partitions
+from protocol.coordinator_records.record_schema import Partitions
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig
 from tests.unit.coordinator.group.rig import GROUP, Client
 

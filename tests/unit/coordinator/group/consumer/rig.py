@@ -10,9 +10,9 @@ from coordinator.group.config import ConsumerGroupConfig
 from coordinator.group.consumer.group import ConsumerGroup, ConsumerMember
 from coordinator.group.directory import Group
 from coordinator.group.group_port import GroupType
-from protocol.coordinator_records.consumer_group_records import CONSUMER_GROUP_MEMBER_METADATA, Partitions
+from protocol.coordinator_records.consumer_group_records import CONSUMER_GROUP_MEMBER_METADATA
 from protocol.coordinator_records.group_records import GROUP_METADATA, OFFSET_COMMIT
-from protocol.coordinator_records.record_schema import record_id
+from protocol.coordinator_records.record_schema import Partitions, record_id
 from protocol.records.build import Record, build_batch
 from tests.unit.coordinator.group.offsets.rig import OffsetRig
 from tests.unit.coordinator.group.rig import GROUP

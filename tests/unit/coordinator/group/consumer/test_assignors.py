@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.group.consumer.assignors import ASSIGNORS, Assign, GroupSpec, MemberSpec, PartitionAssignorError
-from protocol.coordinator_records.consumer_group_records import Partitions
+from protocol.coordinator_records.record_schema import Partitions
 
 A, B, C = UUID(int=1), UUID(int=2), UUID(int=3)
 NAMES = ["", "a", "b", "q", "\U0001f600", "\ue000", "consumer-1"]

@@ -19,7 +19,7 @@ from coordinator.group.consumer.heartbeat import ConsumerHeartbeatAnswer, heartb
 from coordinator.group.group_coordinator_shard import ROWS
 from coordinator.group.modern.group import LEFT_FOR_A_WHILE
 from coordinator.runtime.coordinator_loader import LogReplay
-from protocol.coordinator_records.consumer_group_records import Partitions
+from protocol.coordinator_records.record_schema import Partitions
 from protocol.errors import MessageTooLarge, NotEnoughReplicas
 from tests.unit.coordinator.group.consumer.clients import sign_of_life
 from tests.unit.coordinator.group.consumer.machine_members import REBALANCE_MS, Actor, Classic, Modern

@@ -8,7 +8,7 @@ from typing import Any
 from coordinator.group.config import ShareGroupConfig
 from coordinator.group.share.group import ShareGroup
 from coordinator.group.share.heartbeat import ShareHeartbeat, ShareHeartbeatAnswer, check_request, share_group_heartbeat
-from protocol.coordinator_records.consumer_group_values import Partitions
+from protocol.coordinator_records.record_schema import Partitions
 from tests.unit.coordinator.asking import ask
 from tests.unit.coordinator.group.offsets.rig import OffsetRig
 

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from coordinator.group.modern.topics import TopicsPort
-
 from coordinator.group.share.group import ShareGroup, ShareMember
 
 

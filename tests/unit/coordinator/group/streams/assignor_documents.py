@@ -16,7 +16,7 @@ from typing import Any
 from coordinator.group.streams.assignor import AssignorMember, assign
 from coordinator.group.streams.group import Task, each_task
 from coordinator.group.streams.topology import ConfiguredSubtopology
-from protocol.coordinator_records.streams_group_values import TaskIds, Tasks
+from protocol.coordinator_records.streams_group_records import TaskIds, Tasks
 
 Document = dict[str, Any]
 Answer = Mapping[str, Tasks]

@@ -10,7 +10,7 @@ from coordinator.group.streams.group import NO_TASKS, StreamsGroup, task_ids
 from coordinator.group.streams.heartbeat import streams_group_heartbeat
 from coordinator.group.streams.messages import StreamsHeartbeat, StreamsHeartbeatAnswer, check_request
 from coordinator.group.streams.topology import Status
-from protocol.coordinator_records.streams_group_values import StreamsGroupTopologyValue, Subtopology, Tasks, TopicInfo
+from protocol.coordinator_records.streams_group_records import StreamsGroupTopologyValue, Subtopology, Tasks, TopicInfo
 from tests.unit.coordinator.asking import ask
 from tests.unit.coordinator.group.offsets.rig import OffsetRig
 from tests.unit.coordinator.group.rig import GROUP

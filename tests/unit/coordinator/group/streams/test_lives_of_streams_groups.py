@@ -7,7 +7,7 @@ import pytest
 from coordinator.group.group_port import OwnedPartition
 from coordinator.group.share.heartbeat import share_group_heartbeat
 from coordinator.group.streams.group import StreamsGroup
-from protocol.coordinator_records.streams_group_values import Endpoint
+from protocol.coordinator_records.streams_group_records import Endpoint
 from protocol.errors import (
     GroupIdNotFound,
     InconsistentGroupProtocol,

@@ -9,7 +9,7 @@ import pytest
 from coordinator.group.modern.group import LEFT_FOR_A_WHILE
 from coordinator.group.streams.group import NO_TASKS
 from coordinator.group.streams.topology import Status
-from protocol.coordinator_records.streams_group_values import Endpoint, StreamsGroupTopologyValue, Subtopology
+from protocol.coordinator_records.streams_group_records import Endpoint, StreamsGroupTopologyValue, Subtopology
 from protocol.errors import (
     FencedInstanceId,
     FencedMemberEpoch,

@@ -17,7 +17,7 @@ from coordinator.group.streams.topology import (
     configure,
     required_topics,
 )
-from protocol.coordinator_records.streams_group_values import (
+from protocol.coordinator_records.streams_group_records import (
     CopartitionGroup,
     StreamsGroupTopologyValue,
     Subtopology,
