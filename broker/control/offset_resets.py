@@ -14,8 +14,7 @@ from broker.inspection.partitions import PartitionView, offsets_at_time, read_pa
 from broker.inspection.share_offsets import read_share_offsets
 from broker.node import Node
 from broker.peers.leaders import NONE, Unknown
-from coordinator.group.share.initialization import joined
-from coordinator.group.share_offsets import begin_altering, note_altered
+from coordinator.group.share.partition_states import begin_altering, joined, note_altered
 from protocol.coordinator_records.share_records import SharePartitionKey, TopicPartitions
 from protocol.topic_partition import PartitionKey
 
@@ -71,7 +70,7 @@ def _time(text: str) -> datetime:
 async def start_share_group(node: Node, group_id: str, offsets: Sequence[tuple[PartitionKey, int]]) -> dict[str, Any]:
     """Let a share group without members start at these offsets, as AlterShareGroupOffsets does. Raises KafkaError."""
     groups, topics = node.coordinators.groups, node.cluster.cache.image.topics
-    epoch = await groups.read(group_id, lambda state: begin_altering(state.groups, group_id))
+    epoch = await groups.read(group_id, lambda state: begin_altering(state.groups.modern, group_id))
     altered: dict[UUID, TopicPartitions] = {}
     told = []
     for (name, index), offset in offsets:
@@ -81,7 +80,7 @@ async def start_share_group(node: Node, group_id: str, offsets: Sequence[tuple[P
         await node.local.share.states.initialize_at(SharePartitionKey(group_id, topic.id, index), epoch, offset)
         altered = joined(altered, {topic.id: TopicPartitions(name, frozenset({index}))})
         told.append({"topic": name, "partition": index, "offset": offset})
-    await groups.write(group_id, lambda state: note_altered(state.groups, group_id, altered))
+    await groups.write(group_id, lambda state: note_altered(state.groups.modern, group_id, altered))
     return {"group": group_id, "partitions": told}
 
 

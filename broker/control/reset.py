@@ -22,7 +22,7 @@ from broker.node import Node
 from controller import delete_topics
 from controller.decision import NoQuota
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.removal import remove_group
+from coordinator.group.on_demand import remove_group
 from coordinator.runtime.outcome import Outcome
 from metadata.topic_names import is_internal
 from timing.adjustable_clock import AdjustableClock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.explain.finding import Finding, Findings, Severity, counted, listed
 from broker.explain.situations import GroupSituation
-from coordinator.group.streams.configured import Status
+from coordinator.group.streams.topology import Status
 
 ADVICE = {
     Status.MISSING_SOURCE_TOPICS: "Create them: the group goes on by itself. The broker makes internal topics only.",

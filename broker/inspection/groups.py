@@ -7,30 +7,22 @@ from asyncio import Future
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.members import Member
 from coordinator.group.classic.messages import subscribed_topics
 from coordinator.group.classic.states import GroupState
-from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.groups import ConsumerGroups
-from coordinator.group.consumer.member import ConsumerMember
-from coordinator.group.consumer.states import MemberState
-from coordinator.group.consumer.target import preferred_assignor, subscription
-from coordinator.group.consumer.topics_port import TopicsPort
+from coordinator.group.directory import Group
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.group_port import Group, GroupType
+from coordinator.group.group_port import GroupType
+from coordinator.group.modern.group import MemberState, ModernGroup
+from coordinator.group.modern.groups import ModernGroups
+from coordinator.group.modern.topics import TopicsPort
 from coordinator.group.offsets.store import CommittedOffset
-from coordinator.group.share.group import ShareGroup, ShareMember
-from coordinator.group.share.groups import ShareGroups
-from coordinator.group.streams.endpoints import partitions_of
 from coordinator.group.streams.group import StreamsGroup
-from coordinator.group.streams.groups import StreamsGroups
-from coordinator.group.streams.member import StreamsMember
-from coordinator.group.streams.states import MemberState as StreamsMemberState
-from coordinator.group.streams.topology import required_topics
+from coordinator.group.streams.messages import partitions_of
 from protocol.consumer_protocol import SchemaError, deserialize_assignment
 from protocol.errors import NotCoordinator
 from protocol.topic_partition import PartitionKey
@@ -178,12 +170,8 @@ def _view(state: GroupCoordinatorShard, group_id: str) -> GroupView:
     pending = frozenset(place for place in places if store.has_pending(group_id, *place))
     if isinstance(group, ClassicGroup):
         return _classic(state, group, committed, pending)
-    if isinstance(group, ConsumerGroup):
-        return _consumer(state.groups.consumer, group, committed, pending)
-    if isinstance(group, ShareGroup):
-        return _share(state.groups.share, group)
-    if isinstance(group, StreamsGroup):
-        return _streams(state.groups.streams, group, committed, pending)
+    if isinstance(group, ModernGroup):
+        return _modern(state.groups.modern, group, committed, pending)
     return GroupView(group_id)
 
 
@@ -254,125 +242,55 @@ def topics_subscribed_by(*metadata: bytes) -> frozenset[str] | None:
         return None
 
 
-# -- the consumer protocol
+# -- modern groups
 
 
-def _consumer(
-    groups: ConsumerGroups,
-    group: ConsumerGroup,
+def _modern(
+    groups: ModernGroups,
+    group: ModernGroup[Any, Any],
     committed: Mapping[PartitionKey, CommittedOffset],
     pending: frozenset[PartitionKey],
 ) -> GroupView:
-    return GroupView(
-        group.group_id,
-        group.state_name,
-        GroupType.CONSUMER.value,
-        group.protocol_type,
-        group.epoch,
-        preferred_assignor(group.members.values(), groups.config.assignors),
-        None,
-        None,
-        [_consumer_member(groups, group, member) for member in group.members.values()],
-        (),
-        committed,
-        pending,
-    )
-
-
-def _consumer_member(groups: ConsumerGroups, group: ConsumerGroup, member: ConsumerMember) -> MemberView:
-    behind = group.epoch == group.assignment_epoch and member.epoch != group.assignment_epoch
-    return MemberView(
-        member.member_id,
-        member.client_id,
-        host_of(member.client_host),
-        member.instance_id,
-        (GroupType.CLASSIC if member.is_classic else GroupType.CONSUMER).value,
-        _assigned(groups.topics, member.assigned.items()),
-        subscription(member, group.resolved),
-        None,
-        behind or member.state is MemberState.UNREVOKED_PARTITIONS,
-        groups.timeouts.left_ms(group.group_id, member.member_id),
-        member.rebalance_timeout_ms,
-    )
-
-
-# -- share groups
-
-
-def _share(groups: ShareGroups, group: ShareGroup) -> GroupView:
     """A share group commits no offsets: what is delivered and acknowledged is with the leaders of its partitions."""
     return GroupView(
         group.group_id,
         group.state_name,
-        GroupType.SHARE.value,
+        group.group_type.value,
         group.protocol_type,
         group.epoch,
-        groups.config.assignor,
+        group.preferred_assignor(groups.config_of(group).assignors),
         None,
         None,
-        [_share_member(groups, group, member) for member in group.members.values()],
-    )
-
-
-def _share_member(groups: ShareGroups, group: ShareGroup, member: ShareMember) -> MemberView:
-    return MemberView(
-        member.member_id,
-        member.client_id,
-        host_of(member.client_host),
-        None,
-        GroupType.SHARE.value,
-        _assigned(groups.topics, member.assigned.items()),
-        frozenset(member.topics),
-        None,
-        group.epoch == group.assignment_epoch and member.epoch != group.assignment_epoch,
-        groups.left_ms(group.group_id, member.member_id),
-        0,
-    )
-
-
-# -- streams groups
-
-
-def _streams(
-    groups: StreamsGroups,
-    group: StreamsGroup,
-    committed: Mapping[PartitionKey, CommittedOffset],
-    pending: frozenset[PartitionKey],
-) -> GroupView:
-    return GroupView(
-        group.group_id,
-        group.state_name,
-        GroupType.STREAMS.value,
-        group.protocol_type,
-        group.epoch,
-        groups.config.assignor,
-        None,
-        None,
-        [_streams_member(groups, group, member) for member in group.members.values()],
+        [_modern_member(groups, group, member) for member in group.members.values()],
         (),
-        committed,
+        None if group.group_type is GroupType.SHARE else committed,
         pending,
     )
 
 
-def _streams_member(groups: StreamsGroups, group: StreamsGroup, member: StreamsMember) -> MemberView:
-    """What a member has are the partitions that its active tasks read."""
+def _modern_member(groups: ModernGroups, group: ModernGroup[Any, Any], member: Any) -> MemberView:
     behind = group.epoch == group.assignment_epoch and member.epoch != group.assignment_epoch
-    configured = group.configured
-    active = {} if configured is None else partitions_of([member.assigned.active], configured, groups.partition_count)
     return MemberView(
         member.member_id,
         member.client_id,
         host_of(member.client_host),
         member.instance_id,
-        GroupType.STREAMS.value,
-        active,
-        None if group.topology is None else required_topics(group.topology),
+        GroupType.CLASSIC.value if member.is_classic else group.group_type.value,
+        _held(groups, group, member),
+        group.subscription(member),
         None,
-        behind or member.state is StreamsMemberState.UNREVOKED_TASKS,
+        behind or member.state is MemberState.UNREVOKED,
         groups.timeouts.left_ms(group.group_id, member.member_id),
         member.rebalance_timeout_ms,
     )
+
+
+def _held(groups: ModernGroups, group: ModernGroup[Any, Any], member: Any) -> dict[str, list[int]]:
+    """The partitions that a member has; of a streams group, those that its active tasks read."""
+    if isinstance(group, StreamsGroup):
+        configured = group.configured
+        return {} if configured is None else partitions_of([member.assigned.active], configured, groups.partition_count)
+    return _assigned(groups.topics, member.assigned.items())
 
 
 def _assigned(topics: TopicsPort, assigned: Iterable[tuple[UUID, frozenset[int]]]) -> dict[str, list[int]]:

@@ -125,7 +125,7 @@ def _initialized(state: GroupCoordinatorShard, group_id: str) -> frozenset[Parti
     group = state.groups.find(group_id)
     if not isinstance(group, ShareGroup):
         return frozenset()
-    return frozenset((topic.name, index) for topic in group.initialized().values() for index in topic.partitions)
+    return frozenset((topic.name, index) for topic in group.state.initialized.values() for index in topic.partitions)
 
 
 def _subscribed(node: Node, group: GroupView) -> frozenset[PartitionKey]:

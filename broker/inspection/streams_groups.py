@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.streams.configured import Problem
-from coordinator.group.streams.group import StreamsGroup
-from coordinator.group.streams.groups import StreamsGroups
-from coordinator.group.streams.tasks import each_task
+from coordinator.group.modern.groups import ModernGroups
+from coordinator.group.streams.group import StreamsGroup, each_task
+from coordinator.group.streams.heartbeat import is_delayed
+from coordinator.group.streams.topology import Problem
 
 if TYPE_CHECKING:
     from broker.coordinators.group_coordinator import GroupCoordinator
@@ -55,24 +55,25 @@ async def read_streams_group(coordinator: GroupCoordinator, group_id: str) -> St
 
 
 def _view(state: GroupCoordinatorShard, group_id: str) -> StreamsGroupView | None:
-    group, groups = state.groups.find(group_id), state.groups.streams
-    if not isinstance(group, StreamsGroup):
+    groups = state.groups.modern
+    group = groups.find(StreamsGroup, group_id)
+    if group is None:
         return None
     epoch = -1 if group.topology is None else group.topology.epoch
     return StreamsGroupView(
         epoch,
         None if group.configured is None else group.configured.problem,
         group.shutdown_by,
-        groups.is_delayed(group_id),
+        is_delayed(groups, group_id),
         {key: one.topology_epoch for key, one in group.members.items() if one.topology_epoch < epoch},
         _untagged(groups, group),
         [*_tasks(group)],
-        groups.config.acceptable_recovery_lag_of(group_id),
+        groups.services.streams.acceptable_recovery_lag_of(group_id),
     )
 
 
-def _untagged(groups: StreamsGroups, group: StreamsGroup) -> dict[str, Sequence[str]]:
-    tags = groups.config.tags_of(group.group_id)
+def _untagged(groups: ModernGroups, group: StreamsGroup) -> dict[str, Sequence[str]]:
+    tags = groups.services.streams.tags_of(group.group_id)
     lacking = {
         key: [tag for tag in tags if tag not in dict(member.client_tags)] for key, member in group.members.items()
     }

@@ -1,11 +1,12 @@
-"""The time that members of consumer groups and of streams groups have."""
+"""The time that members of modern groups have."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
+from coordinator.group.modern.group import ModernMember
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import Outcome
 
@@ -16,22 +17,6 @@ SYNC = "sync"
 
 RETRY_MS = 500
 """Delay in ms before a removal that could not be written is retried."""
-
-
-class Timed(Protocol):
-    """A member, as far as its time is concerned."""
-
-    @property
-    def member_id(self) -> str: ...
-
-    @property
-    def epoch(self) -> int: ...
-
-    @property
-    def rebalance_timeout_ms(self) -> int: ...
-
-
-M = TypeVar("M", bound=Timed)
 
 
 class Overdue(NamedTuple):
@@ -52,37 +37,28 @@ class _Session:
     due_ms: float
 
 
-class Timeouts(Generic[M]):
+class Timeouts:
     """The timers of one shard's members; each ends as a message: `fence` removes the member.
 
-    `session_timeout_of` gives the ms of a session for a group id and a member.
-
-    Every member has a session. One that speaks the consumer protocol has a rebalance timeout for giving up partitions;
-    one that speaks the classic protocol has one for joining when asked to, and another for the SyncGroup after it.
+    Every member has a session. One of a consumer or streams group has a rebalance timeout for giving up partitions; one
+    that speaks the classic protocol has one for joining when asked to, and another for the SyncGroup after it.
     """
 
-    def __init__(
-        self,
-        context: CoordinatorContext[Any],
-        session_timeout_of: Callable[[str, M], int],
-        fence: Callable[[Overdue], Outcome[None] | None],
-    ) -> None:
+    def __init__(self, context: CoordinatorContext[Any], fence: Callable[[Overdue], Outcome[None] | None]) -> None:
         self._timers = context.timers
         self._clock = context.clock
-        self._session_timeout_of = session_timeout_of
         self._fence = fence
         self._sessions: dict[tuple[str, str], _Session] = {}
 
-    def start_session(self, group_id: str, member: M) -> None:
+    def start_session(self, group_id: str, member_id: str, timeout_ms: int) -> None:
         """Note a sign of life, which usually only moves the end of the session: no timer is set."""
-        timeout_ms = self._session_timeout_of(group_id, member)
         ends_ms = self._clock.monotonic_ms() + timeout_ms
-        session = self._sessions.get((group_id, member.member_id))
+        session = self._sessions.get((group_id, member_id))
         if session is not None and session.due_ms <= ends_ms:
             session.ends_ms = ends_ms
         else:
-            self._sessions[group_id, member.member_id] = session = _Session(ends_ms, ends_ms)
-            self._wait_for_end(group_id, member.member_id, session, timeout_ms)
+            self._sessions[group_id, member_id] = session = _Session(ends_ms, ends_ms)
+            self._wait_for_end(group_id, member_id, session, timeout_ms)
 
     def _wait_for_end(self, group_id: str, member_id: str, session: _Session, delay_ms: float) -> None:
         def due(_: Any) -> Outcome[None] | None:
@@ -111,7 +87,7 @@ class Timeouts(Generic[M]):
     def _session_over(self, group_id: str, member_id: str) -> Outcome[None] | None:
         return self._fence(Overdue(SESSION, group_id, member_id, "the member session expired"))
 
-    def start_rebalance(self, group_id: str, member: M) -> None:
+    def start_rebalance(self, group_id: str, member: ModernMember) -> None:
         """Start the time in which the member must give up partitions in order to leave its epoch."""
         timeout_ms = member.rebalance_timeout_ms
         reason = f"it failed to transition from epoch {member.epoch} within {timeout_ms}ms"
@@ -120,7 +96,7 @@ class Timeouts(Generic[M]):
     def end_rebalance(self, group_id: str, member_id: str) -> None:
         self._timers.cancel((REBALANCE, group_id, member_id))
 
-    def start_join(self, group_id: str, member: M) -> None:
+    def start_join(self, group_id: str, member: ModernMember) -> None:
         """Start the time in which a member that was asked to join must do so; asking again gives it no more time."""
         if (JOIN, group_id, member.member_id) not in self._timers:
             reason = "the classic member failed to join within the rebalance timeout"
