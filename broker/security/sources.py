@@ -46,6 +46,7 @@ class Sources:
 
     Attributes:
         find_scram: the credential of a user; if the last argument is true, of the delegation token with that id.
+        scram_salt: that of a user of the settings, which is always the same.
         workers: where keys of tokens are read.
     """
 
@@ -53,3 +54,4 @@ class Sources:
     random: Random
     workers: Workers
     find_scram: Callable[[ScramMechanism, str, bool], Found | Awaitable[Found]]
+    scram_salt: Callable[[ScramMechanism, str], bytes]

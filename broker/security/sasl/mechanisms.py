@@ -75,7 +75,7 @@ def _scram_users(settings: ListenerSettings, name: str, sources: Sources) -> Fin
     """The users of the metadata, and those of the settings that the metadata lacks."""
     mechanism = SCRAM_MECHANISMS[name]
     of_settings = {
-        user: user_credential(stretched(user, mechanism, password, sources.random))
+        user: user_credential(stretched(user, mechanism, password, sources.scram_salt(mechanism, user)))
         for user, password in _users_of_settings(settings).items()
     }
 
