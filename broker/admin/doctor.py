@@ -35,7 +35,7 @@ class Level(Enum):
 
 
 class Finding(NamedTuple):
-    """What was looked at, what was found, and what to do."""
+    """A thing that was looked at, what was found, and what to do."""
 
     level: Level
     subject: str

@@ -132,7 +132,7 @@ def _metadata_folder(config: BrokerConfig, *, standalone: bool) -> str | None:
 
 
 def _endpoint(loaded: Loaded) -> VoterEndpoint:
-    """Where the controller is reached: its advertised listener, or else the one that it opens."""
+    """Find where the controller is reached: its advertised listener, or else the one that it opens."""
     names = split_list(loaded.config.optional_string("controller.listener.names") or "")
     of_controllers = (*loaded.listeners.controllers, *loaded.listeners.left_out)
     listeners = {listener.name: listener for listener in of_controllers}

@@ -134,6 +134,13 @@ _DURATION = re.compile(
 _UNITS_MS = (86_400_000, 3_600_000, 60_000, 1000)
 
 
+def duration_ms(text: str) -> int:
+    """An ISO 8601 duration of days, hours, minutes and seconds, in ms."""
+    match = _DURATION.fullmatch(text)
+    assert match is not None, "the configuration was checked when it was set"
+    return int(sum(float(number or 0) * unit_ms for number, unit_ms in zip(match.groups(), _UNITS_MS, strict=True)))
+
+
 def _refuse_offset_reset(value: Value) -> tuple[object, str] | None:
     text = str(value)
     kind, _, duration = text.partition(":")
@@ -143,13 +150,6 @@ def _refuse_offset_reset(value: Value) -> tuple[object, str] | None:
         f"Invalid value `{text}` for configuration share.auto.offset.reset. The value must be either 'earliest', "
         "'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
     )
-
-
-def duration_ms(text: str) -> int:
-    """An ISO 8601 duration of days, hours, minutes and seconds, in ms."""
-    found = _DURATION.fullmatch(text)
-    assert found is not None, "the configuration was checked when it was set"
-    return int(sum(float(number or 0) * unit_ms for number, unit_ms in zip(found.groups(), _UNITS_MS, strict=True)))
 
 
 BROKERS_NAMES: Mapping[str, str] = MappingProxyType({"streams.assignor.name": "group.streams.assignors"})

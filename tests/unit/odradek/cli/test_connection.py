@@ -1,14 +1,32 @@
-"""Why no broker lets a client in, from what librdkafka tells about each."""
+"""How a command reaches a cluster, and why no broker lets a client in, from what librdkafka says about each."""
 
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from confluent_kafka import KafkaError
 
-from odradek.cli.connection import Reasons
+from odradek.cli.connection import Cluster, Reasons
+
+V4, V6 = SimpleNamespace(host="127.0.0.1", port=9092), SimpleNamespace(host="2001:db8::5", port=9093)
+
+
+@pytest.mark.parametrize(
+    ("controller", "nodes", "address"),
+    [(V4, [V6], "127.0.0.1:9092"), (V6, [V4], "[2001:db8::5]:9093"), (None, [V6], "[2001:db8::5]:9093")],
+)
+def test_an_ipv6_address_has_brackets_and_a_cluster_without_a_controller_is_asked_by_any_broker(
+    controller: SimpleNamespace | None, nodes: list[SimpleNamespace], address: str
+) -> None:
+    reached = None, SimpleNamespace(controller=controller, nodes=nodes)
+    with patch.object(Cluster, "_reached", reached):
+        config = Cluster({"bootstrap.servers": "localhost:9092"}, 5).python_config()
+    assert config["bootstrap_servers"] == [address]
+
 
 ONE, TWO = "sasl_ssl://one:9092/bootstrap: ", "sasl_ssl://two:9093/bootstrap: "
 PASSWORD = "SASL authentication error: Authentication failed (after 100ms in state AUTH_REQ)"

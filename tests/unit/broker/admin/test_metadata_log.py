@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from broker.admin.metadata_log import main
 from protocol.records.batch import read_header
 
-KAFKA = Path(__file__).parents[1] / "controller" / "quorum" / "kafka"
+KAFKA = Path(__file__).parents[2] / "controller" / "quorum" / "kafka"
 SEGMENT = f"{0:020d}.log"
 SNAPSHOT = f"{0:020d}-{0:010d}.checkpoint"
 

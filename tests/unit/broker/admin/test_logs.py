@@ -26,7 +26,7 @@ from tests.unit.storage.cleaner.cleaning import clean, end_txn, keyed, put
 from tests.unit.storage.support import NOW, Rig, append, batch, contents
 
 BASE = "00000000000000000000"
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def tool(*arguments: object) -> Result:

@@ -15,7 +15,7 @@ from odradek.cli.main import odradek
 from protocol.errors import type_by_code
 
 COMMANDS = sorted({command for advice in ADVICE.values() for command in re.findall("`odradek ([^`]+)`", advice)})
-PAGE = Path(__file__).parents[3] / "docs" / "errors.md"
+PAGE = Path(__file__).parents[4] / "docs" / "errors.md"
 
 
 def test_the_page_is_current() -> None:
