@@ -258,7 +258,7 @@ def _json() -> list[Processor]:
     return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
 
 
-def levels() -> dict[str, str]:
+def logger_levels() -> dict[str, str]:
     """The level in force of each logger by its name, `root` first; a level is one of `LEVELS`."""
     return {name: _text(_logger(name).getEffectiveLevel()) for name in (ROOT, *sorted(_names()))}
 

@@ -15,13 +15,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from broker import logging as log_levels
 from broker.config.broker_config import BrokerConfig, ConfigurationError
 from broker.config.cross_checks import broken_rules
 from broker.config.definition import ConfigType, InvalidValueError, UpdateMode, Value, to_text
 from broker.config.defs import KNOWN_CONFIGS, TOPIC_CONFIGS, alterable, base_name, definition_of, mode_of
 from broker.config.describe import node_id_of
 from broker.config.listeners import Listener, parse_listeners
+from broker.logging import LEVELS, ROOT, logger_levels, set_level, unset_level
 from controller.configs import AlterOp, Change, ResourceChange, apply_changes, known_operation
 from metadata.configs import ResourceType
 from protocol.errors import InvalidConfiguration, InvalidRequest, KafkaError, UnknownServerError
@@ -97,18 +97,18 @@ def _check_loggers(config: BrokerConfig, change: ResourceChange) -> None:
     node_id = node_id_of(change.name, called="Node")
     if node_id != config.node_id:
         raise InvalidRequest(f"Unexpected node id. Expected {config.node_id}, but received {node_id}")
-    known = log_levels.levels()
+    known = logger_levels()
     for each in change.changes:
         known_operation(each)
-        if each.operation == AlterOp.DELETE and each.name == log_levels.ROOT:
+        if each.operation == AlterOp.DELETE and each.name == ROOT:
             raise InvalidRequest("Removing the log level of the root logger is not allowed")
         if each.operation in {AlterOp.APPEND, AlterOp.SUBTRACT}:
             operation = AlterOp(each.operation).name
             raise InvalidRequest(f"{operation} operation is not allowed for the BROKER_LOGGER resource")
         if each.name not in known:
             raise InvalidConfiguration(f"Logger {each.name} does not exist!")
-        if each.operation == AlterOp.SET and each.value not in log_levels.LEVELS:
-            valid = ", ".join(log_levels.LEVELS)
+        if each.operation == AlterOp.SET and each.value not in LEVELS:
+            valid = ", ".join(LEVELS)
             raise InvalidConfiguration(
                 f"Cannot set the log level of {each.name} to {each.value}. Valid levels are: {valid}"
             )
@@ -118,10 +118,10 @@ def _change_loggers(changes: Sequence[Change]) -> None:
     """Make a checked change of log levels. It lasts until the process ends."""
     for each in changes:
         if each.operation == AlterOp.DELETE:
-            log_levels.unset_level(each.name)
+            unset_level(each.name)
         else:
             assert each.value is not None
-            log_levels.set_level(each.name, each.value)
+            set_level(each.name, each.value)
 
 
 def require_well_formed(changes: Sequence[Change]) -> None:

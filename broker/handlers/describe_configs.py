@@ -14,7 +14,6 @@ from kio.schema.describe_configs.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker import logging as log_levels
 from broker.config.definition import ConfigDef, to_text
 from broker.config.describe import (
     ConfigEntry,
@@ -26,6 +25,7 @@ from broker.config.describe import (
     require_this_broker,
 )
 from broker.config.resource_configs import CLIENT_METRICS_CONFIGS, brokers_name, group_configs
+from broker.logging import logger_levels
 from broker.request_context import RequestContext
 from metadata import topic_names
 from metadata.configs import ResourceType
@@ -137,7 +137,7 @@ def _loggers(ctx: RequestContext, name: str, keys: Collection[str] | None) -> li
             synonyms=(),
             documentation="",
         )
-        for logger, level in log_levels.levels().items()
+        for logger, level in logger_levels().items()
         if not keys or logger in keys
     ]
 

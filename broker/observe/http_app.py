@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
-from broker import logging as log_levels
 from broker.http.bodies import BodyError, read_json
 from broker.http.hosts import KnownHosts
+from broker.logging import LEVELS, logger_levels, set_level
 from broker.observe.collector import MetricsReader, Scrape, process_registry
 from broker.observe.metrics import Metrics
 
@@ -35,11 +35,11 @@ def routes() -> list[web.RouteDef]:
 
 
 async def _list(_request: web.Request) -> web.Response:
-    return web.json_response({name: {"level": level} for name, level in log_levels.levels().items()})
+    return web.json_response({name: {"level": level} for name, level in logger_levels().items()})
 
 
 async def _get(request: web.Request) -> web.Response:
-    name, levels = request.match_info["name"], log_levels.levels()
+    name, levels = request.match_info["name"], logger_levels()
     if name not in levels:
         return _unknown(name)
     return web.json_response({"level": levels[name]})
@@ -51,7 +51,7 @@ async def _put(request: web.Request) -> web.Response:
         return _error(
             403, "Log levels may be changed from this machine only, and not by a page in a browser or a proxy"
         )
-    name, before = request.match_info["name"], log_levels.levels()
+    name, before = request.match_info["name"], logger_levels()
     if name not in before:
         return _unknown(name)
     try:
@@ -59,10 +59,10 @@ async def _put(request: web.Request) -> web.Response:
     except BodyError as error:
         return _error(error.status, f'The body must be JSON such as {{"level": "DEBUG"}}: {error}')
     level = body.get("level") if isinstance(body, dict) else None
-    if not isinstance(level, str) or level.upper() not in log_levels.LEVELS:
-        return _error(400, f"level = {level!r}: expected one of {', '.join(log_levels.LEVELS)}")
-    log_levels.set_level(name, level.upper())
-    after = log_levels.levels()
+    if not isinstance(level, str) or level.upper() not in LEVELS:
+        return _error(400, f"level = {level!r}: expected one of {', '.join(LEVELS)}")
+    set_level(name, level.upper())
+    after = logger_levels()
     return web.json_response([each for each, found in after.items() if before.get(each) != found])
 
 

@@ -227,7 +227,7 @@ def _xor(left: bytes, right: bytes) -> bytes | None:
     return bytes(byte ^ other for byte, other in zip(left, right, strict=True))
 
 
-MECHANISM = "OAUTHBEARER"
+OAUTHBEARER = "OAUTHBEARER"
 _END = "\x01"
 # The quantifiers give nothing back (`++`): no message makes a match take more than its length.
 _PAIRS = rf"((?:[A-Za-z]++=[\x21-\x7e \t\r\n]++{_END})*+)"
@@ -295,12 +295,12 @@ def _first_message(text: str) -> tuple[str, str]:
     """On whose behalf the client comes, and its token."""
     match = _TOKEN_MESSAGE.fullmatch(text)
     if match is None:
-        raise invalid_credentials(MECHANISM)
+        raise invalid_credentials(OAUTHBEARER)
     on_behalf_of, pairs = match.groups()
     values = dict(pair.split("=", 1) for pair in pairs.split(_END) if pair)
     auth = _AUTH.fullmatch(values.get("auth", ""))
     if auth is None:
-        raise invalid_credentials(MECHANISM)
+        raise invalid_credentials(OAUTHBEARER)
     scheme, token = auth.groups()
     if scheme.lower() != "bearer":
         raise CloseConnectionError(f"OAUTHBEARER with the scheme {scheme}")

@@ -14,8 +14,14 @@ from pathlib import Path
 import structlog
 
 from broker.config.listener_settings import USERS, USERS_FILE, ListenerSettings, LoginModule, parse_jaas
-from broker.security.sasl import conversations as oauthbearer
-from broker.security.sasl.conversations import Begin, PlainConversation, ScramConversation
+from broker.security.sasl.conversations import (
+    OAUTHBEARER,
+    Begin,
+    OAuthBearerConversation,
+    PlainConversation,
+    ScramConversation,
+    Validate,
+)
 from broker.security.sources import FindCredential, Found, SecurityError, Sources, user_credential
 from controller.scram import SCRAM_MECHANISMS, stretched
 
@@ -62,8 +68,8 @@ def make_mechanisms(settings: ListenerSettings, sources: Sources) -> Mapping[str
 def _begin(settings: ListenerSettings, name: str, sources: Sources) -> Begin:
     if name == "PLAIN":
         return partial(PlainConversation, _plain_users(settings))
-    if name == oauthbearer.MECHANISM:
-        return partial(oauthbearer.OAuthBearerConversation, _validator(settings, sources))
+    if name == OAUTHBEARER:
+        return partial(OAuthBearerConversation, _validator(settings, sources))
     return partial(ScramConversation, name, _scram_users(settings, name, sources), sources.random)
 
 
@@ -102,8 +108,8 @@ def _module(settings: ListenerSettings, mechanism: str) -> LoginModule:
     return parse_jaas(line) if line else LoginModule("", {})
 
 
-def _validator(settings: ListenerSettings, sources: Sources) -> oauthbearer.Validate:
-    name = oauthbearer.MECHANISM
+def _validator(settings: ListenerSettings, sources: Sources) -> Validate:
+    name = OAUTHBEARER
     url = settings.text("sasl.oauthbearer.jwks.endpoint.url", name)
     if url is None:
         return _unsecured(settings, sources)
@@ -127,12 +133,12 @@ def _validator(settings: ListenerSettings, sources: Sources) -> oauthbearer.Vali
     return SignedTokens(keys, expected, sources.clock.wall_ms).validate
 
 
-def _unsecured(settings: ListenerSettings, sources: Sources) -> oauthbearer.Validate:
+def _unsecured(settings: ListenerSettings, sources: Sources) -> Validate:
     from broker.security.sasl.unsecured_tokens import UnsecuredTokens
 
-    key = settings.key("sasl.jaas.config", oauthbearer.MECHANISM)
+    key = settings.key("sasl.jaas.config", OAUTHBEARER)
     logger.warning("tokens without a signature are taken: anybody can make one", listener=settings.listener)
     try:
-        return UnsecuredTokens(_module(settings, oauthbearer.MECHANISM).options, sources.clock.wall_ms).validate
+        return UnsecuredTokens(_module(settings, OAUTHBEARER).options, sources.clock.wall_ms).validate
     except ValueError as error:
         raise SecurityError(f"{key}: expected a number of milliseconds: {error}") from error

@@ -9,7 +9,7 @@ import pytest
 from kio.schema.alter_client_quotas.v1.request import EntityData, EntryData, OpData
 from kio.schema.describe_client_quotas.v1.request import ComponentData
 
-from broker.quotas import connection_rates as hosts
+from broker.quotas import connection_rates
 from broker.quotas.connection_rates import ConnectionRates
 from tests.doubles.clock import settle
 from tests.unit.broker.admin_rig import Rig
@@ -141,7 +141,7 @@ async def test_a_host_counts_by_its_address_also_after_a_restart(rig: Rig, monke
     async def resolve(host: str) -> str | None:
         return known.get(host)
 
-    monkeypatch.setattr(hosts, "resolve", resolve)
+    monkeypatch.setattr(connection_rates, "resolve", resolve)
     assert await limited(rig, "192.0.2.5", "192.0.2.6") == [False, False]
     named = [entry({"ip": name}, connection_creation_rate=1.0) for name in ("host.example", "no.host")]
     none, message = await alter(rig, *named)
@@ -163,7 +163,7 @@ async def test_the_host_of_an_entity_that_is_refused_is_not_looked_up(
         looked_up.append(host)
         return None
 
-    monkeypatch.setattr(hosts, "resolve", resolve)
+    monkeypatch.setattr(connection_rates, "resolve", resolve)
     both = entry({"user": "u", "ip": "slow.example"}, connection_creation_rate=1.0)
     assert len(await alter(rig, both, entry({"ip": "no.host"}), validate_only=True)) == 2
     assert looked_up == ["no.host"]
@@ -191,10 +191,11 @@ async def test_names_of_hosts_are_looked_up_one_after_the_other_and_only_some_of
 ) -> None:
     server = NameServer(monkeypatch)
     named = [
-        entry({"ip": f"host-{number}.example"}, connection_creation_rate=1.0) for number in range(hosts.MOST_NAMES)
+        entry({"ip": f"host-{number}.example"}, connection_creation_rate=1.0)
+        for number in range(connection_rates.MOST_NAMES)
     ]
     await asyncio.gather(*(alter(rig, *named, validate_only=True) for _ in range(2)))
-    assert (len(server.asked), server.most_at_once) == (2 * hosts.MOST_NAMES, 1)
+    assert (len(server.asked), server.most_at_once) == (2 * connection_rates.MOST_NAMES, 1)
     one_more = entry({"ip": "one.more"}, connection_creation_rate=1.0)
     address = entry({"ip": "2001:db8::1"}, connection_creation_rate=1.0)
     (message, *_) = await alter(rig, *named, address, one_more, validate_only=True)

@@ -77,13 +77,13 @@ async def test_a_logger_without_its_own_level_follows_the_package_above_again() 
 
 async def test_nothing_changes_if_one_of_the_levels_is_wrong_or_all_are_only_validated() -> None:
     rig = await Rig.open()
-    levels = log_levels.levels()
+    levels = log_levels.logger_levels()
     assert await change(rig, (LOGGER, "1", [("root", SET, "DEBUG"), (OURS, SET, "LOUD")])) == ["invalid_config"]
     assert await change(rig, (LOGGER, "1", [("root", SET, None)])) == ["invalid_request"]
     assert await change(rig, (LOGGER, "1", [("root", SET, "DEBUG")]), validate_only=True) == ["none"]
-    assert log_levels.levels() == levels
+    assert log_levels.logger_levels() == levels
     assert await change(rig, (LOGGER, "1", [("root", SET, "FATAL")])) == ["none"]
-    assert log_levels.levels()["root"] == "FATAL"
+    assert log_levels.logger_levels()["root"] == "FATAL"
 
 
 async def asked(
@@ -131,11 +131,11 @@ async def test_levels_over_http_are_as_in_kip_495() -> None:
 async def test_what_is_refused_over_http(
     method: str, name: str, body: Any, headers: dict[str, str] | None, status: int, message: str
 ) -> None:
-    levels = log_levels.levels()
+    levels = log_levels.logger_levels()
     found, answer = await asked(method, f"/{name}", body, headers)
     assert (found, answer["error_code"]) == (status, status)
     assert message in answer["message"]
-    assert {name: log_levels.levels()[name] for name in levels} == levels
+    assert {name: log_levels.logger_levels()[name] for name in levels} == levels
 
 
 @pytest.mark.parametrize(
