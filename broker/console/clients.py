@@ -11,7 +11,7 @@ from broker.journal.rendering import header_of
 from broker.network.connection import Connection
 from broker.node import Node
 from broker.observe.metrics import TIME_BOUNDS_MS, bound_of
-from broker.quotas.entities import QuotaType
+from broker.quotas.limits import QuotaType
 from protocol.api_table import API_BY_KEY
 
 ON_A_PAGE = 100

@@ -13,8 +13,8 @@ from broker.console.partition_states import count_partitions
 from broker.faults.names import api_name
 from broker.inspection.cluster import list_summaries
 from broker.node import Node
+from broker.process import own_version
 from broker.replication.partition import Role
-from broker.version import own_version
 from metadata.acls import ResourceType
 
 LEAST_SHOWN = 60

@@ -11,9 +11,8 @@ from uuid import UUID
 
 import structlog
 
-from broker.config.broker_config import BrokerConfig, split_list
-from broker.config.current import CurrentConfig
-from broker.config.resource_defs import within_limits
+from broker.config.broker_config import BrokerConfig, CurrentConfig, split_list
+from broker.config.resource_configs import within_limits
 from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.membership.metadata_cache import MetadataCache
 from coordinator.group.classic.groups import ClassicGroups
@@ -132,16 +131,16 @@ class GroupOverrides(dict[str, Mapping[str, int]]):
             self[group_id] = own
 
     def _effective(self, group_id: str, name: str, value: int) -> int:
-        found = within_limits(self._config, name, value)
-        if found != value:
+        effective = within_limits(self._config, name, value)
+        if effective != value:
             logger.warning(
                 "group config is beyond the limits of the broker",
                 group=group_id,
                 name=name,
                 set=value,
-                used=found,
+                used=effective,
             )
-        return found
+        return effective
 
 
 def require_consumer_protocol(config: BrokerConfig, image: MetadataImage) -> None:

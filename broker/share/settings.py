@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from broker.config.current import CurrentConfig
+from broker.config.broker_config import CurrentConfig
 from broker.config.definition import Value, integer_of
-from broker.config.resource_defs import duration_ms, effective_group_configs
+from broker.config.resource_configs import duration_ms, effective_group_configs
 from broker.membership.metadata_cache import MetadataCache
 from broker.replication.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from broker.share.runs import Rules
@@ -89,8 +89,8 @@ async def first_offset(partition: Partition, reset: str, now_ms: int) -> int:
     if kind == "earliest":
         return partition.log_start_offset
     if kind == "by_duration":
-        found = await time_lookup.first_at_or_after(partition.log, now_ms - duration_ms(duration))
-        if found is None or found.offset >= partition.high_watermark:
+        first = await time_lookup.first_at_or_after(partition.log, now_ms - duration_ms(duration))
+        if first is None or first.offset >= partition.high_watermark:
             raise OffsetNotAvailable
-        return max(found.offset, partition.log_start_offset)
+        return max(first.offset, partition.log_start_offset)
     return partition.high_watermark
