@@ -19,6 +19,7 @@ from .primitives import (
     MOST_ELEMENTS,
     Buffer,
     DecodeError,
+    LengthError,
     decode_text,
     read_compact_length,
     read_length16,
@@ -78,7 +79,7 @@ def array_reader(item: Read, flexible: bool, nullable: bool, what: str, most: in
             count, pos = read_compact_length(buf, pos, what)
         if count < 0:
             if not nullable:
-                raise DecodeError(f"{what} is null")
+                raise LengthError(f"{what} is null")
             return None, pos
         if count > most:
             raise too_many(what)
@@ -130,7 +131,7 @@ def _bytes_reader(
         length, pos = read_length(buf, pos, what)
         if length < 0:
             if not nullable:
-                raise DecodeError(f"{what} is null")
+                raise LengthError(f"{what} is null")
             return None, pos
         end = pos + length
         return convert(buf[pos:end], what), end

@@ -48,6 +48,10 @@ class DecodeError(ValueError):
     """Bytes that are not the message they claim to be; the text says what is wrong and where."""
 
 
+class LengthError(DecodeError):
+    """A length that cannot be: more than is left, or negative where null is not allowed."""
+
+
 class TooManyElementsError(DecodeError):
     """The arrays of a message have more than `MOST_ELEMENTS`: to read and to answer it would take too long."""
 
@@ -93,6 +97,10 @@ def append_uvarint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
+def too_long(what: str, length: int, buf: Buffer, pos: int) -> LengthError:
+    return LengthError(str(underflow(what, length, buf, pos)))
+
+
 def read_compact_length(buf: Buffer, pos: int, what: str) -> tuple[int, int]:
     """A compact length, -1 for null; never more than is left of the buffer, as an element takes at least one byte."""
     if pos >= len(buf):
@@ -102,7 +110,7 @@ def read_compact_length(buf: Buffer, pos: int, what: str) -> tuple[int, int]:
     if length > MAX_INT:
         return -1, pos
     if length > len(buf) - pos:
-        raise underflow(what, length, buf, pos)
+        raise too_long(what, length, buf, pos)
     return length, pos
 
 
@@ -122,7 +130,7 @@ def _read_length(buf: Buffer, pos: int, what: str, size: Struct) -> tuple[int, i
     (length,) = size.unpack_from(buf, pos)
     pos += size.size
     if length > len(buf) - pos:
-        raise underflow(what, length, buf, pos)
+        raise too_long(what, length, buf, pos)
     return length, pos
 
 
