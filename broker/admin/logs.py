@@ -25,9 +25,8 @@ from protocol.coordinator_records.group_records import GROUP_METADATA, OFFSET_CO
 from protocol.coordinator_records.record_schema import RecordSchema, record_id
 from protocol.coordinator_records.transaction_records import TRANSACTION_LOG
 from protocol.records.batch import check_crc
-from protocol.records.build import Record, iter_records
+from protocol.records.build import Record, iter_records, read_end_marker
 from protocol.records.compression import Compression
-from protocol.records.markers import read_end_marker
 from storage.files import FileSystem, OsFileSystem, read_file
 from storage.folders import log_names, meta_properties
 from storage.folders.log_dirs import LOCK_FILE
@@ -190,7 +189,7 @@ def _repair(folder: str, found: list[Finding]) -> list[str]:
     if not is_partition(FS, folder):
         repair_data_folder(fs, folder)
     damaged = [path for path in _partitions(folder) if any(finding.path.startswith(f"{path}/") for finding in found)]
-    with click.progressbar(damaged, label="repairing", file=sys.stderr) as progress:
+    with click.progressbar(damaged, label="repairing", file=sys.__stderr__) as progress:
         for partition in progress:
             repair_partition(fs, partition, time.time_ns() // 1_000_000)
     return fs.kept
@@ -201,7 +200,7 @@ def _verify(folder: str) -> list[Finding]:
     found = [] if is_partition(FS, folder) else list(verify_data_folder(FS, folder))
     partitions = _partitions(folder)
     total = sum(FS.size(f"{path}/{name}") for path in partitions for name in FS.listdir(path) if name.endswith(".log"))
-    with click.progressbar(length=total, label="verifying", file=sys.stderr) as progress:
+    with click.progressbar(length=total, label="verifying", file=sys.__stderr__) as progress:
         for partition in partitions:
             found += verify_partition(FS, partition, progress.update)
     return found

@@ -13,8 +13,9 @@ from kafka.errors import KafkaError
 from odradek.cli.connection import Cluster, connected, name_of, refusals, sentence, wait_for_each
 from odradek.cli.general import LARGEST, ClusterCommands, confirm
 from odradek.cli.group_kinds import KINDS, Kind, Places, Rows, kind_of, listed, require_kind, unknown_kind
-from odradek.cli.output import Output, printable
+from odradek.cli.output import Output
 from odradek.cli.positions import FORMS, POSITION, Offsets, partitions_of, resolve, within
+from odradek.terminal import printable
 
 
 @click.group("groups", cls=ClusterCommands)

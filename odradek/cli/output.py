@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from odradek.report import Explanation
+from odradek.terminal import printable
 
 
 class Output:
@@ -86,10 +87,3 @@ def shown(value: object) -> str:
     if isinstance(value, list | tuple):
         return printable(",".join(map(str, value))) or "-"
     return printable(str(value))
-
-
-def printable(text: str) -> str:
-    """A text without what a terminal would obey or not show: clients choose the names of groups, and their own."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -103,10 +103,15 @@ def _bytes_of(value: Any, what: str) -> bytes | None:
     return json.dumps(value).encode()
 
 
-def formatter(form: str) -> Callable[[Message], str]:
-    """Return the writer of records in a form: `text`, `json`, `hex`, `base64`, or a template such as "%p %o %v\\n"."""
+def formatter(form: str, errors: str = "backslashreplace") -> Callable[[Message], str]:
+    """Return the writer of records in a form: `text`, `json`, `hex`, `base64`, or a template such as "%p %o %v\\n".
+
+    `errors` is how bytes that are no UTF-8 become text.
+    """
     if form == "json":
         return lambda message: f"{json.dumps(as_json(message), ensure_ascii=False)}\n"
+    if form == "text":
+        form = "%v\\n"
     if form in ENCODINGS:
         return _template("%v\\n", ENCODINGS[form][0])
     if "%" not in form:
@@ -120,7 +125,7 @@ def formatter(form: str) -> Callable[[Message], str]:
             f"{form!r}: expected %t %p %o %T %k %v %h, or %% for a percent sign, not {unknown[0]}",
             param_hint="--format",
         )
-    return _template(form, ENCODINGS["text"][0])
+    return _template(form, lambda data: data.decode("utf-8", errors))
 
 
 def _template(template: str, text: Callable[[bytes], str]) -> Callable[[Message], str]:
@@ -154,21 +159,21 @@ class Progress:
         self.bytes = 0
         self._verb = verb
         self._began = self._printed = time.monotonic()
-        self._shown = sys.stderr.isatty()
+        self._terminal = sys.__stderr__ if sys.stderr.isatty() else None
 
     def add(self, size: int) -> None:
         """Count a record."""
         self.records += 1
         self.bytes += size
-        if self._shown and time.monotonic() - self._printed >= EVERY_S:
+        if self._terminal is not None and time.monotonic() - self._printed >= EVERY_S:
             self._printed = time.monotonic()
-            sys.stderr.write(f"\r{self}\x1b[K")
-            sys.stderr.flush()
+            self._terminal.write(f"\r{self}\x1b[K")
+            self._terminal.flush()
 
     def end(self) -> None:
         """Print the last line."""
-        if self._shown:
-            sys.stderr.write(f"\r{self}\x1b[K\n")
+        if self._terminal is not None:
+            self._terminal.write(f"\r{self}\x1b[K\n")
 
     @property
     def seconds(self) -> float:

@@ -177,7 +177,7 @@ def consume(
         raise click.UsageError("--group reads what the group has not read: without --offset and --partition")
     if group == "":
         raise click.BadParameter("it is empty, and librdkafka has no such group", param_hint="--group")
-    written = formatter("json" if out.as_json else form)
+    written = formatter("json" if out.as_json else form, _exact())
     admin, notices = cluster.admin(), Output(as_json=False)  # records are no part of one document
     every = some_partitions_of(admin, notices, topics)
     consumer = Consumer(
@@ -208,6 +208,15 @@ def consume(
     finally:
         consumer.close()
     notices.end()
+
+
+def _exact() -> str:
+    """Have a file or a pipe get the bytes of records as they are; return how they become text then."""
+    stream = sys.stdout
+    if not isinstance(stream, io.TextIOWrapper) or stream.isatty() or stream.encoding.lower() != "utf-8":
+        return "backslashreplace"
+    stream.reconfigure(errors="surrogateescape")
+    return "surrogateescape"
 
 
 def _read(

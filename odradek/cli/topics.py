@@ -20,8 +20,9 @@ from confluent_kafka.admin import (
 
 from odradek.cli.connection import Cluster, connected, refusals, wait_for_each
 from odradek.cli.general import INT32, ClusterCommands, confirm, pairs
-from odradek.cli.output import Output, printable
+from odradek.cli.output import Output
 from odradek.cli.positions import FORMS, POSITION, described, resolve, some_partitions_of, with_numbers
+from odradek.terminal import printable
 
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
 

@@ -12,12 +12,13 @@ from typing import NoReturn
 import click
 import pytest
 from click.testing import CliRunner
+from confluent_kafka import Producer
 
 from broker.__main__ import main as node
 from odradek import Broker
 from odradek.cli.main import NodeCommand, odradek
 from tests.brokers import sound_broker
-from tests.command_line import Odradek
+from tests.command_line import Odradek, on_a_terminal
 
 HOSTILE = ("\udcff", "", "9" * 30, "4294967296", "t:4294967296", "t=4294967296")
 LEFT_OUT = ("bootstrap", "context", "settings", "timeout", "as_json", "help", "seconds", "count")
@@ -107,3 +108,29 @@ def test_an_argument_that_is_no_text_is_named_and_a_value_is_kept(broker: Broker
     assert (refused.returncode, b"is no text in UTF-8" in refused.stderr) == (2, True)
     assert run(b"produce", b"t", b"caf\xe9", b"-k", b"\xff", b"-H", b"h=\xfe").returncode == 0
     assert b'{"base64": "Y2Fm6Q=="}' in run(b"consume", b"t", b"-e", b"--json").stdout
+
+
+def test_a_terminal_does_not_obey_what_clients_wrote_and_a_pipe_gets_each_byte(broker: Broker) -> None:
+    here = Odradek(broker.bootstrap_servers)
+    value = b"\x1b]52;c;cm0=\x07\r\xc2\x9b31m\xe2\x80\xae \xff\xfe"
+    here.told("topics", "create", "osc", "-p", "1", "-c", "compression.type=zstd")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce("osc", value, key=value, headers=[("h\x1b[2J\u202e", value)])
+    producer.flush(30)
+    told = rb"\x1b]52;c;cm0=\x07\r\x9b31m\u202e \xff\xfe"
+    forms: dict[str, tuple[bytes, bytes]] = {
+        "text": (value + b"\n", told + b"\n"),
+        "%k|%v|%h": (
+            value + b"|" + value + "|h\x1b[2J\u202e=".encode() + value,
+            told + b"|" + told + rb"|h\x1b[2J\u202e=" + told,
+        ),
+    }
+    command = ("consume", "osc", "-n", "1", "-b", broker.bootstrap_servers)
+    for form, (piped, shown) in forms.items():
+        ran = subprocess.run(
+            [sys.executable, "-m", "odradek", *command, "-f", form], capture_output=True, timeout=60, check=False
+        )
+        assert (ran.returncode, ran.stdout) == (0, piped), ran.stderr
+        assert on_a_terminal(*command, "-f", form).startswith(shown)
+    assert b"read 1 records" in on_a_terminal(*command)
+    assert b"\x1b" not in on_a_terminal("topics", "describe", "osc", "-b", broker.bootstrap_servers)
