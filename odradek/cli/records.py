@@ -104,7 +104,7 @@ def _bytes_of(value: Any, what: str) -> bytes | None:
 
 
 def formatter(form: str, errors: str = "backslashreplace") -> Callable[[Message], str]:
-    """What writes a record: `text`, `json`, `hex`, `base64`, or a template such as "%p %o %k %v\\n".
+    """Return the writer of records in a form: `text`, `json`, `hex`, `base64`, or a template such as "%p %o %v\\n".
 
     `errors` is how bytes that are no UTF-8 become text.
     """
