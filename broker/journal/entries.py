@@ -7,6 +7,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
+from broker.peers.client import INSPECTION_CLIENT_ID
+
+CLIENT_ID_AT = 8
+"""Where the client id begins in a request without its size, with its length."""
+
+_INSPECTION = len(INSPECTION_CLIENT_ID).to_bytes(2, "big") + INSPECTION_CLIENT_ID.encode()
+
 
 class Outcome(Enum):
     """What became of a request."""
@@ -48,6 +55,11 @@ class Exchange:
     @property
     def api_key(self) -> int:
         return int.from_bytes(self.request[:2], "big")
+
+    @property
+    def is_inspection(self) -> bool:
+        """Whether it is a question of another broker, for somebody who looks at the cluster."""
+        return self.request.startswith(_INSPECTION, CLIENT_ID_AT)
 
     @property
     def is_whole(self) -> bool:

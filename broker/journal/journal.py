@@ -7,7 +7,6 @@ from typing import Any
 
 from broker.journal.entries import Client, ConnectionEvent, Entry, Exchange, Mark, Warned
 from broker.journal.recorder import Recorder
-from broker.journal.rendering import is_inspection
 from broker.logging import WARNINGS
 from broker.network.connection import Connection
 from broker.network.dispatch import Dispatcher
@@ -57,7 +56,7 @@ class Journal:
             if isinstance(entry, Mark):
                 if entry.number == mark:
                     found.clear()
-            elif not is_inspection(entry):
+            elif not (isinstance(entry, Exchange) and entry.is_inspection):
                 found.append(entry)
         return found
 

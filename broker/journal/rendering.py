@@ -12,7 +12,6 @@ from broker.config.describe import is_secret
 from broker.faults.names import api_name
 from broker.faults.rendering import entity_as_json
 from broker.journal.entries import Client, ConnectionEvent, Entry, Exchange
-from broker.peers.client import INSPECTION_CLIENT_ID
 from protocol import messages
 from protocol.api_table import API_BY_KEY
 from protocol.headers import RequestHeader, parse_request_header
@@ -22,10 +21,6 @@ from protocol.reader import entity_reader
 Json = dict[str, Any]
 
 SIZE_BYTES = 4
-CLIENT_ID_AT = 8
-"""Where the client id begins in a request without its size, with its length."""
-
-_INSPECTION = len(INSPECTION_CLIENT_ID).to_bytes(2, "big") + INSPECTION_CLIENT_ID.encode()
 
 SECRETS = frozenset({"auth_bytes", "hmac", "salted_password", "request_data", "response_data"})
 """Fields with something that a client could log in with; the last two are of Envelope, and may have all others."""
@@ -39,11 +34,6 @@ def header_of(exchange: Exchange) -> RequestHeader | None:
         return parse_request_header(exchange.request)
     except DecodeError:
         return None
-
-
-def is_inspection(entry: Entry) -> bool:
-    """Whether it is a question of another broker, for somebody who looks at the cluster."""
-    return isinstance(entry, Exchange) and entry.request.startswith(_INSPECTION, CLIENT_ID_AT)
 
 
 def entry_json(entry: Entry) -> Json:
