@@ -28,7 +28,6 @@ from broker.testkit.inspection.share_and_streams import (
     RangeView,
     SharePartitionView,
     in_flight_here,
-    is_share,
     read_share_offsets,
     sessions_of,
 )
@@ -58,7 +57,7 @@ async def _reset_offsets(node: Node, values: Values) -> dict[str, Any]:
         )
     offsets = await resolve(node, group, values["to"], values.get("topic"), values.get("partitions"))
     await coordinator.ensure_topic()
-    if is_share(group):
+    if group.is_share:
         return await start_share_group(node, group_id, offsets)
     commit = Commit(group_id, [OffsetToCommit(topic, index, offset, -1, "") for (topic, index), offset in offsets])
     codes = await coordinator.write(group_id, lambda state: state.offsets.commit(commit))
@@ -267,7 +266,7 @@ async def _share_group(node: Node, group_id: str) -> GroupView:
     group = await read_group(node, group_id)
     if not group.exists:
         raise ControlError(f"group = {group_id!r}: there is no such group", parameter="group", status=NOT_FOUND)
-    if not is_share(group):
+    if not group.is_share:
         raise ControlError(
             f"group = {group_id!r}: a {group.protocol} group commits offsets; only share groups acquire records",
             parameter="group",

@@ -26,7 +26,7 @@ from broker.testkit.control.topic_reader import MOST, Budget
 from broker.testkit.inspection.cluster import list_groups, read_group
 from broker.testkit.inspection.groups import GroupView, MemberView
 from broker.testkit.inspection.partitions import PartitionLag, read_lags, sum_of, total_lag
-from broker.testkit.inspection.share_and_streams import is_share, sessions_of
+from broker.testkit.inspection.share_and_streams import sessions_of
 from coordinator.group import on_demand
 from protocol.errors import CoordinatorLoadInProgress, NotCoordinator
 
@@ -254,7 +254,7 @@ async def _look(node: Node, group_id: str, changes: Changes) -> Seen | None:
             return None
     group, lags = seen
     is_elsewhere = group.coordinator is not None or (
-        is_share(group) and len(node.cluster.cache.image.cluster.alive()) > 1
+        group.is_share and len(node.cluster.cache.image.cluster.alive()) > 1
     )
     if is_elsewhere or any(one.unknown for one in lags):
         changes.look_again(node.clock.machine, RETRY_MS)  # nobody tells this node of what changes elsewhere

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import chain
+from collections.abc import Callable, Iterable, Sequence
 
 from broker.config.topic_config import log_config
 from broker.node import Node
@@ -16,11 +15,11 @@ from broker.testkit.explain.situations import (
     Holder,
     Holders,
     KitView,
-    Severity,
     TopicSituation,
     TransactionSituation,
-    in_order,
+    ask,
     read_kit,
+    warning,
 )
 from broker.testkit.inspection.cluster import (
     list_groups,
@@ -32,15 +31,12 @@ from broker.testkit.inspection.cluster import (
 from broker.testkit.inspection.partitions import PartitionView, concerned, partition_lags, read_partitions, read_topics
 from broker.testkit.inspection.share_and_streams import read_share_group, read_share_offsets, read_streams_group
 from broker.testkit.journal_views import read_fetches, requests_of
-from coordinator.group.group_port import GroupType
 from protocol.metadata.topics import NO_LEADER
 
 
 def a_fault_is_set(kit: KitView) -> Findings:
     for fault in kit.faults:
-        yield Finding(
-            Severity.WARNING,
-            "a_fault_is_set",
+        yield warning(
             f"a fault of the test is set: {fault}",
             "Remove it: broker.clear_faults().",
         )
@@ -48,9 +44,7 @@ def a_fault_is_set(kit: KitView) -> Findings:
 
 def clock_is_frozen(kit: KitView) -> Findings:
     if kit.clock_is_frozen:
-        yield Finding(
-            Severity.WARNING,
-            "clock_is_frozen",
+        yield warning(
             "the broker's clock is frozen: no session, rebalance, transaction or long poll times out",
             "Let it go on: broker.clock.resume().",
         )
@@ -62,24 +56,25 @@ KIT_RULES = (a_fault_is_set, clock_is_frozen)
 async def explain_group(node: Node, group_id: str) -> list[Finding]:
     """What keeps a group from reading, the worst first. Raises CoordinatorLoadInProgress, as do the others."""
     it = await group_situation(node, group_id)
-    reading: tuple[Callable[[GroupSituation], Findings], ...] = (*group_rules.STREAMS_RULES, *reading_rules.RULES)
-    if it.group.protocol == GroupType.SHARE.value:
+    reading: Sequence[Callable[[GroupSituation], Findings]] = (*group_rules.STREAMS_RULES, *reading_rules.RULES)
+    if it.group.is_share:
         reading = () if it.shares is None else share_rules.RULES
-    return _found(chain.from_iterable(rule(it) for rule in (*group_rules.RULES, *reading)), it.kit)
+    return _in_order(ask((*group_rules.RULES, *reading), it), it.kit)
 
 
 async def explain_topic(node: Node, topic: str) -> list[Finding]:
     it = await topic_situation(node, topic)
-    return _found(chain.from_iterable(rule(it) for rule in topic_rules.TOPIC_RULES), it.kit)
+    return _in_order(ask(topic_rules.TOPIC_RULES, it), it.kit)
 
 
 async def explain_transaction(node: Node, transactional_id: str) -> list[Finding]:
     it = await transaction_situation(node, transactional_id)
-    return _found(chain.from_iterable(rule(it) for rule in topic_rules.TRANSACTION_RULES), it.kit)
+    return _in_order(ask(topic_rules.TRANSACTION_RULES, it), it.kit)
 
 
-def _found(findings: Iterable[Finding], kit: KitView) -> list[Finding]:
-    return in_order((*findings, *chain.from_iterable(rule(kit) for rule in KIT_RULES)))
+def _in_order(findings: Findings, kit: KitView) -> list[Finding]:
+    """The findings and those about the kit, the worst first."""
+    return sorted((*findings, *ask(KIT_RULES, kit)), key=lambda finding: finding.severity)
 
 
 async def group_situation(node: Node, group_id: str) -> GroupSituation:
@@ -98,10 +93,8 @@ async def group_situation(node: Node, group_id: str) -> GroupSituation:
         _names(node),
         [] if group.exists else [one.group_id for one in (await list_summaries(node)).found],
         read_kit(node, Concerned(groups={group_id}, topics={topic for topic, _ in partitions})),
-        await read_share_group(node, group) if is_here and group.protocol == GroupType.SHARE.value else None,
-        await read_streams_group(coordinator, group_id)
-        if is_here and group.protocol == GroupType.STREAMS.value
-        else None,
+        await read_share_group(node, group) if is_here and group.is_share else None,
+        await read_streams_group(coordinator, group_id) if is_here and group.is_streams else None,
     )
 
 

@@ -6,7 +6,19 @@ Of a streams group too: is its topology ready, what are its members told, and ho
 from __future__ import annotations
 
 from broker.nearest import did_you_mean
-from broker.testkit.explain.situations import Finding, Findings, GroupSituation, Severity, counted, listed, seconds, who
+from broker.testkit.explain.situations import (
+    Finding,
+    Findings,
+    GroupSituation,
+    Severity,
+    counted,
+    info,
+    listed,
+    problem,
+    seconds,
+    warning,
+    who,
+)
 from broker.testkit.inspection.groups import SETTLED, GroupView, MemberView
 from coordinator.group.streams.configured import Status
 
@@ -14,9 +26,7 @@ from coordinator.group.streams.configured import Status
 def group_does_not_exist(it: GroupSituation) -> Findings:
     if not it.group.exists:
         hint = did_you_mean(it.group.group_id, it.groups, as_sentence=True)
-        yield Finding(
-            Severity.PROBLEM,
-            "group_does_not_exist",
+        yield problem(
             f"there is no group {it.group.group_id}: no consumer has joined with this group.id, and none has committed",
             f"Look at the consumer's group.id and bootstrap servers.{hint} A consumer that calls assign() instead of "
             "subscribe() makes a group only by its commits.",
@@ -30,9 +40,7 @@ def group_is_empty(it: GroupSituation) -> Findings:
     waiting = ""
     if it.group.pending:
         waiting = f"; {counted(len(it.group.pending), 'member id')} given out with MEMBER_ID_REQUIRED and not used yet"
-    yield Finding(
-        Severity.PROBLEM,
-        "group_is_empty",
+    yield problem(
         f"group {it.group.group_id} is Empty: it has no members{had}{waiting}",
         "Start a consumer, and let it poll: members leave when they are closed, when their session ends, and when they "
         "do not poll for max.poll.interval.ms.",
@@ -43,9 +51,7 @@ def whom_it_waits_for_is_known_elsewhere(it: GroupSituation) -> Findings:
     """Kafka's requests do not tell whom a group waits for."""
     group = it.group
     if group.coordinator is not None and group.protocol == "classic" and group.state not in SETTLED:
-        yield Finding(
-            Severity.WARNING,
-            "whom_it_waits_for_is_known_elsewhere",
+        yield warning(
             f"group {group.group_id} is {group.state}: nobody reads until it is Stable; whom it waits for, its "
             f"coordinator knows, broker {group.coordinator}",
             "Ask that broker to explain the group.",
@@ -57,26 +63,20 @@ def waits_for_members_to_join(it: GroupSituation) -> Findings:
         return
     late = [member for member in it.group.members if member.is_late]
     for member in late:
-        yield Finding(
-            Severity.PROBLEM,
-            "waits_for_members_to_join",
+        yield problem(
             f"group {it.group.group_id} has been rebalancing for {_since(it)} because {who(member)} has not joined "
             f"again; nobody reads until it does, or until it is removed in {_left(it, member)} at most",
             "A consumer joins in poll(): look at what it does instead. Or end its session: "
             f'broker.group("{it.group.group_id}").expire("{member.member_id}").',
         )
     for member_id in it.group.pending:
-        yield Finding(
-            Severity.PROBLEM,
-            "waits_for_members_to_join",
+        yield problem(
             f"group {it.group.group_id} waits for a consumer that was given the member id {member_id} and has not used "
             "it yet",
             "It has perhaps died in between; its session timeout ends the wait.",
         )
     if not late and not it.group.pending:
-        yield Finding(
-            Severity.WARNING,
-            "waits_for_members_to_join",
+        yield warning(
             f"group {it.group.group_id} has been waiting for {_since(it)} for more members to join",
             "Set group.initial.rebalance.delay.ms to 0 for tests.",
         )
@@ -92,9 +92,7 @@ def waits_for_sync(it: GroupSituation) -> Findings:
         leads = member.member_id == group.leader
         role = ", the leader, which assigns the partitions" if leads else ""
         effect = "nobody has partitions until then" if group.state == "CompletingRebalance" else "it has no partitions"
-        yield Finding(
-            Severity.PROBLEM,
-            "waits_for_sync",
+        yield problem(
             f"group {group.group_id} is waiting for the SyncGroup of {who(member)}{role}, for {_since(it)}, until it "
             f"is removed in {_left(it, member)}; {effect}",
             "The client has got the answer to its JoinGroup, or has died meanwhile: look at its assignor, and at "
@@ -107,18 +105,14 @@ def waits_for_revocation(it: GroupSituation) -> Findings:
     if protocol not in ("consumer", "streams"):
         return
     if it.group.state == "Assigning":
-        yield Finding(
-            Severity.WARNING,
-            "waits_for_revocation",
+        yield warning(
             f"group {it.group.group_id} is Assigning: the next heartbeat of a member computes the new assignment",
             f"Members send heartbeats every group.{protocol}.heartbeat.interval.ms; two assignments are at least "
             f"group.{protocol}.assignment.interval.ms apart.",
         )
     if it.group.state == "Reconciling":
         late = [member for member in it.group.members if member.is_late]
-        yield Finding(
-            Severity.WARNING,
-            "waits_for_revocation",
+        yield warning(
             f"group {it.group.group_id} is Reconciling: it waits for {listed(map(who, late)) or 'its members'} to "
             "give up partitions or to take the next step",
             "A consumer gives partitions up in poll(); if it does not, it is removed after its rebalance timeout.",
@@ -129,9 +123,7 @@ def topics_do_not_exist(it: GroupSituation) -> Findings:
     for topic in sorted(it.group.topics - it.existing):
         subscribers = [who(member) for member in it.group.members if topic in (member.topics or ())]
         hint = did_you_mean(topic, it.existing, as_sentence=True)
-        yield Finding(
-            Severity.PROBLEM,
-            "topics_do_not_exist",
+        yield problem(
             f"{listed(subscribers)} subscribed to topic {topic}, which does not exist",
             f"Create it before the consumer subscribes, or wait for metadata.max.age.ms.{hint}",
         )
@@ -145,9 +137,7 @@ def partitions_without_owner(it: GroupSituation) -> Findings:
     missing = [lag for lag in it.lags if lag.topic in group.topics and (lag.topic, lag.partition) not in owned]
     if missing:
         names = listed(f"{lag.topic}-{lag.partition}" for lag in missing)
-        yield Finding(
-            Severity.PROBLEM,
-            "partitions_without_owner",
+        yield problem(
             f"no member of group {group.group_id} owns {names}, though the group is subscribed",
             "Partitions that were added later are assigned at the next rebalance: "
             f'broker.group("{group.group_id}").rebalance(). Otherwise look at the assignor.',
@@ -163,7 +153,6 @@ def members_without_partitions(it: GroupSituation) -> Findings:
     more = count < len(group.members)
     yield Finding(
         Severity.WARNING if more else Severity.PROBLEM,
-        "members_without_partitions",
         f"{listed(map(who, idle))} of group {group.group_id} {'has' if len(idle) == 1 else 'have'} no partitions: "
         f"{counted(len(group.members), 'member')} share {counted(count, 'partition')}",
         "Give the topic as many partitions as the group has members." if more else "Look at the assignor.",
@@ -172,9 +161,7 @@ def members_without_partitions(it: GroupSituation) -> Findings:
 
 def subscriptions_are_unknown(it: GroupSituation) -> Findings:
     if it.group.members and it.group.protocol == "classic" and it.group.protocol_type != "consumer":
-        yield Finding(
-            Severity.INFO,
-            "subscriptions_are_unknown",
+        yield info(
             f"group {it.group.group_id} has the protocol type {it.group.protocol_type}: the broker does not know what "
             "its members read",
         )
@@ -222,22 +209,18 @@ ADVICE = {
 
 
 def topology_is_not_ready(it: GroupSituation) -> Findings:
-    problem = None if it.streams is None else it.streams.problem
-    if problem is not None and it.group.members:
-        yield Finding(
-            Severity.PROBLEM,
-            "topology_is_not_ready",
-            f"group {it.group.group_id} has no tasks: members are told {problem.status.name} "
-            f"(status {problem.status.value}): {problem.detail}",
-            ADVICE.get(problem.status, ""),
+    unready = None if it.streams is None else it.streams.problem
+    if unready is not None and it.group.members:
+        yield problem(
+            f"group {it.group.group_id} has no tasks: members are told {unready.status.name} "
+            f"(status {unready.status.value}): {unready.detail}",
+            ADVICE.get(unready.status, ""),
         )
 
 
 def application_shuts_down(it: GroupSituation) -> Findings:
     if it.streams is not None and it.streams.shutdown_by is not None:
-        yield Finding(
-            Severity.PROBLEM,
-            "application_shuts_down",
+        yield problem(
             f"member {it.streams.shutdown_by} of group {it.group.group_id} has asked all to end: members are told "
             f"SHUTDOWN_APPLICATION (status {Status.SHUTDOWN_APPLICATION.value}) until the group is empty",
             "Look at the error that its uncaught exception handler got, and start the application again once all "
@@ -248,9 +231,7 @@ def application_shuts_down(it: GroupSituation) -> Findings:
 def topology_is_stale(it: GroupSituation) -> Findings:
     if it.streams is not None and it.streams.stale:
         names = listed(f"{member_id} (epoch {epoch})" for member_id, epoch in sorted(it.streams.stale.items()))
-        yield Finding(
-            Severity.WARNING,
-            "topology_is_stale",
+        yield warning(
             f"the topology of {names} is older than the group's, which has epoch {it.streams.topology_epoch}: they are "
             f"told STALE_TOPOLOGY (status {Status.STALE_TOPOLOGY.value})",
             "Update these instances.",
@@ -261,9 +242,7 @@ def client_tags_are_missing(it: GroupSituation) -> Findings:
     if it.streams is None:
         return
     for member_id, tags in sorted(it.streams.untagged.items()):
-        yield Finding(
-            Severity.WARNING,
-            "client_tags_are_missing",
+        yield warning(
             f"member {member_id} has no client tags {listed(tags)}, which streams.rack.aware.assignment.tags names: it "
             f"is told MISSING_CLIENT_TAGS (status {Status.MISSING_CLIENT_TAGS.value})",
             "Set client.tag.<key> in its Streams configuration.",
@@ -272,9 +251,7 @@ def client_tags_are_missing(it: GroupSituation) -> Findings:
 
 def assignment_is_delayed(it: GroupSituation) -> Findings:
     if it.streams is not None and it.streams.is_delayed:
-        yield Finding(
-            Severity.WARNING,
-            "assignment_is_delayed",
+        yield warning(
             f"group {it.group.group_id} has just begun and waits for more members: they are told ASSIGNMENT_DELAYED "
             f"(status {Status.ASSIGNMENT_DELAYED.value})",
             "Set group.streams.initial.rebalance.delay.ms to 0 for tests.",
@@ -290,9 +267,7 @@ def state_is_behind(it: GroupSituation) -> Findings:
         if behind <= 0:
             continue
         limit = f", and becomes active at {it.streams.acceptable_lag}" if task.role == "warm-up" else ""
-        yield Finding(
-            Severity.INFO,
-            "state_is_behind",
+        yield info(
             f"{task.role} task {task.name} of member {task.member_id} restores its state: it is "
             f"{counted(behind, 'record')} behind the end of its changelogs{limit}",
         )

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from broker.testkit.explain.situations import Finding, Findings, GroupSituation, Severity, counted, listed, seconds, who
+from broker.testkit.explain.situations import (
+    Finding,
+    Findings,
+    GroupSituation,
+    Severity,
+    counted,
+    info,
+    listed,
+    problem,
+    seconds,
+    warning,
+    who,
+)
 from broker.testkit.explain.topic_rules import advice_for, holder_of, silent_leaders
 from broker.testkit.inspection.groups import MemberView
 from broker.testkit.inspection.partitions import PartitionView
@@ -18,9 +30,7 @@ SILENT_MS = 5_000
 def partition_is_offline(it: GroupSituation) -> Findings:
     offline = [partition.name for partition in it.partitions.values() if not partition.has_leader]
     if offline:
-        yield Finding(
-            Severity.PROBLEM,
-            "partition_is_offline",
+        yield problem(
             f"{listed(offline)} cannot be read: no leader is online",
             "The broker's log says what happened to its folder.",
         )
@@ -43,7 +53,6 @@ def held_by_transaction(it: GroupSituation) -> Findings:
         reader = "" if fetch is None else f", and {fetch.client_id or 'the consumer'} reads committed records only"
         yield Finding(
             Severity.PROBLEM if fetch is not None else Severity.WARNING,
-            "held_by_transaction",
             f"the last stable offset of {partition.name} is held at {partition.stable} by "
             f"{holder_of(it.holders, partition, it.now_ms)}; {counted(partition.end - partition.stable, 'record')} "
             f"behind it{reader}",
@@ -54,9 +63,7 @@ def held_by_transaction(it: GroupSituation) -> Findings:
 def commits_wait_for_transaction(it: GroupSituation) -> Findings:
     if it.group.in_transactions:
         names = listed(f"{topic}-{index}" for topic, index in sorted(it.group.in_transactions))
-        yield Finding(
-            Severity.WARNING,
-            "commits_wait_for_transaction",
+        yield warning(
             f"an open transaction has committed offsets of {names}: consumers that start there are answered "
             "UNSTABLE_OFFSET_COMMIT until it ends",
             "Commit or abort the transaction.",
@@ -68,9 +75,7 @@ def committed_out_of_range(it: GroupSituation) -> Findings:
         if lag.unknown or lag.committed is None or lag.start <= lag.committed <= lag.end:
             continue
         why = "records before that were deleted" if lag.committed < lag.start else "there are no such records yet"
-        yield Finding(
-            Severity.PROBLEM,
-            "committed_out_of_range",
+        yield problem(
             f"the committed offset {lag.committed} of {lag.name} is out of range: the log has {lag.start} to "
             f"{lag.end} ({why})",
             "The consumer goes where auto.offset.reset says; with none it fails. To go elsewhere: "
@@ -93,9 +98,7 @@ def is_not_fetched(it: GroupSituation) -> Findings:
         last = "it has sent no Fetch for it" if fetch is None else f"its last Fetch was {seconds(fetch.ago_ms)} ago"
         left_ms = member.session_left_ms
         ends = "" if left_ms is None else f"; its session ends in {seconds(left_ms)} if it is silent"
-        yield Finding(
-            Severity.PROBLEM,
-            "is_not_fetched",
+        yield problem(
             f"{partition.name} is assigned to {who(member)}, which does not fetch: {last}{ends}",
             "It does not poll: it works on earlier records, has paused the partition, or has died.",
         )
@@ -106,9 +109,7 @@ def fetches_are_seen_elsewhere(it: GroupSituation) -> Findings:
     others = [one for key in it.group.owners() if (one := it.partitions.get(key)) is not None and not one.is_here]
     if others:
         brokers = listed(str(broker) for broker in sorted({one.leader for one in others}))
-        yield Finding(
-            Severity.INFO,
-            "fetches_are_seen_elsewhere",
+        yield info(
             f"whether members fetch {listed(one.name for one in others)} is not seen here: broker {brokers} leads them",
             "If records are not read, look at the journal there, or ask that broker to explain the group.",
         )
@@ -119,9 +120,7 @@ def reads_elsewhere(it: GroupSituation) -> Findings:
     for key, _, partition, fetch in _fetched(it):
         wanted = fetch.offsets[key]
         if not partition.start <= wanted <= partition.end:
-            yield Finding(
-                Severity.PROBLEM,
-                "reads_elsewhere",
+            yield problem(
                 f"{fetch.client_id or 'the consumer'} asks for offset {wanted} of {partition.name}, which has "
                 f"{partition.start} to {partition.end}",
                 "It is answered OFFSET_OUT_OF_RANGE, and goes where auto.offset.reset says; with none it fails.",
@@ -132,9 +131,7 @@ def waits_for_new_records(it: GroupSituation) -> Findings:
     """A consumer is at the end."""
     at_end = _fetched_to_the_end(it)
     if at_end:
-        yield Finding(
-            Severity.INFO,
-            "waits_for_new_records",
+        yield info(
             f"{listed(partition.name for partition in at_end.values())}: the consumer is at the end, and waits for "
             "records",
         )
@@ -145,9 +142,7 @@ def fetched_and_not_committed(it: GroupSituation) -> Findings:
     at_end = _fetched_to_the_end(it)
     behind = [lag for lag in it.lags if (lag.topic, lag.partition) in at_end and lag.committed is not None and lag.lag]
     if behind:
-        yield Finding(
-            Severity.INFO,
-            "fetched_and_not_committed",
+        yield info(
             f"{counted(sum(lag.lag or 0 for lag in behind), 'record')} of {listed(lag.name for lag in behind)} were "
             "fetched and are not committed: the application works on them, or does not commit",
             "Between two commits this is normal. If the lag grows, see how long the application takes for a record, "
@@ -159,9 +154,7 @@ def is_behind(it: GroupSituation) -> Findings:
     """Without a journal nobody knows what was fetched."""
     behind = [lag for lag in it.lags if lag.committed is not None and lag.lag]
     if it.fetches is None and behind:
-        yield Finding(
-            Severity.WARNING,
-            "is_behind",
+        yield warning(
             f"group {it.group.group_id} has not committed {counted(sum(lag.lag or 0 for lag in behind), 'record')} of "
             f"{listed(lag.name for lag in behind)}: they were not read yet, or the application works on them, or does "
             "not commit",
@@ -173,9 +166,7 @@ def is_behind(it: GroupSituation) -> Findings:
 def nothing_new(it: GroupSituation) -> Findings:
     done = [lag for lag in it.lags if lag.lag == 0 and lag.committed == lag.end]
     if done and len(done) == len(it.lags):
-        yield Finding(
-            Severity.INFO,
-            "nothing_new",
+        yield info(
             f"group {it.group.group_id} has committed the end of {listed(lag.name for lag in done)}: there is nothing "
             "new to read",
             f"To read again: stop the consumers, then odradek groups reset-offsets {it.group.group_id} --to start, or "
@@ -186,9 +177,7 @@ def nothing_new(it: GroupSituation) -> Findings:
 def has_never_committed(it: GroupSituation) -> Findings:
     fresh = [lag for lag in it.lags if lag.committed is None and lag.end > lag.start]
     if fresh:
-        yield Finding(
-            Severity.WARNING,
-            "has_never_committed",
+        yield warning(
             f"group {it.group.group_id} has no committed offset in {listed(lag.name for lag in fresh)}: a consumer "
             "starts where auto.offset.reset says, by default at the end",
             "Set auto.offset.reset=earliest to read what was written before.",
@@ -198,9 +187,7 @@ def has_never_committed(it: GroupSituation) -> Findings:
 def reads_committed(it: GroupSituation) -> Findings:
     clients = sorted({fetch.client_id or "-" for _, _, _, fetch in _fetched(it) if fetch.read_committed})
     if clients:
-        yield Finding(
-            Severity.INFO,
-            "reads_committed",
+        yield info(
             f"{listed(clients)} {'reads' if len(clients) == 1 else 'read'} with isolation.level read_committed: "
             "records of aborted transactions are skipped, those of open ones and all behind them are held back",
         )

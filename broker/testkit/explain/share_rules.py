@@ -6,7 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from broker.share.runs import RecordState
 from broker.testkit.explain import reading_rules
-from broker.testkit.explain.situations import Finding, Findings, GroupSituation, Severity, counted, listed, seconds, who
+from broker.testkit.explain.situations import (
+    Finding,
+    Findings,
+    GroupSituation,
+    Severity,
+    counted,
+    info,
+    listed,
+    problem,
+    seconds,
+    warning,
+    who,
+)
 from broker.testkit.inspection.partitions import PartitionView
 from broker.testkit.inspection.share_and_streams import RangeView, ShareGroupView, SharePartitionView
 
@@ -15,9 +27,7 @@ def waits_for_share_partitions(it: GroupSituation) -> Findings:
     shares = _shares(it)
     if it.group.members and shares.stateless:
         names = listed(f"{topic}-{index}" for topic, index in shares.stateless)
-        yield Finding(
-            Severity.WARNING,
-            "waits_for_share_partitions",
+        yield warning(
             f"the share coordinator has no state of {names} yet: nobody is assigned them before it has",
             "A heartbeat after that assigns them. If it stays so, the broker's log says why the share partitions were "
             "not initialized.",
@@ -33,9 +43,7 @@ def has_no_share_session(it: GroupSituation) -> Findings:
         ]
         if led and member.member_id not in _shares(it).sessions:
             ends = "" if member.session_left_ms is None else f"; it is removed in {seconds(member.session_left_ms)}"
-            yield Finding(
-                Severity.PROBLEM,
-                "has_no_share_session",
+            yield problem(
                 f"{who(member)} is assigned {listed(one.name for one in led)} and does not fetch: it has no share "
                 f"session{ends} unless it sends a heartbeat",
                 "A share consumer fetches in poll(): look at what it does instead, and at "
@@ -52,7 +60,6 @@ def records_are_locked(it: GroupSituation) -> Findings:
             until = seconds(left[0]) if left[0] == left[-1] else f"{seconds(left[0])} to {seconds(left[-1])}"
             yield Finding(
                 Severity.INFO if partition.has_more else Severity.WARNING,
-                "records_are_locked",
                 f"{_named(it, member_id)} has acquired {counted(sum(one.count for one in held), 'record')} of "
                 f"{partition.name} ({_offsets(held)}) for {until} more; nobody else gets them before",
                 "It accepts, releases or rejects them; with implicit acknowledgement by its next poll(). Locks last "
@@ -66,9 +73,7 @@ def start_offset_waits(it: GroupSituation) -> Findings:
         done = sum(one.count for one in partition.ranges if one.state.is_final)
         if not done:
             continue
-        yield Finding(
-            Severity.INFO,
-            "start_offset_waits",
+        yield info(
             f"the start offset of {partition.name} is {partition.start}, though {counted(done, 'record')} after it "
             f"{'is' if done == 1 else 'are'} done: {partition.ranges[0].offsets} {_waits(it, partition.ranges[0])}",
         )
@@ -81,9 +86,7 @@ def too_many_in_flight(it: GroupSituation) -> Findings:
         if partition.in_flight < shares.most_in_flight or free:
             continue
         first = partition.ranges[0]
-        yield Finding(
-            Severity.PROBLEM,
-            "too_many_in_flight",
+        yield problem(
             f"{counted(partition.in_flight, 'record')} of {partition.name} are in flight, from the start offset "
             f"{partition.start} on, and share.partition.max.record.locks is {shares.most_in_flight}: nothing is "
             f"delivered until {first.offsets} ({_waits(it, first)}) is done",
@@ -98,9 +101,7 @@ def is_given_up_soon(it: GroupSituation) -> Findings:
     for partition in shares.partitions:
         last_try = [one for one in partition.ranges if _has_last_try(one, shares.most_deliveries)]
         if last_try:
-            yield Finding(
-                Severity.WARNING,
-                "is_given_up_soon",
+            yield warning(
                 f"{counted(sum(one.count for one in last_try), 'record')} of {partition.name} ({_offsets(last_try)}) "
                 f"have one of {shares.most_deliveries} deliveries left: if they are not accepted then, they {end}",
                 "See why consumers release them or let their locks end; share.delivery.count.limit is how often they "
@@ -112,9 +113,7 @@ def all_is_done(it: GroupSituation) -> Findings:
     for partition in _shares(it).partitions:
         if partition.start == partition.end:
             first = f", or were there before it first fetched (share.auto.offset.reset is {_shares(it).offset_reset})"
-            yield Finding(
-                Severity.INFO,
-                "all_is_done",
+            yield info(
                 f"group {it.group.group_id} is through with {partition.name}: all records before {partition.end} are "
                 f"done{first if partition.end else ''}",
             )

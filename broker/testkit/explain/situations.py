@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import TypeVar
 
 from broker.faults.connections import ConnectionFault, Kind
 from broker.faults.fault import Fault
@@ -18,6 +19,8 @@ from broker.testkit.inspection.transactions import TransactionView
 from broker.testkit.journal_views import FetchView, ProducerRequest
 from protocol.topic_partition import PartitionKey
 from timing.adjustable_clock import AdjustableClock
+
+T = TypeVar("T")
 
 MOST_NAMED = 5
 """How many partitions or members a sentence names."""
@@ -36,20 +39,32 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`rule` is the function's name, `text` a sentence, `advice` what to do, if there is something to do."""
+    """`text` is a sentence, `advice` what to do, if there is something to do, `rule` the name of the rule."""
 
     severity: Severity
-    rule: str
     text: str
     advice: str = ""
+    rule: str = ""
 
 
 Findings = Iterator[Finding]
 
 
-def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings, the worst first."""
-    return sorted(findings, key=lambda finding: finding.severity)
+def problem(text: str, advice: str) -> Finding:
+    return Finding(Severity.PROBLEM, text, advice)
+
+
+def warning(text: str, advice: str = "") -> Finding:
+    return Finding(Severity.WARNING, text, advice)
+
+
+def info(text: str, advice: str = "") -> Finding:
+    return Finding(Severity.INFO, text, advice)
+
+
+def ask(rules: Iterable[Callable[[T], Findings]], situation: T) -> Findings:
+    """What the rules find, each under the name of its rule."""
+    return (replace(finding, rule=rule.__name__) for rule in rules for finding in rule(situation))
 
 
 # -- words

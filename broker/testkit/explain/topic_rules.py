@@ -9,16 +9,17 @@ from collections.abc import Iterable
 
 from broker.nearest import did_you_mean
 from broker.testkit.explain.situations import (
-    Finding,
     Findings,
     Holder,
     Holders,
-    Severity,
     TopicSituation,
     TransactionSituation,
     counted,
+    info,
     listed,
+    problem,
     seconds,
+    warning,
 )
 from broker.testkit.inspection.partitions import PartitionView
 from broker.testkit.journal_views import FENCED
@@ -50,9 +51,7 @@ def silent_leaders(partitions: Iterable[PartitionView]) -> Findings:
     """A finding for each partition that has a leader, which does not tell its offsets."""
     for partition in partitions:
         if partition.has_leader and not partition.is_known:
-            yield Finding(
-                Severity.WARNING,
-                "offsets_are_unknown",
+            yield warning(
                 f"broker {partition.leader} leads {partition.name}, and its offsets are not known: {partition.unknown}",
                 "Ask again; if it stays so, look at that broker, and at the network between it and this one.",
             )
@@ -67,9 +66,7 @@ def _first(holders: Holders, partition: PartitionView) -> Holder | None:
 def topic_does_not_exist(it: TopicSituation) -> Findings:
     if it.topic not in it.existing:
         hint = did_you_mean(it.topic, it.existing, as_sentence=True)
-        yield Finding(
-            Severity.PROBLEM,
-            "topic_does_not_exist",
+        yield problem(
             f"topic {it.topic} does not exist",
             f"A producer creates it with its first record, where auto.create.topics.enable is on.{hint}",
         )
@@ -78,9 +75,7 @@ def topic_does_not_exist(it: TopicSituation) -> Findings:
 def partition_is_offline(it: TopicSituation) -> Findings:
     offline = [partition.name for partition in it.partitions if not partition.has_leader]
     if offline:
-        yield Finding(
-            Severity.PROBLEM,
-            "partition_is_offline",
+        yield problem(
             f"{listed(offline)} can be neither read nor written: no leader is online",
             "The broker's log says what happened to its folder.",
         )
@@ -93,9 +88,7 @@ def offsets_are_unknown(it: TopicSituation) -> Findings:
 def not_enough_replicas(it: TopicSituation) -> Findings:
     few = [f"{name} ({count})" for name, count in it.in_sync.items() if count < it.least_in_sync]
     if few:
-        yield Finding(
-            Severity.PROBLEM,
-            "not_enough_replicas",
+        yield problem(
             f"{listed(few)}: fewer replicas are in sync than min.insync.replicas, {it.least_in_sync}: producers with "
             "acks=all are answered NOT_ENOUGH_REPLICAS",
             "See which brokers are not running, or behind: odradek cluster status",
@@ -104,9 +97,7 @@ def not_enough_replicas(it: TopicSituation) -> Findings:
 
 def has_no_records(it: TopicSituation) -> Findings:
     if it.partitions and all(one.end == 0 for one in it.partitions):
-        yield Finding(
-            Severity.PROBLEM,
-            "has_no_records",
+        yield problem(
             f"topic {it.topic} has no records: nothing was ever written to its "
             f"{counted(len(it.partitions), 'partition')}",
             'Look at what the producer was answered: broker.journal(api="Produce").',
@@ -121,9 +112,7 @@ def records_were_deleted(it: TopicSituation) -> Findings:
             for partition in cut
         )
         kept = "for ever" if it.retention_ms < 0 else seconds(it.retention_ms)
-        yield Finding(
-            Severity.WARNING,
-            "records_were_deleted",
+        yield warning(
             f"records were deleted, by retention (retention.ms: {kept}) or on request: {where}",
             "A consumer that wants earlier offsets goes where auto.offset.reset says. Records with old timestamps are "
             "deleted by retention too.",
@@ -133,9 +122,7 @@ def records_were_deleted(it: TopicSituation) -> Findings:
 def held_by_transaction(it: TopicSituation) -> Findings:
     for partition in it.partitions:
         if partition.is_held:
-            yield Finding(
-                Severity.WARNING,
-                "held_by_transaction",
+            yield warning(
                 f"the last stable offset of {partition.name} is held at {partition.stable} by "
                 f"{holder_of(it.holders, partition, it.now_ms)}; readers of committed records do not get the "
                 f"{counted(partition.end - partition.stable, 'record')} behind it",
@@ -145,23 +132,21 @@ def held_by_transaction(it: TopicSituation) -> Findings:
 
 def is_read_by(it: TopicSituation) -> Findings:
     for sentence in it.unknown:
-        yield Finding(Severity.WARNING, "is_read_by", f"not all groups are known: {sentence}")
+        yield warning(f"not all groups are known: {sentence}")
     if it.partitions and not it.readers and not it.unknown:
-        yield Finding(
-            Severity.INFO,
-            "is_read_by",
+        yield info(
             f"no group subscribes to topic {it.topic} or has committed offsets in it",
             "Look at the consumer's topic name; one that calls assign() and never commits is in no group.",
         )
     elif it.readers:
-        yield Finding(Severity.INFO, "is_read_by", f"topic {it.topic} is read by {listed(it.readers)}")
+        yield info(f"topic {it.topic} is read by {listed(it.readers)}")
 
 
 def has_records(it: TopicSituation) -> Findings:
     filled = [partition for partition in it.partitions if partition.end > partition.start]
     if filled:
         where = listed(f"{partition.name}: {partition.start} to {partition.end}" for partition in filled)
-        yield Finding(Severity.INFO, "has_records", f"topic {it.topic} has records ({where})")
+        yield info(f"topic {it.topic} has records ({where})")
 
 
 TOPIC_RULES = (
@@ -180,9 +165,7 @@ TOPIC_RULES = (
 def does_not_exist(it: TransactionSituation) -> Findings:
     if not it.transaction.exists:
         hint = did_you_mean(it.transaction.transactional_id, it.existing, as_sentence=True)
-        yield Finding(
-            Severity.PROBLEM,
-            "does_not_exist",
+        yield problem(
             f"there is no transactional id {it.transaction.transactional_id}: no producer has called init_transactions",
             f"Look at the producer's transactional.id.{hint}",
         )
@@ -202,9 +185,7 @@ def is_open(it: TransactionSituation) -> Findings:
         f"{seconds(it.check_interval_ms)})"
     )
     where = listed(f"{topic}-{index}" for topic, index in found.partitions)
-    yield Finding(
-        Severity.WARNING,
-        "is_open",
+    yield warning(
         f"the transaction{who} has been open for {seconds(age_ms)} in {where}{last}; {ends}",
         f"Commit or abort it in the producer, or end it with odradek transactions abort {found.transactional_id}, or "
         f'in a test broker.transaction("{found.transactional_id}").abort().',
@@ -219,7 +200,7 @@ def holds_readers(it: TransactionSituation) -> Findings:
     }
     if mine and it.transaction.is_open:
         where = listed(f"{counted(number, 'record')} of {name}" for name, number in mine.items())
-        yield Finding(Severity.WARNING, "holds_readers", f"readers of committed records wait for it: {where} behind it")
+        yield warning(f"readers of committed records wait for it: {where} behind it")
 
 
 def markers_are_pending(it: TransactionSituation) -> Findings:
@@ -228,9 +209,7 @@ def markers_are_pending(it: TransactionSituation) -> Findings:
         where = listed(f"{topic}-{index}" for topic, index in found.without_marker) or "none"
         offline = [partition.name for partition in it.partitions if not partition.has_leader]
         why = f"; offline are {listed(offline)}" if offline else ""
-        yield Finding(
-            Severity.PROBLEM,
-            "markers_are_pending",
+        yield problem(
             f"the transaction is decided ({found.state}), and its markers are not written yet in {where}{why}",
             "The coordinator tries again for ever; look at those partitions.",
         )
@@ -240,9 +219,7 @@ def producer_is_fenced(it: TransactionSituation) -> Findings:
     for request in it.requests:
         refused = request.errors & FENCED
         if refused:
-            yield Finding(
-                Severity.PROBLEM,
-                "producer_is_fenced",
+            yield problem(
                 f"{request.who} is fenced: its {request.api} was answered {listed(sorted(refused))} "
                 f"{seconds(request.ago_ms)} ago; the epoch is {it.transaction.producer_epoch} now",
                 "Another producer has taken the transactional id, or its transaction timed out or was aborted: the old "
@@ -253,9 +230,7 @@ def producer_is_fenced(it: TransactionSituation) -> Findings:
 
 def last_one_was_aborted(it: TransactionSituation) -> Findings:
     if it.transaction.state == "CompleteAbort":
-        yield Finding(
-            Severity.WARNING,
-            "last_one_was_aborted",
+        yield warning(
             "the last transaction was aborted: readers of committed records never see its records",
             "Producers abort on errors; the coordinator aborts what is open longer than transaction.timeout.ms.",
         )
@@ -264,9 +239,7 @@ def last_one_was_aborted(it: TransactionSituation) -> Findings:
 def none_is_open(it: TransactionSituation) -> Findings:
     if it.transaction.state in ("Empty", "CompleteCommit"):
         done = " The last one was committed." if it.transaction.state == "CompleteCommit" else ""
-        yield Finding(
-            Severity.INFO,
-            "none_is_open",
+        yield info(
             f"transactional id {it.transaction.transactional_id} has no open transaction "
             f"(producer id {it.transaction.producer_id}, epoch {it.transaction.producer_epoch}).{done}",
         )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from coordinator.group.classic.group import ClassicGroup
@@ -15,7 +15,6 @@ from coordinator.group.classic.members import Member
 from coordinator.group.classic.messages import subscribed_topics
 from coordinator.group.classic.states import GroupState
 from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.states import MemberState
 from coordinator.group.consumer.target import preferred_assignor, subscription
@@ -24,10 +23,8 @@ from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import Group, GroupType
 from coordinator.group.offsets.store import CommittedOffset
 from coordinator.group.share.group import ShareGroup, ShareMember
-from coordinator.group.share.groups import ShareGroups
 from coordinator.group.streams.endpoints import partitions_of
 from coordinator.group.streams.group import StreamsGroup
-from coordinator.group.streams.groups import StreamsGroups
 from coordinator.group.streams.member import StreamsMember
 from coordinator.group.streams.states import MemberState as StreamsMemberState
 from coordinator.group.streams.topology import required_topics
@@ -96,6 +93,14 @@ class GroupView:
     @property
     def exists(self) -> bool:
         return self.state != DEAD
+
+    @property
+    def is_share(self) -> bool:
+        return self.protocol == GroupType.SHARE.value
+
+    @property
+    def is_streams(self) -> bool:
+        return self.protocol == GroupType.STREAMS.value
 
     @property
     def offsets(self) -> Mapping[PartitionKey, CommittedOffset]:
@@ -168,48 +173,55 @@ def _summary(group: Group) -> GroupSummary:
 
 def _view(state: GroupCoordinatorShard, group_id: str) -> GroupView:
     group = state.groups.find(group_id)
+    if group is None:
+        return GroupView(group_id)
+    store = state.offsets.store
     committed = {
         (topic, index): offset
-        for topic, offsets in sorted(state.offsets.store.of_group(group_id).items())
+        for topic, offsets in sorted(store.of_group(group_id).items())
         for index, offset in sorted(offsets.items())
     }
-    store = state.offsets.store
     places = store.places_of_group(group_id) if store.has_open_transactions(group_id) else ()
-    pending = frozenset(place for place in places if store.has_pending(group_id, *place))
-    if isinstance(group, ClassicGroup):
-        return _classic(state, group, committed, pending)
-    if isinstance(group, ConsumerGroup):
-        return _consumer(state.groups.consumer, group, committed, pending)
-    if isinstance(group, ShareGroup):
-        return _share(state.groups.share, group)
-    if isinstance(group, StreamsGroup):
-        return _streams(state.groups.streams, group, committed, pending)
-    return GroupView(group_id)
+    own = _OWN[group.group_type](state, group)
+    return GroupView(
+        group_id,
+        group.state_name,
+        group.group_type.value,
+        group.protocol_type,
+        own.generation,
+        own.assignor,
+        own.leader,
+        own.since_ms,
+        own.members,
+        own.pending,
+        committed,
+        frozenset(place for place in places if store.has_pending(group_id, *place)),
+    )
+
+
+class _Own(NamedTuple):
+    """What a group of each kind has of its own."""
+
+    generation: int
+    assignor: str | None
+    members: list[MemberView]
+    leader: str | None = None
+    since_ms: int | None = None
+    pending: Sequence[str] = ()
 
 
 # -- the classic protocol
 
 
-def _classic(
-    state: GroupCoordinatorShard,
-    group: ClassicGroup,
-    committed: Mapping[PartitionKey, CommittedOffset],
-    pending: frozenset[PartitionKey],
-) -> GroupView:
+def _classic(state: GroupCoordinatorShard, group: ClassicGroup) -> _Own:
     now_ms = state.groups.classic.context.clock.monotonic_ms()
-    return GroupView(
-        group.group_id,
-        group.state_name,
-        GroupType.CLASSIC.value,
-        group.protocol_type,
+    return _Own(
         group.generation,
         group.protocol_name if group.members else None,
+        [_classic_member(group, member, now_ms) for member in group.members.values()],
         group.leader_id,
         group.state_timestamp_ms,
-        [_classic_member(group, member, now_ms) for member in group.members.values()],
         list(group.pending),
-        committed,
-        pending,
     )
 
 
@@ -254,125 +266,104 @@ def topics_subscribed_by(*metadata: bytes) -> frozenset[str] | None:
         return None
 
 
-# -- the consumer protocol
+# -- the protocols of KIP-848, KIP-932 and KIP-1071
 
 
-def _consumer(
-    groups: ConsumerGroups,
-    group: ConsumerGroup,
-    committed: Mapping[PartitionKey, CommittedOffset],
-    pending: frozenset[PartitionKey],
-) -> GroupView:
-    return GroupView(
-        group.group_id,
-        group.state_name,
-        GroupType.CONSUMER.value,
-        group.protocol_type,
-        group.epoch,
-        preferred_assignor(group.members.values(), groups.config.assignors),
-        None,
-        None,
-        [_consumer_member(groups, group, member) for member in group.members.values()],
-        (),
-        committed,
-        pending,
-    )
+def _consumer(state: GroupCoordinatorShard, group: ConsumerGroup) -> _Own:
+    groups = state.groups.consumer
+    members = [
+        _member(
+            group,
+            member,
+            GroupType.CLASSIC if member.is_classic else GroupType.CONSUMER,
+            _assigned(groups.topics, member.assigned.items()),
+            subscription(member, group.resolved),
+            groups.timeouts.left_ms(group.group_id, member.member_id),
+            member.instance_id,
+            member.rebalance_timeout_ms,
+            is_revoking=member.state is MemberState.UNREVOKED_PARTITIONS,
+        )
+        for member in group.members.values()
+    ]
+    return _Own(group.epoch, preferred_assignor(group.members.values(), groups.config.assignors), members)
 
 
-def _consumer_member(groups: ConsumerGroups, group: ConsumerGroup, member: ConsumerMember) -> MemberView:
-    behind = group.epoch == group.assignment_epoch and member.epoch != group.assignment_epoch
-    return MemberView(
-        member.member_id,
-        member.client_id,
-        host_of(member.client_host),
-        member.instance_id,
-        (GroupType.CLASSIC if member.is_classic else GroupType.CONSUMER).value,
-        _assigned(groups.topics, member.assigned.items()),
-        subscription(member, group.resolved),
-        None,
-        behind or member.state is MemberState.UNREVOKED_PARTITIONS,
-        groups.timeouts.left_ms(group.group_id, member.member_id),
-        member.rebalance_timeout_ms,
-    )
-
-
-# -- share groups
-
-
-def _share(groups: ShareGroups, group: ShareGroup) -> GroupView:
+def _share(state: GroupCoordinatorShard, group: ShareGroup) -> _Own:
     """A share group commits no offsets: what is delivered and acknowledged is with the leaders of its partitions."""
-    return GroupView(
-        group.group_id,
-        group.state_name,
-        GroupType.SHARE.value,
-        group.protocol_type,
-        group.epoch,
-        groups.config.assignor,
-        None,
-        None,
-        [_share_member(groups, group, member) for member in group.members.values()],
-    )
+    groups = state.groups.share
+    members = [
+        _member(
+            group,
+            member,
+            GroupType.SHARE,
+            _assigned(groups.topics, member.assigned.items()),
+            frozenset(member.topics),
+            groups.left_ms(group.group_id, member.member_id),
+        )
+        for member in group.members.values()
+    ]
+    return _Own(group.epoch, groups.config.assignor, members)
 
 
-def _share_member(groups: ShareGroups, group: ShareGroup, member: ShareMember) -> MemberView:
-    return MemberView(
-        member.member_id,
-        member.client_id,
-        host_of(member.client_host),
-        None,
-        GroupType.SHARE.value,
-        _assigned(groups.topics, member.assigned.items()),
-        frozenset(member.topics),
-        None,
-        group.epoch == group.assignment_epoch and member.epoch != group.assignment_epoch,
-        groups.left_ms(group.group_id, member.member_id),
-        0,
-    )
-
-
-# -- streams groups
-
-
-def _streams(
-    groups: StreamsGroups,
-    group: StreamsGroup,
-    committed: Mapping[PartitionKey, CommittedOffset],
-    pending: frozenset[PartitionKey],
-) -> GroupView:
-    return GroupView(
-        group.group_id,
-        group.state_name,
-        GroupType.STREAMS.value,
-        group.protocol_type,
-        group.epoch,
-        groups.config.assignor,
-        None,
-        None,
-        [_streams_member(groups, group, member) for member in group.members.values()],
-        (),
-        committed,
-        pending,
-    )
-
-
-def _streams_member(groups: StreamsGroups, group: StreamsGroup, member: StreamsMember) -> MemberView:
+def _streams(state: GroupCoordinatorShard, group: StreamsGroup) -> _Own:
     """What a member has are the partitions that its active tasks read."""
-    behind = group.epoch == group.assignment_epoch and member.epoch != group.assignment_epoch
-    configured = group.configured
-    active = {} if configured is None else partitions_of([member.assigned.active], configured, groups.partition_count)
+    groups, configured = state.groups.streams, group.configured
+    required = None if group.topology is None else required_topics(group.topology)
+    members = [
+        _member(
+            group,
+            member,
+            GroupType.STREAMS,
+            {} if configured is None else partitions_of([member.assigned.active], configured, groups.partition_count),
+            required,
+            groups.timeouts.left_ms(group.group_id, member.member_id),
+            member.instance_id,
+            member.rebalance_timeout_ms,
+            is_revoking=member.state is StreamsMemberState.UNREVOKED_TASKS,
+        )
+        for member in group.members.values()
+    ]
+    return _Own(group.epoch, groups.config.assignor, members)
+
+
+def _member(
+    group: ConsumerGroup | ShareGroup | StreamsGroup,
+    member: ConsumerMember | ShareMember | StreamsMember,
+    protocol: GroupType,
+    assignment: Mapping[str, Sequence[int]],
+    topics: frozenset[str] | None,
+    session_left_ms: float | None,
+    instance_id: str | None = None,
+    rebalance_timeout_ms: int = 0,
+    *,
+    is_revoking: bool = False,
+) -> MemberView:
     return MemberView(
         member.member_id,
         member.client_id,
         host_of(member.client_host),
-        member.instance_id,
-        GroupType.STREAMS.value,
-        active,
-        None if group.topology is None else required_topics(group.topology),
+        instance_id,
+        protocol.value,
+        assignment,
+        topics,
         None,
-        behind or member.state is StreamsMemberState.UNREVOKED_TASKS,
-        groups.timeouts.left_ms(group.group_id, member.member_id),
-        member.rebalance_timeout_ms,
+        is_revoking or is_behind(group.epoch, group.assignment_epoch, member.epoch),
+        session_left_ms,
+        rebalance_timeout_ms,
     )
+
+
+_OWN: dict[GroupType, Callable[[GroupCoordinatorShard, Any], _Own]] = {
+    GroupType.CLASSIC: _classic,
+    GroupType.CONSUMER: _consumer,
+    GroupType.SHARE: _share,
+    GroupType.STREAMS: _streams,
+}
+
+
+def is_behind(group_epoch: int, assignment_epoch: int, member_epoch: int) -> bool:
+    """Whether the group waits for the member to take the assignment of its epoch."""
+    return group_epoch == assignment_epoch != member_epoch
 
 
 def _assigned(topics: TopicsPort, assigned: Iterable[tuple[UUID, frozenset[int]]]) -> dict[str, list[int]]:

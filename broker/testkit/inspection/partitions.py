@@ -24,8 +24,7 @@ from broker.peers.leaders import (
 )
 from broker.replication.partition import Role
 from broker.testkit.inspection.groups import SETTLED, GroupView
-from broker.testkit.inspection.share_and_streams import ShareOffset, is_share, read_share_offsets
-from coordinator.group.group_port import GroupType
+from broker.testkit.inspection.share_and_streams import ShareOffset, read_share_offsets
 from metadata.topics import TopicsImage
 from protocol.errors import KafkaError, OffsetNotAvailable
 from protocol.metadata.topics import NO_LEADER
@@ -225,7 +224,7 @@ def concerned(group: GroupView, topics: TopicsImage) -> list[PartitionKey]:
     Of what a streams group needs, its tasks read what is assigned; changelogs are no part of its lag.
     """
     keys: dict[PartitionKey, None] = dict.fromkeys((*group.offsets, *group.owners()))
-    for name in group.topics if group.protocol != GroupType.STREAMS.value else ():
+    for name in group.topics if not group.is_streams else ():
         topic = topics.get(name)
         keys |= dict.fromkeys((name, index) for index in range(0 if topic is None else topic.partition_count))
     return sorted(keys)
@@ -244,7 +243,7 @@ def partition_lags(
         if partition is not None:
             committed = group.offsets.get(key)
             offset = None if committed is None else committed.value.offset
-            shared = starts.get(key, ShareOffset()) if is_share(group) else None
+            shared = starts.get(key, ShareOffset()) if group.is_share else None
             found.append(PartitionLag(*key, offset, partition.start, partition.end, partition.unknown, shared))
     return found
 

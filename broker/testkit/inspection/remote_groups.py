@@ -7,9 +7,10 @@ or when sessions end. What they do not tell is None, and `GroupView.coordinator`
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from kio.schema.consumer_group_describe.v1 import ConsumerGroupDescribeRequest
 from kio.schema.describe_groups.v6 import DescribeGroupsRequest
@@ -23,12 +24,12 @@ from kio.schema.streams_group_describe.v0 import StreamsGroupDescribeRequest
 from broker.node import Node
 from broker.peers.leaders import NotServedError, ask, check
 from broker.testkit.inspection.groups import (
-    DEAD,
     GroupSummary,
     GroupView,
     MemberView,
     assigned_by,
     host_of,
+    is_behind,
     topics_subscribed_by,
 )
 from coordinator.group.group_port import GroupType
@@ -64,27 +65,10 @@ async def describe_groups_at(node: Node, broker_id: int, group_ids: Sequence[str
 
 
 async def _describe_at_once(node: Node, broker_id: int, ids: tuple[str, ...]) -> list[GroupView]:
-    consumer_groups = ConsumerGroupDescribeRequest(group_ids=ids, include_authorized_operations=False)
-    share_groups = ShareGroupDescribeRequest(group_ids=ids, include_authorized_operations=False)
-    streams_groups = StreamsGroupDescribeRequest(group_ids=ids, include_authorized_operations=False)
-    classic, consumer, share, streams, offsets = await asyncio.gather(
-        _described(node, broker_id, DescribeGroupsRequest(groups=ids, include_authorized_operations=False), lowest=4),
-        _described(node, broker_id, consumer_groups, lowest=0),
-        _described(node, broker_id, share_groups, lowest=1),
-        _described(node, broker_id, streams_groups, lowest=0),
-        _offsets(node, broker_id, ids),
-    )
-    topics = node.cluster.cache.image.topics
-    views = [
-        *(_classic(one) for one in classic if one.group_state != DEAD),
-        *(_consumer(one) for one in consumer),
-        *(_share(one) for one in share),
-        *(_streams(one, topics) for one in streams),
-    ]
-    by_id = {view.group_id: view for view in views}
+    offsets, views = await asyncio.gather(_offsets(node, broker_id, ids), _views(node, broker_id, ids))
     found = []
     for group_id in ids:
-        view = by_id.get(group_id, GroupView(group_id))
+        view = views.get(group_id, GroupView(group_id))
         committed, pending = offsets.get(group_id, ({}, frozenset()))
         if committed and not view.exists:  # offsets alone, of a kind of group that this node does not know
             view = replace(view, state="Empty")
@@ -92,13 +76,26 @@ async def _describe_at_once(node: Node, broker_id: int, ids: tuple[str, ...]) ->
     return found
 
 
-async def _described(node: Node, broker_id: int, request: Entity, *, lowest: int) -> list[Any]:
-    """See `_existing`; of a broker that does not know the request there are none."""
+async def _views(node: Node, broker_id: int, ids: tuple[str, ...]) -> dict[str, GroupView]:
+    """By id, without their offsets: each kind of group has a request of its own."""
+    topics = node.cluster.cache.image.topics
+    classic = DescribeGroupsRequest(groups=ids, include_authorized_operations=False)
+    asked = [_described(node, broker_id, classic, 4, _classic)]
+    for kind in KINDS:
+        request = kind.request(group_ids=ids, include_authorized_operations=False)
+        asked.append(_described(node, broker_id, request, kind.lowest, partial(_of_kind, kind, topics)))
+    return {view.group_id: view for several in await asyncio.gather(*asked) for view in several if view.exists}
+
+
+async def _described(
+    node: Node, broker_id: int, request: Entity, lowest: int, view: Callable[[Any], GroupView]
+) -> list[GroupView]:
+    """Views of the groups of this kind; of a broker that does not know the request there are none."""
     try:
         answer = await ask(node.cluster.peers.reach, broker_id, request, lowest=lowest)
     except NotServedError:
         return []
-    return _existing(broker_id, answer)
+    return [view(group) for group in _existing(broker_id, answer)]
 
 
 def _existing(broker_id: int, answer: Any) -> list[Any]:
@@ -167,83 +164,58 @@ def _classic(one: Any) -> GroupView:
     )
 
 
-def _consumer(one: Any) -> GroupView:
+Reading = Callable[[Any], tuple[dict[str, list[int]], frozenset[str]]]
+"""What a member is assigned, and what it subscribes to."""
+
+
+class _Kind(NamedTuple):
+    """A kind of group whose members send heartbeats: how it is asked for, and what its members read."""
+
+    type: GroupType
+    request: Callable[..., Entity]
+    lowest: int
+    reading: Callable[[Any, TopicsImage], Reading]
+
+
+def _of_kind(kind: _Kind, topics: TopicsImage, group: Any) -> GroupView:
+    reading = kind.reading(group, topics)
+    members = [
+        MemberView(
+            member.member_id,
+            member.client_id,
+            host_of(member.client_host),
+            getattr(member, "instance_id", None),
+            (GroupType.CLASSIC if getattr(member, "member_type", None) == CLASSIC_MEMBER else kind.type).value,
+            *reading(member),
+            is_late=is_behind(group.group_epoch, group.assignment_epoch, member.member_epoch),
+        )
+        for member in group.members
+    ]
+    assignor, name = getattr(group, "assignor_name", None) or None, kind.type.value
+    return GroupView(group.group_id, group.group_state, name, name, group.group_epoch, assignor, None, None, members)
+
+
+def _by_subscription(_group: Any, _topics: TopicsImage) -> Reading:
     """What a member's regular expression matches is not told: of that there is what is assigned."""
-    members = [
-        MemberView(
-            member.member_id,
-            member.client_id,
-            host_of(member.client_host),
-            member.instance_id,
-            (GroupType.CLASSIC if member.member_type == CLASSIC_MEMBER else GroupType.CONSUMER).value,
-            assignment := _assigned(member.assignment),
-            frozenset((*member.subscribed_topic_names, *(assignment if member.subscribed_topic_regex else ()))),
-            is_late=_is_behind(one, member),
-        )
-        for member in one.members
-    ]
-    return _of_kip_848(one, GroupType.CONSUMER, one.assignor_name, members)
+
+    def read(member: Any) -> tuple[dict[str, list[int]], frozenset[str]]:
+        assigned = {one.topic_name: sorted(one.partitions) for one in member.assignment.topic_partitions}
+        matched = assigned if getattr(member, "subscribed_topic_regex", None) else ()
+        return dict(sorted(assigned.items())), frozenset((*member.subscribed_topic_names, *matched))
+
+    return read
 
 
-def _share(one: Any) -> GroupView:
-    members = [
-        MemberView(
-            member.member_id,
-            member.client_id,
-            host_of(member.client_host),
-            None,
-            GroupType.SHARE.value,
-            _assigned(member.assignment),
-            frozenset(member.subscribed_topic_names),
-            is_late=_is_behind(one, member),
-        )
-        for member in one.members
-    ]
-    return _of_kip_848(one, GroupType.SHARE, one.assignor_name, members)
-
-
-def _streams(one: Any, topics: TopicsImage) -> GroupView:
-    subtopologies = () if one.topology is None else one.topology.subtopologies
+def _by_tasks(group: Any, topics: TopicsImage) -> Reading:
+    """All members of a streams group need all of its topics."""
+    subtopologies = () if group.topology is None else group.topology.subtopologies
     sources = {
         each.subtopology_id: (*each.source_topics, *(topic.name for topic in each.repartition_source_topics))
         for each in subtopologies
     }
     changelogs = {topic.name for each in subtopologies for topic in each.state_changelog_topics}
     required = frozenset(changelogs.union(*sources.values()))
-    members = [
-        MemberView(
-            member.member_id,
-            member.client_id,
-            host_of(member.client_host),
-            member.instance_id,
-            GroupType.STREAMS.value,
-            _read_by(member.assignment.active_tasks, sources, topics),
-            required,
-            is_late=_is_behind(one, member),
-        )
-        for member in one.members
-    ]
-    return _of_kip_848(one, GroupType.STREAMS, None, members)
-
-
-def _of_kip_848(one: Any, kind: GroupType, assignor: str | None, members: list[MemberView]) -> GroupView:
-    return GroupView(
-        one.group_id, one.group_state, kind.value, kind.value, one.group_epoch, assignor or None, None, None, members
-    )
-
-
-def _is_behind(group: Any, member: Any) -> bool:
-    """Whether the group waits for the member to take the assignment of its epoch."""
-    return bool(group.group_epoch == group.assignment_epoch and member.member_epoch != group.assignment_epoch)
-
-
-def _assigned(assignment: Any) -> dict[str, list[int]]:
-    return {one.topic_name: sorted(one.partitions) for one in sorted(assignment.topic_partitions, key=_name)}
-
-
-def _name(one: Any) -> str:
-    name: str = one.topic_name
-    return name
+    return lambda member: (_read_by(member.assignment.active_tasks, sources, topics), required)
 
 
 def _read_by(tasks: Iterable[Any], sources: dict[str, tuple[str, ...]], topics: TopicsImage) -> dict[str, list[int]]:
@@ -255,3 +227,10 @@ def _read_by(tasks: Iterable[Any], sources: dict[str, tuple[str, ...]], topics: 
             count = 0 if topic is None else topic.partition_count
             found.setdefault(name, set()).update(index for index in task.partitions if index < count)
     return {name: sorted(indexes) for name, indexes in sorted(found.items())}
+
+
+KINDS = (
+    _Kind(GroupType.CONSUMER, ConsumerGroupDescribeRequest, 0, _by_subscription),
+    _Kind(GroupType.SHARE, ShareGroupDescribeRequest, 1, _by_subscription),
+    _Kind(GroupType.STREAMS, StreamsGroupDescribeRequest, 0, _by_tasks),
+)

@@ -26,7 +26,6 @@ from broker.share.runs import RecordState
 from broker.share.share_partition import SharePartition
 from broker.testkit.inspection.groups import GroupView
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.group_port import GroupType
 from coordinator.group.share.group import ShareGroup
 from coordinator.group.streams.configured import Problem
 from coordinator.group.streams.group import StreamsGroup
@@ -107,10 +106,6 @@ class ShareGroupView:
     offset_reset: str
     queue: str
     reads_committed: bool
-
-
-def is_share(group: GroupView) -> bool:
-    return group.protocol == GroupType.SHARE.value
 
 
 def sessions_of(node: Node, group_id: str) -> frozenset[str]:
@@ -201,7 +196,7 @@ class ShareOffset:
 
 async def read_share_offsets(node: Node, group: GroupView) -> dict[PartitionKey, ShareOffset]:
     """By partition that has a state; nothing for a group of another kind. Raises KafkaError."""
-    if not is_share(group):
+    if not group.is_share:
         return {}
     if group.coordinator is not None:
         return await _told(node, group.coordinator, group.group_id)
