@@ -20,7 +20,7 @@ from broker.replication.partition import READ_COMMITTED
 from broker.testkit.journal import Client, ConnectionEvent, Entry, Exchange, Outcome, journal_of
 from metadata.topics import TopicsImage
 from protocol import messages
-from protocol.api_table import API_BY_KEY, API_BY_NAME
+from protocol.api_table import API_BY_KEY, API_BY_NAME, Api
 from protocol.headers import RequestHeader, parse_request_header
 from protocol.primitives import DecodeError
 from protocol.produce_fetch.fetch_request import FetchRequest, decode_request
@@ -97,18 +97,21 @@ def _request(exchange: Exchange, header: RequestHeader) -> Json | None:
 
 
 def _answer(exchange: Exchange, header: RequestHeader) -> Json | None:
-    if exchange.answer is None:
+    api = API_BY_KEY[header.api_key]
+    if exchange.answer is None or not api.serves(header.api_version):
         return None
-    api, version = API_BY_KEY[header.api_key], header.api_version
-    if not api.serves(version):
-        return None
-    cls = messages.response_class(api.key, version)
-    start = SIZE_BYTES + (4 if api.response_header_version(version) == 0 else 5)
     try:
-        entity, _ = entity_reader(cls, cls)(bytes(exchange.answer), start)
+        return _shown(entity_as_json(decode_answer(api, header.api_version, bytes(exchange.answer))))
     except DecodeError:
         return None  # a fault of the kit may have changed it
-    return _shown(entity_as_json(entity))
+
+
+def decode_answer(api: Api, version: int, answer: bytes) -> Any:
+    """The answer of a frame, which has its size before it. Raises DecodeError."""
+    cls = messages.response_class(api.key, version)
+    start = SIZE_BYTES + (4 if api.response_header_version(version) == 0 else 5)
+    entity, _ = entity_reader(cls, cls)(answer, start)
+    return entity
 
 
 def _shown(found: Json) -> Json:
@@ -180,7 +183,7 @@ def _offsets(node: Node, request: FetchRequest) -> dict[PartitionKey, int]:
             for target in session.targets.values()
             if target.topic is not None
         }
-    named = ((_name(topics, key), partitions) for key, partitions in request.topics)
+    named = ((topic_name(topics, key), partitions) for key, partitions in request.topics)
     return {
         (name, partition.partition): partition.fetch_offset
         for name, partitions in named
@@ -189,7 +192,8 @@ def _offsets(node: Node, request: FetchRequest) -> dict[PartitionKey, int]:
     }
 
 
-def _name(topics: TopicsImage, key: str | UUID) -> str | None:
+def topic_name(topics: TopicsImage, key: str | UUID) -> str | None:
+    """The name of a topic that is given by its name or its id; None if nobody knows it any more."""
     if isinstance(key, str):
         return key
     topic = topics.by_id(key)

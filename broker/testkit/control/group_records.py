@@ -20,7 +20,7 @@ from broker.peers.leaders import NONE, Unknown
 from broker.share.runs import RecordState
 from broker.share.share_partition import SharePartition
 from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
-from broker.testkit.control.groups import GROUP, NOT_FOUND, committed_json, group_here
+from broker.testkit.control.groups import GROUP, committed_json, group_here, no_such_group, no_such_member
 from broker.testkit.inspection.cluster import read_group
 from broker.testkit.inspection.groups import GroupView
 from broker.testkit.inspection.partitions import PartitionView, offsets_at_time, read_partitions
@@ -252,20 +252,14 @@ def _members(node: Node, group: GroupView, name: str | None) -> Collection[str] 
     holders = {run.member_id for _, share in node.local.share.of_group(group.group_id) for run in share.in_flight()}
     ids = {one.member_id for one in group.members if name in (one.member_id, one.client_id)} | (holders & {name})
     if not ids:
-        there = ", ".join(f"{known.member_id} (client {known.client_id})" for known in group.members) or "none"
-        raise ControlError(
-            f"member = {name!r}: group {group.group_id} has no such member; expected a member id or a client id; its "
-            f"members: {there}",
-            parameter="member",
-            status=NOT_FOUND,
-        )
+        raise no_such_member(group, name, "a member id or a client id")
     return ids
 
 
 async def _share_group(node: Node, group_id: str) -> GroupView:
     group = await read_group(node, group_id)
     if not group.exists:
-        raise ControlError(f"group = {group_id!r}: there is no such group", parameter="group", status=NOT_FOUND)
+        raise no_such_group(group_id)
     if not group.is_share:
         raise ControlError(
             f"group = {group_id!r}: a {group.protocol} group commits offsets; only share groups acquire records",

@@ -23,6 +23,7 @@ from broker.testkit.control.endpoint import (
     wait_until,
 )
 from broker.testkit.control.topic_reader import MOST, Budget
+from broker.testkit.explain.situations import counted
 from broker.testkit.inspection.cluster import list_groups, read_group
 from broker.testkit.inspection.groups import GroupView, MemberView
 from broker.testkit.inspection.partitions import PartitionLag, read_lags, sum_of, total_lag
@@ -156,11 +157,6 @@ def _named(member: MemberView) -> str:
     return f"{member.client_id or member.member_id}{waits}{', expected' if member.is_late else ''}"
 
 
-def counted(number: int, what: str) -> str:
-    """`1 member`, `2 members`."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 STATES = (
     "Empty",
     "PreparingRebalance",
@@ -275,17 +271,24 @@ async def _expire(node: Node, values: Values) -> dict[str, Any]:
     group_id, member = values["group"], values.get("member")
     group = await existing_here(node, group_id)
     if member is not None and not _has_member(group, member):
-        there = ", ".join(f"{known.member_id} (client {known.client_id})" for known in group.members) or "none"
-        raise ControlError(
-            f"member = {member!r}: group {group_id} has no such member; expected a member id, a client id or an "
-            f"instance id; its members: {there}",
-            parameter="member",
-            status=NOT_FOUND,
-        )
+        raise no_such_member(group, member, "a member id, a client id or an instance id")
     expired = await node.coordinators.groups.write(
         group_id, lambda state: on_demand.expire(state.groups, group_id, member)
     )
     return {"expired": expired, **await _get(node, values)}
+
+
+def no_such_member(group: GroupView, name: str, expected: str) -> ControlError:
+    there = ", ".join(f"{known.member_id} (client {known.client_id})" for known in group.members) or "none"
+    return ControlError(
+        f"member = {name!r}: group {group.group_id} has no such member; expected {expected}; its members: {there}",
+        parameter="member",
+        status=NOT_FOUND,
+    )
+
+
+def no_such_group(group_id: str) -> ControlError:
+    return ControlError(f"group = {group_id!r}: there is no such group", parameter="group", status=NOT_FOUND)
 
 
 def _has_member(group: GroupView, member: str) -> bool:
@@ -316,7 +319,7 @@ async def group_here(node: Node, group_id: str) -> GroupView:
 async def existing_here(node: Node, group_id: str) -> GroupView:
     group = await group_here(node, group_id)
     if not group.exists:
-        raise ControlError(f"group = {group_id!r}: there is no such group", parameter="group", status=NOT_FOUND)
+        raise no_such_group(group_id)
     return group
 
 

@@ -14,28 +14,26 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from broker.faults.names import error_name
 from broker.node import Node
 from broker.replication.partition import Role
 from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
 from broker.testkit.control.history_recorder import histories_of
-from broker.testkit.control.topic_reader import MOST, READ_BYTES, Budget, SpentError, decode_batches
+from broker.testkit.control.topic_reader import MOST, READ_BYTES, Budget, SpentError, decode_batches, whole_batches
+from broker.testkit.journal_views import decode_answer, topic_name
 from protocol import messages
 from protocol.api_table import API_BY_NAME
 from protocol.errors import KafkaError
 from protocol.headers import RequestHeader, parse_request_header
 from protocol.primitives import Buffer, DecodeError
 from protocol.produce_fetch import produce_messages
-from protocol.reader import entity_reader
 from protocol.records.batch import HEADER_SIZE, BatchHeader, advance_sequence, read_header
 from protocol.records.build import Record, iter_records
 from protocol.records.markers import ControlRecordType, read_control_batch
 
 PRODUCE, FETCH = API_BY_NAME["produce"], API_BY_NAME["fetch"]
 READ_COMMITTED = 1
-SIZE_BYTES = 4
 EVENT_BYTES = 500
 """What an event, or a record of one, takes in memory, about."""
 DIGEST_WORK = 10
@@ -114,7 +112,7 @@ def _attempt(exchange: str, topic: str, partition: int) -> str:
 
 
 def _acked(line: dict[str, Any], header: RequestHeader, topic_name: TopicName) -> Iterator[Event]:
-    response = _decoded(PRODUCE, header.api_version, line["answer"])
+    response = decode_answer(PRODUCE, header.api_version, base64.b64decode(line["answer"]))
     for topic in response.responses:
         name = topic_name(topic.name if header.api_version < 13 else topic.topic_id)
         for one in topic.partition_responses:
@@ -134,7 +132,7 @@ def _read(line: dict[str, Any], topic_name: TopicName, budget: Budget) -> Iterat
     header = parse_request_header(frame)
     request = messages.decode_request(FETCH, header.api_version, frame[header.body :])
     committed = request.isolation_level == READ_COMMITTED
-    response = _decoded(FETCH, header.api_version, line["answer"])
+    response = decode_answer(FETCH, header.api_version, base64.b64decode(line["answer"]))
     for topic in response.responses:
         name = topic_name(topic.topic if header.api_version < 13 else topic.topic_id)
         for one in topic.partitions:
@@ -156,13 +154,6 @@ def _read(line: dict[str, Any], topic_name: TopicName, budget: Budget) -> Iterat
                 "committed": committed,
                 "records": read,
             }
-
-
-def _decoded(api: Any, version: int, answer: str) -> Any:
-    cls = messages.response_class(api.key, version)
-    start = SIZE_BYTES + (4 if api.response_header_version(version) == 0 else 5)
-    entity, _ = entity_reader(cls, cls)(base64.b64decode(answer), start)
-    return entity
 
 
 def described(record: Record, budget: Budget) -> Event:
@@ -216,17 +207,12 @@ async def log_event(node: Node, topic: str, index: int, begin: int, budget: Budg
 def _add(data: Buffer, offset: int, content: LogContent, budget: Budget) -> int:
     """Add the whole batches at the front; return the offset after them."""
     view = memoryview(data)
-    at = 0
-    while at + HEADER_SIZE <= len(view):
-        header = read_header(view, at)
-        if at + header.size > len(view):
-            break
+    for at, header in whole_batches(view):
         if header.is_control:
             content.markers.extend(_markers(view[at : at + header.size], header))
         else:
             content.records.extend(_records(view, header, at, offset, budget))
         offset = max(offset, header.next_offset)
-        at += header.size
     return offset
 
 
@@ -253,14 +239,7 @@ def _markers(batch: memoryview, header: BatchHeader) -> Iterable[Event]:
 
 def name_of(node: Node) -> TopicName:
     """The name of a topic that is given by its name or its id; the id as text if nobody knows it any more."""
-
-    def name(key: str | UUID) -> str:
-        if isinstance(key, str):
-            return key
-        topic = node.cluster.cache.topic_by_id(key)
-        return str(key) if topic is None else topic.name
-
-    return name
+    return lambda key: topic_name(node.cluster.cache.image.topics, key) or str(key)
 
 
 KEPT_BYTES = 512 << 20

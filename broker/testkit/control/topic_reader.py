@@ -268,7 +268,7 @@ def decode_batches(
     records: list[T] = []
     for at, header in _data_batches(view, aborted):
         records += (told(record) for record in iter_records(view, header, at) if record.offset >= offset)
-    for _, header in _whole_batches(view):
+    for _, header in whole_batches(view):
         offset = max(offset, header.next_offset)
     return records, offset
 
@@ -301,7 +301,7 @@ def decode_within(
             budget.passed_over.append((index, begin, header.next_offset))
             return found, header.next_offset
         offset = max(offset, header.next_offset)
-    for _, header in _whole_batches(view):
+    for _, header in whole_batches(view):
         offset = max(offset, header.next_offset)
     return found, offset
 
@@ -310,7 +310,7 @@ def _data_batches(view: memoryview, aborted: Iterable[AbortedTxn]) -> Iterator[t
     """The whole batches at the front that a consumer sees (KIP-98): no control batches, no aborted transactions."""
     coming = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
     dropped: set[int] = set()
-    for at, header in _whole_batches(view):
+    for at, header in whole_batches(view):
         while coming and coming[-1].first_offset <= header.last_offset:
             dropped.add(coming.pop().producer_id)
         if header.is_control:
@@ -320,7 +320,7 @@ def _data_batches(view: memoryview, aborted: Iterable[AbortedTxn]) -> Iterator[t
             yield at, header
 
 
-def _whole_batches(view: memoryview) -> Iterator[tuple[int, BatchHeader]]:
+def whole_batches(view: memoryview) -> Iterator[tuple[int, BatchHeader]]:
     """The position and the header of each batch at the front that is whole."""
     at = 0
     while at + HEADER_SIZE <= len(view):
@@ -333,7 +333,7 @@ def _whole_batches(view: memoryview) -> Iterator[tuple[int, BatchHeader]]:
 
 def _is_quick(data: Buffer) -> bool:
     """Whether it takes too little time for a thread to be worth it."""
-    return len(data) <= DECODED_AT_ONCE and not any(one.compression for _, one in _whole_batches(memoryview(data)))
+    return len(data) <= DECODED_AT_ONCE and not any(one.compression for _, one in whole_batches(memoryview(data)))
 
 
 def _is_abort(view: memoryview, header: BatchHeader, at: int) -> bool:
