@@ -73,6 +73,7 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
     async with AsyncExitStack() as undo:
         base = new_base(config, seams)
         dirs = lock_folders(base, undo)
+        base.credentials.name_cluster(dirs.cluster_id)
         http = await _bind_http(base, [*listeners.hosts, socket.gethostname()], undo)
         opened = await _open_parts(base, dirs, undo, serves_others=bool(listeners.controllers))
         machine = seams.clock.machine

@@ -143,7 +143,7 @@ def new_base(config: BrokerConfig, seams: Seams) -> Base:
     current = CurrentConfig(config)
     workers = seams.workers.lane("security")
     credentials = Credentials(current, seams.random, clock.wall_ms, workers)
-    sources = Sources(clock, seams.random, workers, credentials.find)
+    sources = Sources(clock, seams.random, workers, credentials.find, credentials.salt)
     security, metrics = NodeSecurity(current, sources, request_wheel), Metrics(_most(config))
     metrics.counter(
         "odradek_authentications_total",

@@ -114,18 +114,20 @@ def _record(alteration: Alteration) -> Any:
     return credential(alteration)
 
 
-def stretched(
-    user: str, mechanism: ScramMechanism, password: str, random: Random, iterations: int = MIN_ITERATIONS
-) -> UserScramCredentialRecord:
-    """The credential of a password, with a new salt. Takes milliseconds."""
-    return credential(upsertion(user, mechanism, password, random, iterations))
+def stretched(user: str, mechanism: ScramMechanism, password: str, salt: bytes) -> UserScramCredentialRecord:
+    """The credential of a password, with the fewest iterations. Takes milliseconds."""
+    return credential(salted(user, mechanism, password, salt, MIN_ITERATIONS))
 
 
 def upsertion(
     user: str, mechanism: ScramMechanism, password: str, random: Random, iterations: int = MIN_ITERATIONS
 ) -> Upsertion:
     """What a client sends of a password, with a new salt. Takes milliseconds."""
-    salt = random.randbytes(SALT_BYTES)
+    return salted(user, mechanism, password, random.randbytes(SALT_BYTES), iterations)
+
+
+def salted(user: str, mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> Upsertion:
+    """The same with a given salt."""
     return Upsertion(
         user, mechanism, iterations, salt, hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, iterations)
     )

@@ -15,7 +15,7 @@ from .primitives import INT32, Buffer, DecodeError
 from .schema import Entity, EntityClass
 
 if TYPE_CHECKING:
-    from .value_readers import Read
+    from .careful_reader import Read
     from .writer import WriteFrame
 
 __all__ = [

@@ -21,7 +21,10 @@ _INT, _LIST, _STRING = ConfigType.INT, ConfigType.LIST, ConfigType.STRING
 _TAGS = "streams.rack.aware.assignment.tags"
 _DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 _NO_EFFECT = "Internal to Kafka. No effect here."
-_DURATION = re.compile(r"(?i)P(?=[0-9T])([0-9]+D)?(T(?=[0-9])([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]{0,9})?S)?)?")
+_DURATION = re.compile(
+    r"(?i)P(?=[0-9T])(?:([0-9]+)D)?(?:T(?=[0-9])(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+(?:\.[0-9]{0,9})?)S)?)?"
+)
+_UNITS_MS = (86_400_000, 3_600_000, 60_000, 1000)
 
 
 def _refuse_offset_reset(value: Value) -> tuple[object, str] | None:
@@ -33,6 +36,13 @@ def _refuse_offset_reset(value: Value) -> tuple[object, str] | None:
         f"Invalid value `{text}` for configuration share.auto.offset.reset. The value must be either 'earliest', "
         "'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
     )
+
+
+def duration_ms(text: str) -> int:
+    """An ISO 8601 duration of days, hours, minutes and seconds, in ms."""
+    found = _DURATION.fullmatch(text)
+    assert found is not None, "the configuration was checked when it was set"
+    return int(sum(float(number or 0) * unit_ms for number, unit_ms in zip(found.groups(), _UNITS_MS, strict=True)))
 
 
 def _interval(name: str, default: int, doc: str) -> ConfigDef:

@@ -132,16 +132,16 @@ class GroupOverrides(dict[str, Mapping[str, int]]):
             self[group_id] = own
 
     def _effective(self, group_id: str, name: str, value: int) -> int:
-        found = within_limits(self._config, name, value)
-        if found != value:
+        effective = within_limits(self._config, name, value)
+        if effective != value:
             logger.warning(
                 "group config is beyond the limits of the broker",
                 group=group_id,
                 name=name,
                 set=value,
-                used=found,
+                used=effective,
             )
-        return found
+        return effective
 
 
 def require_consumer_protocol(config: BrokerConfig, image: MetadataImage) -> None:

@@ -22,10 +22,9 @@ from broker.membership.broker_clients import BrokerClients
 from broker.membership.metadata_cache import MetadataCache
 from broker.replication.partition import Partition, Role
 from broker.replication.replica_manager import ReplicaManager
-from coordinator.hashing import partition_for
 from coordinator.runtime.coordinator_context import Operation
 from coordinator.runtime.coordinator_shard import CoordinatorShard
-from coordinator.runtime.runtime import CoordinatorRuntime
+from coordinator.runtime.runtime import CoordinatorRuntime, partition_for
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from metadata.topics import TopicImage
@@ -126,7 +125,7 @@ class HostedCoordinator(Generic[S]):
     def leaders(self, image: MetadataImage) -> dict[int, int]:
         """The broker that leads each partition of the internal topic; NO_LEADER if it has none."""
         topic = image.topics.get(self._topic)
-        return {} if topic is None else {index: one.leader for index, one in topic.partitions.items()}
+        return {} if topic is None else {index: partition.leader for index, partition in topic.partitions.items()}
 
     def write(self, key: str, operation: Operation[S, T]) -> Future[T]:
         """Run `operation` in the shard that `key` belongs to; see `CoordinatorContext.write`."""

@@ -109,9 +109,9 @@ async def send_questions(client: PeerClient, sent: Questions) -> None:
     """Send one AddPartitionsToTxn request, and set the answers."""
     questions = dict.fromkeys(each.what for each in sent)
     answer = await client.send(entity_call(_questions_request(questions), lowest=FIRST_VERSION_BETWEEN_BROKERS))
-    found = {result.transactional_id: _codes(result.topic_results) for result in answer.results_by_transaction}
+    by_id = {result.transactional_id: _codes(result.topic_results) for result in answer.results_by_transaction}
     for each in sent:
-        codes = found.get(each.what.transactional_id, {})
+        codes = by_id.get(each.what.transactional_id, {})
         by_partition = {partition: codes.get(partition, answer.error_code) for partition in each.what.partitions}
         _answer_question(each.answer, each.what.adds, by_partition)
 
@@ -194,20 +194,20 @@ class RemoteStates:
     async def read(self, key: SharePartitionKey, leader_epoch: int) -> ShareSnapshotValue:
         partition = read.PartitionData(partition=key.partition, leader_epoch=leader_epoch)
         topic = read.ReadStateData(topic_id=key.topic_id, partitions=(partition,))
-        found = await self._ask(ReadShareGroupStateRequest(group_id=key.group_id, topics=(topic,)))
+        result = await self._ask(ReadShareGroupStateRequest(group_id=key.group_id, topics=(topic,)))
         batches = tuple(
             StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
-            for batch in found.state_batches
+            for batch in result.state_batches
         )
-        return ShareSnapshotValue(0, found.state_epoch, leader_epoch, found.start_offset, 0, 0, batches)
+        return ShareSnapshotValue(0, result.state_epoch, leader_epoch, result.start_offset, 0, 0, batches)
 
     async def read_summary(self, key: SharePartitionKey) -> ShareSnapshotValue | None:
         partition = summary.PartitionData(partition=key.partition, leader_epoch=-1)
         topic = summary.ReadStateSummaryData(topic_id=key.topic_id, partitions=(partition,))
-        found = await self._ask(ReadShareGroupStateSummaryRequest(group_id=key.group_id, topics=(topic,)))
-        complete_count = found.delivery_complete_count
+        result = await self._ask(ReadShareGroupStateSummaryRequest(group_id=key.group_id, topics=(topic,)))
+        complete_count = result.delivery_complete_count
         return ShareSnapshotValue(
-            0, found.state_epoch, found.leader_epoch, found.start_offset, 0, 0, (), complete_count
+            0, result.state_epoch, result.leader_epoch, result.start_offset, 0, 0, (), complete_count
         )
 
     async def delete(self, key: SharePartitionKey) -> None:
@@ -224,7 +224,7 @@ class RemoteStates:
             raise CoordinatorNotAvailable(str(error)) from error
         if not answer.results or not answer.results[0].partitions:
             raise CoordinatorNotAvailable("The share coordinator has not answered for the partition.")
-        found = answer.results[0].partitions[0]
-        if found.error_code is not ErrorCode.none:
-            raise type_by_code[ErrorCode(found.error_code)](found.error_message)
-        return found
+        result = answer.results[0].partitions[0]
+        if result.error_code is not ErrorCode.none:
+            raise type_by_code[ErrorCode(result.error_code)](result.error_message)
+        return result

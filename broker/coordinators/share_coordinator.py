@@ -70,7 +70,7 @@ class ShareCoordinator(HostedCoordinator[ShareCoordinatorShard]):
         return ShareCoordinatorShard(context, self._has_partition, self._snapshot_every)
 
     def _has_partition(self, topic_id: UUID, index: int) -> bool:
-        topic = self._host.cache.topic_by_id(topic_id)
+        topic = self._host.cache.image.topics.by_id(topic_id)
         return topic is not None and index in topic.partitions
 
     def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:

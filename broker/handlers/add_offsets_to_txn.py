@@ -14,8 +14,8 @@ from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.transaction_metadata import TV_0
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from protocol.durations import ZERO
-from protocol.entities import maker
 from protocol.errors import InvalidRequest, KafkaError
+from protocol.schema import maker
 
 FIRST_VERSION_WITH_PRODUCER_FENCED = 2
 

@@ -18,8 +18,7 @@ from broker.handlers.share_requests import require_share_groups
 from broker.request_context import RequestContext
 from coordinator.group.share_offsets import begin_altering, note_altered
 from metadata.acls import AclOperation, ResourceType
-from protocol.coordinator_records.share_group_records import TopicPartitions
-from protocol.coordinator_records.share_records import SharePartitionKey
+from protocol.coordinator_records.share_records import SharePartitionKey, TopicPartitions
 from protocol.durations import ZERO
 from protocol.errors import KafkaError, TopicAuthorization, UnknownTopicOrPartition
 from protocol.uuids import ZERO as NO_TOPIC

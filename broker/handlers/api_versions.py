@@ -13,7 +13,7 @@ from controller.features import SUPPORTED
 from protocol.api_table import API_TABLE, API_VERSIONS_KEY, OWN_TABLE, Api
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
-from protocol.newer.api_versions_v5 import NO_NODE, ApiVersionsRequest, ApiVersionsResponse
+from protocol.newer.api_versions import NO_NODE, ApiVersionsRequest, ApiVersionsResponse
 
 FIRST_VERSION_WITH_SOFTWARE = 3
 FIRST_VERSION_WITH_FEATURES_FROM_ZERO = 4

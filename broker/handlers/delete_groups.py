@@ -11,7 +11,7 @@ from broker.coordinators.share_coordinator import delete_groups
 from broker.request_context import RequestContext
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
-from protocol.newer.delete_groups_v3 import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from protocol.newer.admin import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
 async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:

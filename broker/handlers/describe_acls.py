@@ -12,8 +12,8 @@ from broker.handlers.acl_filters import filter_of, require_authorizer, require_k
 from broker.request_context import RequestContext
 from metadata.acls import acl_order, pattern_of
 from protocol.durations import ZERO
-from protocol.entities import maker
 from protocol.metadata.credentials import AccessControlEntryRecord
+from protocol.schema import maker
 
 IN_A_TURN = 1000
 """ACLs that are looked at, or told, before the loop serves others."""

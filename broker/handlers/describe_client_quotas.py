@@ -13,8 +13,8 @@ from broker.request_context import RequestContext
 from controller.quotas import CLIENT_ID, IP, USER
 from metadata.settings import QuotaKey
 from protocol.durations import ZERO
-from protocol.entities import maker
 from protocol.errors import InvalidRequest, KafkaError, UnsupportedVersion
+from protocol.schema import maker
 
 IN_A_TURN = 500
 """Entities that are looked at before the loop serves others."""

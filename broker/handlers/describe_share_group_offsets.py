@@ -28,21 +28,15 @@ from broker.replication.partition import Role
 from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from metadata.acls import AclOperation, ResourceType
-from protocol.coordinator_records.share_group_records import TopicPartitions
 from protocol.coordinator_records.share_records import (
     NO_START_OFFSET,
     UNKNOWN_COUNT,
     SharePartitionKey,
     ShareSnapshotValue,
+    TopicPartitions,
 )
 from protocol.durations import ZERO
-from protocol.errors import (
-    GroupAuthorization,
-    KafkaError,
-    LeaderNotAvailable,
-    TopicAuthorization,
-    UnknownServerError,
-)
+from protocol.errors import GroupAuthorization, KafkaError, LeaderNotAvailable, TopicAuthorization, UnknownServerError
 from protocol.topic_partition import PartitionKey
 from protocol.uuids import ZERO as NO_TOPIC
 

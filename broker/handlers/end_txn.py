@@ -17,8 +17,8 @@ from broker.request_context import RequestContext
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.transaction_metadata import TV_0, TV_2
 from protocol.durations import ZERO
-from protocol.entities import maker
 from protocol.errors import InvalidRequest, KafkaError
+from protocol.schema import maker
 
 FIRST_VERSION_WITH_PRODUCER_FENCED = 2
 FIRST_VERSION_OF_TRANSACTIONS_V2 = 5

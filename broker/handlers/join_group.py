@@ -18,11 +18,10 @@ from broker.request_context import RequestContext
 from coordinator.group.classic.join import check_request
 from coordinator.group.classic.messages import UNKNOWN_MEMBER_ID, JoinAnswer, JoinRequest, MemberProtocol
 from protocol.durations import MILLISECOND, ZERO
-from protocol.entities import maker
+from protocol.schema import maker
 
 if TYPE_CHECKING:
     from protocol.errors import KafkaError
-
 
 new_response = maker(JoinGroupResponse)
 new_member = maker(JoinGroupResponseMember)

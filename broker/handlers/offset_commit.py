@@ -16,9 +16,9 @@ from broker.network.answers import when_done
 from broker.request_context import RequestContext
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from protocol.durations import MILLISECOND
-from protocol.entities import maker
 from protocol.errors import KafkaError
-from protocol.newer.offset_commit import OffsetCommitRequest, OffsetCommitResponse, OffsetCommitResponseTopic
+from protocol.newer.offsets import OffsetCommitRequest, OffsetCommitResponse, OffsetCommitResponseTopic
+from protocol.schema import maker
 
 LAST_VERSION_WITH_RETENTION = 4
 FIRST_VERSION_WITH_MEMBER_EPOCHS = 9

@@ -17,15 +17,15 @@ from coordinator.group.offsets.offsets import Fetched
 from coordinator.group.offsets.store import CommittedOffset
 from metadata.acls import AclOperation, ResourceType
 from protocol.durations import ZERO
-from protocol.entities import maker
 from protocol.errors import GroupAuthorization, KafkaError
-from protocol.newer.offset_fetch import (
+from protocol.newer.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponseTopics,
 )
+from protocol.schema import maker
 from protocol.topic_partition import PartitionKey, by_topic
 
 ONLY_READS = True

@@ -14,7 +14,7 @@ from broker.request_context import RequestContext
 from coordinator.group.share.heartbeat import check_request
 from coordinator.group.share.messages import ShareHeartbeat, ShareHeartbeatAnswer
 from metadata.acls import AclOperation, ResourceType
-from protocol.coordinator_records.consumer_group_values import Partitions
+from protocol.coordinator_records.record_schema import Partitions
 from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import KafkaError, TopicAuthorization
 

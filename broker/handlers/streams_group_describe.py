@@ -26,10 +26,10 @@ from coordinator.group.streams.group import StreamsGroup
 from coordinator.group.streams.member import StreamsMember
 from coordinator.group.streams.tasks import Task
 from coordinator.group.streams.topology import required_topics
-from protocol.coordinator_records import streams_group_values as values
+from protocol.coordinator_records import streams_group_records as values
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
-from protocol.newer.streams_group_describe_v1 import (
+from protocol.newer.streams import (
     DescribedGroup,
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,

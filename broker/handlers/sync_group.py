@@ -13,8 +13,8 @@ from broker.network.answers import when_done
 from broker.request_context import RequestContext
 from coordinator.group.classic.messages import SyncAnswer, SyncRequest
 from protocol.durations import ZERO
-from protocol.entities import maker
 from protocol.errors import InconsistentGroupProtocol, InvalidGroupId
+from protocol.schema import maker
 
 new_response = maker(SyncGroupResponse)
 

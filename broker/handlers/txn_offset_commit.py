@@ -20,14 +20,10 @@ from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.runtime.replies import client_error
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
-from protocol.entities import maker
 from protocol.errors import CoordinatorNotAvailable, InvalidGroupId, KafkaError, NotCoordinator
-from protocol.newer.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponseTopic,
-)
+from protocol.newer.txn_offsets import TxnOffsetCommitRequest, TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic
 from protocol.records.batch import NO_SEQUENCE
+from protocol.schema import maker
 
 FIRST_VERSION_WITH_TRANSACTION_ABORTABLE = 4
 FIRST_VERSION_OF_TRANSACTIONS_V2 = 5

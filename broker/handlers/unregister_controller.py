@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 from broker.request_context import RequestContext
 from controller.unregister_controller import decide
 from protocol.durations import ZERO
-from protocol.newer.unregister_controller_v0 import UnregisterControllerRequest, UnregisterControllerResponse
+from protocol.newer.admin import UnregisterControllerRequest, UnregisterControllerResponse
 
 CONTROLLER_ID_NOT_REGISTERED = 136
 """Kafka 4.4's newest error, which `ErrorCode` does not have yet."""

@@ -20,8 +20,7 @@ from controller.quorum.metadata_log import MetadataLog
 from metadata.image import MetadataImage
 from protocol.durations import ZERO
 from protocol.errors import InvalidUpdateVersion, KafkaError, UnknownServerError
-from protocol.metadata.brokers import Endpoint
-from protocol.metadata.control import VoterEndpoint
+from protocol.metadata.brokers import Endpoint, VoterEndpoint
 
 LAST_VERSION_WITH_RESULTS = 1
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -12,7 +14,7 @@ from broker.config.delegation_tokens import token_settings
 from broker.network.principal import Principal
 from broker.security.sasl.scram import ScramCredential, user_credential
 from controller.delegation_tokens import is_expired, secret_of
-from controller.scram import ScramMechanism, stretched
+from controller.scram import SALT_BYTES, ScramMechanism, stretched
 
 if TYPE_CHECKING:
     from broker.config.current import CurrentConfig
@@ -34,9 +36,23 @@ class Credentials:
         self._workers = workers
         self._cache: MetadataCache | None = None
         self._of_tokens: dict[tuple[str, ScramMechanism], ScramCredential] = {}
+        self._cluster = b""
 
     def use(self, cache: MetadataCache) -> None:
         self._cache = cache
+
+    def name_cluster(self, cluster_id: str) -> None:
+        """Begin to make salts: they are those of this cluster."""
+        self._cluster = cluster_id.encode()
+
+    def salt(self, mechanism: ScramMechanism, name: str) -> bytes:
+        """The salt of a name that has none in the metadata: the same after a restart, and on each broker.
+
+        Only who knows the cluster's id, and its secret key of tokens if it has one, can compute it.
+        """
+        tokens = token_settings(self._current.config)
+        key = hmac.digest(b"" if tokens is None else tokens.key, b"salts of SCRAM " + self._cluster, "sha512")
+        return hashlib.shake_256(key + f"{mechanism.sasl_name} {name}".encode("utf-8", "replace")).digest(SALT_BYTES)
 
     def find(
         self, mechanism: ScramMechanism, name: str, is_token: bool
@@ -64,7 +80,8 @@ class Credentials:
 
     async def _stretched(self, mechanism: ScramMechanism, token: DelegationTokenRecord, key: bytes) -> ScramCredential:
         password = b64encode(secret_of(key, token.token_id)).decode()
-        record = await self._workers.call(lambda: stretched(token.token_id, mechanism, password, self._random))
+        salt = self.salt(mechanism, token.token_id)
+        record = await self._workers.call(lambda: stretched(token.token_id, mechanism, password, salt))
         if len(self._of_tokens) >= MOST_KEPT:
             self._of_tokens.clear()
         made = self._of_tokens[token.token_id, mechanism] = user_credential(record)

@@ -159,7 +159,7 @@ async def _append_alone(append: AppendBatch, letter: Record) -> None:
 
 async def _contents(partition: Partition, first: int, last: int) -> dict[int, tuple[bytes | None, bytes | None]]:
     """Keys and values by offset."""
-    found: dict[int, tuple[bytes | None, bytes | None]] = {}
+    contents: dict[int, tuple[bytes | None, bytes | None]] = {}
     offset = first
     while offset <= last:
         log = partition.log
@@ -171,9 +171,9 @@ async def _contents(partition: Partition, first: int, last: int) -> dict[int, tu
             if not batch.header.is_control:
                 for record in iter_records(data, batch.header, batch.begin):
                     if first <= record.offset <= last:
-                        found[record.offset] = record.key, record.value
+                        contents[record.offset] = record.key, record.value
         offset = batches[-1].last + 1
-    return found
+    return contents
 
 
 class LetterQueues:
@@ -237,6 +237,6 @@ class LetterQueues:
             answer = await client.send(entity_call(request))
         except PeerError as error:
             raise LeaderNotAvailable(str(error)) from error
-        found = answer.responses[0].partition_responses[0]
-        if found.error_code is not ErrorCode.none:
-            raise type_by_code[ErrorCode(found.error_code)](found.error_message)
+        result = answer.responses[0].partition_responses[0]
+        if result.error_code is not ErrorCode.none:
+            raise type_by_code[ErrorCode(result.error_code)](result.error_message)

@@ -80,11 +80,8 @@ class InFlight:
 
     def can_acquire(self, rules: Rules) -> bool:
         """Whether there may be something to acquire, if the log has it."""
-        return self.next_fetch_offset() <= self.end_offset or self._span < rules.max_locks
-
-    @property
-    def _span(self) -> int:
-        return self.end_offset - self.start_offset + 1
+        end_offset = self.end_offset
+        return self.next_fetch_offset() <= end_offset or end_offset - self.start_offset + 1 < rules.max_locks
 
     # -- acquiring
 
@@ -139,7 +136,7 @@ class InFlight:
         acquired: list[Acquired],
     ) -> None:
         """Acquire records beyond the end offset; a record batch that crosses a limit comes whole unless exact."""
-        room = rules.max_locks - self._span
+        room = rules.max_locks - (self.end_offset - self.start_offset + 1)
         wanted = min(left, room)
         if room <= 0:
             return
@@ -241,12 +238,12 @@ class InFlight:
 
     def acquired(self, member_ids: Collection[str] | None = None, offset: int | None = None) -> list[Run]:
         """What is acquired and in no change: of these members, or of all; the record at one offset alone, or all."""
-        found = [run for run in self._runs if run.state is RecordState.ACQUIRED and not run.changing]
+        runs = [run for run in self._runs if run.state is RecordState.ACQUIRED and not run.changing]
         if member_ids is not None:
-            found = [run for run in found if run.member_id in member_ids]
+            runs = [run for run in runs if run.member_id in member_ids]
         if offset is not None:
-            found = [part for run in found if run.first <= offset <= run.last for part in self._cut(offset, offset)]
-        return found
+            runs = [part for run in runs if run.first <= offset <= run.last for part in self._cut(offset, offset)]
+        return runs
 
     def release(self, runs: Iterable[Run], rules: Rules) -> Change:
         """Release what is acquired: its member has told so, or its session has ended."""
@@ -334,8 +331,8 @@ class InFlight:
     def _between(self, first: int, last: int) -> list[Run]:
         """The runs that have any of these offsets."""
         begin = max(0, self._index_of(first))
-        found = self._runs[begin : self._index_of(last) + 1]
-        return found[1:] if found and found[0].last < first else found
+        runs = self._runs[begin : self._index_of(last) + 1]
+        return runs[1:] if runs and runs[0].last < first else runs
 
     def _cut(self, first: int, last: int) -> list[Run]:
         """Runs of exactly these offsets, all in flight; runs that reach further are split."""

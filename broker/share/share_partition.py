@@ -202,7 +202,7 @@ class SharePartition:
 
     def _watch_locks(self) -> None:
         """Let the timer run for the lock that ends first, or for letters that are not yet noted as written."""
-        is_owed = any(not run.changing for run in self._lettered)
+        is_owed = bool(self._lettered) and any(not run.changing for run in self._lettered)
         expiry_ms = self._not_before_ms if is_owed else self._in_flight.next_expiry_ms()
         if self._timer is None and expiry_ms is not None and not self.fenced:
             wait_ms = max(expiry_ms, self._not_before_ms) - self._clock.monotonic_ms()

@@ -35,7 +35,8 @@ from coordinator.group.streams.group import StreamsGroup
 from coordinator.group.streams.groups import StreamsGroups
 from coordinator.group.streams.messages import JOINING, StreamsHeartbeat, StreamsHeartbeatAnswer
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
-from protocol.coordinator_records.group_records import GroupMetadataKey, GroupMetadataValue
+from protocol.coordinator_records.group_records import GroupMetadataValue
+from protocol.coordinator_records.record_schema import GroupKey
 from protocol.errors import GroupIdNotFound, InconsistentGroupProtocol
 
 
@@ -150,7 +151,7 @@ class GroupDirectory:
 
     # -- durable state
 
-    def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position) -> None:
+    def replay(self, key: GroupKey, value: GroupMetadataValue | None, position: Position) -> None:
         """Apply a record of a classic group, which replaces a group of that name of another kind."""
         if value is not None:
             self.consumer.by_id.pop(key.group, None)

@@ -22,13 +22,12 @@ from protocol.coordinator_records.consumer_group_records import CONSUMER_GROUP_M
 from protocol.coordinator_records.group_records import (
     GROUP_METADATA,
     OFFSET_COMMIT,
-    GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from protocol.coordinator_records.record_schema import RecordSchema
-from protocol.coordinator_records.share_group_records import SHARE_GROUP_METADATA
+from protocol.coordinator_records.record_schema import GroupKey, RecordSchema
+from protocol.coordinator_records.share_records import SHARE_GROUP_METADATA
 from protocol.coordinator_records.streams_group_records import STREAMS_GROUP_METADATA
 
 _EXPIRE = "expire-group-metadata"
@@ -53,9 +52,7 @@ class GroupCoordinatorShard:
             self.groups.note_simple(key.group)
         self._store.replay(key, value, position)
 
-    def replay_group_metadata(
-        self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position
-    ) -> None:
+    def replay_group_metadata(self, key: GroupKey, value: GroupMetadataValue | None, position: Position) -> None:
         self.groups.replay(key, value, position)
 
     def replay_end_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:

@@ -264,22 +264,22 @@ def _put(batches: list[StateBatch], new: StateBatch) -> None:
 
 
 def _combined(overlapped: Sequence[StateBatch], new: StateBatch) -> list[StateBatch]:
-    found = []
+    parts = []
     first = new.first  # of what is left of the new one
     for old in overlapped:
         if old.first < new.first:
-            found.append(old._replace(last=new.first - 1))
+            parts.append(old._replace(last=new.first - 1))
         if first < old.first:
-            found.append(new._replace(first=first, last=old.first - 1))
+            parts.append(new._replace(first=first, last=old.first - 1))
         common_first, common_last = max(old.first, new.first), min(old.last, new.last)
         winner = max(old, new, key=lambda batch: (batch.delivery_count, batch.state))
-        found.append(winner._replace(first=common_first, last=common_last))
+        parts.append(winner._replace(first=common_first, last=common_last))
         if old.last > new.last:
-            found.append(old._replace(first=new.last + 1))
+            parts.append(old._replace(first=new.last + 1))
         first = common_last + 1
     if first <= new.last:
-        found.append(new._replace(first=first))
-    return _joined(found)
+        parts.append(new._replace(first=first))
+    return _joined(parts)
 
 
 def _joined(batches: Iterable[StateBatch]) -> list[StateBatch]:

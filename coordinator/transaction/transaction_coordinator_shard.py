@@ -209,11 +209,11 @@ class TransactionCoordinatorShard:
         for transactional_id, metadata in self._by_id.items():
             if metadata.state is TransactionState.ONGOING and metadata.start_ms + metadata.timeout_ms < now_ms:
                 self.context.tell(
-                    partial(TransactionCoordinatorShard._time_out, transactional_id=transactional_id, found=metadata)
+                    partial(TransactionCoordinatorShard._time_out, transactional_id=transactional_id, metadata=metadata)
                 )
 
-    def _time_out(self, *, transactional_id: str, found: TransactionMetadata) -> Outcome[None] | None:
-        if self._by_id.get(transactional_id) is not found:
+    def _time_out(self, *, transactional_id: str, metadata: TransactionMetadata) -> Outcome[None] | None:
+        if self._by_id.get(transactional_id) is not metadata:
             return None
 
         def timed_out(error: KafkaError | None) -> None:
@@ -221,27 +221,27 @@ class TransactionCoordinatorShard:
                 logger.warning(
                     "transaction timed out: its producer is fenced",
                     transactional_id=transactional_id,
-                    producer_id=found.producer_id,
-                    producer_epoch=found.producer_epoch,
-                    timeout_ms=found.timeout_ms,
+                    producer_id=metadata.producer_id,
+                    producer_epoch=metadata.producer_epoch,
+                    timeout_ms=metadata.timeout_ms,
                 )
                 self.counts.timed_out += 1
 
-        target = rules.fence(found, self._server_version(), self._now_ms())
+        target = rules.fence(metadata, self._server_version(), self._now_ms())
         return self._move(transactional_id, target, None, timed_out)
 
-    def _expire(self, found: Iterator[str] | None = None) -> Outcome[None]:
-        """Forget ids that have expired, some in each turn; `found` are those that are left of an earlier turn."""
+    def _expire(self, left: Iterator[str] | None = None) -> Outcome[None]:
+        """Forget ids that have expired, some in each turn; `left` are those that are left of an earlier turn."""
         before_ms = self._now_ms() - self._config.id_expiration_ms
 
         def is_over(metadata: TransactionMetadata | None) -> bool:
             return metadata is not None and metadata.state in AT_REST and metadata.last_update_ms <= before_ms
 
-        if found is None:
-            found = iter([known for known, metadata in self._by_id.items() if is_over(metadata)])
-        some = list(islice(found, IDS_IN_A_TURN))
+        if left is None:
+            left = iter([known for known, metadata in self._by_id.items() if is_over(metadata)])
+        some = list(islice(left, IDS_IN_A_TURN))
         if len(some) == IDS_IN_A_TURN:
-            self.context.timers.schedule(_EXPIRY, 0, lambda _: self._expire(found))
+            self.context.timers.schedule(_EXPIRY, 0, lambda _: self._expire(left))
         else:
             self._schedule_expiry()
         expired = [known for known in some if is_over(self._by_id.get(known))]

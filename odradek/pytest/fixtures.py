@@ -13,10 +13,8 @@ from odradek.cluster.cluster import Cluster
 from odradek.control import ControlClient
 from odradek.controls import Controls, RemoteBroker
 from odradek.process import Broker
-from odradek.pytest.cleaning import cleaned, made_by
-from odradek.pytest.marker import Wanted, topics_of
-from odradek.pytest.options import Options
-from odradek.pytest.pool import pool_of
+from odradek.pytest.options import Options, Wanted, topics_of
+from odradek.pytest.pool import cleaned, made_by, pool_of
 from odradek.topic import Topic
 
 LONGEST_NAME = 60

@@ -38,7 +38,7 @@ from protocol.records.batch import (
     BatchHeader,
     advance_sequence,
 )
-from protocol.records.markers import ControlRecordType, EndTransactionMarker, read_control_batch
+from protocol.records.build import ControlRecordType, EndTransactionMarker, read_control_batch
 from storage import damage
 from storage.append_types import AppendOrigin
 from storage.files import FileSystem
@@ -46,7 +46,6 @@ from storage.producers.producer_entry import NO_EPOCH, NO_OFFSET, ProducerStateE
 from storage.producers.snapshot_files import CorruptSnapshotError, SnapshotEntry, SnapshotFiles
 
 logger = structlog.get_logger(__name__)
-
 
 DEFAULT_EXPIRATION_MS = 24 * 3600 * 1000
 

@@ -32,6 +32,7 @@ class Sources:
 
     Attributes:
         find_scram: the credential of a user; if the last argument is true, of the delegation token with that id.
+        scram_salt: that of a user of the settings, which is always the same.
         workers: where keys of tokens are read.
     """
 
@@ -39,6 +40,7 @@ class Sources:
     random: Random
     workers: Workers
     find_scram: Callable[[ScramMechanism, str, bool], Found | Awaitable[Found]]
+    scram_salt: Callable[[ScramMechanism, str], bytes]
 
 
 def make_mechanisms(settings: ListenerSettings, sources: Sources) -> Mapping[str, Begin]:
@@ -58,7 +60,7 @@ def _scram_users(settings: ListenerSettings, name: str, sources: Sources) -> Fin
     """The users of the metadata, and those of the settings that the metadata lacks."""
     mechanism = SCRAM_MECHANISMS[name]
     of_settings = {
-        user: user_credential(stretched(user, mechanism, password, sources.random))
+        user: user_credential(stretched(user, mechanism, password, sources.scram_salt(mechanism, user)))
         for user, password in _users_of_settings(settings).items()
     }
 

@@ -34,8 +34,7 @@ from broker.testkit.inspection.share_and_streams import (
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from coordinator.group.share.initialization import joined
 from coordinator.group.share_offsets import begin_altering, note_altered
-from protocol.coordinator_records.share_group_records import TopicPartitions
-from protocol.coordinator_records.share_records import SharePartitionKey
+from protocol.coordinator_records.share_records import SharePartitionKey, TopicPartitions
 from protocol.topic_partition import PartitionKey
 
 EARLIEST, LATEST = "earliest", "latest"

@@ -30,10 +30,10 @@ from coordinator.runtime.outcome import CoordinatorRecord
 from protocol.consumer_protocol import SchemaError
 from protocol.coordinator_records.group_records import (
     GROUP_METADATA,
-    GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
 )
+from protocol.coordinator_records.record_schema import GroupKey
 from protocol.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
@@ -310,7 +310,7 @@ class ClassicGroup(Roster):
 
 def group_metadata(group_id: str, value: GroupMetadataValue | None) -> CoordinatorRecord:
     """The record with this value; None makes it the tombstone that ends the group."""
-    return CoordinatorRecord(GROUP_METADATA, GroupMetadataKey(group_id), value)
+    return CoordinatorRecord(GROUP_METADATA, GroupKey(group_id), value)
 
 
 def new_group_record(group_id: str, now_ms: int) -> CoordinatorRecord:

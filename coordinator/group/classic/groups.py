@@ -15,7 +15,8 @@ from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupConfig, GroupCounts
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import CoordinatorRecord, Position
-from protocol.coordinator_records.group_records import GroupMetadataKey, GroupMetadataValue
+from protocol.coordinator_records.group_records import GroupMetadataValue
+from protocol.coordinator_records.record_schema import GroupKey
 
 logger = structlog.get_logger(__name__)
 
@@ -54,7 +55,7 @@ class ClassicGroups:
 
     # -- durable state
 
-    def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position) -> None:
+    def replay(self, key: GroupKey, value: GroupMetadataValue | None, position: Position) -> None:
         """Apply a GroupMetadata record; the last one of a group counts."""
         if value is not None:
             self._obtain(key.group).restore(value, self.context.clock.wall_ms())

@@ -146,17 +146,17 @@ class Offsets:
             group.validate_offset_fetch(member_id, member_epoch)
         committed = self.store.of_group(group_id)
         if wanted is None:
-            found = {
+            offsets = {
                 (topic, index): offset
                 for topic in sorted(committed)
                 for index, offset in sorted(committed[topic].items())
             }
         else:
-            found = {key: committed[key[0]][key[1]] for key in wanted if key[1] in committed.get(key[0], ())}
+            offsets = {key: committed[key[0]][key[1]] for key in wanted if key[1] in committed.get(key[0], ())}
         if not require_stable or not self.store.has_open_transactions(group_id):
-            return Fetched(found)
-        asked = found if wanted is None else wanted
-        return Fetched(found, {key for key in asked if self.store.has_pending(group_id, *key)})
+            return Fetched(offsets)
+        asked = offsets if wanted is None else wanted
+        return Fetched(offsets, {key for key in asked if self.store.has_pending(group_id, *key)})
 
     # -- delete
 

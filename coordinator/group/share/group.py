@@ -14,11 +14,8 @@ from uuid import UUID
 
 from coordinator.group.consumer.topics_port import TopicsPort
 from coordinator.group.group_port import GroupType, OwnedPartition
-from protocol.coordinator_records.consumer_group_values import Partitions
-from protocol.coordinator_records.share_group_records import (
-    ShareGroupStatePartitionMetadataValue,
-    TopicPartitions,
-)
+from protocol.coordinator_records.record_schema import Partitions
+from protocol.coordinator_records.share_records import ShareGroupStatePartitionMetadataValue, TopicPartitions
 from protocol.errors import GroupIdNotFound, GroupNotEmpty, UnknownMemberId
 
 PROTOCOL_TYPE = "share"

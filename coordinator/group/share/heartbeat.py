@@ -15,7 +15,7 @@ from coordinator.group.share.group import NO_PARTITIONS, ShareGroup, ShareMember
 from coordinator.group.share.groups import ShareGroups
 from coordinator.group.share.messages import JOINING, LEFT, ShareHeartbeat, ShareHeartbeatAnswer
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome
-from protocol.coordinator_records.consumer_group_values import Partitions
+from protocol.coordinator_records.record_schema import Partitions
 from protocol.errors import FencedMemberEpoch, GroupIdNotFound, GroupMaxSizeReached, InvalidRequest, KafkaError
 
 logger = structlog.get_logger(__name__)

@@ -28,6 +28,7 @@ from broker.observe.metrics import Metrics
 from broker.quotas.throttling import Throttling
 from broker.replication.fetch_session import FetchSessionCache
 from broker.request_context import RequestContext
+from broker.security.credentials import Credentials
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.node_security import NodeSecurity
 from broker.security.sasl.mechanisms import Sources
@@ -98,7 +99,10 @@ class Rig:
         telemetry = ClientTelemetry(cache, metrics, clock, LoopWorkers(), 1 << 20)
         auto_topics = AutoTopicCreation(current, cache, metadata.port)
         sessions = FetchSessionCache(1000, clock.monotonic_ms, chance)
-        sources = Sources(clock, chance, LoopWorkers(), lambda *_: None)
+        credentials = Credentials(current, chance, clock.wall_ms, LoopWorkers())
+        credentials.use(cache)
+        known = credentials.find, credentials.salt
+        sources = Sources(clock, chance, LoopWorkers(), *known)
         security = NodeSecurity(current, sources, TimingWheel(clock))
         share: Any = None  # no share group comes here
         peers: Any = None  # nobody asks other brokers

@@ -12,13 +12,13 @@ from uuid import UUID
 import pytest
 from click.testing import CliRunner, Result
 
-from broker.log_tool.commands import main
+from broker.admin.logs import main
 from protocol.coordinator_records.consumer_group_records import (
     CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
-    ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
 )
 from protocol.coordinator_records.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
+from protocol.coordinator_records.record_schema import MemberKey
 from storage.append_types import LogConfig
 from storage.files import OsFileSystem
 from storage.log.unified_log import UnifiedLog
@@ -233,7 +233,7 @@ def test_assignments_are_put_in_words(tmp_path: Path) -> None:
     rig, log = rig_in(tmp_path, "__consumer_offsets")
     schema, topic_id = CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, UUID(int=5)
     value = ConsumerGroupCurrentMemberAssignmentValue(3, 2, 1, {topic_id: frozenset({9, 1, 4})}, {})
-    key = ConsumerGroupCurrentMemberAssignmentKey("group", "member")
+    key = MemberKey("group", "member")
     append(log, keyed((schema.encode_key(key), schema.encode_value(value))))
     rig.manager.close()
     (row,) = rows(tmp_path / "data" / "__consumer_offsets-0" / f"{BASE}.log")[1:]

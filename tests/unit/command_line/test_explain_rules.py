@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from odradek.cli.explain_rules import Group, Partition, Topic, Transaction, of_group, of_topic, of_transaction
-from odradek.explanation import Explanation, Finding
+from odradek.report import Explanation, Finding
 
 KEY, OTHER = ("t", 0), ("t", 1)
 

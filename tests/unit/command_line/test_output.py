@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from odradek.cli.output import Output, printable
+from odradek.cli.output import Output
+from odradek.terminal import printable
 
 HOSTILE = "\x1b]0;owned\x07\u202eoN\u200b\n\x9b31m"
 

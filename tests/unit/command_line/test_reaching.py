@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from odradek.cli.reaching import Reasons
+from odradek.cli.connection import Reasons
 
 ONE, TWO = "sasl_ssl://one:9092/bootstrap: ", "sasl_ssl://two:9093/bootstrap: "
 PASSWORD = "SASL authentication error: Authentication failed (after 100ms in state AUTH_REQ)"

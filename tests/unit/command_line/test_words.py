@@ -7,10 +7,9 @@ from typing import Any
 import click
 import pytest
 
-from odradek.cli.arguments import Seconds
-from odradek.cli.chart import histogram, percentile, sparkline
-from odradek.cli.errors import KAFKAS_NAMES, name_of
-from odradek.cli.groups_of_commands import wrong_command
+from odradek.cli.bench import histogram, percentile, sparkline
+from odradek.cli.connection import KAFKAS_NAMES, name_of
+from odradek.cli.general import Seconds, wrong_command
 from odradek.cli.positions import POSITION
 from odradek.cli.records import formatter, from_json
 from protocol.errors import type_by_code

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from odradek.cluster import faults
+from odradek.cluster import asking
 
 ANSWERS: Mapping[int, Mapping[str, Any]] = {
     0: {"group": "g", "share_sessions": ["n", "m"], "partitions": [{"topic": "t", "partition": 2, "in_flight": []}]},
@@ -27,7 +27,7 @@ class Told:
 
 def spread(path: str, answers: Mapping[int, Mapping[str, Any]]) -> Any:
     brokers: Any = [Told(index, answer) for index, answer in answers.items()]
-    return faults.spread(brokers, "GET", path, {})
+    return asking.spread(brokers, "GET", path, {})
 
 
 def test_deliveries_of_all_brokers_are_told_together() -> None:

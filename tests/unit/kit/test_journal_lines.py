@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from odradek import report
-from odradek.journal import JournalEntry
+from odradek.report import JournalEntry
 
 ASKED = {"topics": [{"name": "orders"}], "allow_auto_topic_creation": False}
 

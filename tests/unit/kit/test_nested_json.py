@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 import pytest
 
+from odradek.assertions import identity
 from odradek.cli import contexts
 from odradek.cli.records import from_json
-from odradek.exactly_once import identity
 from odradek.record import Record, record_as_json
 from storage.files import OsFileSystem
 from storage.state.manifest import FILE_NAME, SnapshotError, read

@@ -10,9 +10,8 @@ import pytest
 from kio.schema.offset_commit.v9 import OffsetCommitResponse
 
 from protocol.api_table import Api
-from protocol.entities import maker
 from protocol.messages import newest_response
-from protocol.schema import default_entity
+from protocol.schema import default_entity, maker
 from tests.unit.protocol.conftest import Generator
 from tests.unit.protocol.every_version import every_api
 

@@ -16,7 +16,7 @@ import pytest
 from kio.serial import entity_reader as kio_reader
 
 from protocol.api_table import API_BY_NAME, Api
-from protocol.careful_reader import careful_reader
+from protocol.careful_reader import Read, careful_reader
 from protocol.lift import RESHAPED
 from protocol.messages import (
     DecodeError,
@@ -31,7 +31,6 @@ from protocol.messages import (
 )
 from protocol.reader import entity_reader
 from protocol.schema import default_entity, field_plans
-from protocol.value_readers import Read
 from protocol.writer import entity_writer
 from tests.unit.protocol.every_version import EVERY_VERSION, each_version
 

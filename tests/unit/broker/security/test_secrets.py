@@ -17,7 +17,7 @@ from controller.delegation_tokens import TokenSettings
 from controller.scram import ScramMechanism, stretched, upsertion
 
 SECRET = "geheim"
-RECORD = stretched("bob", ScramMechanism.SCRAM_SHA_256, SECRET, random.Random(1))
+RECORD = stretched("bob", ScramMechanism.SCRAM_SHA_256, SECRET, b"salt")
 UPSERTION = upsertion("bob", ScramMechanism.SCRAM_SHA_256, SECRET, random.Random(1))
 JAAS = f'a.b.PlainLoginModule required username="bob" password="{SECRET}";'
 CONFIG = {"node.id": "1", "ssl.keystore.password": SECRET, "listener.name.a.plain.sasl.jaas.config": JAAS}

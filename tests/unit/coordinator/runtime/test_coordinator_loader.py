@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,11 +19,9 @@ from protocol.records.build import Record, build_batch
 from protocol.records.compression import Compression
 from tests.doubles.clock import ManualClock, settle
 from tests.unit.coordinator.memory_log import MemoryLog
-from tests.unit.coordinator.runtime.register import NUMBER, Register, Rig, number
+from tests.unit.coordinator.runtime.register import NUMBER, Register, Rig, number, numbers
 
-OTHER: RecordSchema[str, int] = replace(
-    NUMBER, name="Other", ids=(8,), encode_key=lambda key: b"\x00\x08" + key.encode()
-)
+OTHER = numbers("Other", 8)
 KEYS = st.sampled_from(["a", "b", "c"])
 RECORDS = st.lists(
     st.tuples(st.sampled_from([NUMBER, NUMBER, NUMBER, OTHER]), KEYS, st.none() | st.integers(0, 9)),
