@@ -1,6 +1,6 @@
 """The journal: the last requests with their answers, connections and warnings of a node, in one order.
 
-It exists only where the control interface is open. The recorder is put around the dispatcher, and so sees each frame
+It exists only where the control interface is open. It is put around the dispatcher, and so sees each frame
 before it is handled, and its answer, now or later. For each request it keeps a `Raw`: the frame, copied as the receive
 buffer is used again, and the answer's buffers. It is a microsecond or two of work in all, so whatever can be found out
 later is: no clock is read, as a connection knows when its data arrived and when its wait ended, nothing is numbered (a
@@ -130,37 +130,27 @@ answer is Outcome.WAITING, None if there is none, buffers, their size, or, if th
 
 ANSWER, ENDED = 4, 5
 
-OTHERS = (ConnectionEvent, Warned, Mark)
-"""Entries that are no requests."""
 
+class Journal:
+    """The journal, which is empty until `begin`. Any thread may add entries that are no exchanges.
 
-class Recorder:
-    """`client_of` is asked once per connection. Other entries than exchanges may be added by any thread."""
+    Its times are the machine's, as those of connections are: a test that moves the broker's clock, also back, changes
+    neither the order of what has happened nor how long ago that was.
+    """
 
-    def __init__(self, client_of: Callable[[Any], Client]) -> None:
-        self._client_of = client_of
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock.machine
+        self._marks = count(1)
         self.ring: deque[Any] = deque(maxlen=MOST_ENTRIES)
         self.clients: dict[Any, Client] = {}
         self._fetches: dict[Any, Raw] = {}
 
-    def add(self, entry: ConnectionEvent | Warned | Mark) -> None:
-        self.ring.append(entry)
-
-    def forget(self, connection: Any) -> Client:
-        """The connection is gone."""
-        self._fetches.pop(connection, None)
-        client = self.clients.pop(connection, None)
-        return self._client_of(connection) if client is None else client
-
-    def _client(self, connection: Any) -> Client:
-        client = self.clients.get(connection)
-        if client is None:
-            client = self.clients[connection] = self._client_of(connection)
-        return client
-
-    def begin(self, dispatcher: Dispatcher) -> None:
-        """Keep every request from now on."""
-        handle, append, clients, fetches = dispatcher.dispatch, self.ring.append, self.clients, self._fetches
+    def begin(self, dispatcher: Dispatcher, server: Server) -> None:
+        """Note everything from now on."""
+        server.on_connection = self._connection
+        WARNINGS.listener = self._warned
+        handle, append, client_of, fetches = dispatcher.dispatch, self.ring.append, self._client, self._fetches
+        clients = self.clients
 
         def dispatch(connection: Any, frame: memoryview) -> Buffers | Pending | None:
             size = len(frame)
@@ -168,12 +158,12 @@ class Recorder:
             try:
                 result = handle(connection, frame)
             except CloseConnectionError as error:
-                append((connection.last_active_ms, self._client(connection), request, size, str(error), None))
+                append((connection.last_active_ms, client_of(connection), request, size, str(error), None))
                 raise
             if result.__class__ is bytearray and len(result) <= LONGEST and connection in clients:
                 append((connection.last_active_ms, clients[connection], request, size, result, None))
                 return result
-            client = self._client(connection)
+            client = client_of(connection)
             if isinstance(result, Pending):
                 coming = [connection.last_active_ms, client, request, size, Outcome.WAITING, None]
                 result.finish = partial(_finish, coming, connection, result.finish)
@@ -187,18 +177,59 @@ class Recorder:
 
         dispatcher.dispatch = dispatch
 
+    def _client(self, connection: Connection) -> Client:
+        client = self.clients.get(connection)
+        if client is None:
+            client = self.clients[connection] = _client(connection)
+        return client
+
+    def _connection(self, connection: Connection, opened: bool) -> None:
+        client = None
+        if not opened:
+            self._fetches.pop(connection, None)
+            client = self.clients.pop(connection, None)
+        self.ring.append(ConnectionEvent(self._clock.wall_ms(), client or _client(connection), opened))
+
+    def _warned(self, level: str, event: dict[str, Any]) -> None:
+        """Note a line of the log; any thread."""
+        text = str(event.pop("event", ""))
+        self.ring.append(Warned(self._clock.wall_ms(), level, text, event))
+
     # -- reading
 
-    def entries(self, wall_from_monotonic_ms: float) -> list[Entry | Mark]:
-        """What is kept, the oldest first."""
-        return [
-            entry if isinstance(entry, OTHERS) else _exchange(entry, wall_from_monotonic_ms)
-            for entry in list(self.ring)
-        ]
+    def mark(self) -> int:
+        """Put a mark, whose number stands for now."""
+        mark = Mark(next(self._marks))
+        self.ring.append(mark)
+        return mark.number
 
-    def fetches(self, wall_from_monotonic_ms: float) -> list[Exchange]:
+    def since(self, mark: int | None) -> list[Entry]:
+        """The entries after the mark (None: all) that are still kept, in order."""
+        entries: list[Entry] = []
+        wall_from_monotonic_ms = self._wall_from_monotonic_ms
+        for entry in list(self.ring):
+            if isinstance(entry, Mark):
+                if entry.number == mark:
+                    entries.clear()
+            elif isinstance(entry, ConnectionEvent | Warned):
+                entries.append(entry)
+            elif not (exchange := _exchange(entry, wall_from_monotonic_ms)).is_inspection:
+                entries.append(exchange)
+        return entries
+
+    @property
+    def now_ms(self) -> float:
+        """Now, in the time in which exchanges began."""
+        return self._clock.monotonic_ms()
+
+    def fetches(self) -> list[Exchange]:
         """The last Fetch of each open connection."""
+        wall_from_monotonic_ms = self._wall_from_monotonic_ms
         return [_exchange(raw, wall_from_monotonic_ms) for raw in self._fetches.values()]
+
+    @property
+    def _wall_from_monotonic_ms(self) -> float:
+        return self._clock.wall_ms() - self._clock.monotonic_ms()
 
 
 def _finish(raw: list[Any], connection: Any, finish: Callable[[], Buffers | None]) -> Buffers | None:
@@ -256,66 +287,6 @@ def _joined(parts: Iterable[Any]) -> bytes | None:
     """The parts in one piece; None if some are still in a file."""
     parts = list(parts)
     return None if any(isinstance(part, UnreadBytes) for part in parts) else b"".join(parts)
-
-
-class Journal:
-    """The journal, which is empty until `begin`.
-
-    Its times are the machine's, as those of connections are: a test that moves the broker's clock, also back, changes
-    neither the order of what has happened nor how long ago that was.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock.machine
-        self._marks = count(1)
-        self.recorder = Recorder(_client)
-
-    def begin(self, dispatcher: Dispatcher, server: Server) -> None:
-        """Note everything from now on."""
-        self.recorder.begin(dispatcher)
-        server.on_connection = self._connection
-        WARNINGS.listener = self._warned
-
-    def _connection(self, connection: Connection, opened: bool) -> None:
-        client = _client(connection) if opened else self.recorder.forget(connection)
-        self.recorder.add(ConnectionEvent(self._clock.wall_ms(), client, opened))
-
-    def _warned(self, level: str, event: dict[str, Any]) -> None:
-        """Note a line of the log; any thread."""
-        text = str(event.pop("event", ""))
-        self.recorder.add(Warned(self._clock.wall_ms(), level, text, event))
-
-    # -- reading
-
-    def mark(self) -> int:
-        """Put a mark, whose number stands for now."""
-        mark = Mark(next(self._marks))
-        self.recorder.add(mark)
-        return mark.number
-
-    def since(self, mark: int | None) -> list[Entry]:
-        """The entries after the mark (None: all) that are still kept, in order."""
-        found: list[Entry] = []
-        for entry in self.recorder.entries(self._wall_from_monotonic_ms):
-            if isinstance(entry, Mark):
-                if entry.number == mark:
-                    found.clear()
-            elif not (isinstance(entry, Exchange) and entry.is_inspection):
-                found.append(entry)
-        return found
-
-    @property
-    def now_ms(self) -> float:
-        """Now, in the time in which exchanges began."""
-        return self._clock.monotonic_ms()
-
-    def fetches(self) -> list[Exchange]:
-        """The last Fetch of each open connection."""
-        return self.recorder.fetches(self._wall_from_monotonic_ms)
-
-    @property
-    def _wall_from_monotonic_ms(self) -> float:
-        return self._clock.wall_ms() - self._clock.monotonic_ms()
 
 
 def _client(connection: Connection) -> Client:

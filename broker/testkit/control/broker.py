@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from broker.membership.controller_service import ControllerService
 from broker.node import Node
 from broker.peers.cuts import Address
-from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values, time_of
 from timing.adjustable_clock import AdjustableClock
 
 
@@ -87,35 +88,26 @@ async def _set(node: Node, values: Values) -> dict[str, Any]:
     if len(values) != 1:
         raise ControlError("expected either time or epoch", parameter="time")
     name, value = next(iter(values.items()))
-    wall_ms = value * 1000 if name == "epoch" else _parsed(value).timestamp() * 1000
+    wall_ms = value * 1000 if name == "epoch" else _wall_time(value).timestamp() * 1000
     if not 0 <= wall_ms <= LATEST_MS:
         raise ControlError(f"{name} = {value!r}: expected a time from 1970 to 9999", parameter=name)
     await clock.set_wall(wall_ms, partial(settle, node))
     return _state(node, {})
 
 
-def _parsed(text: str) -> datetime:
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        expected = "expected a time in ISO 8601, as 2026-01-31T12:00:00Z"
-        raise ControlError(f"time = {text!r}: {expected}", parameter="time") from None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+def _wall_time(text: str) -> datetime:
+    expected = "expected a time in ISO 8601, as 2026-01-31T12:00:00Z"
+    return time_of(text, ControlError(f"time = {text!r}: {expected}", parameter="time"))
 
 
-async def _freeze(node: Node, _values: Values) -> dict[str, Any]:
-    await clock_of(node).freeze()
-    return _state(node, {})
+def _then_state(act: Callable[[AdjustableClock], Awaitable[object]]) -> Callable[[Node, Values], Awaitable[Json]]:
+    """What does something with the clock, and answers how it is then."""
 
+    async def answer(node: Node, _values: Values) -> Json:
+        await act(clock_of(node))
+        return _state(node, {})
 
-async def _resume(node: Node, _values: Values) -> dict[str, Any]:
-    await clock_of(node).resume()
-    return _state(node, {})
-
-
-async def _reset(node: Node, _values: Values) -> dict[str, Any]:
-    await clock_of(node).reset()
-    return _state(node, {})
+    return answer
 
 
 _UNITS = tuple(
@@ -206,9 +198,9 @@ ENDPOINTS = (
             Parameter("epoch", Kind.NUMBER, "The time in seconds since 1970.", least=0),
         ),
     ),
-    Endpoint("POST", "/clock/freeze", "Let time stand still.", _freeze),
-    Endpoint("POST", "/clock/resume", "Let time go on from where it stands.", _resume),
-    Endpoint("POST", "/clock/reset", "Go on with the machine's time of day.", _reset),
+    Endpoint("POST", "/clock/freeze", "Let time stand still.", _then_state(AdjustableClock.freeze)),
+    Endpoint("POST", "/clock/resume", "Let time go on from where it stands.", _then_state(AdjustableClock.resume)),
+    Endpoint("POST", "/clock/reset", "Go on with the machine's time of day.", _then_state(AdjustableClock.reset)),
     Endpoint("GET", "/cluster", "Brokers and partitions, as this node knows them.", _describe, (TOPIC,)),
     Endpoint(
         "GET",

@@ -12,6 +12,7 @@ import enum
 import math
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from broker.nearest import did_you_mean
@@ -154,6 +155,15 @@ def _from_text(parameter: Parameter, text: str) -> Any:
     except (ValueError, KeyError):
         expected = _described(parameter.kind)
         raise ControlError(f"{parameter.name} = {text!r}: expected {expected}", parameter=parameter.name) from None
+
+
+def time_of(text: str, error: ControlError) -> datetime:
+    """The time of a text in ISO 8601, in UTC unless it says otherwise; raises the error if it is none."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise error from None
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def _described(kind: Kind) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import Future
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -19,7 +19,7 @@ from broker.node import Node
 from broker.peers.leaders import NONE, Unknown
 from broker.share.runs import RecordState
 from broker.share.share_partition import SharePartition
-from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values, time_of
 from broker.testkit.control.groups import GROUP, committed_json, group_here, no_such_group, no_such_member
 from broker.testkit.inspection.cluster import read_group
 from broker.testkit.inspection.groups import GroupView
@@ -92,21 +92,14 @@ async def resolve(
 def _target(to: str | int) -> Target:
     if isinstance(to, str) and to in (EARLIEST, LATEST):
         return to
+    error = ControlError(f"to = {to!r}: {ACCEPTED}", parameter="to")
     try:
         offset = int(to)
     except ValueError:
-        return _time(str(to))
+        return time_of(str(to), error)
     if offset < 0:
-        raise ControlError(f"to = {to!r}: {ACCEPTED}", parameter="to")
+        raise error
     return offset
-
-
-def _time(text: str) -> datetime:
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise ControlError(f"to = {text!r}: {ACCEPTED}", parameter="to") from None
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 async def start_share_group(node: Node, group_id: str, offsets: Sequence[tuple[PartitionKey, int]]) -> dict[str, Any]:

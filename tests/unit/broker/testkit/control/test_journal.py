@@ -171,10 +171,10 @@ async def test_a_connection_that_is_gone_leaves_nothing_behind() -> None:
         journal = keep_journal(rig)
         client = rig.connect()
         await client.ask("fetch", 12, **fetch([("t", 0, 0)], max_wait_ms=0))
-        assert len(journal.fetches()) == len(journal.recorder.clients) == 1
+        assert len(journal.fetches()) == len(journal.clients) == 1
         client.transport.reset()
         await settle()
-        assert (journal.fetches(), journal.recorder.clients) == ([], {})
+        assert (journal.fetches(), journal.clients) == ([], {})
 
 
 async def test_times_that_stand_for_none_keep_their_number() -> None:
