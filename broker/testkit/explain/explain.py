@@ -56,10 +56,14 @@ KIT_RULES = (a_fault_is_set, clock_is_frozen)
 async def explain_group(node: Node, group_id: str) -> list[Finding]:
     """What keeps a group from reading, the worst first. Raises CoordinatorLoadInProgress, as do the others."""
     it = await group_situation(node, group_id)
-    reading: Sequence[Callable[[GroupSituation], Findings]] = (*group_rules.STREAMS_RULES, *reading_rules.RULES)
+    return _in_order(ask((*group_rules.RULES, *_rules_of_its_kind(it)), it), it.kit)
+
+
+def _rules_of_its_kind(it: GroupSituation) -> Sequence[Callable[[GroupSituation], Findings]]:
+    """A share group commits nothing; what it and a streams group have besides, their coordinator alone knows."""
     if it.group.is_share:
-        reading = () if it.shares is None else share_rules.RULES
-    return _in_order(ask((*group_rules.RULES, *reading), it), it.kit)
+        return () if it.shares is None else share_rules.RULES
+    return (*(() if it.streams is None else group_rules.STREAMS_RULES), *reading_rules.RULES)
 
 
 async def explain_topic(node: Node, topic: str) -> list[Finding]:

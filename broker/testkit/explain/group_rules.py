@@ -20,6 +20,7 @@ from broker.testkit.explain.situations import (
     who,
 )
 from broker.testkit.inspection.groups import SETTLED, GroupView, MemberView
+from broker.testkit.inspection.share_and_streams import StreamsGroupView
 from coordinator.group.streams.configured import Status
 
 
@@ -209,7 +210,7 @@ ADVICE = {
 
 
 def topology_is_not_ready(it: GroupSituation) -> Findings:
-    unready = None if it.streams is None else it.streams.problem
+    unready = _streams(it).problem
     if unready is not None and it.group.members:
         yield problem(
             f"group {it.group.group_id} has no tasks: members are told {unready.status.name} "
@@ -219,9 +220,10 @@ def topology_is_not_ready(it: GroupSituation) -> Findings:
 
 
 def application_shuts_down(it: GroupSituation) -> Findings:
-    if it.streams is not None and it.streams.shutdown_by is not None:
+    member_id = _streams(it).shutdown_by
+    if member_id is not None:
         yield problem(
-            f"member {it.streams.shutdown_by} of group {it.group.group_id} has asked all to end: members are told "
+            f"member {member_id} of group {it.group.group_id} has asked all to end: members are told "
             f"SHUTDOWN_APPLICATION (status {Status.SHUTDOWN_APPLICATION.value}) until the group is empty",
             "Look at the error that its uncaught exception handler got, and start the application again once all "
             "instances have ended.",
@@ -229,19 +231,18 @@ def application_shuts_down(it: GroupSituation) -> Findings:
 
 
 def topology_is_stale(it: GroupSituation) -> Findings:
-    if it.streams is not None and it.streams.stale:
-        names = listed(f"{member_id} (epoch {epoch})" for member_id, epoch in sorted(it.streams.stale.items()))
+    streams = _streams(it)
+    if streams.stale:
+        names = listed(f"{member_id} (epoch {epoch})" for member_id, epoch in sorted(streams.stale.items()))
         yield warning(
-            f"the topology of {names} is older than the group's, which has epoch {it.streams.topology_epoch}: they are "
+            f"the topology of {names} is older than the group's, which has epoch {streams.topology_epoch}: they are "
             f"told STALE_TOPOLOGY (status {Status.STALE_TOPOLOGY.value})",
             "Update these instances.",
         )
 
 
 def client_tags_are_missing(it: GroupSituation) -> Findings:
-    if it.streams is None:
-        return
-    for member_id, tags in sorted(it.streams.untagged.items()):
+    for member_id, tags in sorted(_streams(it).untagged.items()):
         yield warning(
             f"member {member_id} has no client tags {listed(tags)}, which streams.rack.aware.assignment.tags names: it "
             f"is told MISSING_CLIENT_TAGS (status {Status.MISSING_CLIENT_TAGS.value})",
@@ -250,7 +251,7 @@ def client_tags_are_missing(it: GroupSituation) -> Findings:
 
 
 def assignment_is_delayed(it: GroupSituation) -> Findings:
-    if it.streams is not None and it.streams.is_delayed:
+    if _streams(it).is_delayed:
         yield warning(
             f"group {it.group.group_id} has just begun and waits for more members: they are told ASSIGNMENT_DELAYED "
             f"(status {Status.ASSIGNMENT_DELAYED.value})",
@@ -260,17 +261,21 @@ def assignment_is_delayed(it: GroupSituation) -> Findings:
 
 def state_is_behind(it: GroupSituation) -> Findings:
     """Tasks whose state is not restored yet; a warm-up becomes active once it is near enough."""
-    if it.streams is None:
-        return
-    for task in it.streams.tasks:
+    streams = _streams(it)
+    for task in streams.tasks:
         behind = task.end - task.offset
         if behind <= 0:
             continue
-        limit = f", and becomes active at {it.streams.acceptable_lag}" if task.role == "warm-up" else ""
+        limit = f", and becomes active at {streams.acceptable_lag}" if task.role == "warm-up" else ""
         yield info(
             f"{task.role} task {task.name} of member {task.member_id} restores its state: it is "
             f"{counted(behind, 'record')} behind the end of its changelogs{limit}",
         )
+
+
+def _streams(it: GroupSituation) -> StreamsGroupView:
+    assert it.streams is not None, "rules of streams groups are asked for these alone"
+    return it.streams
 
 
 STREAMS_RULES = (
