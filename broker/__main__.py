@@ -8,11 +8,11 @@ from __future__ import annotations
 import importlib
 import sys
 
+import click
+
 # kio imports Hypothesis and structlog imports rich wherever they are installed: 0.3 s and 16 MB for nothing.
 for unwanted in ("hypothesis", "rich"):
     sys.modules.setdefault(unwanted, None)  # type: ignore[arg-type]
-
-import click  # noqa: E402
 
 COMMANDS = {
     "serve": ("broker.serve", "serve", "Run a broker, or several."),

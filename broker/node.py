@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from broker.background import Periodic, Stopped, end_work
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.membership.controller_port import Controller
 from broker.membership.followed_metadata import FollowedMetadata
@@ -28,7 +29,7 @@ from broker.observe.process_metrics import LoopLag, register_process, register_s
 from broker.observe.replication_metrics import register_replication
 from broker.observe.share_metrics import register_share_metrics
 from broker.observe.transaction_metrics import register_transaction_metrics
-from broker.periodic import Periodic
+from broker.process import own_version
 from broker.quotas.connection_rates import ConnectionRates
 from broker.replication.directory_assignments import CHECK_MS as ASSIGN_MS
 from broker.replication.directory_assignments import DirectoryAssignments
@@ -38,8 +39,6 @@ from broker.replication_settings import configure_maintenance, schedule_maintena
 from broker.security.node_security import CHECK_MS as SECURITY_CHECK_MS
 from broker.security.node_security import RENEWAL_MS
 from broker.services import Cluster, Coordinators, Local, Services
-from broker.stopping import Stopped, end_work
-from broker.version import own_version
 from controller import brokers
 from metadata.configs import ResourceType
 from metadata.delta import MetadataDelta
@@ -268,10 +267,10 @@ class Node:
 
     # -- changes
 
-    def _configs_changed(self, delta: MetadataDelta, _image: MetadataImage) -> None:
+    def _configs_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if delta.touched("configs") and any(kind == ResourceType.BROKER for kind, _ in delta.configs.changed):
             current = self.local.current
-            current.config = current.config.with_dynamic(*self.cluster.cache.broker_configs(self.node_id))
+            current.follow(image)
             self.replicas.reconfigure()
             self._cordon()
             self.server.limits_changed()

@@ -13,10 +13,8 @@ from uuid import UUID
 from broker import process
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listeners
-from broker.config.quota_windows import windows_of
-from broker.config.start_acls import parse_start_acls
-from broker.config.start_topics import parse_start_topics
-from broker.config.topic_config import log_config
+from broker.config.resource_configs import log_config
+from broker.config.structured import parse_start_acls, parse_start_topics, windows_of
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.hosted import Host
@@ -226,8 +224,7 @@ async def _start_parts(
     """Register the broker, host its partitions, and begin to load the coordinators."""
     await opened.metadata.join(joining(base, opened.dirs, bound.advertised, bound.controllers))
     # At the first start the registration has set what holds for the cluster.
-    dynamic = opened.metadata.cache.broker_configs(base.node_id)
-    base.current.config = base.current.config.with_dynamic(*dynamic)
+    base.current.follow(opened.metadata.cache.image)
     if opened.service is not None:
         _begin_service(opened.service, dispatcher, bound)
     if base.current.config.is_broker:

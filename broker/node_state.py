@@ -10,19 +10,18 @@ from uuid import UUID
 
 import structlog
 
-from broker.config.broker_config import BrokerConfig
-from broker.config.current import CurrentConfig
+from broker.config.broker_config import BrokerConfig, CurrentConfig
 from broker.config.listeners import Listener
-from broker.config.super_users import super_users
+from broker.config.structured import super_users
 from broker.observe.metrics import Metrics, Most
 from broker.peers.client import Connect, open_socket
 from broker.peers.cuts import Cuts
 from broker.replication.folders import FolderChecks
 from broker.replication.replica_manager import ReplicaManager
 from broker.security.authorizer import Authorizer
-from broker.security.credentials import Credentials
+from broker.security.delegation_tokens import Credentials
 from broker.security.node_security import NodeSecurity
-from broker.security.sasl.mechanisms import Sources
+from broker.security.sources import Sources
 from protocol import uuids
 from storage.files import FileSystem
 from storage.folders.log_dirs import LogDir

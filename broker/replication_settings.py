@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from broker.config.defs.followers import RACK_AWARE_SELECTOR
-from broker.config.quota_windows import windows_of
+from broker.config.defs.node import RACK_AWARE_SELECTOR
+from broker.config.structured import windows_of
 from broker.replication.cluster_access import ReplicationSettings
 from storage.cleaner.log_cleaner import CleanerConfig
 
 if TYPE_CHECKING:
+    from broker.background import Periodic
     from broker.config.broker_config import BrokerConfig
-    from broker.periodic import Periodic
     from broker.replication.log_maintenance import LogMaintenance
 
 INDEX_IDLE_MS = 60_000

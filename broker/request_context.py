@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from broker.membership.controller_port import Controller
 from broker.network.request import Peer
 from broker.replication.replica_manager import ReplicaManager
-from broker.security.authorized_operations import ALL
+from broker.security.permissions import ALL
 from broker.services import Cluster, Coordinators, Local
 from metadata.acls import AclOperation, ResourceType
 from metadata.image import MetadataImage

@@ -23,10 +23,10 @@ import structlog
 
 from broker import logging, operator_requests, process
 from broker.admin import wrong_configuration_ends
+from broker.background import Stopped
 from broker.config.broker_config import BrokerConfig
-from broker.config.control_address import control_address
-from broker.config.options import config_options, load_options
-from broker.config.sources import Loaded
+from broker.config.sources import Loaded, config_options, load_options
+from broker.config.structured import control_address
 from broker.membership.broker_lifecycle import RegistrationError
 from broker.network.server import ListenError
 from broker.node import Node
@@ -34,11 +34,9 @@ from broker.node_start import start_node
 from broker.node_state import Seams
 from broker.observe.otlp_export import OtlpError, OtlpExport, check_export
 from broker.observe.process_metrics import GcTime
-from broker.parent import Parent
 from broker.peers.call import PeerError
-from broker.security.errors import SecurityError
-from broker.stopping import Stopped
-from broker.systemd import Systemd
+from broker.process import Parent, Systemd
+from broker.security.sources import SecurityError
 from protocol.errors import KafkaError
 from storage.files import FileSystem, OsFileSystem, UnsyncedFileSystem
 from storage.folders.log_dirs import LogDirError

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from broker.config.broker_config import BrokerConfig
-from broker.config.current import CurrentConfig
+from broker.config.broker_config import BrokerConfig, CurrentConfig
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.share_coordinator import ShareCoordinator
 from broker.coordinators.transaction_coordinator import TransactionCoordinator

@@ -25,7 +25,7 @@ WHAT_A_FIELD_IS = "expected key, value, value.FIELD (of a value that is JSON, or
 
 
 def identity(field: str) -> Callable[[Record], Hashable]:
-    """What makes records of two topics belong together: `key`, `value`, `value.order.id` or `headers.trace`.
+    """Return a function of records, by which they belong together: `key`, `value`, `value.order.id` or `headers.trace`.
 
     Raises ValueError for another field; the function does for a record without it.
     """
@@ -58,7 +58,7 @@ def _part(record: Record, names: Sequence[str]) -> Hashable:
 def violations(
     source: Iterable[Record], sink: Iterable[Record], identify: Callable[[Record], Hashable]
 ) -> tuple[list[str], bool]:
-    """What is wrong, a sentence each, and whether records that come later may still mend all of it."""
+    """Say what is wrong, a sentence each, and whether records that come later may still mend all of it."""
     wanted = _by_identity(source, identify)
     made = _by_identity(sink, identify)
     missing = [f"{_shown(key)} is missing; in the source: {_places(wanted[key])}" for key in wanted if key not in made]
@@ -141,7 +141,7 @@ class History:
         return f"History({self.id!r})"
 
     def events(self) -> list[dict[str, Any]]:
-        """What happened so far, in order; `odradek.history_check` has the table of events."""
+        """List what happened so far, in order; `odradek.history_check` has the table of events."""
         if self._events is not None:
             return self._events
         found: list[dict[str, Any]] = self._control().get(self._path)["events"]

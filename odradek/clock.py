@@ -139,7 +139,7 @@ class Snapshot:
 
     @classmethod
     def of(cls, answer: dict[str, Any], control: Callable[[], Control]) -> Snapshot:
-        """What the control interface answered."""
+        """Make one of an answer of the control interface."""
         return cls(answer["path"], answer["bytes"], answer["taken_ms"], control)
 
     def __fspath__(self) -> str:

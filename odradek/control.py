@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import json
 import threading
@@ -18,7 +17,7 @@ ANSWER_TIMEOUT_S = 60.0
 
 
 class ControlError(RuntimeError):
-    """What the broker refused, in a sentence. `parameter` is the name of the parameter that is wrong, if one is."""
+    """The broker refused something; the message is a sentence. `parameter` names the wrong parameter, if one is."""
 
     def __init__(self, message: str, *, status: int = 400, parameter: str | None = None) -> None:
         super().__init__(message)
@@ -160,6 +159,8 @@ def in_thread(
 
     @wraps(method)
     async def waits(self: _Owner, /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
+        import asyncio  # only for who uses it: it is a third of what `import odradek` would take
+
         call: Callable[_Given, _Answer] = getattr(self, name)  # that of a class below, if it has one
         return await asyncio.to_thread(call, *given, **named)
 
@@ -169,15 +170,15 @@ def in_thread(
 
 
 class Named(str):
-    """What a broker has under a name: a topic, a group, a transactional id. Every look at it asks the broker anew.
+    """A thing that a broker has under a name: a topic, a group, a transactional id. Each look asks the broker anew.
 
     It is a str too, the name, and clients take it as that.
     """
 
     _KIND: ClassVar[str]
-    """What the paths of the control interface call these."""
+    """Their name in the paths of the control interface."""
     _PARAMETER: ClassVar[str]
-    """What the methods that make one call the name."""
+    """The parameter of the name in the methods that make one."""
 
     def __new__(cls, control: Callable[[], Control], name: str, *more: object) -> Self:
         if not isinstance(name, str):

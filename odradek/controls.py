@@ -24,7 +24,7 @@ from odradek.security import Security, client_config
 from odradek.topic import DEFAULT_TIMEOUT, Topic
 
 Mark = dict[str, list[str]]
-"""What there was at some time: the ids of topics, groups, transactional ids."""
+"""The things that there were at some time: the ids of topics, groups, transactional ids."""
 
 
 class Controls(FaultControls):
@@ -50,7 +50,7 @@ class Controls(FaultControls):
         return client_config(self.bootstrap_servers, kind, **more)
 
     def mark(self) -> Mark:
-        """What topics, groups and transactional ids there are now, for `reset`."""
+        """Note what topics, groups and transactional ids there are now, for `reset`."""
         found: Mark = self.control.get("/mark")["mark"]
         return found
 
@@ -72,7 +72,7 @@ class Controls(FaultControls):
         return {group: group for group in found}
 
     def _all(self, kind: str) -> list[dict[str, Any]]:
-        """What all coordinators know. Raises ControlError if one of them does not tell it."""
+        """Ask for what all coordinators know. Raises ControlError if one of them does not answer."""
         answer = self.control.get(f"/{kind}")
         if answer.get("unknown"):
             raise ControlError(f"not all {kind} are known: {'; '.join(answer['unknown'])}", status=503)
@@ -102,7 +102,7 @@ class Controls(FaultControls):
     def explain(
         self, *, group: str | None = None, topic: str | None = None, transactional_id: str | None = None
     ) -> Explanation:
-        """Why a consumer gets nothing, and what to do: of one group, topic or transactional id. Print it."""
+        """Explain why a consumer gets nothing, and what to do: of one group, topic or transactional id. Print it."""
         found = self.control.get("/explain", group=group, topic=topic, transactional_id=transactional_id)
         return Explanation(found)
 
@@ -177,7 +177,7 @@ class Controls(FaultControls):
         self.control.post("/snapshots/restore", path=path_of(snapshot))
 
     def _snapshot_folder(self) -> str | None:
-        """Where a snapshot goes if nobody says; None lets the broker choose."""
+        """Choose the folder of a snapshot for which none is given; None lets the broker choose."""
         return None
 
     def _client(self) -> Control:

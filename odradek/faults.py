@@ -116,7 +116,7 @@ class Crash(Fault):
 
 
 class FaultControls(ABC):
-    """What `Broker` and `RemoteBroker` can do to break things."""
+    """The ways in which `Broker` and `RemoteBroker` break things."""
 
     @property
     @abstractmethod

@@ -130,7 +130,7 @@ class Group(Described):
         return found
 
     def deliveries(self) -> list[Delivery]:
-        """What a share group has in flight, by partition and offset: who has acquired what, how often, until when.
+        """List what a share group has in flight, by partition and offset: who has acquired what, how often, until when.
 
         Raises ControlError if it is no share group.
         """

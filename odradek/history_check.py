@@ -66,7 +66,7 @@ def name_of(place: Place) -> str:
 
 
 class Log:
-    """What is in a partition at the end."""
+    """The records and markers of a partition at the end."""
 
     def __init__(self, event: Event) -> None:
         self.event = event
@@ -233,7 +233,7 @@ class _Batch:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What another attempt for the same batch of an idempotent producer has in common with this one."""
+        """The same for each attempt to write this batch of an idempotent producer."""
         return (*self.place, self.event["producer_id"], self.event["epoch"], self.event["sequence"])
 
 

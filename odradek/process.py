@@ -333,7 +333,7 @@ class Broker(SecuredControls, Entered):
 
 
 def _cpu_time_s(pid: int) -> float | None:
-    """What a process has used of the processors; None where the system does not tell it."""
+    """Read how much CPU time a process has used; None where the system does not say it."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
         user, system = stat.rpartition(")")[2].split()[11:13]  # a program's name may have spaces

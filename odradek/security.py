@@ -37,7 +37,7 @@ _SHARED: dict[str, dict[str, Any]] = {
 
 
 def client_config(bootstrap_servers: str, kind: str, **more: Any) -> dict[str, Any]:
-    """What producers, consumers and admin clients of a kind are given; `more` is added.
+    """Make the configuration of producers, consumers and admin clients of a kind; `more` is added.
 
     Raises ValueError for an unknown kind.
     """
@@ -89,7 +89,7 @@ class Security:
     def chosen(
         cls, security: str | Security | None, users: Users | None, settings: Mapping[str, object], folder: Path
     ) -> Security | None:
-        """What the parameters `security` and `users` ask for; None for nothing. Raises ValueError."""
+        """Read the parameters `security` and `users`; None if they ask for nothing. Raises ValueError."""
         if isinstance(security, cls):
             return security
         if security is None:
@@ -143,7 +143,7 @@ class Security:
         return found
 
     def client_config(self, kind: str, user: str | None, mechanism: str | None) -> dict[str, Any]:
-        """What clients of a kind need besides the address. Raises ValueError for an unknown user or mechanism."""
+        """Make what clients of a kind need besides the address. Raises ValueError for an unknown user or mechanism."""
         name = self._user(user)
         certificate = self.certificate_of(name) if self.protocol == "SSL" and name is not None else None
         config: dict[str, Any] = {"security_protocol": self.protocol}

@@ -6,7 +6,6 @@ process that finds it unlocked. `Entered` is what is started by `with` or `async
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import fcntl
 import os
@@ -43,6 +42,8 @@ class Entered:
         self.close()
 
     async def __aenter__(self) -> Self:
+        import asyncio  # see odradek/control.py
+
         starting = asyncio.ensure_future(asyncio.to_thread(self.__enter__))
         try:
             return await asyncio.shield(starting)
@@ -55,6 +56,8 @@ class Entered:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        import asyncio
+
         await asyncio.to_thread(self.close)
 
 
@@ -104,7 +107,7 @@ def _remove_abandoned(above: Path) -> None:
 
 
 def _is_abandoned(folder: Path) -> bool:
-    """Whether it is one of ours whose process has ended."""
+    """Say whether it is one of ours whose process has ended."""
     try:
         descriptor = os.open(folder / OWNER, os.O_RDWR | os.O_NOFOLLOW)
     except OSError:
@@ -123,7 +126,7 @@ FOR_TESTS = {
     "odradek.http.port": "-1",
     "odradek.control": "127.0.0.1:0",
 }
-"""What a broker for tests has besides its profile."""
+"""The settings of a broker for tests besides its profile."""
 
 PROFILES = ("test", "dev", "kafka")
 """The profiles of a broker: docs/configuration.md has what they set."""

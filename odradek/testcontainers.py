@@ -160,7 +160,7 @@ class KafkaContainer:
         return str(self._running().pid)
 
     def get_logs(self) -> tuple[bytes, bytes]:
-        """What the broker has logged, as output and as errors, of which there are none."""
+        """Return what the broker has logged, as output and as errors, of which there are none."""
         return self._running().log().encode(), b""
 
     @property

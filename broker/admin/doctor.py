@@ -17,7 +17,7 @@ import click
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError
 from broker.config.listeners import Listener, Listeners
-from broker.config.options import config_options, load_options
+from broker.config.sources import config_options, load_options
 
 LEAST_FREE = 0.1
 LEAST_DESCRIPTORS = 4096
@@ -35,7 +35,7 @@ class Level(Enum):
 
 
 class Finding(NamedTuple):
-    """What was looked at, what was found, and what to do."""
+    """A thing that was looked at, what was found, and what to do."""
 
     level: Level
     subject: str

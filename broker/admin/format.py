@@ -15,8 +15,7 @@ import click
 
 from broker.admin import wrong_configuration_ends
 from broker.config.broker_config import BrokerConfig, split_list
-from broker.config.options import config_options, load_options
-from broker.config.sources import Loaded
+from broker.config.sources import Loaded, config_options, load_options
 from controller.quorum.features import SCRAM_SINCE, FeatureError, chosen_levels, version_name
 from controller.quorum.format import FormatError, Formatting, bootstrap_records, format_folders
 from controller.scram import MAX_ITERATIONS, MIN_ITERATIONS, SALT_BYTES, SCRAM_MECHANISMS, Upsertion, credential
@@ -133,7 +132,7 @@ def _metadata_folder(config: BrokerConfig, *, standalone: bool) -> str | None:
 
 
 def _endpoint(loaded: Loaded) -> VoterEndpoint:
-    """Where the controller is reached: its advertised listener, or else the one that it opens."""
+    """Find where the controller is reached: its advertised listener, or else the one that it opens."""
     names = split_list(loaded.config.optional_string("controller.listener.names") or "")
     of_controllers = (*loaded.listeners.controllers, *loaded.listeners.left_out)
     listeners = {listener.name: listener for listener in of_controllers}

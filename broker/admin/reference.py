@@ -22,7 +22,7 @@ def main() -> None:
 @main.command()
 @click.argument("name")
 def error(name: str) -> None:
-    """What an error means: NAME is Kafka's name, such as UNKNOWN_TOPIC_OR_PARTITION, or its code."""
+    """Say what an error means: NAME is Kafka's name, such as UNKNOWN_TOPIC_OR_PARTITION, or its code."""
     kinds = {code.name.upper(): kind for code, kind in type_by_code.items()}
     codes = {str(code.value): code.name.upper() for code in type_by_code}
     wanted = name.strip().upper().replace(" ", "_")
@@ -44,7 +44,7 @@ def _print_error(name: str, kind: type[KafkaError]) -> None:
 @main.command()
 @click.argument("name")
 def setting(name: str) -> None:
-    """What a setting of a broker or a topic means, its default, and what it may be."""
+    """Say what a setting of a broker or a topic means, its default, and what it may be."""
     kinds = [("broker", BROKER_CONFIGS.get(name)), ("topic", TOPIC_CONFIGS.get(name))]
     found = [(kind, definition) for kind, definition in kinds if definition is not None]
     if not found:

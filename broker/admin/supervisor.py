@@ -22,8 +22,7 @@ import structlog
 from broker.admin import wrong_configuration_ends
 from broker.admin.node_settings import CONTROLLER, Settings, all_settings, joining
 from broker.config.sources import Loaded
-from broker.parent import Parent
-from broker.systemd import ENVIRONMENT, Systemd
+from broker.process import ENVIRONMENT, Parent, Systemd
 from timing.clock import SystemClock
 
 logger = structlog.get_logger(__name__)
@@ -32,7 +31,7 @@ DEPENDENCIES = "ODRADEK_DEPENDENCIES"
 """See odradek/launcher.py, which takes it out of this process's environment."""
 
 ReadyLine = dict[str, Any]
-"""What a node says of itself when it begins to serve; see `broker.serve`."""
+"""The ready line of a node, decoded; see `broker.serve`."""
 
 
 @dataclass(slots=True)
@@ -100,7 +99,7 @@ class Supervisor:
         return 0 if clean and len(self.nodes) == len(self._settings) and not self._died else 1
 
     def _status(self) -> str:
-        """Who serves, and who has died."""
+        """Say which nodes serve, and which have died."""
         addresses = [node.address for node in self._brokers if node.is_running]
         died = [f"{node.role} {node.node_id} has died" for node in self.nodes if not node.is_running]
         return "; ".join([f"{len(addresses)} of {len(self._brokers)} brokers serve: {', '.join(addresses)}", *died])

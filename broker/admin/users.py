@@ -26,19 +26,18 @@ from kio.schema.describe_user_scram_credentials.v0 import DescribeUserScramCrede
 from kio.schema.errors import ErrorCode
 
 from broker.admin import wrong_configuration_ends
-from broker.config.broker_config import PROVIDERS, BrokerConfig, ConfigurationError
-from broker.config.current import CurrentConfig
+from broker.config.broker_config import PROVIDERS, BrokerConfig, ConfigurationError, CurrentConfig
+from broker.config.controllers import INTER_BROKER_MECHANISM, outgoing_problems
+from broker.config.environment import parse_properties
 from broker.config.listeners import Listener
-from broker.config.options import config_options, load_options
-from broker.config.outgoing import INTER_BROKER_MECHANISM, outgoing_problems
-from broker.config.properties import parse_properties
 from broker.config.providers import read_providers, resolved
+from broker.config.sources import config_options, load_options
 from broker.membership.standalone import StandaloneMetadata
 from broker.metadata_opening import open_metadata
 from broker.node_state import Base, Seams, new_base
 from broker.peers.call import PeerError, entity_call
 from broker.peers.client import PeerClient, PeerNetwork, PeerSettings, ask_versions
-from broker.security.outgoing.security import secured
+from broker.security.as_client import secured
 from controller.quorum.survey import FOLDER_NAME, OLD_BOOTSTRAP
 from controller.scram import (
     MAX_ITERATIONS,

@@ -9,7 +9,7 @@ from broker.faults.names import api_name
 from broker.network.connection import Connection
 from broker.node import Node
 from broker.observe.metrics import TIME_BOUNDS_MS, bound_of
-from broker.quotas.entities import QuotaType
+from broker.quotas.limits import QuotaType
 from broker.testkit.journal import Exchange, journal_of
 from broker.testkit.journal_views import header_of
 from protocol.api_table import API_BY_KEY

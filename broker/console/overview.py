@@ -12,9 +12,9 @@ from broker.console.charts import chart
 from broker.console.partition_states import count_partitions
 from broker.faults.names import api_name
 from broker.node import Node
+from broker.process import own_version
 from broker.replication.partition import Role
 from broker.testkit.inspection.cluster import list_summaries
-from broker.version import own_version
 from metadata.acls import ResourceType
 
 LEAST_SHOWN = 60

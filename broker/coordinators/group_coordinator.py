@@ -7,33 +7,23 @@ configurations.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 from uuid import UUID
 
 import structlog
 
-from broker.config.broker_config import BrokerConfig, split_list
-from broker.config.current import CurrentConfig
-from broker.config.resource_defs import within_limits
+from broker.config.broker_config import BrokerConfig, CurrentConfig, split_list
+from broker.config.resource_configs import within_limits
 from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.membership.metadata_cache import MetadataCache
 from coordinator.group.classic.groups import ClassicGroups
 from coordinator.group.classic.states import GroupState
-from coordinator.group.config import GroupConfig, GroupCounts
-from coordinator.group.consumer.config import ConsumerGroupConfig
-from coordinator.group.consumer.groups import ConsumerGroups
-from coordinator.group.consumer.leave import fence
-from coordinator.group.consumer.metrics import ConsumerGroupMetrics
-from coordinator.group.consumer.topics_port import TopicImage as GroupTopic
+from coordinator.group.config import ConsumerGroupConfig, GroupConfig, GroupCounts, ShareGroupConfig, StreamsGroupConfig
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
-from coordinator.group.share.config import ShareGroupConfig
-from coordinator.group.share.groups import ShareGroups
-from coordinator.group.share.heartbeat import fence as share_fence
-from coordinator.group.share.state_port import ShareStatePort
-from coordinator.group.streams.config import StreamsGroupConfig
-from coordinator.group.streams.groups import StreamsGroups
-from coordinator.group.streams.heartbeat import assign_delayed
-from coordinator.group.streams.leave import fence as streams_fence
+from coordinator.group.modern.groups import ModernGroupServices, ShareStatePort
+from coordinator.group.modern.topics import TopicImage as GroupTopic
+from coordinator.group.share.partition_states import topics_deleted
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.runtime import CoordinatorRuntime
 from metadata.configs import ResourceType
@@ -46,9 +36,6 @@ from protocol.errors import UnsupportedVersion
 from protocol.records.compression import Compression
 
 MINUTE_MS = 60_000
-CONSUMER_PREFIX = "consumer."
-SHARE_PREFIX = "share."
-STREAMS_PREFIX = "streams."
 TAGS = "streams.rack.aware.assignment.tags"
 
 
@@ -65,49 +52,39 @@ def group_config(config: BrokerConfig) -> GroupConfig:
     )
 
 
+def _modern_config(current: CurrentConfig, kind: str, overrides: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+    """The settings that all kinds of modern groups have, in ms; see `ModernGroupConfig`."""
+    config = current.config
+    return {
+        "session_timeout_ms": config.integer(f"group.{kind}.session.timeout.ms"),
+        "heartbeat_interval_ms": config.integer(f"group.{kind}.heartbeat.interval.ms"),
+        "assignment_interval": lambda: current.config.integer(f"group.{kind}.assignment.interval.ms"),
+        "max_size": config.integer(f"group.{kind}.max.size"),
+        "overrides": overrides,
+    }
+
+
 def consumer_group_config(current: CurrentConfig, overrides: Mapping[str, Mapping[str, int]]) -> ConsumerGroupConfig:
-    """The settings of KIP-848 groups, in ms; see `ConsumerGroupConfig.overrides`."""
     config = current.config
     policy = config.string("group.consumer.migration.policy").lower()
     return ConsumerGroupConfig(
-        session_timeout_ms=config.integer("group.consumer.session.timeout.ms"),
-        heartbeat_interval_ms=config.integer("group.consumer.heartbeat.interval.ms"),
-        assignment_interval=lambda: current.config.integer("group.consumer.assignment.interval.ms"),
-        max_size=config.integer("group.consumer.max.size"),
+        **_modern_config(current, "consumer", overrides),
         assignors=config.list_("group.consumer.assignors"),
         may_upgrade=policy in ("bidirectional", "upgrade"),
         may_downgrade=policy in ("bidirectional", "downgrade"),
         regex_refresh_interval_ms=config.integer("group.consumer.regex.refresh.interval.ms"),
-        overrides=overrides,
-    )
-
-
-def share_group_config(current: CurrentConfig, overrides: Mapping[str, Mapping[str, int]]) -> ShareGroupConfig:
-    """The settings of share groups, in ms; see `ShareGroupConfig.overrides`."""
-    config = current.config
-    return ShareGroupConfig(
-        session_timeout_ms=config.integer("group.share.session.timeout.ms"),
-        heartbeat_interval_ms=config.integer("group.share.heartbeat.interval.ms"),
-        assignment_interval=lambda: current.config.integer("group.share.assignment.interval.ms"),
-        max_size=config.integer("group.share.max.size"),
-        overrides=overrides,
     )
 
 
 def streams_group_config(
     current: CurrentConfig, overrides: Mapping[str, Mapping[str, int]], tags: Mapping[str, tuple[str, ...]]
 ) -> StreamsGroupConfig:
-    """The settings of streams groups, in ms; see `StreamsGroupConfig.overrides`."""
     config = current.config
     return StreamsGroupConfig(
-        session_timeout_ms=config.integer("group.streams.session.timeout.ms"),
-        heartbeat_interval_ms=config.integer("group.streams.heartbeat.interval.ms"),
-        assignment_interval=lambda: current.config.integer("group.streams.assignment.interval.ms"),
+        **_modern_config(current, "streams", overrides),
         initial_rebalance_delay_ms=config.integer("group.streams.initial.rebalance.delay.ms"),
         standby_replicas=config.integer("group.streams.num.standby.replicas"),
-        max_size=config.integer("group.streams.max.size"),
         default_tags=config.list_("group.streams.rack.aware.assignment.tags"),
-        overrides=overrides,
         tags=tags,
     )
 
@@ -159,18 +136,21 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
     def __init__(self, host: Host, share_state: ShareStatePort) -> None:
         config = host.current.config
         self.config = group_config(config)
-        self._overrides = GroupOverrides(CONSUMER_PREFIX, config)
-        self.consumer_config = consumer_group_config(host.current, self._overrides)
-        self._share_overrides = GroupOverrides(SHARE_PREFIX, config)
-        self._share_config = share_group_config(host.current, self._share_overrides)
-        self._share_state = share_state
-        self._streams_overrides = GroupOverrides(STREAMS_PREFIX, config)
+        self._overrides = [GroupOverrides(f"{kind}.", config) for kind in ("consumer", "share", "streams")]
+        consumer, share, streams = self._overrides
+        self.consumer_config = consumer_group_config(host.current, consumer)
         self._streams_tags: dict[str, tuple[str, ...]] = {}
-        self._streams_config = streams_group_config(host.current, self._streams_overrides, self._streams_tags)
         self._random = host.random
         self.counts = GroupCounts()
-        self.consumer_metrics = ConsumerGroupMetrics()
         self._topics = GroupTopics(host.cache)
+        self._modern = ModernGroupServices(
+            self._topics,
+            share_state,
+            lambda: uuids.to_text(uuids.random_uuid(self._random)),
+            self.consumer_config,
+            ShareGroupConfig(**_modern_config(host.current, "share", share)),
+            streams_group_config(host.current, streams, self._streams_tags),
+        )
         runtime: CoordinatorRuntime[GroupCoordinatorShard] = CoordinatorRuntime(
             GROUP_METADATA_TOPIC_NAME,
             ROWS,
@@ -190,9 +170,8 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
         super().start()
 
     def _put_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
-        self._overrides.put(group_id, configs)
-        self._share_overrides.put(group_id, configs)
-        self._streams_overrides.put(group_id, configs)
+        for overrides in self._overrides:
+            overrides.put(group_id, configs)
         self._streams_tags.pop(group_id, None)
         if TAGS in configs:
             self._streams_tags[group_id] = split_list(configs[TAGS])
@@ -211,23 +190,7 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
 
     def _new_state(self, context: CoordinatorContext[GroupCoordinatorShard]) -> GroupCoordinatorShard:
         classic = ClassicGroups(context, self.config, self._new_member_id, self.counts)
-        consumer = ConsumerGroups(
-            context,
-            self.consumer_config,
-            self._topics,
-            lambda: uuids.to_text(uuids.random_uuid(self._random)),
-            classic,
-            self.consumer_metrics,
-            fence,
-        )
-        share = ShareGroups(
-            context, self._share_config, self._topics, consumer.metadata_hash, self._share_state, share_fence
-        )
-        streams = StreamsGroups(
-            context, self._streams_config, self._topics, consumer.metadata_hash, streams_fence, assign_delayed
-        )
-        directory = GroupDirectory(classic, consumer, share, streams)
-        return GroupCoordinatorShard(context, directory, self.config, self.counts)
+        return GroupCoordinatorShard(context, GroupDirectory(classic, self._modern), self.config, self.counts)
 
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{uuids.random_uuid(self._random)}"
@@ -244,22 +207,20 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
             self._topics_changed(delta.topics)
 
     def _topics_changed(self, topics: TopicsDelta) -> None:
-        """Consumer groups check changed topics again; the committed offsets of deleted ones are removed."""
+        """Groups check changed topics again; the committed offsets of deleted ones are removed."""
         deleted = [topic.name for topic in topics.deleted.values()]
         changed = {*deleted, *(delta.after.name for delta in topics.changed.values())}
         for context in self.runtime.contexts():
             if context.state is not None:
                 for name in changed:
-                    context.state.groups.consumer.topic_changed(name)
-                    context.state.groups.share.topic_changed(name)
-                    context.state.groups.streams.topic_changed(name)
+                    context.state.groups.modern.topic_changed(name)
             if deleted:
                 context.tell_once_loaded(lambda state: state.offsets.topics_deleted(deleted))
-                context.tell_once_loaded(lambda state: state.groups.share.topics_deleted(topics.deleted))
+                context.tell_once_loaded(lambda state: topics_deleted(state.groups.modern, topics.deleted))
 
 
 class GroupTopics:
-    """The image as groups see it (`coordinator.group.consumer.topics_port`).
+    """The image as groups see it (`coordinator.group.modern.topics.TopicsPort`).
 
     Versions are the offsets of the images in which topics changed.
     """

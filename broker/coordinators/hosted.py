@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 import structlog
 
-from broker.config.current import CurrentConfig
+from broker.config.broker_config import CurrentConfig
 from broker.membership.auto_create import AutoTopicCreation
 from broker.membership.broker_clients import BrokerClients
 from broker.membership.metadata_cache import MetadataCache

@@ -21,8 +21,8 @@ from kio.schema.errors import ErrorCode
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.replication.log_maintenance import delete_records
-from coordinator.group.share.state_port import Topics
-from coordinator.group.share_deletion import begin_deleting
+from coordinator.group.modern.groups import StateTopics
+from coordinator.group.share.partition_states import begin_deleting
 from coordinator.runtime.coordinator_context import CoordinatorContext, Operation
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.share.share_coordinator_shard import ROWS, ShareCoordinatorShard, ShareWrite
@@ -158,7 +158,7 @@ class ShareStates:
     # -- what share groups ask
 
     def initialize(
-        self, group_id: str, topics: Topics, state_epoch: int, done: Callable[[KafkaError | None], None]
+        self, group_id: str, topics: StateTopics, state_epoch: int, done: Callable[[KafkaError | None], None]
     ) -> None:
         self._start(self._initialize([*_keys(group_id, topics)], state_epoch, done))
 
@@ -172,7 +172,7 @@ class ShareStates:
         else:
             done(None)
 
-    def delete(self, group_id: str, topics: Topics) -> None:
+    def delete(self, group_id: str, topics: StateTopics) -> None:
         self._start(self._delete([*_keys(group_id, topics)]))
 
     async def _delete(self, keys: Sequence[SharePartitionKey]) -> None:
@@ -215,7 +215,7 @@ class ShareStates:
             task.cancel()
 
 
-def _keys(group_id: str, topics: Topics) -> Iterator[SharePartitionKey]:
+def _keys(group_id: str, topics: StateTopics) -> Iterator[SharePartitionKey]:
     for topic_id, indexes in topics.items():
         for index in indexes:
             yield SharePartitionKey(group_id, topic_id, index)
@@ -227,7 +227,9 @@ async def delete_groups(
     """Delete groups of one shard, of any kind; returns the error code of each."""
     runtime = groups.runtime
     try:
-        begun = await runtime.write(partition, lambda shard: begin_deleting(shard, group_ids))
+        begun = await runtime.write(
+            partition, lambda shard: begin_deleting(shard.groups.modern, shard.offsets, group_ids)
+        )
     except KafkaError as error:
         return dict.fromkeys(group_ids, error.code)
     forgotten = await asyncio.gather(*(states.forget_group(*each) for each in begun.waiting.items()))

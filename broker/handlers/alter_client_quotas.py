@@ -9,7 +9,7 @@ from kio.schema.alter_client_quotas.v1.request import EntityData as AskedEntity
 from kio.schema.alter_client_quotas.v1.response import EntityData, EntryData
 from kio.schema.errors import ErrorCode
 
-from broker.quotas.hosts import resolve_all
+from broker.quotas.connection_rates import resolve_all
 from broker.request_context import RequestContext
 from controller.quotas import IP, Alteration, decide
 from metadata.settings import QuotaKey

@@ -14,10 +14,9 @@ from kio.schema.alter_configs.v2 import AlterConfigsRequest, AlterConfigsRespons
 from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse
 from kio.schema.errors import ErrorCode
 
-from broker.config.alter import changed_config
-from broker.config.preprocess import preprocess
+from broker.handlers.broker_changes import changed_config, preprocess
 from broker.request_context import RequestContext
-from broker.security.errors import SecurityError
+from broker.security.sources import SecurityError
 from controller.configs import AlterOp, Change, ResourceChange, decide
 from metadata.configs import ResourceType
 from protocol.durations import ZERO

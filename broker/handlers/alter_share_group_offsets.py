@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.handlers.share_requests import require_share_groups
 from broker.request_context import RequestContext
-from coordinator.group.share_offsets import begin_altering, note_altered
+from coordinator.group.share.partition_states import begin_altering, note_altered
 from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records.share_records import SharePartitionKey, TopicPartitions
 from protocol.durations import ZERO
@@ -28,7 +28,7 @@ async def handle(ctx: RequestContext, request: AlterShareGroupOffsetsRequest) ->
     require_share_groups(ctx)
     group_id = request.group_id
     groups = ctx.coordinators.groups
-    epoch = await groups.read(group_id, lambda state: begin_altering(state.groups, group_id))
+    epoch = await groups.read(group_id, lambda state: begin_altering(state.groups.modern, group_id))
     altered: dict[UUID, TopicPartitions] = {}
     topics = []
     for wanted in request.topics:
@@ -57,7 +57,7 @@ async def handle(ctx: RequestContext, request: AlterShareGroupOffsetsRequest) ->
             )
         )
     if altered:
-        await groups.write(group_id, lambda state: note_altered(state.groups, group_id, altered))
+        await groups.write(group_id, lambda state: note_altered(state.groups.modern, group_id, altered))
     return AlterShareGroupOffsetsResponse(
         throttle_time=ZERO, error_code=ErrorCode.none, error_message=None, responses=tuple(topics)
     )

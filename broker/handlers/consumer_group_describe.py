@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
+from itertools import chain
 
 from kio.schema.consumer_group_describe.v1 import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kio.schema.consumer_group_describe.v1.response import Assignment, DescribedGroup, Member, TopicPartitions
@@ -11,8 +12,11 @@ from kio.schema.errors import ErrorCode
 from broker.coordinators.group_coordinator import require_consumer_protocol
 from broker.handlers.group_describe import describe_each, failed_group, operations_on, require_visible
 from broker.request_context import RequestContext
-from coordinator.group.consumer.describe import DescribedConsumerGroup, DescribedMember, TopicAssignment, describe
+from coordinator.group.consumer.group import NO_PARTITIONS, ConsumerGroup
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
+from coordinator.group.modern.groups import ModernGroups
+from coordinator.group.modern.topics import TopicsPort
+from protocol.coordinator_records.record_schema import Partitions
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
 
@@ -28,8 +32,12 @@ def handle(
     require_consumer_protocol(ctx.local.config, ctx.image)
 
     def described(state: GroupCoordinatorShard, group_id: str) -> DescribedGroup:
-        groups = state.groups.consumer
-        return _group(ctx, request, group_id, describe(groups, groups.get(group_id)))
+        groups = state.groups.modern
+        group = describe(groups, groups.get(ConsumerGroup, group_id), operations_on(ctx, request, group_id))
+        if ctx.permissions is not None:  # all topics that the members have, or are about to have
+            parts = [part for member in group.members for part in (member.assignment, member.target_assignment)]
+            require_visible(ctx, {topic.topic_name for part in parts for topic in part.topic_partitions})
+        return group
 
     return describe_each(
         ctx,
@@ -40,54 +48,57 @@ def handle(
     )
 
 
-def _group(
-    ctx: RequestContext, request: ConsumerGroupDescribeRequest, group_id: str, found: DescribedConsumerGroup
-) -> DescribedGroup:
-    """Raises TopicAuthorization."""
-    if ctx.permissions is not None:  # all topics that the members have, or are about to have
-        topics = {each.topic for member in found.members for each in (*member.assigned, *member.target)}
-        require_visible(ctx, topics)
+def describe(groups: ModernGroups, group: ConsumerGroup, operations: int) -> DescribedGroup:
+    """Kafka's `ConsumerGroup.asDescribedGroup`; the assignor is the one that the members prefer."""
+    members = group.members.values()
     return DescribedGroup(
         error_code=ErrorCode.none,
         error_message=None,
-        group_id=group_id,
-        group_state=found.state,
-        group_epoch=found.epoch,
-        assignment_epoch=found.assignment_epoch,
-        assignor_name=found.assignor,
-        members=tuple(map(_member, found.members)),
-        authorized_operations=operations_on(ctx, request, group_id),
+        group_id=group.group_id,
+        group_state=group.state_name,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.preferred_assignor(groups.consumer_config.assignors),
+        members=tuple(
+            Member(
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                rack_id=member.rack_id,
+                member_epoch=member.epoch,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                subscribed_topic_names=tuple(sorted(member.topics)),
+                subscribed_topic_regex=member.regex,
+                assignment=_assignment(groups.topics, member.assigned, member.pending_revocation),
+                target_assignment=_assignment(groups.topics, group.target.get(member.member_id, NO_PARTITIONS)),
+                member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
+            )
+            for member in members
+        ),
+        authorized_operations=operations,
+    )
+
+
+def _assignment(topics: TopicsPort, *parts: Partitions) -> Assignment:
+    """The partitions by their topics' names, without topics that no longer exist.
+
+    A member has what it is assigned, and what it is to give up and has not yet.
+    """
+    images = [image for image in map(topics.by_id, dict.fromkeys(chain(*parts))) if image is not None]
+    return Assignment(
+        topic_partitions=tuple(
+            TopicPartitions(
+                topic_id=image.id,
+                topic_name=image.name,
+                partitions=tuple(sorted(frozenset[int]().union(*(part.get(image.id, ()) for part in parts)))),
+            )
+            for image in sorted(images, key=lambda image: image.name)
+        )
     )
 
 
 def _failed(group_id: str, error: KafkaError) -> DescribedGroup:
     return DescribedGroup(**failed_group(group_id, error), assignor_name="")
-
-
-def _member(described: DescribedMember) -> Member:
-    member = described.member
-    return Member(
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        rack_id=member.rack_id,
-        member_epoch=member.epoch,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        subscribed_topic_names=tuple(sorted(member.topics)),
-        subscribed_topic_regex=member.regex,
-        assignment=_assignment(described.assigned),
-        target_assignment=_assignment(described.target),
-        member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
-    )
-
-
-def _assignment(topics: Sequence[TopicAssignment]) -> Assignment:
-    return Assignment(
-        topic_partitions=tuple(
-            TopicPartitions(topic_id=topic.topic_id, topic_name=topic.topic, partitions=tuple(topic.partitions))
-            for topic in topics
-        )
-    )
 
 
 def error_response(

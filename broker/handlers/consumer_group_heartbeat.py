@@ -15,10 +15,14 @@ from kio.schema.errors import ErrorCode
 from broker.coordinators.group_coordinator import require_consumer_protocol
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
-from coordinator.group.consumer.assignment import Partitions
-from coordinator.group.consumer.heartbeat import check_request
-from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from coordinator.group.consumer.heartbeat import (
+    ConsumerHeartbeat,
+    ConsumerHeartbeatAnswer,
+    check_request,
+    consumer_group_heartbeat,
+)
 from metadata.acls import AclOperation, ResourceType
+from protocol.coordinator_records.record_schema import Partitions
 from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import KafkaError, TopicAuthorization
 from protocol.schema import maker
@@ -29,7 +33,6 @@ FIRST_VERSION_WITH_OWN_MEMBER_IDS = 1
 Answer = ConsumerGroupHeartbeatResponse
 
 new_response = maker(ConsumerGroupHeartbeatResponse)
-
 
 REPEATS = True
 """A member's heartbeats are identical while it reports nothing new."""
@@ -64,7 +67,9 @@ def handle(ctx: RequestContext, heartbeat: ConsumerHeartbeat) -> Answer | Awaita
         heartbeat = replace(heartbeat, may_describe=partial(ctx.allows, AclOperation.DESCRIBE, ResourceType.TOPIC))
     coordinator = ctx.coordinators.groups
     check_request(heartbeat, coordinator.consumer_config)
-    answer = coordinator.write(heartbeat.group_id, lambda state: state.groups.consumer_heartbeat(heartbeat))
+    answer = coordinator.write(
+        heartbeat.group_id, lambda state: consumer_group_heartbeat(state.groups.modern, heartbeat)
+    )
     if not heartbeat.tells_nothing and answer.done():
         return _linger(ctx, answer.result())
     return when_done(answer, _response)

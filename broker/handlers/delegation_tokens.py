@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from broker.config.delegation_tokens import token_settings
 from broker.config.listeners import protocol_map
 from broker.network.principal import ANONYMOUS, Principal
 from broker.request_context import RequestContext
+from broker.security.delegation_tokens import token_settings
 from controller.delegation_tokens import TokenSettings
 from protocol.errors import DelegationTokenDisabled, UnsupportedByAuthentication
 

@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.handlers.share_requests import require_share_groups
 from broker.request_context import RequestContext
-from coordinator.group.share_offsets import note_deleted, states_to_delete
+from coordinator.group.share.partition_states import note_deleted, states_to_delete
 from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records.share_records import SharePartitionKey
 from protocol.durations import ZERO
@@ -26,7 +26,7 @@ async def handle(ctx: RequestContext, request: DeleteShareGroupOffsetsRequest) -
     group_id = request.group_id
     groups = ctx.coordinators.groups
     names = {topic.topic_name for topic in request.topics}
-    known = await groups.read(group_id, lambda state: states_to_delete(state.groups, group_id, names))
+    known = await groups.read(group_id, lambda state: states_to_delete(state.groups.modern, group_id, names))
     topics = []
     deleted = set()
     for name in dict.fromkeys(topic.topic_name for topic in request.topics):
@@ -46,7 +46,7 @@ async def handle(ctx: RequestContext, request: DeleteShareGroupOffsetsRequest) -
             deleted.add(topic_id)
             topics.append(_topic(name, topic_id))
     if deleted:
-        await groups.write(group_id, lambda state: note_deleted(state.groups, group_id, deleted))
+        await groups.write(group_id, lambda state: note_deleted(state.groups.modern, group_id, deleted))
     return DeleteShareGroupOffsetsResponse(
         throttle_time=ZERO, error_code=ErrorCode.none, error_message=None, responses=tuple(topics)
     )

@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.membership.metadata_cache import controller_id
 from broker.request_context import RequestContext
-from broker.security import authorized_operations
+from broker.security import permissions as authorized_operations
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from metadata.image import MetadataImage
 from protocol.durations import ZERO

@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.network.answers import ask_each
 from broker.request_context import RequestContext
-from broker.security import authorized_operations
+from broker.security import permissions as authorized_operations
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupDescription
 from metadata.acls import ResourceType

@@ -27,6 +27,7 @@ from broker.observe.group_metrics import EndsElsewhere
 from broker.replication.partition import Role
 from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
+from coordinator.group.share.group import ShareGroup
 from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records.share_records import (
     NO_START_OFFSET,
@@ -90,8 +91,8 @@ def _check(group_id: str, asked: Sequence[Sequence[int]]) -> None:
 
 
 def _initialized(state: GroupCoordinatorShard, group_id: str) -> Mapping[UUID, TopicPartitions]:
-    group = state.groups.share.find(group_id)
-    return {} if group is None else group.initialized()
+    group = state.groups.modern.find(ShareGroup, group_id)
+    return {} if group is None else group.state.initialized
 
 
 async def _ends(ctx: RequestContext, keys: Sequence[PartitionKey]) -> dict[PartitionKey, int]:

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from broker.network.answers import ask_each
 from broker.request_context import RequestContext
-from broker.security import authorized_operations
+from broker.security import permissions as authorized_operations
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from metadata.acls import AclOperation, ResourceType
 from protocol.errors import InvalidGroupId, KafkaError, TopicAuthorization

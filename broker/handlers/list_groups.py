@@ -17,7 +17,7 @@ from kio.schema.list_groups.v5.response import ListedGroup
 from broker.coordinators.hosted import of_those_here
 from broker.network.answers import when_all_settled
 from broker.request_context import RequestContext
-from coordinator.group.group_port import Groups
+from coordinator.group.directory import GroupDirectory
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from protocol.durations import ZERO
 from protocol.java_strings import java_trim
@@ -34,7 +34,7 @@ def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsRespons
     return when_all_settled(lists, lambda answers: _response(ctx, of_those_here(answers)))
 
 
-def _list(groups: Groups, states: set[str], types: set[str]) -> list[ListedGroup]:
+def _list(groups: GroupDirectory, states: set[str], types: set[str]) -> list[ListedGroup]:
     return [
         ListedGroup(
             group_id=group.group_id,

@@ -12,7 +12,7 @@ from broker.handlers.group_describe import describe_each, failed_group, operatio
 from broker.handlers.share_requests import require_share_groups
 from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.share.group import ShareMember
+from coordinator.group.share.group import ShareGroup, ShareMember
 from metadata.topics import TopicImage
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
@@ -28,8 +28,7 @@ def handle(
     require_share_groups(ctx)
 
     def describe(state: GroupCoordinatorShard, group_id: str) -> DescribedGroup:
-        state.groups.require_share(group_id)
-        group = state.groups.share.get(group_id)
+        group = state.groups.modern.get(ShareGroup, group_id)
         require_visible(ctx, {topic.name for one in group.members.values() for topic in _topics(ctx, one)})
         return DescribedGroup(
             error_code=ErrorCode.none,

@@ -11,8 +11,7 @@ from kio.schema.share_group_heartbeat.v1.response import Assignment, TopicPartit
 from broker.handlers.share_requests import require_share_groups
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
-from coordinator.group.share.heartbeat import check_request
-from coordinator.group.share.messages import ShareHeartbeat, ShareHeartbeatAnswer
+from coordinator.group.share.heartbeat import ShareHeartbeat, ShareHeartbeatAnswer, check_request, share_group_heartbeat
 from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records.record_schema import Partitions
 from protocol.durations import MILLISECOND, ZERO
@@ -35,7 +34,9 @@ def handle(ctx: RequestContext, request: ShareGroupHeartbeatRequest) -> Answer |
     check_request(heartbeat)
     if not all(ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic) for topic in heartbeat.topics or ()):
         raise TopicAuthorization
-    answer = ctx.coordinators.groups.write(heartbeat.group_id, lambda state: state.groups.share_heartbeat(heartbeat))
+    answer = ctx.coordinators.groups.write(
+        heartbeat.group_id, lambda state: share_group_heartbeat(state.groups.modern, heartbeat)
+    )
     return when_done(answer, _response)
 
 

@@ -21,19 +21,12 @@ from broker.handlers.group_describe import describe_each, failed_group, operatio
 from broker.handlers.streams_requests import require_streams_groups
 from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.streams.configured import ConfiguredTopology
-from coordinator.group.streams.group import StreamsGroup
-from coordinator.group.streams.member import StreamsMember
-from coordinator.group.streams.tasks import Task
-from coordinator.group.streams.topology import required_topics
+from coordinator.group.streams.group import StreamsGroup, StreamsMember, Task
+from coordinator.group.streams.topology import ConfiguredTopology, required_topics
 from protocol.coordinator_records import streams_group_records as values
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
-from protocol.newer.streams import (
-    DescribedGroup,
-    StreamsGroupDescribeRequest,
-    StreamsGroupDescribeResponse,
-)
+from protocol.newer.streams import DescribedGroup, StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 
 ONLY_READS = True
 
@@ -48,8 +41,7 @@ def handle(
     require_streams_groups(ctx)
 
     def describe(state: GroupCoordinatorShard, group_id: str) -> DescribedGroup:
-        state.groups.require_streams(group_id)
-        group = state.groups.streams.get(group_id)
+        group = state.groups.modern.get(StreamsGroup, group_id)
         require_visible(ctx, () if group.topology is None else required_topics(group.topology))
         return DescribedGroup(
             error_code=ErrorCode.none,
@@ -120,7 +112,7 @@ def _member(group: StreamsGroup, member: StreamsMember) -> Member:
         task_offsets=_offsets(group.offsets.get(member.member_id, {})),
         task_end_offsets=_offsets(group.end_offsets.get(member.member_id, {})),
         assignment=_assignment(member.assigned),
-        target_assignment=_assignment(group.target_of(member.member_id)),
+        target_assignment=_assignment(group.target_of(member)),
         is_classic=False,
     )
 

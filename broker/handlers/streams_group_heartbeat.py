@@ -21,12 +21,16 @@ from broker.handlers.streams_requests import require_streams_groups
 from broker.membership.auto_create import BY_DEFAULT, wanted
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
-from coordinator.group.streams import configured
-from coordinator.group.streams.configured import InternalTopic, Problem
-from coordinator.group.streams.membership import check_request
-from coordinator.group.streams.messages import EndpointPartitions, StreamsHeartbeat, StreamsHeartbeatAnswer
-from coordinator.group.streams.tasks import Task
-from coordinator.group.streams.topology import check_names
+from coordinator.group.streams.group import Task
+from coordinator.group.streams.heartbeat import streams_group_heartbeat
+from coordinator.group.streams.messages import (
+    EndpointPartitions,
+    StreamsHeartbeat,
+    StreamsHeartbeatAnswer,
+    check_request,
+)
+from coordinator.group.streams.topology import InternalTopic, Problem, check_names
+from coordinator.group.streams.topology import Status as StatusCode
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from metadata.topic_names import invalid_reason, is_internal
 from protocol.coordinator_records import streams_group_records as values
@@ -46,7 +50,9 @@ def handle(ctx: RequestContext, request: StreamsGroupHeartbeatRequest) -> Answer
                 raise TopicAuthorization
     heartbeat = _heartbeat(ctx, request, topology)
     check_request(heartbeat)
-    answer = ctx.coordinators.groups.write(heartbeat.group_id, lambda state: state.groups.streams_heartbeat(heartbeat))
+    answer = ctx.coordinators.groups.write(
+        heartbeat.group_id, lambda state: streams_group_heartbeat(state.groups.modern, heartbeat)
+    )
     return when_done(answer, lambda found: _response(ctx, found))
 
 
@@ -164,7 +170,7 @@ def _response(ctx: RequestContext, answer: StreamsHeartbeatAnswer) -> Answer:
 def _statuses(ctx: RequestContext, answer: StreamsHeartbeatAnswer) -> list[Problem]:
     """What the member is told; begins to make the internal topics that are missing, and says what failed before."""
     trouble = _create(ctx, answer.to_create) if answer.to_create else ""
-    missing = configured.Status.MISSING_INTERNAL_TOPICS
+    missing = StatusCode.MISSING_INTERNAL_TOPICS
     return [
         problem._replace(detail=problem.detail + trouble) if problem.status is missing else problem
         for problem in answer.statuses

@@ -23,7 +23,7 @@ from broker.network.tls import TlsLayer
 from broker.process import is_kept
 
 if TYPE_CHECKING:
-    from broker.config.current import CurrentConfig
+    from broker.config.broker_config import CurrentConfig
     from broker.config.listeners import Listener
     from broker.network.dispatch import Dispatcher
     from broker.network.ports import LimitsConnections, Secures

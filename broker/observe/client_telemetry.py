@@ -21,7 +21,7 @@ import crc32c
 import structlog
 from kio.schema.errors import ErrorCode
 
-from broker.config.resource_defs import effective_client_metrics_configs, parse_match
+from broker.config.resource_configs import effective_client_metrics_configs, parse_match
 from broker.membership.metadata_cache import MetadataCache
 from broker.observe.metrics import Family, Kind, Labels, Metrics
 from metadata.configs import ConfigsImage, ResourceType
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from broker.network.request import Request
     from storage.workers import Workers
     from timing.clock import Clock
-
 
 PREFIX = "kafka_client_"
 MOST_POINTS = 2_000

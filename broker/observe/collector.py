@@ -18,7 +18,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from broker.observe.metrics import Family, Histogram, Kind, Metrics, Reading, Values, kafka_name
-from broker.version import KAFKA_VERSION, own_version
+from broker.process import KAFKA_VERSION, own_version
 
 _METERS = (
     "kafka_controller_controllerstats_",

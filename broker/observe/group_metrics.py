@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.membership.metadata_cache import MetadataCache
@@ -16,10 +16,12 @@ from broker.replication.partition import Role
 from broker.replication.replica_manager import ReplicaManager
 from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupCounts
-from coordinator.group.consumer.metrics import ConsumerGroupMetrics
-from coordinator.group.consumer.states import ConsumerGroupState
+from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupType
+from coordinator.group.modern.group import ModernGroup
+from coordinator.group.share.group import ShareGroup
+from coordinator.group.streams.group import StreamsGroup
 from protocol.metadata.topics import NO_LEADER
 from protocol.topic_partition import PartitionKey
 
@@ -29,14 +31,12 @@ EXPORTER = "kafka_consumergroup_"
 PARTITION = ("consumergroup", "topic", "partition")
 TOPIC = ("consumergroup", "topic")
 OFFSETS_A_STEP = 500
-SHARE_STATES = {"Empty": "empty", "Stable": "stable", "Dead": "dead"}
-STREAMS_STATES = {
-    "Empty": "empty",
-    "NotReady": "not_ready",
-    "Assigning": "assigning",
-    "Reconciling": "reconciling",
-    "Stable": "stable",
+MODERN: Mapping[type[ModernGroup[Any, Any]], str] = {
+    ConsumerGroup: "Groups of the consumer protocol, by state.",
+    ShareGroup: "Share groups, by state.",
+    StreamsGroup: "Streams groups, by state.",
 }
+STATE_LABELS = {"NotReady": "not_ready"}
 
 
 class GroupOffset(NamedTuple):
@@ -67,7 +67,7 @@ def register_group_metrics(
     metrics: Metrics, coordinator: GroupCoordinator, partitions: ReplicaManager, ends: EndsElsewhere | None
 ) -> None:
     """Register the metrics for `/metrics`; `ends` if there are other brokers."""
-    groups, consumer_groups = coordinator.counts, coordinator.consumer_metrics
+    groups = coordinator.counts
 
     def shards() -> Iterator[GroupCoordinatorShard]:
         return (context.state for context in coordinator.runtime.contexts() if context.state is not None)
@@ -78,14 +78,12 @@ def register_group_metrics(
         name = f"{MANAGER}numgroups{state.value.lower()}"
         gauge(name, f"Groups in state {state.value}.", (), partial(groups.groups.__getitem__, state))
     gauge(f"{MANAGER}numoffsets", "Committed offsets.", (), lambda: sum(len(s.offsets.store) for s in shards()))
-    _counts(metrics, groups, consumer_groups)
-    _groups_of_kip_848(metrics, consumer_groups, shards)
-    _share_groups(metrics, shards)
-    _streams_groups(metrics, shards)
+    _counts(metrics, groups)
+    _modern_groups(metrics, groups, shards)
     _consumer_groups(metrics, partitions, ends, shards)
 
 
-def _counts(metrics: Metrics, groups: GroupCounts, consumer_groups: ConsumerGroupMetrics) -> None:
+def _counts(metrics: Metrics, groups: GroupCounts) -> None:
     """Register counts as gauges: Kafka's names for them end in `_count`, not allowed for a Prometheus counter."""
     gauge = metrics.gauge
     gauge(
@@ -116,11 +114,11 @@ def _counts(metrics: Metrics, groups: GroupCounts, consumer_groups: ConsumerGrou
         "odradek_group_expired_members_total",
         "Members removed because nothing was heard of them in time.",
         (),
-        lambda: groups.expired_members + consumer_groups.expired_members,
+        lambda: groups.expired_members,
     )
 
 
-def _groups_of_kip_848(metrics: Metrics, counts: ConsumerGroupMetrics, shards: Shards) -> None:
+def _modern_groups(metrics: Metrics, counts: GroupCounts, shards: Shards) -> None:
     gauge = metrics.gauge
     gauge(
         f"{COORDINATOR}group_count",
@@ -128,34 +126,14 @@ def _groups_of_kip_848(metrics: Metrics, counts: ConsumerGroupMetrics, shards: S
         ("protocol",),
         lambda: _by_kind(shards()),
     )
-    gauge(
-        f"{COORDINATOR}consumer_group_count",
-        "Groups of the consumer protocol, by state.",
-        ("state",),
-        lambda: _by_state(shards()),
-    )
+    for kind, text in MODERN.items():
+        gauge(f"{COORDINATOR}{kind.group_type.value}_group_count", text, ("state",), partial(_by_state, shards, kind))
     gauge(
         f"{COORDINATOR}consumer_group_rebalance_count",
         "New epochs of groups of the consumer protocol for other subscriptions or topics, since the start.",
         (),
-        lambda: counts.rebalances,
+        lambda: counts.consumer_rebalances,
     )
-
-
-def _streams_groups(metrics: Metrics, shards: Shards) -> None:
-    def by_state() -> Labelled:
-        found = Counter(group.state_name for shard in shards() for group in shard.groups.streams.by_id.values())
-        return [((label,), found[state]) for state, label in STREAMS_STATES.items()]
-
-    metrics.gauge(f"{COORDINATOR}streams_group_count", "Streams groups, by state.", ("state",), by_state)
-
-
-def _share_groups(metrics: Metrics, shards: Shards) -> None:
-    def by_state() -> Labelled:
-        found = Counter(group.state_name for shard in shards() for group in shard.groups.share.by_id.values())
-        return [((label,), found[state]) for state, label in SHARE_STATES.items()]
-
-    metrics.gauge(f"{COORDINATOR}share_group_count", "Share groups, by state.", ("state",), by_state)
 
 
 def _by_kind(shards: Iterable[GroupCoordinatorShard]) -> Labelled:
@@ -163,9 +141,9 @@ def _by_kind(shards: Iterable[GroupCoordinatorShard]) -> Labelled:
     return [((kind.value,), found[kind]) for kind in GroupType]
 
 
-def _by_state(shards: Iterable[GroupCoordinatorShard]) -> Labelled:
-    found = Counter(group.state for shard in shards for group in shard.groups.consumer.by_id.values())
-    return [((state.value.lower(),), found[state]) for state in ConsumerGroupState]
+def _by_state(shards: Shards, kind: type[ModernGroup[Any, Any]]) -> Labelled:
+    found = Counter(group.state_name for shard in shards() for group in shard.groups.modern.all(kind))
+    return [((STATE_LABELS.get(state, state.lower()),), found[state]) for state in kind.state_names]
 
 
 def _consumer_groups(metrics: Metrics, partitions: ReplicaManager, ends: EndsElsewhere | None, shards: Shards) -> None:

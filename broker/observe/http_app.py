@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
-from broker import log_levels
+from broker import logging as log_levels
 from broker.http.bodies import BodyError, read_json
 from broker.http.hosts import KnownHosts
 from broker.observe.collector import MetricsReader, Scrape, process_registry

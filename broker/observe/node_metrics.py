@@ -23,7 +23,7 @@ from broker.observe.metrics import (
     bounded,
     kafka_name,
 )
-from broker.quotas.entities import QuotaType
+from broker.quotas.limits import QuotaType
 from broker.quotas.throttling import Throttling
 from broker.replication.fetch_session import FetchSessionCache
 from broker.replication.partition import Role

@@ -1,17 +1,61 @@
-"""How often an address may connect (KIP-612; Kafka's `ConnectionQuotas`)."""
+"""How often an address may connect (KIP-612; Kafka's `ConnectionQuotas`).
+
+A host that has a quota by name is looked up when the quota is set, and when the node starts. One name is looked up at a
+time: the few threads for that are also those of connections to other nodes, which must not wait for the names that
+somebody has made up, each of which may take a name server half a minute.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from ipaddress import ip_address
+from weakref import WeakKeyDictionary
 
-from broker.quotas import hosts
-from broker.quotas.entities import DEFAULT
-from broker.quotas.sensors import Sensors
-from broker.rate import Rate, Windows
+from broker.quotas.limits import DEFAULT, Sensors
 from controller.quotas import CONNECTION_RATE, IP
 from metadata.settings import QuotaKey
+from protocol.errors import PolicyViolation
+from timing.rate import Rate, Windows
+
+MOST_NAMES = 100
+"""Names that are looked up for one request."""
+
+_one_at_a_time: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+
+async def resolve_all(hosts: Collection[str]) -> dict[str, str]:
+    """The address of each host; those that are not found are left out. Raises PolicyViolation for many names."""
+    found = {host: address_of(host) for host in hosts}
+    names = [host for host, address in found.items() if address is None]
+    if len(names) > MOST_NAMES:
+        raise PolicyViolation(
+            f"The request has {len(names)} names of hosts to look up; the most is {MOST_NAMES}. Ask for less at once, "
+            "or give their addresses."
+        )
+    for name in names:
+        found[name] = await resolve(name)
+    return {host: address for host, address in found.items() if address is not None}
+
+
+def address_of(host: str) -> str | None:
+    """An address in its usual form; None for a name."""
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return None
+
+
+async def resolve(name: str) -> str | None:
+    """The address of a host; None if it is not found."""
+    loop = asyncio.get_running_loop()
+    async with _one_at_a_time.setdefault(loop, asyncio.Semaphore()):
+        try:
+            found = await loop.getaddrinfo(name, None)
+        except (OSError, ValueError):  # ValueError for a name with characters that no host has
+            return None
+    return str(found[0][4][0])
 
 
 class ConnectionRates:
@@ -53,7 +97,7 @@ class ConnectionRates:
 
     def _put(self, name: str, rate: float | None) -> None:
         """Set, or with None remove, the rate of a host."""
-        address = DEFAULT if name == DEFAULT else self._addresses.get(name) or hosts.address_of(name)
+        address = DEFAULT if name == DEFAULT else self._addresses.get(name) or address_of(name)
         self._unknown.pop(name, None)
         if address is None:
             if rate is not None:
@@ -72,7 +116,7 @@ class ConnectionRates:
         looked_up: set[str] = set()
         while name := next((each for each in self._unknown if each not in looked_up), None):
             looked_up.add(name)
-            address = await hosts.resolve(name)
+            address = await resolve(name)
             rate = self._unknown.get(name)
             if address is not None and rate is not None:
                 self._addresses[name] = address

@@ -2,7 +2,7 @@
 
 Large batches are checked in worker threads, since decompressing, walking and compressing them may take more than 5 ms:
 only a few at once, in the order in which they came, as the checks that are written in Python share the interpreter's
-lock with the loop. How much of them is in memory is bounded by `protocol.records.budget`.
+lock with the loop. How much of them is in memory is bounded by `protocol.records.walk`.
 """
 
 from __future__ import annotations

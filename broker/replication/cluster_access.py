@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from broker.peers.call import PeerUnreachableError
-from broker.rate import SimpleRate, Windows
 from metadata.configs import ResourceType
+from timing.rate import SimpleRate, Windows
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from broker.peers.call import Call
     from broker.replication.leading.alter_partition import AskController
     from metadata.image import MetadataImage
-
 
 T = TypeVar("T")
 
@@ -77,7 +76,6 @@ async def _nobody(_request: Any) -> Any:
 
 ALONE = ClusterAccess(lambda: -1, _nobody, lambda _: None, ReplicationSettings)
 """The access of a node that is alone in its cluster."""
-
 
 UNLIMITED = 2**63 - 1
 ALL = None

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from storage.folders.log_manager import LogManager
     from storage.log.unified_log import UnifiedLog
 
-
 TO_HIGH_WATERMARK = -1
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from broker.config.current import CurrentConfig
+from broker.config.broker_config import CurrentConfig
 from broker.config.definition import Value, integer_of
-from broker.config.resource_defs import duration_ms, effective_group_configs
+from broker.config.resource_configs import duration_ms, effective_group_configs
 from broker.membership.metadata_cache import MetadataCache
 from broker.replication.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from broker.share.runs import Rules

@@ -7,18 +7,15 @@ from typing import Any
 
 from coordinator.group.config import GroupConfig, GroupCounts
 from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.replay import REPLAYS
 from coordinator.group.directory import GroupDirectory
+from coordinator.group.modern.group import ModernGroup
 from coordinator.group.offsets.offsets import OffsetExpiry, Offsets
 from coordinator.group.offsets.store import OffsetStore
 from coordinator.group.share.group import ShareGroup
-from coordinator.group.share.records import REPLAYS as SHARE_REPLAYS
 from coordinator.group.streams.group import StreamsGroup
-from coordinator.group.streams.records import REPLAYS as STREAMS_REPLAYS
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.coordinator_shard import RecordRow, rows_by_id
 from coordinator.runtime.outcome import Outcome, Position
-from protocol.coordinator_records.consumer_group_records import CONSUMER_GROUP_METADATA
 from protocol.coordinator_records.group_records import (
     GROUP_METADATA,
     OFFSET_COMMIT,
@@ -27,8 +24,6 @@ from protocol.coordinator_records.group_records import (
     OffsetCommitValue,
 )
 from protocol.coordinator_records.record_schema import GroupKey, RecordSchema
-from protocol.coordinator_records.share_records import SHARE_GROUP_METADATA
-from protocol.coordinator_records.streams_group_records import STREAMS_GROUP_METADATA
 
 _EXPIRE = "expire-group-metadata"
 
@@ -78,29 +73,19 @@ class GroupCoordinatorShard:
         return tombstones
 
 
-def _consumer_row(schema: RecordSchema[Any, Any], apply: Callable[[ConsumerGroup, Any, Any], None]) -> RecordRow:
+def _modern_row(
+    kind: type[ModernGroup[Any, Any]], schema: RecordSchema[Any, Any], apply: Callable[[Any, Any, Any], None]
+) -> RecordRow:
     def replay(state: GroupCoordinatorShard, key: Any, value: Any, _: Position) -> None:
-        state.groups.replay_consumer(apply, key, value)
-        if schema is CONSUMER_GROUP_METADATA and value is None:
-            state.groups.replay_consumer_end(key.group)
-
-    return RecordRow(schema, replay)
-
-
-def _share_row(schema: RecordSchema[Any, Any], apply: Callable[[ShareGroup, Any, Any], None]) -> RecordRow:
-    def replay(state: GroupCoordinatorShard, key: Any, value: Any, _: Position) -> None:
-        state.groups.replay_share(apply, key, value)
-        if schema is SHARE_GROUP_METADATA and value is None:
-            state.groups.replay_share_end(key.group)
-
-    return RecordRow(schema, replay)
-
-
-def _streams_row(schema: RecordSchema[Any, Any], apply: Callable[[StreamsGroup, Any, Any], None]) -> RecordRow:
-    def replay(state: GroupCoordinatorShard, key: Any, value: Any, _: Position) -> None:
-        state.groups.replay_streams(apply, key, value)
-        if schema is STREAMS_GROUP_METADATA and value is None:
-            state.groups.replay_streams_end(key.group)
+        by_id = state.groups.modern.by_id
+        group = by_id.get(key.group)
+        if type(group) is not kind:
+            if value is None:  # of a group that is gone
+                return
+            group = state.groups.begin(kind, key.group)
+        apply(group, key, value)
+        if value is None and schema is kind.types.group:
+            del by_id[key.group]
 
     return RecordRow(schema, replay)
 
@@ -109,8 +94,10 @@ ROWS = rows_by_id(
     (
         RecordRow(OFFSET_COMMIT, GroupCoordinatorShard.replay_offset_commit, last_value_counts=True),
         RecordRow(GROUP_METADATA, GroupCoordinatorShard.replay_group_metadata),
-        *(_consumer_row(schema, apply) for schema, apply in REPLAYS),
-        *(_share_row(schema, apply) for schema, apply in SHARE_REPLAYS),
-        *(_streams_row(schema, apply) for schema, apply in STREAMS_REPLAYS),
+        *(
+            _modern_row(kind, schema, apply)
+            for kind in (ConsumerGroup, ShareGroup, StreamsGroup)
+            for schema, apply in kind.replays()
+        ),
     )
 )

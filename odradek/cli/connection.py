@@ -61,7 +61,7 @@ class Reasons(logging.Handler):
         self._final = False
 
     def listening(self, settings: Mapping[str, str]) -> dict[str, Any]:
-        """What a client is given so that it tells; one that is debugged writes its log for people."""
+        """Return the settings by which a client tells its errors; one that is debugged writes its log for people."""
         if "debug" in settings:
             return {"error_cb": self.error}
         logger = logging.Logger("odradek-cli")
@@ -89,7 +89,7 @@ class Reasons(logging.Handler):
         self._texts[address] = f"{text} ({self._hint(text, state)})"
 
     def _hint(self, text: str, state: str | None) -> str:
-        """What may mend it; which of several it is, the client library does not know."""
+        """Say what may mend it; which of several it is, the client library does not know."""
         closed, login = "Disconnected" in text, self._protocol.startswith("SASL")
         if closed and state == "SSL_HANDSHAKE":
             return "the listener may be one without TLS: -X security.protocol=PLAINTEXT or SASL_PLAINTEXT"
@@ -197,7 +197,7 @@ def sentence(error: BaseException) -> str:
 
 
 def refused(error: BaseException, bootstrap: str) -> click.ClickException:
-    """What the command ends with, if nothing of it could be done."""
+    """Make the exception with which a command ends, if nothing of it could be done."""
     if isinstance(error, KafkaException) and error.args[0].name() in NOT_REACHED:
         return not_reached(bootstrap, f"{error.args[0].str()} ({GENERAL})")
     if isinstance(error, KafkaException) and error.args[0].name() == "_INVALID_ARG":

@@ -41,7 +41,7 @@ def explain(cluster: Cluster, out: Output, kind: str, name: str) -> None:
 
 
 def _told_by_broker(cluster: Cluster, kind: str, name: str, *, is_group: bool) -> tuple[list[Finding] | None, str]:
-    """What a broker of ours finds; None, and why there is only what a client can know.
+    """Return what a broker of ours finds; None, and why there is only what a client can know.
 
     The coordinator of a group knows most of it. To look for that of no group would make the topic of groups.
     """
@@ -153,7 +153,7 @@ def _offsets(cluster: Cluster, keys: Iterable[Key], spec: Any, isolation: Any = 
 
 
 def _holders(cluster: Cluster, keys: Iterable[Key]) -> dict[Key, str]:
-    """Whose transactions hold the partitions, as far as the cluster tells."""
+    """Find whose transactions hold the partitions, as far as the cluster says."""
     wanted = [PythonTopicPartition(*key) for key in keys]
     if not wanted:
         return {}

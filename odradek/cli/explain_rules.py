@@ -76,7 +76,7 @@ class Transaction:
 
 
 def of_group(group: Group) -> Iterator[Finding]:
-    """What is found about a group."""
+    """Find out about a group."""
     if not group.state:
         yield _problem(
             "group_does_not_exist",
@@ -181,7 +181,7 @@ def _committed(group: Group) -> Iterator[Finding]:
 
 
 def of_topic(topic: Topic) -> Iterator[Finding]:
-    """What is found about a topic."""
+    """Find out about a topic."""
     if not topic.partitions:
         yield _problem(
             "topic_does_not_exist",
@@ -240,7 +240,7 @@ def of_topic(topic: Topic) -> Iterator[Finding]:
 
 
 def of_transaction(transaction: Transaction) -> Iterator[Finding]:
-    """What is found about a transactional id."""
+    """Find out about a transactional id."""
     if not transaction.state:
         yield _problem(
             "does_not_exist",

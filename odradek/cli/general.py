@@ -67,7 +67,7 @@ _KEY = "odradek.general_options"
 
 @dataclass
 class General:
-    """What was given so far. Of an option that was given twice, the last one counts; settings add up."""
+    """The options that were given so far. Of an option that was given twice, the last one counts; settings add up."""
 
     bootstrap: str | None = None
     context: str | None = None
@@ -167,7 +167,7 @@ class ClusterCommands(Commands):
 
 
 def wrong_command(name: str, known: Collection[str], synonyms: Mapping[str, str] | None = None) -> str:
-    """What is said about a command that does not exist."""
+    """Say that a command does not exist, and which one is nearest."""
     words = {**{name: name for name in known}, **(synonyms or {})}
     near = difflib.get_close_matches(name, words, n=1, cutoff=0.5)
     hint = f"did you mean {words[near[0]]}?" if near else f"there are {', '.join(known)}"

@@ -32,7 +32,7 @@ Places = set[tuple[str, int]]
 
 @dataclass(frozen=True)
 class Kind:
-    """What the commands need to know of a kind of groups."""
+    """The functions by which the commands work with a kind of groups."""
 
     members: Callable[[Cluster, str], tuple[Rows, Places]]
     """Returns also the partitions from which they read."""
@@ -41,7 +41,7 @@ class Kind:
     alter: Callable[[Cluster, str, Offsets], Offsets]
     """Returns the error codes of the partitions that are refused."""
     standing: str = "committed"
-    """What `offsets` calls the offset that `alter` sets."""
+    """The name that `offsets` has for the offset that `alter` sets."""
 
 
 def ask_coordinator(cluster: Cluster, group: str, request: Any) -> Any:
@@ -52,7 +52,7 @@ def ask_coordinator(cluster: Cluster, group: str, request: Any) -> Any:
 
 
 def consumer_members(cluster: Cluster, group: str) -> tuple[Rows, Places]:
-    """Who is in the group, and from where they read. Raises KafkaException."""
+    """List the members, and the partitions that they read. Raises KafkaException."""
     about = cluster.admin().describe_consumer_groups([group])[group].result()
     assigned = {(each.topic, each.partition) for member in about.members for each in member.assignment.topic_partitions}
     return [
@@ -67,7 +67,7 @@ def consumer_members(cluster: Cluster, group: str) -> tuple[Rows, Places]:
 
 
 def committed_offsets(cluster: Cluster, out: Output, group: str, assigned: Iterable[tuple[str, int]]) -> Rows:
-    """What the group committed in each partition, and its lag; a partition without a commit has none.
+    """List the committed offset of each partition, and its lag; a partition without a commit has none.
 
     Raises KafkaException.
     """
@@ -103,7 +103,7 @@ def commit_offsets(cluster: Cluster, group: str, new: Offsets) -> Offsets:
 
 
 def share_members(cluster: Cluster, group: str) -> tuple[Rows, Places]:
-    """Who is in the group; the cluster knows a start, or none, of each partition that they read.
+    """List the members; the cluster knows a start, or none, of each partition that they read.
 
     Raises KafkaException, KafkaError.
     """
@@ -126,7 +126,7 @@ def share_members(cluster: Cluster, group: str) -> tuple[Rows, Places]:
 
 
 def share_offsets(cluster: Cluster, out: Output, group: str, assigned: Iterable[tuple[str, int]]) -> Rows:
-    """Where the group starts in each partition, and its lag, as far as the cluster knows them."""
+    """List the start of the group in each partition, and its lag, as far as the cluster knows them."""
     return [
         {
             "topic": topic.topic_name,
@@ -178,7 +178,7 @@ def _known(offset: int) -> int | None:
 
 
 def streams_members(cluster: Cluster, group: str) -> tuple[Rows, Places]:
-    """Who is in the group, and from where they read; tasks are named as Kafka Streams names them: `0_2`.
+    """List the members, and the partitions that they read; tasks are named as Kafka Streams names them: `0_2`.
 
     Raises KafkaException, KafkaError.
     """

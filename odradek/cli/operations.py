@@ -35,9 +35,9 @@ CONTROL, TOKEN = "ODRADEK_CONTROL", "ODRADEK_CONTROL_TOKEN"
 DEFAULT_CONTROL = "127.0.0.1:9405"
 
 KINDS = {"group": "group", "topic": "topic", "transaction": "transactional_id"}
-"""What a broker explains, and the name of its parameter."""
+"""The things that a broker explains, with the names of its parameters."""
 WORDS = ("error", "setting")
-"""What the node's program explains."""
+"""The things that the node's program explains."""
 
 
 # -- by the control interface

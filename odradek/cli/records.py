@@ -65,7 +65,7 @@ def _json_of(data: Any) -> Any:
 
 
 def from_json(line: str, number: int) -> dict[str, Any]:
-    """What a producer is given for a line of `consume --json`. Raises ClickException that names the line and field."""
+    """Read a line of `consume --json`, for a producer. Raises ClickException that names the line and field."""
     where = f"line {number}"
     try:
         found = json.loads(line)

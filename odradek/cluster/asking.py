@@ -16,7 +16,7 @@ MOST_NAMED = 5
 
 
 def behind(cluster: Asked, brokers: Sequence[ClusterBroker]) -> list[str]:
-    """What is not in sync, a sentence each: brokers that run and are fenced, partitions that lack replicas."""
+    """List what is not in sync, a sentence each: brokers that run and are fenced, partitions that lack replicas."""
     known = {broker["id"]: broker for broker in cluster["brokers"]}
     fenced = [
         f"broker {broker.index} is fenced"
@@ -84,7 +84,7 @@ def spread(brokers: Sequence[ClusterBroker], method: str, path: str, values: Map
 
 
 def _in_flight(group: str, answers: Sequence[Json]) -> Json:
-    """What a share group has in flight: each broker tells of the partitions that it leads."""
+    """Join what a share group has in flight: each broker knows it of the partitions that it leads."""
     partitions = [partition for answer in answers for partition in answer["partitions"]]
     return {
         "group": group,
@@ -94,7 +94,7 @@ def _in_flight(group: str, answers: Sequence[Json]) -> Json:
 
 
 def _of_fault(brokers: Sequence[ClusterBroker], ids: str, ask: Callable[[ClusterBroker, str], Json]) -> Json:
-    """What the brokers say of a fault, together; one that was started again does not know it any more."""
+    """Join what the brokers say of a fault; one that was started again does not know it any more."""
     found: list[Json] = []
     by_broker = dict(one.split(AFTER_BROKER, 1) for one in ids.split(BETWEEN_IDS))
     for broker in brokers:

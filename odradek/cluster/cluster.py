@@ -350,7 +350,7 @@ class Cluster(SecuredControls, Entered):
         super().assert_exactly_once(source, sink, identify, timeout)
 
     def report(self, *, since: int | None = None) -> str:
-        """What there is in the cluster, as the first broker that runs sees it; then the journals of all others.
+        """Tell what there is in the cluster, as the first broker that runs sees it; then the journals of all others.
 
         `since` is a mark of the cluster's journal, which is that of the first broker that runs; each has its own.
         """

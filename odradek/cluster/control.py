@@ -36,7 +36,7 @@ IN_FLIGHT = ("deliveries", "release", "expire_locks")
 """Each broker has it of the partitions that it leads."""
 ALL_NODES = ("clock", "reset")
 ONE_BROKER = ("histories", "snapshots")
-"""What one broker has of its own requests, and of its own data if it is alone."""
+"""Things that one broker has of its own requests, and of its own data if it is alone."""
 
 NOT_FOUND = 404
 MOVED = ("NOT_LEADER_OR_FOLLOWER", "NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE")
@@ -104,7 +104,7 @@ class ClusterControl(Control):
         return self.running()[0]
 
     def view(self) -> ClusterBroker:
-        """Whose view of the cluster counts: the controller's, if it runs."""
+        """Choose the node whose view of the cluster counts: the controller, if it runs."""
         return self._controller if self._controller.running else self.first()
 
     def describe(self, topic: str | None = None) -> Json:
@@ -265,7 +265,7 @@ class TopicRecords:
         return [wanted]
 
     def _at(self, topic: str, index: int, method: str, action: str, values: Mapping[str, Any]) -> Any:
-        """What the leader of a partition answers."""
+        """Ask the leader of a partition."""
         path = f"/topics/{segment(topic)}/{action}"
 
         def leader() -> int:

@@ -9,12 +9,14 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 from odradek.process import Broker, BrokerStartError
 from odradek.security import acl_settings
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 CONTROLLER = 3000
 """The node id of the controller, above that of any broker."""
@@ -46,7 +48,7 @@ OWN = (
     "odradek.cluster.id",
     "process.roles",
 )
-"""What a cluster sets itself."""
+"""The settings that a cluster makes itself."""
 
 
 _ACLS_AT_START = "odradek.create.acls"
@@ -61,7 +63,7 @@ def with_acls(acls: Iterable[str], settings: Mapping[str, object]) -> dict[str, 
 
 
 def of_brokers(settings: Mapping[str, object]) -> dict[str, object]:
-    """What brokers get of the settings for all: the first ACLs are the controller's."""
+    """Leave out of the settings for all what brokers do not get: the first ACLs are the controller's."""
     return {name: value for name, value in settings.items() if name != _ACLS_AT_START}
 
 
@@ -73,7 +75,7 @@ def require_free(settings: Mapping[str, object]) -> None:
 
 
 def shared_settings(count: int, cluster_id: str, profile: str) -> dict[str, Any]:
-    """What the controller and all of `count` brokers have besides their profile."""
+    """Make the settings of the controller and of all of `count` brokers besides their profile."""
     return {
         **(_QUICK_FAILOVER if profile == "test" else {}),
         **_replication(count),
@@ -83,7 +85,7 @@ def shared_settings(count: int, cluster_id: str, profile: str) -> dict[str, Any]
 
 
 def broker_settings(index: int, controller_port: int, rack: str | None, protocol: str) -> dict[str, Any]:
-    """What broker `index` has besides those; clients speak `protocol` with it."""
+    """Make the settings of broker `index` besides those; clients speak `protocol` with it."""
     return {
         **({} if protocol == "PLAINTEXT" else _listeners(protocol)),
         "node.id": index,
@@ -103,7 +105,7 @@ def _listeners(protocol: str) -> dict[str, str]:
 
 
 def controller_settings(port: int) -> dict[str, Any]:
-    """What the controller has besides those."""
+    """Make the settings of the controller besides those."""
     return {
         "node.id": CONTROLLER,
         "process.roles": "controller",
@@ -190,7 +192,7 @@ class ClusterController(ClusterBroker):
 
     @property
     def tls_folder(self) -> Path:
-        """Where the certificates of the cluster are made, if there are any."""
+        """The folder in which the certificates of the cluster are made, if there are any."""
         return self._workplace / "tls"
 
     def __init__(self, network: Network, settings: Mapping[str, object], **options: Any) -> None:
@@ -207,7 +209,7 @@ def folder_of(data_dir: str | os.PathLike[str] | None, name: str) -> str | None:
 
 
 class Network:
-    """Who is cut off from all others. Clients reach every broker all the same."""
+    """The network between nodes, some of which are cut off from all others. Clients reach every broker all the same."""
 
     def __init__(self, nodes: Callable[[], Sequence[ClusterBroker]]) -> None:
         self._nodes = nodes
@@ -277,6 +279,8 @@ def start_together(brokers: Sequence[ClusterBroker], port: ReservedPort) -> None
 
     Raises BrokerStartError, which says which one it was.
     """
+    from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait  # only for who starts a cluster
+
     with ThreadPoolExecutor(len(brokers), "odradek-start") as threads:
         starts = {threads.submit(broker.start): broker for broker in brokers}
         try:
@@ -299,6 +303,8 @@ def _require(start: Future[ClusterBroker], broker: ClusterBroker) -> None:
 
 def _end(starts: dict[Future[ClusterBroker], ClusterBroker]) -> None:
     """Kill the brokers, also those that are about to be started."""
+    from concurrent.futures import wait
+
     left = set(starts)
     while left:
         for broker in starts.values():

@@ -133,7 +133,7 @@ def odradek_users() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def odradek_acls() -> list[str] | None:
-    """What the users of `odradek_secure_broker` may do: everything. Override it for ["app READ TOPIC orders"]."""
+    """The rights of the users of `odradek_secure_broker`: everything. Override it for ["app READ TOPIC orders"]."""
     return None
 
 

@@ -136,14 +136,14 @@ MARKER_LINE = (
     "list of names); the others are those of odradek.Broker, and with one of them it is another than the session's"
 )
 OF_BROKER = ("profile", "security", "users", "acls")
-"""What a marker says of the broker besides its settings, named as the parameters of `Broker` and `Cluster`."""
+"""The parts of a marker about the broker besides its settings, named as the parameters of `Broker` and `Cluster`."""
 
 ACCEPTED = ("topics", "settings", *OF_BROKER)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the markers of a test ask for; the nearest one wins. `topics` has the parameters of `Controls.topic`.
+    """The wishes of the markers of a test; the nearest one wins. `topics` has the parameters of `Controls.topic`.
 
     `options` are parameters of `Broker`.
     """
@@ -154,7 +154,7 @@ class Wanted:
 
     @classmethod
     def of(cls, item: pytest.Item) -> Wanted:
-        """What this test wants. A wrong marker fails the test."""
+        """Read the markers of a test. A wrong one fails the test."""
         wanted = cls()
         try:
             for marker in reversed(list(item.iter_markers(MARKER))):

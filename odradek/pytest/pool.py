@@ -29,7 +29,7 @@ class SharedBroker(Broker):
             self.stop()
 
     def close_for_good(self) -> None:
-        """What `close` is for a broker of one's own."""
+        """Stop the broker for good, and remove its folder."""
         super().close()
 
 
@@ -40,7 +40,7 @@ class SharedCluster(Cluster):
         self.kill()
 
     def close_for_good(self) -> None:
-        """What `close` is for a cluster of one's own."""
+        """Stop the cluster for good, and remove its folders."""
         super().close()
 
 
@@ -137,7 +137,7 @@ class Pool:
             cluster.start_anew()
 
     def note_unclean(self, broker: object) -> None:
-        """What a test left in this broker could not be removed."""
+        """Note that something which a test left in this broker could not be removed."""
         self._unclean.add(id(broker))
 
     def words_of_the_dead(self) -> str:

@@ -104,7 +104,7 @@ def lag(odradek: Odradek) -> int | None:
         return None
     (about,) = described(odradek, word_count.APP)
     lags = [row["lag"] for row in about["offsets"] if row["topic"] == word_count.INPUT]
-    return sum(lags) if len(lags) == 2 else None
+    return sum(lags) if len(lags) == 2 and None not in lags else None
 
 
 def printed(odradek: Odradek, *command: str) -> str:

@@ -16,6 +16,7 @@ from aiohttp import web
 from broker.http.bodies import BodyError, read_json
 from broker.http.hosts import KnownHosts
 from broker.node import Node
+from broker.process import own_version
 from broker.testkit.control import (
     broker,
     faults,
@@ -32,7 +33,6 @@ from broker.testkit.control import (
 from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter
 from broker.testkit.control.faults import faults_of
 from broker.testkit.control.topic_reader import to_the_end
-from broker.version import own_version
 from protocol.errors import KafkaError
 
 ENDPOINTS: tuple[Endpoint, ...] = (

@@ -32,8 +32,7 @@ from broker.testkit.inspection.share_and_streams import (
     sessions_of,
 )
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
-from coordinator.group.share.initialization import joined
-from coordinator.group.share_offsets import begin_altering, note_altered
+from coordinator.group.share.partition_states import begin_altering, joined, note_altered
 from protocol.coordinator_records.share_records import SharePartitionKey, TopicPartitions
 from protocol.topic_partition import PartitionKey
 
@@ -105,7 +104,7 @@ def _target(to: str | int) -> Target:
 async def start_share_group(node: Node, group_id: str, offsets: Sequence[tuple[PartitionKey, int]]) -> dict[str, Any]:
     """Let a share group without members start at these offsets, as AlterShareGroupOffsets does. Raises KafkaError."""
     groups, topics = node.coordinators.groups, node.cluster.cache.image.topics
-    epoch = await groups.read(group_id, lambda state: begin_altering(state.groups, group_id))
+    epoch = await groups.read(group_id, lambda state: begin_altering(state.groups.modern, group_id))
     altered: dict[UUID, TopicPartitions] = {}
     told = []
     for (name, index), offset in offsets:
@@ -115,7 +114,7 @@ async def start_share_group(node: Node, group_id: str, offsets: Sequence[tuple[P
         await node.local.share.states.initialize_at(SharePartitionKey(group_id, topic.id, index), epoch, offset)
         altered = joined(altered, {topic.id: TopicPartitions(name, frozenset({index}))})
         told.append({"topic": name, "partition": index, "offset": offset})
-    await groups.write(group_id, lambda state: note_altered(state.groups, group_id, altered))
+    await groups.write(group_id, lambda state: note_altered(state.groups.modern, group_id, altered))
     return {"group": group_id, "partitions": told}
 
 

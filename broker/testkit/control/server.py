@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-
 BACKLOG = 128
 
 

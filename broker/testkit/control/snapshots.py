@@ -31,7 +31,7 @@ from broker.testkit.inspection.transactions import list_transactions
 from controller import delete_topics
 from controller.decision import NoQuota
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.removal import remove_group
+from coordinator.group.on_demand import remove_group
 from coordinator.runtime.outcome import Outcome
 from metadata.topic_names import is_internal
 from storage.files import FileSystem

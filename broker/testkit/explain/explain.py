@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from broker.config.topic_config import log_config
+from broker.config.resource_configs import log_config
 from broker.node import Node
 from broker.testkit.explain import group_rules, reading_rules, share_rules, topic_rules
 from broker.testkit.explain.situations import (

@@ -21,7 +21,7 @@ from broker.testkit.explain.situations import (
 )
 from broker.testkit.inspection.groups import SETTLED, GroupView, MemberView
 from broker.testkit.inspection.share_and_streams import StreamsGroupView
-from coordinator.group.streams.configured import Status
+from coordinator.group.streams.topology import Status
 
 
 def group_does_not_exist(it: GroupSituation) -> Findings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,20 +14,15 @@ from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.members import Member
 from coordinator.group.classic.messages import subscribed_topics
 from coordinator.group.classic.states import GroupState
-from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.member import ConsumerMember
-from coordinator.group.consumer.states import MemberState
-from coordinator.group.consumer.target import preferred_assignor, subscription
-from coordinator.group.consumer.topics_port import TopicsPort
+from coordinator.group.directory import Group
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.group_port import Group, GroupType
+from coordinator.group.group_port import GroupType
+from coordinator.group.modern.group import MemberState, ModernGroup
+from coordinator.group.modern.groups import ModernGroups
+from coordinator.group.modern.topics import TopicsPort
 from coordinator.group.offsets.store import CommittedOffset
-from coordinator.group.share.group import ShareGroup, ShareMember
-from coordinator.group.streams.endpoints import partitions_of
 from coordinator.group.streams.group import StreamsGroup
-from coordinator.group.streams.member import StreamsMember
-from coordinator.group.streams.states import MemberState as StreamsMemberState
-from coordinator.group.streams.topology import required_topics
+from coordinator.group.streams.messages import partitions_of
 from protocol.consumer_protocol import SchemaError, deserialize_assignment
 from protocol.errors import NotCoordinator
 from protocol.topic_partition import PartitionKey
@@ -182,7 +177,7 @@ def _view(state: GroupCoordinatorShard, group_id: str) -> GroupView:
         for index, offset in sorted(offsets.items())
     }
     places = store.places_of_group(group_id) if store.has_open_transactions(group_id) else ()
-    own = _OWN[group.group_type](state, group)
+    own = _classic(state, group) if isinstance(group, ClassicGroup) else _modern(state.groups.modern, group)
     return GroupView(
         group_id,
         group.state_name,
@@ -266,99 +261,40 @@ def topics_subscribed_by(*metadata: bytes) -> frozenset[str] | None:
         return None
 
 
-# -- the protocols of KIP-848, KIP-932 and KIP-1071
+# -- modern groups
 
 
-def _consumer(state: GroupCoordinatorShard, group: ConsumerGroup) -> _Own:
-    groups = state.groups.consumer
-    members = [
-        _member(
-            group,
-            member,
-            GroupType.CLASSIC if member.is_classic else GroupType.CONSUMER,
-            _assigned(groups.topics, member.assigned.items()),
-            subscription(member, group.resolved),
-            groups.timeouts.left_ms(group.group_id, member.member_id),
-            member.instance_id,
-            member.rebalance_timeout_ms,
-            is_revoking=member.state is MemberState.UNREVOKED_PARTITIONS,
-        )
-        for member in group.members.values()
-    ]
-    return _Own(group.epoch, preferred_assignor(group.members.values(), groups.config.assignors), members)
+def _modern(groups: ModernGroups, group: ModernGroup[Any, Any]) -> _Own:
+    """What a share group delivers, and what is acknowledged, is with the leaders of its partitions."""
+    return _Own(
+        group.epoch,
+        group.preferred_assignor(groups.config_of(group).assignors),
+        [_modern_member(groups, group, member) for member in group.members.values()],
+    )
 
 
-def _share(state: GroupCoordinatorShard, group: ShareGroup) -> _Own:
-    """A share group commits no offsets: what is delivered and acknowledged is with the leaders of its partitions."""
-    groups = state.groups.share
-    members = [
-        _member(
-            group,
-            member,
-            GroupType.SHARE,
-            _assigned(groups.topics, member.assigned.items()),
-            frozenset(member.topics),
-            groups.left_ms(group.group_id, member.member_id),
-        )
-        for member in group.members.values()
-    ]
-    return _Own(group.epoch, groups.config.assignor, members)
-
-
-def _streams(state: GroupCoordinatorShard, group: StreamsGroup) -> _Own:
-    """What a member has are the partitions that its active tasks read."""
-    groups, configured = state.groups.streams, group.configured
-    required = None if group.topology is None else required_topics(group.topology)
-    members = [
-        _member(
-            group,
-            member,
-            GroupType.STREAMS,
-            {} if configured is None else partitions_of([member.assigned.active], configured, groups.partition_count),
-            required,
-            groups.timeouts.left_ms(group.group_id, member.member_id),
-            member.instance_id,
-            member.rebalance_timeout_ms,
-            is_revoking=member.state is StreamsMemberState.UNREVOKED_TASKS,
-        )
-        for member in group.members.values()
-    ]
-    return _Own(group.epoch, groups.config.assignor, members)
-
-
-def _member(
-    group: ConsumerGroup | ShareGroup | StreamsGroup,
-    member: ConsumerMember | ShareMember | StreamsMember,
-    protocol: GroupType,
-    assignment: Mapping[str, Sequence[int]],
-    topics: frozenset[str] | None,
-    session_left_ms: float | None,
-    instance_id: str | None = None,
-    rebalance_timeout_ms: int = 0,
-    *,
-    is_revoking: bool = False,
-) -> MemberView:
+def _modern_member(groups: ModernGroups, group: ModernGroup[Any, Any], member: Any) -> MemberView:
     return MemberView(
         member.member_id,
         member.client_id,
         host_of(member.client_host),
-        instance_id,
-        protocol.value,
-        assignment,
-        topics,
+        member.instance_id,
+        GroupType.CLASSIC.value if member.is_classic else group.group_type.value,
+        _held(groups, group, member),
+        group.subscription(member),
         None,
-        is_revoking or is_behind(group.epoch, group.assignment_epoch, member.epoch),
-        session_left_ms,
-        rebalance_timeout_ms,
+        member.state is MemberState.UNREVOKED or is_behind(group.epoch, group.assignment_epoch, member.epoch),
+        groups.timeouts.left_ms(group.group_id, member.member_id),
+        member.rebalance_timeout_ms,
     )
 
 
-_OWN: dict[GroupType, Callable[[GroupCoordinatorShard, Any], _Own]] = {
-    GroupType.CLASSIC: _classic,
-    GroupType.CONSUMER: _consumer,
-    GroupType.SHARE: _share,
-    GroupType.STREAMS: _streams,
-}
+def _held(groups: ModernGroups, group: ModernGroup[Any, Any], member: Any) -> dict[str, list[int]]:
+    """The partitions that a member has; of a streams group, those that its active tasks read."""
+    if isinstance(group, StreamsGroup):
+        configured = group.configured
+        return {} if configured is None else partitions_of([member.assigned.active], configured, groups.partition_count)
+    return _assigned(groups.topics, member.assigned.items())
 
 
 def is_behind(group_epoch: int, assignment_epoch: int, member_epoch: int) -> bool:

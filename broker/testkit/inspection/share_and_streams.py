@@ -26,11 +26,11 @@ from broker.share.runs import RecordState
 from broker.share.share_partition import SharePartition
 from broker.testkit.inspection.groups import GroupView
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
+from coordinator.group.modern.groups import ModernGroups
 from coordinator.group.share.group import ShareGroup
-from coordinator.group.streams.configured import Problem
-from coordinator.group.streams.group import StreamsGroup
-from coordinator.group.streams.groups import StreamsGroups
-from coordinator.group.streams.tasks import each_task
+from coordinator.group.streams.group import StreamsGroup, each_task
+from coordinator.group.streams.heartbeat import is_delayed
+from coordinator.group.streams.topology import Problem
 from protocol.coordinator_records.share_records import (
     NO_START_OFFSET,
     UNKNOWN_COUNT,
@@ -147,7 +147,7 @@ def _initialized(state: GroupCoordinatorShard, group_id: str) -> frozenset[Parti
     group = state.groups.find(group_id)
     if not isinstance(group, ShareGroup):
         return frozenset()
-    return frozenset((topic.name, index) for topic in group.initialized().values() for index in topic.partitions)
+    return frozenset((topic.name, index) for topic in group.state.initialized.values() for index in topic.partitions)
 
 
 def _subscribed(node: Node, group: GroupView) -> frozenset[PartitionKey]:
@@ -277,24 +277,25 @@ async def read_streams_group(coordinator: GroupCoordinator, group_id: str) -> St
 
 
 def _view(state: GroupCoordinatorShard, group_id: str) -> StreamsGroupView | None:
-    group, groups = state.groups.find(group_id), state.groups.streams
-    if not isinstance(group, StreamsGroup):
+    groups = state.groups.modern
+    group = groups.find(StreamsGroup, group_id)
+    if group is None:
         return None
     epoch = -1 if group.topology is None else group.topology.epoch
     return StreamsGroupView(
         epoch,
         None if group.configured is None else group.configured.problem,
         group.shutdown_by,
-        groups.is_delayed(group_id),
+        is_delayed(groups, group_id),
         {key: one.topology_epoch for key, one in group.members.items() if one.topology_epoch < epoch},
         _untagged(groups, group),
         [*_tasks(group)],
-        groups.config.acceptable_recovery_lag_of(group_id),
+        groups.services.streams.acceptable_recovery_lag_of(group_id),
     )
 
 
-def _untagged(groups: StreamsGroups, group: StreamsGroup) -> dict[str, Sequence[str]]:
-    tags = groups.config.tags_of(group.group_id)
+def _untagged(groups: ModernGroups, group: StreamsGroup) -> dict[str, Sequence[str]]:
+    tags = groups.services.streams.tags_of(group.group_id)
     lacking = {
         key: [tag for tag in tags if tag not in dict(member.client_tags)] for key, member in group.members.items()
     }

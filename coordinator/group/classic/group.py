@@ -28,11 +28,7 @@ from coordinator.group.classic.states import LEGAL_PREDECESSORS, GroupState
 from coordinator.group.group_port import GroupDescription, GroupType, MemberDescription, OwnedPartition
 from coordinator.runtime.outcome import CoordinatorRecord
 from protocol.consumer_protocol import SchemaError
-from protocol.coordinator_records.group_records import (
-    GROUP_METADATA,
-    GroupMetadataValue,
-    MemberMetadata,
-)
+from protocol.coordinator_records.group_records import GROUP_METADATA, GroupMetadataValue, MemberMetadata
 from protocol.coordinator_records.record_schema import GroupKey
 from protocol.errors import (
     CoordinatorNotAvailable,

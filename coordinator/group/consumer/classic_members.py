@@ -22,17 +22,26 @@ from coordinator.group.classic.messages import (
     SyncAnswer,
     SyncRequest,
 )
-from coordinator.group.consumer.advance import advance, assignment_is_due, record_member
-from coordinator.group.consumer.change import Change
-from coordinator.group.consumer.downgrade import downgrade_by, may_downgrade_by
-from coordinator.group.consumer.embedded import by_topic_id, classic_metadata, encoded_assignment
-from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.groups import ConsumerGroups
-from coordinator.group.consumer.leave import remove
-from coordinator.group.consumer.member import ConsumerMember
-from coordinator.group.consumer.membership import check_not_fenced, check_room, known_static_member, static_member
-from coordinator.group.consumer.messages import UNCHANGED
-from coordinator.group.consumer.states import MemberState
+from coordinator.group.consumer.group import ConsumerGroup, ConsumerMember
+from coordinator.group.consumer.heartbeat import advance, record_member
+from coordinator.group.consumer.migration import (
+    by_topic_id,
+    classic_metadata,
+    downgrade_by,
+    encoded_assignment,
+    may_downgrade_by,
+    remove,
+)
+from coordinator.group.modern.group import UNCHANGED, MemberState
+from coordinator.group.modern.groups import ModernGroups
+from coordinator.group.modern.heartbeat import (
+    Change,
+    assignment_is_due,
+    check_not_fenced,
+    check_room,
+    joining_member,
+    known_member,
+)
 from coordinator.runtime.outcome import Outcome
 from protocol.consumer_protocol import SchemaError, deserialize_subscription
 from protocol.coordinator_records.consumer_group_records import ClassicMemberMetadata
@@ -48,26 +57,25 @@ from protocol.errors import (
 logger = structlog.get_logger(__name__)
 
 
-def join(groups: ConsumerGroups, group: ConsumerGroup, request: JoinRequest) -> Outcome[JoinAnswer]:
+def join(groups: ModernGroups, group: ConsumerGroup, request: JoinRequest) -> Outcome[JoinAnswer]:
     """Handle a JoinGroup to a consumer group that has members. Raises KafkaErrors."""
     is_unknown = request.member_id == UNKNOWN_MEMBER_ID
     member_id = groups.new_member_id() if is_unknown else request.member_id
-    check_room(group, member_id, request.group_instance_id, groups.config.max_size)
+    check_room(group, member_id, request.group_instance_id, groups.consumer_config.max_size)
     if not _supports(group, request):
         raise InconsistentGroupProtocol
     if is_unknown and request.group_instance_id is None and request.member_id_required:
         return Outcome(reply=JoinAnswer(member_id, ErrorCode.member_id_required))
     change = Change()
-    if request.group_instance_id is None:
-        before = group.members.get(member_id) or ConsumerMember(member_id)
-        logger.info("member joined the consumer group", group=group.group_id, member=member_id, protocol="classic")
+    if is_unknown or request.group_instance_id is None:
+        before = joining_member(group, member_id, request.group_instance_id, change, is_classic=True)
     else:
-        before = static_member(group, member_id, request.group_instance_id, is_unknown, change, is_classic=True)
+        before = known_member(group, member_id, request.group_instance_id)
     return _join(groups, group, before, request, change)
 
 
 def _join(
-    groups: ConsumerGroups, group: ConsumerGroup, before: ConsumerMember, request: JoinRequest, change: Change
+    groups: ModernGroups, group: ConsumerGroup, before: ConsumerMember, request: JoinRequest, change: Change
 ) -> Outcome[JoinAnswer]:
     try:
         subscription = deserialize_subscription(request.protocols[0].metadata)
@@ -92,7 +100,7 @@ def _join(
     if replaced is not None and may_downgrade_by(groups, group, replaced):
         downgrade_by(groups, group, replaced, after, change)
     else:
-        change.after.append(lambda: groups.timeouts.start_session(group.group_id, after))
+        change.after.append(lambda: groups.start_session(group, after))
         change.after.append(lambda: groups.timeouts.start_sync(group.group_id, after.member_id, timeout_ms))
     return change.outcome(
         JoinAnswer(
@@ -115,13 +123,13 @@ def _supports(group: ConsumerGroup, request: JoinRequest) -> bool:
     return bool(names)
 
 
-def sync(groups: ConsumerGroups, group: ConsumerGroup, request: SyncRequest) -> Outcome[SyncAnswer]:
+def sync(groups: ModernGroups, group: ConsumerGroup, request: SyncRequest) -> Outcome[SyncAnswer]:
     """Handle a SyncGroup: the answer is the member's own assignment, as there is no leader. Raises KafkaErrors."""
     member, classic = _member(group, request.member_id, request.group_instance_id, request.generation)
     name, metadata = classic.protocols[0]
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
         raise InconsistentGroupProtocol
-    if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+    if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED:
         groups.timeouts.start_join(group.group_id, member)
         raise RebalanceInProgress
     try:
@@ -129,18 +137,18 @@ def sync(groups: ConsumerGroups, group: ConsumerGroup, request: SyncRequest) -> 
     except SchemaError as error:
         raise UnknownServerError from error
     groups.timeouts.end_sync(group.group_id, member.member_id)
-    groups.timeouts.start_session(group.group_id, member)
+    groups.start_session(group, member)
     return Outcome(reply=SyncAnswer(ErrorCode.none, assignment, request.protocol_type, request.protocol_name))
 
 
-def heartbeat(groups: ConsumerGroups, group: ConsumerGroup, request: HeartbeatRequest) -> Outcome[ErrorCode]:
+def heartbeat(groups: ModernGroups, group: ConsumerGroup, request: HeartbeatRequest) -> Outcome[ErrorCode]:
     """Answer REBALANCE_IN_PROGRESS if the member has a step to take; other refusals are raised."""
-    member, _ = _member(group, request.member_id, request.group_instance_id, request.generation_id)
-    groups.timeouts.start_session(group.group_id, member)
-    may_get_more = member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_partitions(member)
+    member, classic = _member(group, request.member_id, request.group_instance_id, request.generation_id)
+    groups.timeouts.start_session(group.group_id, member.member_id, classic.session_timeout_ms)
+    may_get_more = member.state is MemberState.UNRELEASED and not group.waits_for_partitions(member)
     if (
         member.epoch >= group.assignment_epoch
-        and member.state is not MemberState.UNREVOKED_PARTITIONS
+        and member.state is not MemberState.UNREVOKED
         and not may_get_more
         and not _must_cause_an_assignment(groups, group)
     ):
@@ -149,7 +157,7 @@ def heartbeat(groups: ConsumerGroups, group: ConsumerGroup, request: HeartbeatRe
     return Outcome(reply=ErrorCode.rebalance_in_progress)
 
 
-def _must_cause_an_assignment(groups: ConsumerGroups, group: ConsumerGroup) -> bool:
+def _must_cause_an_assignment(groups: ModernGroups, group: ConsumerGroup) -> bool:
     """Whether the group waits for a target assignment that only a classic member's JoinGroup can cause.
 
     That is so when the last member of the consumer protocol has left, and the group may not be downgraded. Kafka 4.4
@@ -166,10 +174,7 @@ def _member(
     group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
 ) -> tuple[ConsumerMember, ClassicMemberMetadata]:
     """Raises UnknownMemberId, FencedInstanceId and IllegalGeneration."""
-    if instance_id is None:
-        member = group.member(member_id)
-    else:
-        member = known_static_member(group, member_id, instance_id)
+    member = known_member(group, member_id, instance_id)
     if member.classic is None:
         raise UnknownMemberId(f"Member {member_id} does not use the classic protocol.")
     if member.epoch != generation:
@@ -177,7 +182,7 @@ def _member(
     return member, member.classic
 
 
-def leave(groups: ConsumerGroups, group: ConsumerGroup, request: LeaveRequest) -> Outcome[LeaveAnswer]:
+def leave(groups: ModernGroups, group: ConsumerGroup, request: LeaveRequest) -> Outcome[LeaveAnswer]:
     """Remove members of either protocol, all the known ones in one operation."""
     found: dict[str, ConsumerMember] = {}
     codes: list[ErrorCode] = []

@@ -1,111 +1,193 @@
-"""A consumer group: its durable state, which only the replay of records changes, and what is derived from it.
-
-How it works: three numbers drive a group, and each is raised by a record.
-
-1. The group epoch rises when members, subscriptions or topics change (`advance.py`). The group is Assigning. 2. The
-target assignment is computed for that epoch, and the assignment epoch becomes equal to it (`target.py`); this is done
-at a heartbeat, and at most once in `group.consumer.assignment.interval.ms`. The group is Reconciling. 3. Each member,
-at its own heartbeats, goes to the target in steps (`reconciliation.py`): it gives up what is no longer its own, says
-so, and then gets what others have given up. When all are there, the group is Stable.
+"""A consumer group (KIP-848) and its members: durable state, which only the replay of records changes.
 
 No partition has two owners at any moment: a member gets a partition only when no other member has it, or must still
-give it up (`is_free`). A member that does not answer in time is removed (`timeouts.py`), which frees its partitions and
-raises the group epoch. All of this is durable. Soft are only the timers, which begin anew after a restart.
+give it up (`is_free`). A member that does not answer in time is removed, which frees its partitions and raises the
+group epoch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from coordinator.group.classic.messages import CONSUMER_PROTOCOL_TYPE
-from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
-from coordinator.group.consumer.member import ConsumerMember
-from coordinator.group.consumer.regex import ResolvedRegex
-from coordinator.group.consumer.states import ConsumerGroupState
+from coordinator.group.config import ModernGroupConfig
 from coordinator.group.group_port import GroupType, OwnedPartition
-from protocol.consumer_protocol import NO_GENERATION
-from protocol.errors import (
-    GroupNotEmpty,
-    IllegalGeneration,
-    KafkaError,
-    StaleMemberEpoch,
-    UnknownMemberId,
-    UnknownServerError,
-    UnsupportedVersion,
+from coordinator.group.modern.group import JOINING, LEFT, LEFT_FOR_A_WHILE, MemberState, ModernGroup, RecordTypes
+from coordinator.runtime.outcome import CoordinatorRecord
+from protocol.coordinator_records import consumer_group_records as schemas
+from protocol.coordinator_records.consumer_group_records import (
+    AssignmentEpochs,
+    ClassicMemberMetadata,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupRegularExpressionValue,
 )
+from protocol.coordinator_records.record_schema import MemberKey, Partitions, RecordSchema
+from protocol.errors import IllegalGeneration, KafkaError
 
-INITIAL_EPOCH = 1
-"""That of a group before anybody subscribes to a topic by its name, which raises it."""
+NO_PARTITIONS: Partitions = {}
+"""A topic's set is empty only where a classic member's share of it was."""
+
+NO_EPOCHS: AssignmentEpochs = {}
 
 
-class ConsumerGroup:
-    """Kafka's `ConsumerGroup`.
+def epochs_of(partitions: Partitions, epoch: int) -> dict[UUID, dict[int, int]]:
+    """One epoch for all (KIP-1251)."""
+    return {topic: dict.fromkeys(indexes, epoch) for topic, indexes in partitions.items()}
 
-    `epoch` is the group's, `assignment_epoch` the one that `target` was made for, at `assigned_ms` (0 if that is not
-    known, or does not matter since there were no members); `target` and `members` are by member
-    id, in order of arrival. `owners` is the target by partition. `metadata_hash` stands for the topics that the target
-    was made from.
-    `is_fresh` is soft state: no topic behind the hash has changed since it was computed.
+
+class ResolvedRegex(NamedTuple):
+    """The topics that matched (Kafka's `ResolvedRegularExpression`).
+
+    `version` is that of the topics when they were matched; `timestamp_ms` is of the wall clock.
     """
 
-    __slots__ = (
-        "_partition_epochs",
-        "_subscribed_regexes",
-        "_subscribed_topics",
-        "assigned_ms",
-        "assignment_epoch",
-        "epoch",
-        "group_id",
-        "has_subscription_metadata",
-        "is_fresh",
-        "members",
-        "metadata_hash",
-        "owners",
-        "resolved",
-        "static_ids",
-        "target",
+    topics: frozenset[str]
+    version: int
+    timestamp_ms: int
+
+
+class ConsumerMember(NamedTuple):  # cheaper to change than a frozen dataclass
+    """Kafka's `ConsumerGroupMember`, with the same defaults. All of it is durable.
+
+    `epoch` is LEFT_FOR_A_WHILE for a static member that is expected back. `assigned` is what the member may use now,
+    `pending_revocation` what it must give up; `epochs` says since which epoch it has each of them. `classic` is set if
+    it speaks the classic protocol; then it takes its epoch for the generation. The timeout is in ms.
+    """
+
+    member_id: str
+    epoch: int = JOINING
+    previous_epoch: int = -1
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    client_id: str = ""
+    client_host: str = ""
+    topics: frozenset[str] = frozenset()
+    regex: str | None = ""
+    assignor: str | None = None
+    state: MemberState = MemberState.STABLE
+    assigned: Partitions = NO_PARTITIONS
+    pending_revocation: Partitions = NO_PARTITIONS
+    epochs: AssignmentEpochs = NO_EPOCHS
+    classic: ClassicMemberMetadata | None = None
+
+    @property
+    def is_classic(self) -> bool:
+        return self.classic is not None
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.epoch == epoch
+
+    def away(self) -> ConsumerMember:
+        """The static member once it has left for a while: nothing that it commits late counts as of before."""
+        return self._replace(
+            epoch=LEFT_FOR_A_WHILE, pending_revocation=NO_PARTITIONS, epochs=epochs_of(self.assigned, 0)
+        )
+
+    # -- records
+
+    def metadata_value(self) -> ConsumerGroupMemberMetadataValue:
+        return ConsumerGroupMemberMetadataValue(
+            instance_id=self.instance_id,
+            rack_id=self.rack_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            subscribed_topic_names=tuple(sorted(self.topics)),
+            subscribed_topic_regex=self.regex,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            server_assignor=self.assignor,
+            classic=self.classic,
+        )
+
+    def with_metadata(self, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:
+        return self._replace(
+            instance_id=value.instance_id,
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            topics=frozenset(value.subscribed_topic_names),
+            regex=value.subscribed_topic_regex,
+            rebalance_timeout_ms=value.rebalance_timeout_ms,
+            assignor=value.server_assignor,
+            classic=value.classic,
+        )
+
+    def assignment_value(self) -> ConsumerGroupCurrentMemberAssignmentValue:
+        return ConsumerGroupCurrentMemberAssignmentValue(
+            self.epoch, self.previous_epoch, self.state, self.assigned, self.pending_revocation, self.epochs
+        )
+
+    def with_assignment(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> ConsumerMember:
+        return self._replace(
+            epoch=value.member_epoch,
+            previous_epoch=value.previous_member_epoch,
+            state=MemberState(value.state),
+            assigned=value.assigned,
+            pending_revocation=value.pending_revocation,
+            epochs=value.epochs or _at_one_epoch(value),
+        )
+
+    def without_assignment(self) -> ConsumerMember:
+        return ConsumerMember(self.member_id, LEFT, LEFT).with_metadata(self.metadata_value())
+
+
+def _at_one_epoch(value: ConsumerGroupCurrentMemberAssignmentValue) -> AssignmentEpochs:
+    """For records of Kafka 4.1, which tell no epochs: the member's, as Kafka 4.4 reads them."""
+    epochs = epochs_of(value.assigned, value.member_epoch)
+    for topic, given in epochs_of(value.pending_revocation, value.member_epoch).items():
+        epochs.setdefault(topic, {}).update(given)
+    return epochs
+
+
+def subscription(member: ConsumerMember, resolved: Mapping[str, ResolvedRegex]) -> frozenset[str]:
+    """The names of the topics that the member subscribes to, by name and by expression."""
+    matched = resolved.get(member.regex) if member.regex else None
+    return member.topics if matched is None else member.topics | matched.topics
+
+
+def preferred_assignor(members: Iterable[ConsumerMember], assignors: Sequence[str]) -> str:
+    """The one of `assignors` that most of the members ask for; in a tie, or if nobody asks for one, the first."""
+    votes = Counter(member.assignor for member in members)
+    return max(assignors, key=lambda name: votes[name])
+
+
+class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
+    """Kafka's `ConsumerGroup`. `owners` is the target by partition, `resolved` are the topics of each expression."""
+
+    group_type = GroupType.CONSUMER
+    protocol_type = CONSUMER_PROTOCOL_TYPE
+    types = RecordTypes(
+        schemas.CONSUMER_GROUP_METADATA,
+        schemas.CONSUMER_GROUP_MEMBER_METADATA,
+        schemas.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
+        schemas.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
+        schemas.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+        schemas.ConsumerGroupTargetAssignmentMetadataValue,
+        (schemas.CONSUMER_GROUP_PARTITION_METADATA,),
     )
+    new_member = ConsumerMember
+    nothing = NO_PARTITIONS
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = INITIAL_EPOCH
+        super().__init__(group_id)
         self.assignment_epoch = 0
-        self.assigned_ms = 0
-        self.metadata_hash = 0
-        self.members: dict[str, ConsumerMember] = {}
-        self.static_ids: dict[str, str] = {}
-        """Member ids by instance id."""
-        self.target: dict[str, Partitions] = {}
         self.owners: dict[UUID, dict[int, str]] = {}
         self.resolved: dict[str, ResolvedRegex] = {}
         self.has_subscription_metadata = False
         """Whether Kafka 4.0 left a record of the topics, which a tombstone must remove."""
-        self.is_fresh = False
+        self.subscribed_regexes: Counter[str] = Counter()
+        """Number of subscribers of each expression that has any, in the order in which they got the first."""
         self._partition_epochs: dict[UUID, dict[int, int]] = {}
         self._subscribed_topics: frozenset[str] | None = None
-        self._subscribed_regexes: dict[str, int] = {}
 
     # -- derived
 
-    @property
-    def state(self) -> ConsumerGroupState:
-        """The state, derived from the epochs and the members (Kafka's `ConsumerGroup.maybeUpdateGroupState`)."""
-        if not self.members:
-            return ConsumerGroupState.EMPTY
-        if self.epoch > self.assignment_epoch:
-            return ConsumerGroupState.ASSIGNING
-        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
-            return ConsumerGroupState.STABLE
-        return ConsumerGroupState.RECONCILING
-
-    @property
-    def state_name(self) -> str:
-        return self.state.value
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
+    def preferred_assignor(self, assignors: Sequence[str]) -> str:
+        return preferred_assignor(self.members.values(), assignors)
 
     @property
     def subscribed_topics(self) -> frozenset[str]:
@@ -117,26 +199,12 @@ class ConsumerGroup:
             )
         return self._subscribed_topics
 
-    @property
-    def subscribed_regexes(self) -> Mapping[str, int]:
-        """Number of subscribers of each regular expression that has any, in the order in which they got the first."""
-        return self._subscribed_regexes
+    def subscription(self, member: ConsumerMember) -> frozenset[str]:
+        """By name and by expression."""
+        return subscription(member, self.resolved)
 
-    def member(self, member_id: str) -> ConsumerMember:
-        """Raises UnknownMemberId."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
-        return member
-
-    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        member_id = self.static_ids.get(instance_id) if instance_id is not None else None
-        return None if member_id is None else self.member(member_id)
-
-    def target_of(self, member: ConsumerMember) -> Partitions:
-        """The member's target; a static member that replaces another takes over its target."""
-        owner = member.member_id if member.instance_id is None else self.static_ids.get(member.instance_id, "")
-        return self.target.get(owner, NO_PARTITIONS)
+    def is_subscribed_to_topic(self, topic: str) -> bool:
+        return topic in self.subscribed_topics
 
     def is_free(self, topic: UUID, partition: int) -> bool:
         """Whether no member owns the partition, or still has to give it up."""
@@ -150,105 +218,105 @@ class ConsumerGroup:
             for partition in partitions
         )
 
-    # -- for offsets and the admin APIs (`group_port.Group`)
+    def session_timeout_of(self, member: ConsumerMember, config: ModernGroupConfig) -> int:
+        if member.classic is None:
+            return config.session_timeout_of(self.group_id)
+        return member.classic.session_timeout_ms
 
-    group_type = GroupType.CONSUMER
-    protocol_type = CONSUMER_PROTOCOL_TYPE
+    def held_since(self, member: ConsumerMember, partition: OwnedPartition) -> int | None:
+        topic_id = partition.topic_id
+        return None if topic_id is None else member.epochs.get(topic_id, {}).get(partition.partition)
 
-    def validate_offset_commit(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        generation: int,
-        *,
-        transactional: bool,
-        knows_member_epochs: bool,
-        partitions: Iterable[OwnedPartition] = (),
-    ) -> None:
-        """A transactional commit may name no member; in an empty group anyone may commit without an epoch.
+    def wrong_epoch(self, member: ConsumerMember, epoch: int) -> KafkaError:
+        return IllegalGeneration() if member.is_classic else super().wrong_epoch(member, epoch)
 
-        An epoch before the member's is good for partitions that it has, or still has to give up, since that epoch or
-        an earlier one (KIP-1251): the commit may have been on its way while the epoch rose.
-        """
-        if generation < 0 and self.is_empty:
-            return
-        if transactional and generation == NO_GENERATION and not member_id and group_instance_id is None:
-            return
-        member = self.member(member_id)
-        if not transactional and not member.is_classic and not knows_member_epochs:
-            raise UnsupportedVersion(
-                "OffsetCommit version 9 or above must be used by members using the modern group protocol"
+    # -- records
+
+    def metadata_value(self, epoch: int, metadata_hash: int) -> schemas.ConsumerGroupMetadataValue:
+        return schemas.ConsumerGroupMetadataValue(epoch, metadata_hash)
+
+    def target_record(self, member_id: str, assignment: Partitions) -> CoordinatorRecord:
+        value: Any = schemas.ConsumerGroupTargetAssignmentMemberValue(assignment)
+        return super().target_record(member_id, value)
+
+    def regex_record(self, expression: str, resolved: ResolvedRegex | None) -> CoordinatorRecord:
+        """The topics that an expression matches; a tombstone if `resolved` is None."""
+        key = schemas.ConsumerGroupRegularExpressionKey(self.group_id, expression)
+        value = None
+        if resolved is not None:
+            value = ConsumerGroupRegularExpressionValue(
+                tuple(sorted(resolved.topics)), resolved.version, resolved.timestamp_ms
             )
-        if generation > member.epoch or not all(
-            generation == member.epoch or _has_since(member, partition, generation) for partition in partitions
-        ):
-            raise _wrong_epoch(member)
+        return CoordinatorRecord(schemas.CONSUMER_GROUP_REGULAR_EXPRESSION, key, value)
 
-    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Admin clients, and those that know no member epochs, name no member."""
-        if member_id is not None:
-            _check_epoch(self.member(member_id), member_epoch)
-        elif member_epoch >= 0:
-            raise UnknownServerError  # as in Kafka, which fails here
+    def tombstones_besides(self, remaining: Mapping[str, ConsumerMember]) -> Iterable[CoordinatorRecord]:
+        """Those of the expressions that none of the members has."""
+        used = {member.regex for member in remaining.values()}
+        return [self.regex_record(regex, None) for regex in self.resolved if regex not in used]
 
-    def offset_commit_accepted(self, member_id: str) -> None:
-        """Do nothing: only heartbeats are signs of life."""
-
-    def validate_offset_delete(self) -> None:
-        """Refuse nothing: offsets of any topic that the group does not subscribe to may be deleted."""
-
-    def validate_delete(self) -> None:
-        if not self.is_empty:
-            raise GroupNotEmpty
-
-    def is_subscribed_to_topic(self, topic: str) -> bool:
-        return topic in self.subscribed_topics
-
-    def offset_expires_from(self, commit_timestamp_ms: int) -> int | None:
-        """The commit's own time: retention counts from it. Only called for topics without subscribers."""
-        return commit_timestamp_ms
+    def creation(self) -> Sequence[CoordinatorRecord]:
+        """The records that create the group as it is, after its conversion from a classic one."""
+        members = list(self.members.values())
+        return (
+            *map(self.member_record, members),
+            self.epoch_record(self.epoch, self.metadata_hash),
+            *(self.target_record(member.member_id, self.target[member.member_id]) for member in members),
+            self.target_epoch_record(self.assignment_epoch, self.assigned_ms),
+            *map(self.assignment_record, members),
+        )
 
     # -- replay
 
+    @classmethod
+    def replays(cls) -> Sequence[tuple[RecordSchema[Any, Any], Callable[[Any, Any, Any], None]]]:
+        return (
+            *super().replays(),
+            (schemas.CONSUMER_GROUP_PARTITION_METADATA, cls.replay_subscription_metadata),
+            (schemas.CONSUMER_GROUP_REGULAR_EXPRESSION, cls.replay_regex),
+        )
+
+    def replay_subscription_metadata(self, _: Any, value: Any) -> None:
+        self.has_subscription_metadata = value is not None
+
+    def replay_regex(self, key: Any, value: ConsumerGroupRegularExpressionValue | None) -> None:
+        """Set what an expression matches; a tombstone if no member subscribes to it any more."""
+        if value is None:
+            self.resolved.pop(key.regex, None)
+        else:
+            self.resolved[key.regex] = ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)
+        self._subscribed_topics = None
+
+    def replay_target(self, key: MemberKey, value: schemas.ConsumerGroupTargetAssignmentMemberValue | None) -> None:
+        self.set_target(key.member_id, None if value is None else value.partitions)
+
     def put_member(self, member: ConsumerMember) -> None:
-        """Add a new or changed member."""
         before = self.members.get(member.member_id)
         self._release(before)
+        super().put_member(member)
         self._count_regexes(before, member)
-        self.members[member.member_id] = member
         for owned in (member.assigned, member.pending_revocation):
             for topic, partitions in owned.items():
                 self._partition_epochs.setdefault(topic, {}).update(dict.fromkeys(partitions, member.epoch))
-        if before is not None and before.instance_id != member.instance_id:
-            self._forget_instance(before)
-        if member.instance_id is not None:
-            self.static_ids[member.instance_id] = member.member_id
         self._subscribed_topics = None
 
-    def remove_member(self, member_id: str) -> None:
-        member = self.members.pop(member_id, None)
+    def remove_member(self, member_id: str) -> ConsumerMember | None:
+        member = super().remove_member(member_id)
         self._release(member)
         self._count_regexes(member, None)
-        if member is not None:
-            self._forget_instance(member)
         self._subscribed_topics = None
-
-    def _forget_instance(self, member: ConsumerMember) -> None:
-        """The member's instance id is no longer its own; another member may have it already."""
-        if member.instance_id is not None and self.static_ids.get(member.instance_id) == member.member_id:
-            del self.static_ids[member.instance_id]
+        return member
 
     def _count_regexes(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
         old, new = before and before.regex, after and after.regex
         if old == new:
             return
-        counts = self._subscribed_regexes
+        counts = self.subscribed_regexes
         if old:
             counts[old] -= 1
             if not counts[old]:
                 del counts[old]
         if new:
-            counts[new] = counts.get(new, 0) + 1
+            counts[new] += 1
 
     def _release(self, member: ConsumerMember | None) -> None:
         """Release what the member owns at its epoch. The rest is others': compaction may remove the steps between."""
@@ -263,45 +331,19 @@ class ConsumerGroup:
                 if not epochs:
                     self._partition_epochs.pop(topic, None)
 
-    def set_target(self, member_id: str, partitions: Partitions) -> None:
-        self._remove_owner(member_id, partitions)
-        for topic, indexes in partitions.items():
-            self.owners.setdefault(topic, {}).update(dict.fromkeys(indexes, member_id))
-        self.target[member_id] = partitions
-
-    def remove_target(self, member_id: str) -> None:
-        self._remove_owner(member_id, NO_PARTITIONS)
-        self.target.pop(member_id, None)
-
-    def _remove_owner(self, member_id: str, but: Partitions) -> None:
-        """Remove the member as owner. A partition that has already been given to another member stays with that one."""
+    def set_target(self, member_id: str, partitions: Partitions | None) -> None:
+        """None: the member has no target any more. A partition that was given to another member stays with that one."""
+        after = NO_PARTITIONS if partitions is None else partitions
         for topic, indexes in self.target.get(member_id, NO_PARTITIONS).items():
             owners = self.owners.get(topic, {})
-            for index in indexes - but.get(topic, frozenset()):
+            for index in indexes - after.get(topic, frozenset()):
                 if owners.get(index) == member_id:
                     del owners[index]
             if not owners:
                 self.owners.pop(topic, None)
-
-    def set_resolved(self, regex: str, resolved: ResolvedRegex | None) -> None:
-        """Set what an expression matches; None if no member subscribes to it any more."""
-        if resolved is None:
-            self.resolved.pop(regex, None)
+        for topic, indexes in after.items():
+            self.owners.setdefault(topic, {}).update(dict.fromkeys(indexes, member_id))
+        if partitions is None:
+            self.target.pop(member_id, None)
         else:
-            self.resolved[regex] = resolved
-        self._subscribed_topics = None
-
-
-def _check_epoch(member: ConsumerMember, epoch: int) -> None:
-    if epoch != member.epoch:
-        raise _wrong_epoch(member)
-
-
-def _has_since(member: ConsumerMember, partition: OwnedPartition, epoch: int) -> bool:
-    topic_id = partition.topic_id
-    got = None if topic_id is None else member.epochs.get(topic_id, {}).get(partition.partition)
-    return got is not None and got <= epoch
-
-
-def _wrong_epoch(member: ConsumerMember) -> KafkaError:
-    return IllegalGeneration() if member.is_classic else StaleMemberEpoch()
+            self.target[member_id] = partitions

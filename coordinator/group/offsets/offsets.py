@@ -14,7 +14,8 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.config import GroupConfig, GroupCounts
-from coordinator.group.group_port import Group, Groups, GroupType, OwnedPartition
+from coordinator.group.directory import Group, GroupDirectory
+from coordinator.group.group_port import GroupType, OwnedPartition
 from coordinator.group.offsets.store import CommittedOffset, OffsetStore
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, ProducerEpoch
 from protocol.coordinator_records.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
@@ -66,7 +67,7 @@ class Offsets:
     """Operations of one shard. Each returns an Outcome or raises KafkaError; only replay changes the state."""
 
     def __init__(
-        self, store: OffsetStore, groups: Groups, config: GroupConfig, clock: Clock, counts: GroupCounts
+        self, store: OffsetStore, groups: GroupDirectory, config: GroupConfig, clock: Clock, counts: GroupCounts
     ) -> None:
         self.store = store
         self._groups = groups
@@ -241,7 +242,7 @@ GROUPS_IN_A_TURN = 500
 class OffsetExpiry:
     """One shard's search for what has expired."""
 
-    def __init__(self, store: OffsetStore, groups: Groups, config: GroupConfig, counts: GroupCounts) -> None:
+    def __init__(self, store: OffsetStore, groups: GroupDirectory, config: GroupConfig, counts: GroupCounts) -> None:
         self._store = store
         self._groups = groups
         self._config = config

@@ -1,4 +1,4 @@
-"""A share group: its durable state, which only the replay of records changes, and what is derived from it.
+"""A share group (KIP-932): its durable state, which only the replay of records changes, and what is derived from it.
 
 | state  | when                 |
 |--------|----------------------|
@@ -8,56 +8,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from coordinator.group.consumer.topics_port import TopicsPort
-from coordinator.group.group_port import GroupType, OwnedPartition
-from protocol.coordinator_records.record_schema import Partitions
-from protocol.coordinator_records.share_records import ShareGroupStatePartitionMetadataValue, TopicPartitions
-from protocol.errors import GroupIdNotFound, GroupNotEmpty, UnknownMemberId
+from coordinator.group.group_port import GroupType
+from coordinator.group.modern.group import JOINING, LEFT, MemberState, ModernGroup, RecordTypes
+from coordinator.group.modern.topics import TopicsPort
+from protocol.coordinator_records import share_records as schemas
+from protocol.coordinator_records.record_schema import Partitions, RecordSchema
+from protocol.coordinator_records.share_records import (
+    ShareGroupCurrentMemberAssignmentValue,
+    ShareGroupMemberMetadataValue,
+    ShareGroupMetadataValue,
+    ShareGroupStatePartitionMetadataValue,
+    TopicPartitions,
+)
+from protocol.errors import GroupIdNotFound
 
-PROTOCOL_TYPE = "share"
-FIRST_EPOCH = 1
 NO_PARTITIONS: Partitions = {}
 NO_STATE = ShareGroupStatePartitionMetadataValue({}, {}, {})
 
 
 class ShareMember(NamedTuple):
-    """A member; `topics` are the names that it subscribes to."""
+    """A member; `topics` are the names that it subscribes to. Share groups have no use for the last three."""
 
     member_id: str
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
     topics: tuple[str, ...] = ()
-    epoch: int = 0
+    epoch: int = JOINING
     previous_epoch: int = -1
     assigned: Partitions = NO_PARTITIONS
+    instance_id: str | None = None
+    rebalance_timeout_ms: int = 0
+    state: MemberState = MemberState.STABLE
+
+    @property
+    def is_classic(self) -> bool:
+        return False
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        return self.epoch == epoch
+
+    def metadata_value(self) -> ShareGroupMemberMetadataValue:
+        return ShareGroupMemberMetadataValue(self.rack_id, self.client_id, self.client_host, self.topics)
+
+    def with_metadata(self, value: ShareGroupMemberMetadataValue) -> ShareMember:
+        rack_id, client_id, client_host, topics = value
+        return self._replace(rack_id=rack_id, client_id=client_id, client_host=client_host, topics=topics)
+
+    def assignment_value(self) -> ShareGroupCurrentMemberAssignmentValue:
+        return ShareGroupCurrentMemberAssignmentValue(self.epoch, self.previous_epoch, self.assigned)
+
+    def with_assignment(self, value: ShareGroupCurrentMemberAssignmentValue) -> ShareMember:
+        epoch, previous, assigned = value
+        return self._replace(epoch=epoch, previous_epoch=previous, assigned=assigned)
+
+    def without_assignment(self) -> ShareMember:
+        return self._replace(epoch=LEFT, previous_epoch=LEFT, assigned=NO_PARTITIONS)
 
 
-class ShareGroup:
-    """Kafka's `ShareGroup`.
+class ShareGroup(ModernGroup[ShareMember, Partitions]):
+    """Kafka's `ShareGroup`. `state` says for which partitions the share coordinator has a state.
 
-    `epoch` is the group's, `assignment_epoch` the one that `target` was made for, at `assigned_ms`. `state` says for
-    which partitions the share coordinator has a state. Soft: `is_fresh`, nothing that the target is made from has
-    changed since it was looked at; `initializing_until_ms`, when a request to the share coordinator counts as lost.
+    Soft: `initializing_until_ms`, when a request to the share coordinator counts as lost.
     """
 
     group_type = GroupType.SHARE
-    protocol_type = PROTOCOL_TYPE
+    protocol_type = "share"
+    state_names = ("Empty", "Stable", "Dead")
+    types = RecordTypes(
+        schemas.SHARE_GROUP_METADATA,
+        schemas.SHARE_GROUP_MEMBER_METADATA,
+        schemas.SHARE_GROUP_TARGET_ASSIGNMENT_METADATA,
+        schemas.SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER,
+        schemas.SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+        schemas.ShareGroupTargetAssignmentMetadataValue,
+        (schemas.SHARE_GROUP_STATE_PARTITION_METADATA,),
+    )
+    new_member = ShareMember
+    nothing = NO_PARTITIONS
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = FIRST_EPOCH
-        self.assignment_epoch = FIRST_EPOCH
-        self.assigned_ms = 0
-        self.metadata_hash = 0
-        self.members: dict[str, ShareMember] = {}
-        self.target: dict[str, Partitions] = {}
+        super().__init__(group_id)
         self.state = NO_STATE
-        self.is_fresh = False
         self.initializing_until_ms = 0.0
         self._existing: dict[str, tuple[tuple[str, ...], int, frozenset[str]]] = {}
 
@@ -80,57 +116,49 @@ class ShareGroup:
     def state_name(self) -> str:
         return "Stable" if self.members else "Empty"
 
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
+    def subscription(self, member: ShareMember) -> frozenset[str]:
+        return frozenset(member.topics)
 
-    def member(self, member_id: str) -> ShareMember:
-        """Raises UnknownMemberId."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
-        return member
+    def topics_of(self, members: Collection[ShareMember], topics: TopicsPort) -> frozenset[str]:
+        """The topics of these members, without those that never existed."""
+        return frozenset[str]().union(*self.existing(members, topics).values())
 
-    def initialized(self) -> Mapping[UUID, TopicPartitions]:
-        """The partitions that may be assigned."""
-        return self.state.initialized
+    def is_subscribed_to_topic(self, topic: str) -> bool:
+        return any(topic in member.topics for member in self.members.values())
+
+    def metadata_value(self, epoch: int, metadata_hash: int) -> ShareGroupMetadataValue:
+        return ShareGroupMetadataValue(epoch, metadata_hash)
+
+    def emptied_ms(self, now_ms: int) -> int:
+        return now_ms
 
     def states(self) -> Iterator[tuple[UUID, TopicPartitions]]:
         """The topics that the share coordinator has, or may have, a state of."""
         for topic_id in {**self.state.initializing, **self.state.initialized}:
             parts = self.state.initializing.get(topic_id), self.state.initialized.get(topic_id)
-            found = [part for part in parts if part is not None]
-            yield topic_id, TopicPartitions(found[0].name, frozenset().union(*(part.partitions for part in found)))
+            known = [part for part in parts if part is not None]
+            yield topic_id, TopicPartitions(known[0].name, frozenset().union(*(part.partitions for part in known)))
 
-    # -- for offsets and the admin APIs (`group_port.Group`): a share group commits no offsets
+    # -- for offsets and the admin APIs: a share group commits no offsets
 
-    def validate_offset_commit(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        generation: int,
-        *,
-        transactional: bool,
-        knows_member_epochs: bool,
-        partitions: Iterable[OwnedPartition] = (),
-    ) -> None:
+    def validate_offset_commit(self, *_: Any, **__: Any) -> None:
         raise GroupIdNotFound(f"Group {self.group_id} is a share group, which commits no offsets.")
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """There are none, whoever asks: as in Kafka that is no error."""
 
-    def offset_commit_accepted(self, member_id: str) -> None:
-        """There are none."""
-
     def validate_offset_delete(self) -> None:
         raise GroupIdNotFound(f"Group {self.group_id} is a share group, which commits no offsets.")
 
-    def validate_delete(self) -> None:
-        if self.members:
-            raise GroupNotEmpty
-
-    def is_subscribed_to_topic(self, topic: str) -> bool:
-        return any(topic in member.topics for member in self.members.values())
-
     def offset_expires_from(self, commit_timestamp_ms: int) -> int | None:
         return None
+
+    # -- replay
+
+    @classmethod
+    def replays(cls) -> Sequence[tuple[RecordSchema[Any, Any], Callable[[Any, Any, Any], None]]]:
+        return *super().replays(), (schemas.SHARE_GROUP_STATE_PARTITION_METADATA, cls.replay_state)
+
+    def replay_state(self, _: Any, value: ShareGroupStatePartitionMetadataValue | None) -> None:
+        self.state = NO_STATE if value is None else value
+        self.is_fresh = False

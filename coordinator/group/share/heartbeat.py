@@ -1,108 +1,130 @@
-"""ShareGroupHeartbeat (KIP-932; Kafka's `GroupMetadataManager.shareGroupHeartbeat`)."""
+"""ShareGroupHeartbeat (KIP-932; Kafka's `GroupMetadataManager.shareGroupHeartbeat`).
+
+A partition may be assigned to several members, so a member goes to its target at once. A topic is assigned once the
+share coordinator has made a state for its partitions (`partition_states.py`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from functools import cached_property
-from typing import Any
+from collections.abc import Mapping
+from typing import NamedTuple
 from uuid import UUID
 
 import structlog
 
-from coordinator.group.share import initialization, records
+from coordinator.group.modern.group import JOINING, LEFT
+from coordinator.group.modern.groups import ModernGroups
+from coordinator.group.modern.heartbeat import (
+    Change,
+    check_epoch,
+    check_room,
+    check_text,
+    joining_member,
+    raise_epoch,
+    remove,
+    target_of,
+)
+from coordinator.group.share import partition_states
 from coordinator.group.share.assignor import assign
-from coordinator.group.share.group import NO_PARTITIONS, ShareGroup, ShareMember
-from coordinator.group.share.groups import ShareGroups
-from coordinator.group.share.messages import JOINING, LEFT, ShareHeartbeat, ShareHeartbeatAnswer
-from coordinator.runtime.outcome import CoordinatorRecord, Outcome
+from coordinator.group.share.group import ShareGroup, ShareMember
+from coordinator.runtime.outcome import Outcome
 from protocol.coordinator_records.record_schema import Partitions
-from protocol.errors import FencedMemberEpoch, GroupIdNotFound, GroupMaxSizeReached, InvalidRequest, KafkaError
+from protocol.errors import GroupIdNotFound, InvalidRequest
 
 logger = structlog.get_logger(__name__)
 
 LONGEST_MEMBER_ID = 36
 
 
+class ShareHeartbeat(NamedTuple):
+    """A request; `topics` is None if the subscription has not changed."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    rack_id: str | None
+    topics: tuple[str, ...] | None
+    client_id: str
+    client_host: str
+
+
+class ShareHeartbeatAnswer(NamedTuple):
+    """An answer; `assigned` is None if it is what the member knows."""
+
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int
+    assigned: Partitions | None = None
+
+
 def check_request(request: ShareHeartbeat) -> None:
     """Raises InvalidRequest if the request is wrong in itself."""
     if not 0 < len(request.member_id) <= LONGEST_MEMBER_ID:
         raise InvalidRequest  # without a text, as in Kafka
-    if not request.group_id.strip():
-        raise InvalidRequest("GroupId can't be empty.")
-    if request.rack_id is not None and not request.rack_id.strip():
-        raise InvalidRequest("RackId can't be empty.")
+    check_text(request.group_id, "GroupId")
+    check_text(request.rack_id, "RackId")
     if request.member_epoch == JOINING and not request.topics:
         raise InvalidRequest("SubscribedTopicNames must be set in the first request.")
     if request.member_epoch < LEFT:
         raise InvalidRequest(f"MemberEpoch is invalid: {request.member_epoch}.")
 
 
-def heartbeat(groups: ShareGroups, request: ShareHeartbeat) -> Outcome[ShareHeartbeatAnswer]:
-    """Handle a request that passes `check_request`; no group of another kind has its id. Raises KafkaErrors."""
+def share_group_heartbeat(groups: ModernGroups, request: ShareHeartbeat) -> Outcome[ShareHeartbeatAnswer]:
+    """Handle a request that passes `check_request`. Raises KafkaErrors."""
     if request.member_epoch == LEFT:
-        return leave(groups, request)
-    group = groups.find(request.group_id)
-    if group is None:
-        if request.member_epoch != JOINING:
-            raise GroupIdNotFound(f"Share group {request.group_id} not found.")
-        group = ShareGroup(request.group_id)
-    before = _member(groups, group, request)
-    return _Heartbeat(groups, group, before, _updated(before, request)).outcome(request.topics is not None)
+        group = groups.get(ShareGroup, request.group_id)
+        member = group.member(request.member_id)
+        logger.info("member left the share group", group=group.group_id, member=member.member_id)
+        return remove(groups, group, [member]).outcome(ShareHeartbeatAnswer(member.member_id, LEFT, 0))
+    known = groups.find_only(ShareGroup, request.group_id)
+    if known is None and request.member_epoch != JOINING:
+        raise GroupIdNotFound(f"Share group {request.group_id} not found.")
+    return _advance(groups, known or ShareGroup(request.group_id), request)
 
 
-def leave(groups: ShareGroups, request: ShareHeartbeat) -> Outcome[ShareHeartbeatAnswer]:
-    """Remove a member that says good-bye. Raises GroupIdNotFound, UnknownMemberId."""
-    group = groups.get(request.group_id)
-    member = group.member(request.member_id)
-    answer = ShareHeartbeatAnswer(member.member_id, LEFT, 0)
-    return _removal(groups, group, member)._replace(reply=answer)
+def _advance(groups: ModernGroups, group: ShareGroup, request: ShareHeartbeat) -> Outcome[ShareHeartbeatAnswer]:
+    """A new group epoch, a new target, the member's own step, each if it must be.
+
+    Whoever tells its topics gets its assignment in any case; others only what has changed.
+    """
+    change = Change()
+    before = _member(groups, group, request, change)
+    member = _updated(before, request)
+    is_new = member.member_id not in group.members
+    if member != before or is_new:
+        change.records.append(group.member_record(member))
+    members = group.members_with(member)
+    has_changed = is_new or member.topics != before.topics
+    looks_again = has_changed or not group.is_fresh
+    names = frozenset[str]()
+    if looks_again or group.state.initializing:
+        names = group.topics_of(members.values(), groups.topics)
+    if looks_again:
+        _raise_epoch(groups, group, names, has_changed, change)
+    target_epoch, target = target_of(
+        groups, group, member, lambda members: _make_target(groups, group, members), change
+    )
+    after = member
+    if (member.epoch, member.assigned) != (target_epoch, target):
+        previous = member.epoch if member.epoch != target_epoch else member.previous_epoch
+        after = member._replace(epoch=target_epoch, previous_epoch=previous, assigned=target)
+        change.records.append(group.assignment_record(after))
+    if looks_again or group.state.initializing:
+        partition_states.initialize(groups, group, names, change)
+    change.after.append(lambda: groups.start_session(group, after))
+    tells = request.topics is not None or after.assigned != before.assigned
+    interval_ms = groups.services.share.heartbeat_interval_of(group.group_id)
+    answer = ShareHeartbeatAnswer(after.member_id, after.epoch, interval_ms, after.assigned if tells else None)
+    return change.outcome(answer)
 
 
-def fence(groups: ShareGroups, group_id: str, member_id: str) -> Outcome[None] | None:
-    """Remove a member whose session is over."""
-    group = groups.find(group_id)
-    member = None if group is None else group.members.get(member_id)
-    if group is None or member is None:
-        return None
-    logger.info("member removed from the share group: its session expired", group=group_id, member=member_id)
-    return _removal(groups, group, member)
-
-
-def _removal(groups: ShareGroups, group: ShareGroup, member: ShareMember) -> Outcome[Any]:
-    """The group epoch rises; the target follows with another member's heartbeat, if there is one."""
-    group_id, member_id = group.group_id, member.member_id
-    remaining = [one for one in group.members.values() if one is not member]
-    written: list[CoordinatorRecord] = [*records.member_tombstones(group_id, member_id)]
-    epoch = group.epoch + 1
-    names = _names(group, remaining, groups)
-    written.append(records.epoch(group_id, epoch, groups.metadata_hash(names)))
-    if not remaining:
-        written.append(records.target_epoch(group_id, epoch, groups.context.clock.wall_ms()))
-
-    def effects(error: KafkaError | None) -> None:
-        if error is None:
-            groups.end_session(group_id, member_id)
-        else:
-            groups.end_session_later(group_id, member_id)
-
-    return Outcome(written, None, effects)
-
-
-def _member(groups: ShareGroups, group: ShareGroup, request: ShareHeartbeat) -> ShareMember:
+def _member(groups: ModernGroups, group: ShareGroup, request: ShareHeartbeat, change: Change) -> ShareMember:
     """The member before the request. Raises GroupMaxSizeReached, UnknownMemberId, FencedMemberEpoch."""
-    known = group.members.get(request.member_id)
     if request.member_epoch == JOINING:
-        if known is None and len(group.members) >= groups.config.max_size:
-            raise GroupMaxSizeReached(
-                f"The share group has reached its maximum capacity of {groups.config.max_size} members."
-            )
-        return known or ShareMember(request.member_id)
+        check_room(group, request.member_id, None, groups.services.share.max_size)
+        return joining_member(group, request.member_id, None, change)
     member = group.member(request.member_id)
-    if request.member_epoch not in (member.epoch, member.previous_epoch):
-        raise FencedMemberEpoch(
-            f"The member's epoch is {member.epoch}, the request's {request.member_epoch}: the member must abandon its "
-            "partitions and rejoin."
-        )
+    check_epoch(group, member, request.member_epoch, may_be_late=True)
     return member
 
 
@@ -115,116 +137,46 @@ def _updated(member: ShareMember, request: ShareHeartbeat) -> ShareMember:
     )
 
 
-def _names(group: ShareGroup, members: Collection[ShareMember], groups: ShareGroups) -> frozenset[str]:
-    """The topics of these members, without those that never existed."""
-    return frozenset[str]().union(*group.existing(members, groups.topics).values())
+def _raise_epoch(
+    groups: ModernGroups, group: ShareGroup, names: frozenset[str], has_changed: bool, change: Change
+) -> None:
+    """Raise the group epoch if subscriptions or topics have changed, or which partitions may be assigned."""
+    metadata_hash = groups.metadata_hash(names)
+    if has_changed or metadata_hash != group.metadata_hash or _lacks_partitions(groups, group, names):
+        raise_epoch(group, metadata_hash, change)
 
 
-class _Heartbeat:
-    """What one heartbeat does to a group: a new epoch, a new target, the member's own step, each if it must be."""
+def _lacks_partitions(groups: ModernGroups, group: ShareGroup, names: frozenset[str]) -> bool:
+    """Whether the target lacks partitions that may be assigned now, or has some that may not."""
+    if group.epoch != group.assignment_epoch:
+        return False
+    covered: dict[UUID, set[int]] = {}
+    for partitions in group.target.values():
+        for topic_id, indexes in partitions.items():
+            covered.setdefault(topic_id, set()).update(indexes)
+    return covered != {
+        topic_id: set(indexes) for topic_id, indexes in _assignable(groups, group, names).items() if indexes
+    }
 
-    def __init__(self, groups: ShareGroups, group: ShareGroup, before: ShareMember, member: ShareMember) -> None:
-        self._groups = groups
-        self._group = group
-        self._member = member
-        self._before = before
-        self._members = {**group.members, member.member_id: member}
-        self._records: list[CoordinatorRecord] = []
-        self._epoch = group.epoch
 
-    def outcome(self, tells_topics: bool) -> Outcome[ShareHeartbeatAnswer]:
-        """Whoever tells its topics gets its assignment in any case; others only what has changed."""
-        groups, group, member = self._groups, self._group, self._member
-        group_id = group.group_id
-        is_new = member.member_id not in group.members
-        if member != self._before or is_new:
-            self._records.append(records.member(group_id, member))
-        changed = is_new or member.topics != self._before.topics
-        may_lack = changed or not group.is_fresh
-        if may_lack:
-            self._raise_epoch(changed)
-        target = self._target()
-        after = member
-        if (member.epoch, member.assigned) != target:
-            epoch, assigned = target
-            previous = member.epoch if member.epoch != epoch else member.previous_epoch
-            after = member._replace(epoch=epoch, previous_epoch=previous, assigned=assigned)
-            self._records.append(records.current_assignment(group_id, after))
-        may_lack = may_lack or bool(group.state.initializing)
-        wanted = initialization.missing(groups, group, self._names) if may_lack else {}
-        if wanted:
-            self._records.append(initialization.begin(group, wanted))
-        assigned_now = after.assigned if tells_topics or after.assigned != self._before.assigned else None
-        interval_ms = groups.config.heartbeat_interval_of(group_id)
-        epoch_now = self._epoch
-        seen = groups.topics.version, group.state
+def _assignable(groups: ModernGroups, group: ShareGroup, names: frozenset[str]) -> dict[UUID, list[int]]:
+    """The partitions of subscribed topics that exist and have a state."""
+    assignable = {}
+    for topic_id, known in group.state.initialized.items():
+        topic = groups.topics.by_id(topic_id)
+        if topic is not None and topic.name in names:
+            assignable[topic_id] = sorted(index for index in known.partitions if index < topic.partition_count)
+    return assignable
 
-        def effects(error: KafkaError | None) -> None:
-            if error is not None:
-                return
-            groups.start_session(group_id, member.member_id)
-            known = groups.find(group_id)
-            if known is not None and may_lack:
-                known.is_fresh = not wanted and seen == (groups.topics.version, known.state)
-            if wanted:
-                initialization.ask(groups, group_id, wanted, epoch_now)
 
-        answer = ShareHeartbeatAnswer(member.member_id, after.epoch, interval_ms, assigned_now)
-        return Outcome(self._records, answer, effects)
-
-    @cached_property
-    def _names(self) -> frozenset[str]:
-        return _names(self._group, self._members.values(), self._groups)
-
-    def _raise_epoch(self, changed: bool) -> None:
-        metadata_hash = self._groups.metadata_hash(self._names)
-        if changed or metadata_hash != self._group.metadata_hash or self._is_assignable_new():
-            self._epoch += 1
-            self._records.append(records.epoch(self._group.group_id, self._epoch, metadata_hash))
-
-    def _is_assignable_new(self) -> bool:
-        """Whether the target lacks partitions that may be assigned now, or has some that may not."""
-        assignable = {(topic, index) for topic, indexes in self._assignable().items() for index in indexes}
-        covered = {
-            (topic, index)
-            for partitions in self._group.target.values()
-            for topic, indexes in partitions.items()
-            for index in indexes
-        }
-        return self._group.epoch == self._group.assignment_epoch and assignable != covered
-
-    def _assignable(self) -> Mapping[UUID, list[int]]:
-        """The partitions of subscribed topics that exist and have a state."""
-        found = {}
-        for topic_id, known in self._group.initialized().items():
-            topic = self._groups.topics.by_id(topic_id)
-            if topic is not None and topic.name in self._names:
-                found[topic_id] = sorted(index for index in known.partitions if index < topic.partition_count)
-        return found
-
-    def _target(self) -> tuple[int, Partitions]:
-        """The epoch and the partitions that the member has after this; a new target if it is time for one."""
-        group, member_id = self._group, self._member.member_id
-        now_ms = self._groups.context.clock.wall_ms()
-        interval_ms = self._groups.config.assignment_interval_of(group.group_id)
-        may = not group.members or not group.assignment_epoch or now_ms - group.assigned_ms >= interval_ms
-        if self._epoch == group.assignment_epoch or not may:
-            return group.assignment_epoch, group.target.get(member_id, NO_PARTITIONS)
-        partitions = self._assignable()
-        ids = {self._name(topic_id): topic_id for topic_id in partitions}
-        existing = group.existing(self._members.values(), self._groups.topics)
-        subscriptions = {key: [ids[name] for name in sorted(names) if name in ids] for key, names in existing.items()}
-        own = set(self._member.topics)
-        homogeneous = all(
-            len(each.topics) == len(own) and own.issuperset(each.topics) for each in self._members.values()
-        )
-        assigned = assign(subscriptions, partitions, group.target, homogeneous=homogeneous)
-        for key, found in assigned.items():
-            if found != group.target.get(key):
-                self._records.append(records.target(group.group_id, key, found))
-        self._records.append(records.target_epoch(group.group_id, self._epoch, now_ms))
-        return self._epoch, assigned[member_id]
-
-    def _name(self, topic_id: UUID) -> str:
-        topic = self._groups.topics.by_id(topic_id)
-        return "" if topic is None else topic.name
+def _make_target(
+    groups: ModernGroups, group: ShareGroup, members: Mapping[str, ShareMember]
+) -> Mapping[str, Partitions]:
+    existing = group.existing(members.values(), groups.topics)
+    partitions = _assignable(groups, group, frozenset[str]().union(*existing.values()))
+    images = [image for image in map(groups.topics.by_id, partitions) if image is not None]
+    ids = {image.name: image.id for image in images}
+    subscriptions = {key: [ids[name] for name in sorted(names) if name in ids] for key, names in existing.items()}
+    own = set(next(iter(members.values())).topics)
+    homogeneous = all(len(each.topics) == len(own) and own.issuperset(each.topics) for each in members.values())
+    return assign(subscriptions, partitions, group.target, homogeneous=homogeneous)

@@ -10,12 +10,15 @@ As in Kafka 4.4.0, tags of racks do not count, no task is warmed up, and warm-up
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import NamedTuple
 
-from coordinator.group.streams.configured import ConfiguredSubtopology
-from coordinator.group.streams.priority_queue import PriorityQueue
-from coordinator.group.streams.tasks import NO_TASK_IDS, Task, each_task, task_ids
+from coordinator.group.streams.group import NO_TASK_IDS, Task, each_task, task_ids
+from coordinator.group.streams.topology import ConfiguredSubtopology
 from protocol.coordinator_records.streams_group_records import Tasks
+
+Place = tuple[tuple[float, int], int]
+"""In a queue of processes: the weight and the number of one."""
 
 NO_OFFSETS: Mapping[Task, int] = {}
 
@@ -60,11 +63,16 @@ class _Process:
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
         self.tasks: set[Task] = set()
-        self._by_count: PriorityQueue[str] | None = None
+        self._by_count: list[tuple[int, str]] | None = None
 
     @property
     def load(self) -> float:
         return sum(self.counts.values()) / len(self.counts)
+
+    @property
+    def weight(self) -> tuple[float, int]:
+        """The load; of two alike the process with more members comes first, as one task more weighs less there."""
+        return self.load, -len(self.counts)
 
     def add(self, task: Task, member_id: str) -> None:
         self._by_count = None
@@ -73,10 +81,11 @@ class _Process:
     def add_to_least_loaded(self, task: Task) -> str:
         """Returns who has the task now."""
         if self._by_count is None:
-            self._by_count = PriorityQueue((count, member_id) for member_id, count in self.counts.items())
-        member_id = self._by_count.poll()
+            self._by_count = [(count, member_id) for member_id, count in self.counts.items()]
+            heapify(self._by_count)
+        count, member_id = self._by_count[0]
         self._put(task, member_id)
-        self._by_count.add(self.counts[member_id], member_id)
+        heapreplace(self._by_count, (count + 1, member_id))
         return member_id
 
     def _put(self, task: Task, member_id: str) -> None:
@@ -122,12 +131,16 @@ class _Assignment:
         left = [task for task in left if not self._keeps(task, self._least_loaded(self._had_state.get(task, ())))]
         queue = self._by_load()
         for task in sorted(left):
-            process = queue.poll()
+            _, number = queue[0]
+            process = self._processes[number]
             self._note(task, process.add_to_least_loaded(task), self._active)
-            queue.add(process.load, process)
+            heapreplace(queue, (process.weight, number))
 
-    def _by_load(self) -> PriorityQueue[_Process]:
-        return PriorityQueue((process.load, process) for process in self._processes)
+    def _by_load(self) -> list[Place]:
+        """A heap: the process with the least load first, as its number."""
+        queue = [(process.weight, number) for number, process in enumerate(self._processes)]
+        heapify(queue)
+        return queue
 
     def _keeps(self, task: Task, member_id: str | None) -> bool:
         """Give the task to a member that has its state, if that has not got its share of active tasks yet."""
@@ -180,16 +193,19 @@ class _Assignment:
             for _ in range(missing):
                 self._give_standby(task, queue)
 
-    def _give_standby(self, task: Task, queue: PriorityQueue[_Process]) -> None:
+    def _give_standby(self, task: Task, queue: list[Place]) -> None:
         """Give a standby to the process with the least load of those without the task, if there is one."""
-        polled: list[_Process] = []
+        passed: list[Place] = []
         while queue:
-            polled.append(queue.poll())
-            if task not in polled[-1].tasks:
-                self._note(task, polled[-1].add_to_least_loaded(task), self._standby)
+            weight, number = heappop(queue)
+            process = self._processes[number]
+            if task not in process.tasks:
+                self._note(task, process.add_to_least_loaded(task), self._standby)
+                passed.append((process.weight, number))
                 break
-        for process in reversed(polled):
-            queue.add(process.load, process)
+            passed.append((weight, number))
+        for place in passed:
+            heappush(queue, place)
 
     def _keeps_standby(self, task: Task) -> bool:
         """Give a standby to a member that had the task, active or not, if it has not got its share yet."""

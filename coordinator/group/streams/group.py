@@ -1,4 +1,6 @@
-"""A streams group: its durable state, which only the replay of records changes, and what is derived from it.
+"""A streams group (KIP-1071) and its members: durable state, which only the replay of records changes.
+
+Members have tasks, which are partitions by subtopology, in the three roles of `Tasks`.
 
 | state       | when                                                                     |
 |-------------|--------------------------------------------------------------------------|
@@ -11,50 +13,170 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from coordinator.group.group_port import GroupType, OwnedPartition
-from coordinator.group.streams.configured import ConfiguredTopology
-from coordinator.group.streams.member import StreamsMember
-from coordinator.group.streams.tasks import NO_TASKS, Task
-from coordinator.group.streams.topology import sources_of
-from protocol.consumer_protocol import NO_GENERATION
+from coordinator.group.modern.group import JOINING, LEFT, LEFT_FOR_A_WHILE, MemberState, ModernGroup, RecordTypes
+from coordinator.group.modern.topics import TopicsPort
+from coordinator.group.streams.topology import ConfiguredTopology, required_topics, sources_of
+from protocol.coordinator_records import streams_group_records as schemas
+from protocol.coordinator_records.record_schema import RecordSchema
 from protocol.coordinator_records.streams_group_records import (
+    Endpoint,
+    StreamsGroupCurrentMemberAssignmentValue,
+    StreamsGroupMemberMetadataValue,
     StreamsGroupMetadataValue,
     StreamsGroupTopologyValue,
+    TaskIds,
     Tasks,
 )
-from protocol.errors import GroupNotEmpty, StaleMemberEpoch, UnknownMemberId, UnknownServerError, UnsupportedVersion
 
-PROTOCOL_TYPE = "streams"
-FIRST_EPOCH = 1
+Task = tuple[str, int]
+"""A subtopology and a partition."""
+
+NO_TASK_IDS: TaskIds = {}
+NO_TASKS = Tasks(NO_TASK_IDS, NO_TASK_IDS, NO_TASK_IDS)
+NO_EPOCHS: Mapping[Task, int] = {}
+
+_FIRST_STATE = 1
+"""That of a stable member in a record, where those of consumer groups begin with 0."""
 
 
-class StreamsGroup:
+def each_task(tasks: TaskIds) -> Iterator[Task]:
+    for subtopology, partitions in tasks.items():
+        for partition in partitions:
+            yield subtopology, partition
+
+
+def task_ids(tasks: Iterable[Task]) -> TaskIds:
+    by_subtopology: dict[str, set[int]] = {}
+    for subtopology, partition in tasks:
+        by_subtopology.setdefault(subtopology, set()).add(partition)
+    return {subtopology: frozenset(partitions) for subtopology, partitions in sorted(by_subtopology.items())}
+
+
+class StreamsMember(NamedTuple):
+    """Kafka's `StreamsGroupMember`. All of it is durable.
+
+    `epoch` is LEFT_FOR_A_WHILE for a static member that is expected back. `assigned` is what the member may use now,
+    `pending_revocation` what it must give up; `epochs` are, by active task, those at which it got it. The timeout
+    is in ms.
+    """
+
+    member_id: str
+    epoch: int = JOINING
+    previous_epoch: int = -1
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    client_id: str = ""
+    client_host: str = ""
+    topology_epoch: int = -1
+    process_id: str = ""
+    user_endpoint: Endpoint | None = None
+    client_tags: tuple[tuple[str, str], ...] = ()
+    state: MemberState = MemberState.STABLE
+    assigned: Tasks = NO_TASKS
+    pending_revocation: Tasks = NO_TASKS
+    epochs: Mapping[Task, int] = NO_EPOCHS
+
+    @property
+    def is_classic(self) -> bool:
+        return False
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.epoch == epoch
+
+    def away(self) -> StreamsMember:
+        """The static member once it has left for a while: nothing that it commits late counts as of before."""
+        return self._replace(
+            epoch=LEFT_FOR_A_WHILE,
+            pending_revocation=NO_TASKS,
+            epochs=dict.fromkeys(each_task(self.assigned.active), 0),
+        )
+
+    # -- records
+
+    def metadata_value(self) -> StreamsGroupMemberMetadataValue:
+        return StreamsGroupMemberMetadataValue(
+            *(getattr(self, name) for name in StreamsGroupMemberMetadataValue._fields)
+        )
+
+    def with_metadata(self, value: StreamsGroupMemberMetadataValue) -> StreamsMember:
+        return self._replace(**value._asdict())
+
+    def assignment_value(self) -> StreamsGroupCurrentMemberAssignmentValue:
+        state = self.state if self.state is MemberState.UNKNOWN else self.state + _FIRST_STATE
+        return StreamsGroupCurrentMemberAssignmentValue(
+            self.epoch, self.previous_epoch, int(state), self.assigned, self.pending_revocation, self.epochs
+        )
+
+    def with_assignment(self, value: StreamsGroupCurrentMemberAssignmentValue) -> StreamsMember:
+        return self._replace(
+            epoch=value.member_epoch,
+            previous_epoch=value.previous_member_epoch,
+            state=MemberState(value.state - _FIRST_STATE),
+            assigned=value.assigned,
+            pending_revocation=value.pending_revocation,
+            epochs=value.epochs,
+        )
+
+    def without_assignment(self) -> StreamsMember:
+        return StreamsMember(self.member_id, LEFT, LEFT).with_metadata(self.metadata_value())
+
+
+class Owners:
+    """Which process has which task now, or must still give it up.
+
+    No two members have a task active at once, and no process has it in two roles.
+    """
+
+    def __init__(self, members: Iterable[StreamsMember]) -> None:
+        self._active: dict[Task, str] = {}
+        self._others: set[tuple[str, Task]] = set()
+        for member in members:
+            for tasks in (member.assigned, member.pending_revocation):
+                self._active.update(dict.fromkeys(each_task(tasks.active), member.process_id))
+                for role in (tasks.standby, tasks.warmup):
+                    self._others.update((member.process_id, task) for task in each_task(role))
+
+    def is_free(self, task: Task, process_id: str) -> bool:
+        """Whether the task may become active on the process."""
+        return task not in self._active and (process_id, task) not in self._others
+
+    def is_free_as_standby(self, task: Task, process_id: str) -> bool:
+        return self._active.get(task) != process_id and (process_id, task) not in self._others
+
+
+class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
     """Kafka's `StreamsGroup`.
 
-    `epoch` is the group's, `assignment_epoch` the one that `target` was made for, at `assigned_ms`.
-    `validated_topology_epoch` is the topology's if its topics were all there, else -1. Soft: `is_fresh`, no topic of
-    the topology has changed since it was `configured`; `endpoint_epoch`, which counts the changes of what endpoints
-    have; `shutdown_by`, the member that asked all to end; offsets of tasks' changelogs, by member.
+    `validated_topology_epoch` is the topology's if its topics were all there, else -1. Soft: `configured`, the topology
+    among the topics; `endpoint_epoch`, which counts the changes of what endpoints have; `shutdown_by`, the member that
+    asked all to end; offsets of tasks' changelogs, by member.
     """
 
     group_type = GroupType.STREAMS
-    protocol_type = PROTOCOL_TYPE
+    protocol_type = "streams"
+    state_names = ("Empty", "NotReady", "Assigning", "Reconciling", "Stable")
+    types = RecordTypes(
+        schemas.STREAMS_GROUP_METADATA,
+        schemas.STREAMS_GROUP_MEMBER_METADATA,
+        schemas.STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA,
+        schemas.STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER,
+        schemas.STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+        schemas.StreamsGroupTargetAssignmentMetadataValue,
+        (schemas.STREAMS_GROUP_TOPOLOGY,),
+    )
+    new_member = StreamsMember
+    nothing = NO_TASKS
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = FIRST_EPOCH
-        self.assignment_epoch = FIRST_EPOCH
-        self.assigned_ms = 0
-        self.metadata_hash = 0
+        super().__init__(group_id)
         self.validated_topology_epoch = -1
         self.assignment_configs: tuple[tuple[str, str], ...] = ()
         self.topology: StreamsGroupTopologyValue | None = None
-        self.members: dict[str, StreamsMember] = {}
-        self.static_ids: dict[str, str] = {}
-        self.target: dict[str, Tasks] = {}
-        self.is_fresh = False
         self.configured: ConfiguredTopology | None = None
         self.endpoint_epoch = 0
         self.shutdown_by: str | None = None
@@ -63,125 +185,64 @@ class StreamsGroup:
 
     @property
     def state_name(self) -> str:
-        if not self.members:
-            return "Empty"
-        if self.topology is None or self.validated_topology_epoch != self.topology.epoch:
-            return "NotReady"
-        if self.epoch > self.assignment_epoch:
-            return "Assigning"
-        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
-            return "Stable"
-        return "Reconciling"
+        is_ready = self.topology is not None and self.validated_topology_epoch == self.topology.epoch
+        return super().state_name if is_ready or not self.members else "NotReady"
 
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
+    def subscription(self, member: StreamsMember) -> frozenset[str]:
+        return self._required_topics()
 
-    def member(self, member_id: str) -> StreamsMember:
-        """Raises UnknownMemberId."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
-        return member
+    def topics_of(self, members: Collection[StreamsMember], topics: TopicsPort) -> frozenset[str]:
+        """Those of the topology, whoever the members are."""
+        return self._required_topics()
 
-    def static_member(self, instance_id: str) -> StreamsMember | None:
-        member_id = self.static_ids.get(instance_id)
-        return None if member_id is None else self.members[member_id]
+    def needs_topic(self, topic: str) -> bool:
+        return topic in self._required_topics()
 
-    def target_of(self, member_id: str) -> Tasks:
-        return self.target.get(member_id, NO_TASKS)
-
-    def metadata_value(self, epoch: int) -> StreamsGroupMetadataValue:
-        """What the group would be with another epoch."""
-        return StreamsGroupMetadataValue(
-            epoch, self.metadata_hash, self.validated_topology_epoch, self.assignment_configs
-        )
-
-    # -- for replay
-
-    def put(self, member: StreamsMember) -> None:
-        self.members[member.member_id] = member
-        if member.instance_id is not None:
-            self.static_ids[member.instance_id] = member.member_id
-
-    def drop(self, member_id: str) -> None:
-        """Remove a member, with what is known of it besides."""
-        member = self.members.pop(member_id, None)
-        if member is not None and self.static_ids.get(member.instance_id or "") == member_id:
-            del self.static_ids[member.instance_id or ""]
-        self.offsets.pop(member_id, None)
-        self.end_offsets.pop(member_id, None)
-        if not self.members:
-            self.shutdown_by = None
-
-    # -- for offsets and the admin APIs (`group_port.Group`)
-
-    def validate_offset_commit(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        generation: int,
-        *,
-        transactional: bool,
-        knows_member_epochs: bool,
-        partitions: Iterable[OwnedPartition] = (),
-    ) -> None:
-        """A transactional commit may name no member; in an empty group anyone may commit without an epoch.
-
-        An epoch before the member's is good for partitions of active tasks that it has had since (KIP-1251).
-        """
-        if generation < 0 and self.is_empty:
-            return
-        if transactional and generation == NO_GENERATION and not member_id and group_instance_id is None:
-            return
-        member = self.member(member_id)
-        if not transactional and not knows_member_epochs:
-            raise UnsupportedVersion("OffsetCommit version 9 or above must be used by members of streams groups")
-        if generation == member.epoch:
-            return
-        if generation > member.epoch or not self._has_since(member, generation, partitions):
-            raise _wrong_epoch(member, generation)
-
-    def _has_since(self, member: StreamsMember, epoch: int, partitions: Iterable[OwnedPartition]) -> bool:
-        if self.topology is None:
-            return False
-        owners = {name: each.subtopology_id for each in self.topology.subtopologies for name in sources_of(each)}
-        epochs = [member.epochs.get((owners.get(one.topic, ""), one.partition)) for one in partitions]
-        return bool(epochs) and all(since is not None and since <= epoch for since in epochs)
-
-    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Admin clients, and those that know no member epochs, name no member."""
-        if member_id is not None:
-            _check_epoch(self.member(member_id), member_epoch)
-        elif member_epoch >= 0:
-            raise UnknownServerError  # as in Kafka, which fails here
-
-    def offset_commit_accepted(self, member_id: str) -> None:
-        """Do nothing: only heartbeats are signs of life."""
-
-    def validate_offset_delete(self) -> None:
-        """Refuse nothing: offsets of any topic that the group does not read may be deleted."""
-
-    def validate_delete(self) -> None:
-        if self.members:
-            raise GroupNotEmpty
+    def _required_topics(self) -> frozenset[str]:
+        return frozenset() if self.topology is None else required_topics(self.topology)
 
     def is_subscribed_to_topic(self, topic: str) -> bool:
         if not self.members or self.topology is None:
             return False
         return any(topic in sources_of(each) for each in self.topology.subtopologies)
 
-    def offset_expires_from(self, commit_timestamp_ms: int) -> int | None:
-        """The commit's own time. Only called for topics without subscribers."""
-        return commit_timestamp_ms
+    def held_since(self, member: StreamsMember, partition: OwnedPartition) -> int | None:
+        """Of partitions that active tasks read."""
+        if self.topology is None:
+            return None
+        readers = (each.subtopology_id for each in self.topology.subtopologies if partition.topic in sources_of(each))
+        held = (member.epochs.get((name, partition.partition)) for name in readers)
+        return next((since for since in held if since is not None), None)
 
+    def metadata_value(self, epoch: int, metadata_hash: int) -> StreamsGroupMetadataValue:
+        return StreamsGroupMetadataValue(epoch, metadata_hash, self.validated_topology_epoch, self.assignment_configs)
 
-def _check_epoch(member: StreamsMember, epoch: int) -> None:
-    if epoch != member.epoch:
-        raise _wrong_epoch(member, epoch)
+    def shut_down(self, member_id: str) -> None:
+        """Note that a member wants all to end; the first one counts, until the group is empty."""
+        if self.members and self.shutdown_by is None:
+            self.shutdown_by = member_id
 
+    # -- replay
 
-def _wrong_epoch(member: StreamsMember, epoch: int) -> StaleMemberEpoch:
-    return StaleMemberEpoch(
-        f"The received member epoch {epoch} does not match the expected member epoch {member.epoch}."
-    )
+    @classmethod
+    def replays(cls) -> Sequence[tuple[RecordSchema[Any, Any], Callable[[Any, Any, Any], None]]]:
+        return *super().replays(), (schemas.STREAMS_GROUP_TOPOLOGY, cls.replay_topology)
+
+    def replay_epoch(self, key: Any, value: StreamsGroupMetadataValue | None) -> None:
+        super().replay_epoch(key, value)
+        if value is not None:
+            self.validated_topology_epoch = value.validated_topology_epoch
+            self.assignment_configs = value.assignment_configs
+
+    def replay_topology(self, _: Any, value: StreamsGroupTopologyValue | None) -> None:
+        self.topology = value
+        self.configured = None
+
+    def remove_member(self, member_id: str) -> StreamsMember | None:
+        """Remove a member, with what is known of it besides."""
+        self.offsets.pop(member_id, None)
+        self.end_offsets.pop(member_id, None)
+        member = super().remove_member(member_id)
+        if not self.members:
+            self.shutdown_by = None
+        return member

@@ -13,8 +13,7 @@ from uuid import UUID
 
 from kio.schema.create_topics.v7.request import CreatableTopic
 
-from broker.config.broker_config import BrokerConfig
-from broker.config.current import CurrentConfig
+from broker.config.broker_config import BrokerConfig, CurrentConfig
 from broker.handlers import handler_of
 from broker.membership.auto_create import AutoTopicCreation
 from broker.membership.config_schema import NodeConfigSchema
@@ -28,10 +27,9 @@ from broker.observe.metrics import Metrics
 from broker.quotas.throttling import Throttling
 from broker.replication.fetch_session import FetchSessionCache
 from broker.request_context import RequestContext
-from broker.security.credentials import Credentials
-from broker.security.delegation_tokens import DelegationTokens
+from broker.security.delegation_tokens import Credentials, DelegationTokens
 from broker.security.node_security import NodeSecurity
-from broker.security.sasl.mechanisms import Sources
+from broker.security.sources import Sources
 from broker.services import Cluster, Local
 from controller.brokers import Registration
 from controller.configs import changed_records

@@ -9,11 +9,11 @@ import pytest
 from kio.schema.alter_client_quotas.v1.request import EntityData, EntryData, OpData
 from kio.schema.describe_client_quotas.v1.request import ComponentData
 
-from broker.quotas import hosts
+from broker.quotas import connection_rates as hosts
 from broker.quotas.connection_rates import ConnectionRates
-from broker.rate import Windows
 from tests.doubles.clock import settle
 from tests.unit.broker.admin_rig import Rig
+from timing.rate import Windows
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 Named = dict[str, str | None]

@@ -7,7 +7,7 @@ from broker.observe.collector import MetricsReader
 from broker.observe.group_metrics import OFFSETS_A_STEP
 from broker.replication.partition import Partition
 from coordinator.group.classic.messages import JoinRequest, LeaveRequest, MemberIdentity, MemberProtocol, SyncRequest
-from coordinator.group.consumer.messages import ConsumerHeartbeat
+from coordinator.group.consumer.heartbeat import ConsumerHeartbeat, consumer_group_heartbeat
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from protocol.records.build import Record, build_batch
 from storage.append_types import AppendOrigin
@@ -97,7 +97,7 @@ async def test_a_member_that_is_not_heard_of_is_counted() -> None:
         coordinator.write("readers", lambda state: state.groups.join(JOIN))
         await rig.clock.run(11_000)
         assert samples(rig.node.local.metrics)["odradek_group_expired_members_total"] == 1
-        coordinator.write("listeners", lambda state: state.groups.consumer_heartbeat(HEARTBEAT))
+        coordinator.write("listeners", lambda state: consumer_group_heartbeat(state.groups.modern, HEARTBEAT))
         await rig.clock.run(46_000)
         assert samples(rig.node.local.metrics)["odradek_group_expired_members_total"] == 2
 

@@ -15,8 +15,8 @@ from structlog.testing import capture_logs
 from broker.observe.metrics import TIME_BOUNDS_MS, Histogram, Metrics, RecentRates, kafka_name
 from broker.observe.node_metrics import register_gauges
 from broker.observe.process_metrics import PERIOD_MS, LoopLag
+from broker.process import KAFKA_VERSION, own_version
 from broker.replication.partition import Role
-from broker.version import KAFKA_VERSION, own_version
 from storage.shortages import Shortages
 from tests.doubles.clock import ManualClock
 from tests.unit.broker.scraping import only, samples, scrape

@@ -14,7 +14,7 @@ from kio.schema.offset_commit.v9.request import OffsetCommitRequestPartition, Of
 from kio.schema.offset_fetch.v9.request import OffsetFetchRequestGroup
 from kio.schema.sync_group.v5.request import SyncGroupRequestAssignment
 
-from broker.config.profiles import PROFILES
+from broker.config.defs.odradek import PROFILES
 from broker.testkit.control.broker import settle as at_rest
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import Client, Rig

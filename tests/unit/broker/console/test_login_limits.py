@@ -16,7 +16,7 @@ from broker.console.login import (
     REFUSAL_MS,
     Logins,
 )
-from broker.security.listener_security import ListenerSecurity, Prepared
+from broker.security.node_security import ListenerSecurity, Prepared
 from broker.testkit.control.endpoint import ControlError
 from tests.doubles.clock import settle
 from tests.unit.broker.console.test_login import JAAS, SASL

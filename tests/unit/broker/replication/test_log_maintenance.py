@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
+from broker.background import Periodic
 from broker.config.broker_config import BrokerConfig
-from broker.periodic import Periodic
 from broker.replication.log_maintenance import LogMaintenance, delete_records
 from broker.replication.partition import Partition
 from broker.replication_settings import configure_maintenance, schedule_maintenance

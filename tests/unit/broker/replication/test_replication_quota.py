@@ -6,13 +6,13 @@ import pytest
 
 from broker.config.broker_config import BrokerConfig
 from broker.membership.metadata_cache import MetadataCache
-from broker.rate import Windows
 from broker.replication.cluster_access import ReplicationQuota, ReplicationSettings
 from broker.replication_settings import replication_settings
 from metadata.configs import CLUSTER_DEFAULT, ConfigsImage, ResourceType
 from metadata.image import MetadataImage
 from metadata.maps import Map
 from tests.doubles.clock import ManualClock
+from timing.rate import Windows
 
 NODE = 1
 RATE = "leader.replication.throttled.rate"

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.jaas import parse_jaas
+from broker.config.listener_settings import parse_jaas
 from broker.network.principal import Principal
-from broker.security.outgoing.logins import Account
-from broker.security.sasl.scram import ScramCredential, user_credential
+from broker.security.as_client import Account
+from broker.security.sources import ScramCredential, user_credential
 from broker.security.tls.stores import KeyMaterial
 from controller.delegation_tokens import TokenSettings
 from controller.scram import ScramMechanism, stretched, upsertion

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from broker.security.sasl.conversation import AuthenticationError
-from broker.security.sasl.plain import PlainConversation
+from broker.security.sasl.conversations import AuthenticationError, PlainConversation
 from tests.unit.broker.rig import Rig
 
 SASL = {

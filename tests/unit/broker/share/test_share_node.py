@@ -8,6 +8,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from broker.coordinators.share_coordinator import ShareStates
+from coordinator.group.share.group import ShareGroup
 from coordinator.runtime.outcome import Outcome
 from coordinator.share.share_coordinator_shard import ShareCoordinatorShard
 from protocol.errors import CoordinatorNotAvailable
@@ -302,7 +303,7 @@ async def test_group_share_assignment_interval_ms_changes_at_run_time(shared: Sh
     await shared.configure_cluster(**{"group.share.assignment.interval.ms": "15000"})
     await shared.member("n")
     groups = shared.rig.node.coordinators.groups
-    group = await groups.read(GROUP, lambda state: state.groups.share.get(GROUP))
+    group = await groups.read(GROUP, lambda state: state.groups.modern.get(ShareGroup, GROUP))
     assert group.epoch > group.assignment_epoch
 
 

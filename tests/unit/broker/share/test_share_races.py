@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 from broker.coordinators.share_coordinator import ShareStates
 from broker.replication.reads import RecordsRead
 from broker.share import dead_letters
+from coordinator.group.share.group import ShareGroup
 from protocol.coordinator_records.share_records import SharePartitionKey
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import Rig
@@ -161,6 +162,6 @@ async def test_a_topic_that_is_made_anew_is_no_longer_the_one_before(shared: Sha
     again = await shared.member("n")
     await again.join()
     groups = shared.rig.node.coordinators.groups
-    found = await groups.read(GROUP, lambda state: dict(state.groups.share.get(GROUP).states()))
+    found = await groups.read(GROUP, lambda state: dict(state.groups.modern.get(ShareGroup, GROUP).states()))
     assert [*found] == [shared.topic_id]
     assert shared.topic_id != before

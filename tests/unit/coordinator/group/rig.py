@@ -28,21 +28,10 @@ from coordinator.group.classic.messages import (
 )
 from coordinator.group.classic.rebalance import JOIN, SYNC
 from coordinator.group.classic.states import GroupState
-from coordinator.group.config import GroupConfig, GroupCounts
-from coordinator.group.consumer.config import ConsumerGroupConfig
-from coordinator.group.consumer.groups import ConsumerGroups
-from coordinator.group.consumer.leave import fence
-from coordinator.group.consumer.metrics import ConsumerGroupMetrics
+from coordinator.group.config import ConsumerGroupConfig, GroupConfig, GroupCounts, ShareGroupConfig, StreamsGroupConfig
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
-from coordinator.group.share.config import ShareGroupConfig
-from coordinator.group.share.groups import ShareGroups
-from coordinator.group.share.heartbeat import fence as share_fence
-from coordinator.group.share.state_port import Topics
-from coordinator.group.streams.config import StreamsGroupConfig
-from coordinator.group.streams.groups import StreamsGroups
-from coordinator.group.streams.heartbeat import assign_delayed
-from coordinator.group.streams.leave import fence as streams_fence
+from coordinator.group.modern.groups import ModernGroupServices, StateTopics
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.runtime import CoordinatorRuntime
 from protocol.coordinator_records.group_records import GROUP_METADATA, GroupMetadataValue
@@ -80,7 +69,7 @@ class ShareStates:
         self._held: list[Callable[[KafkaError | None], None]] = []
 
     def initialize(
-        self, group_id: str, topics: Topics, state_epoch: int, done: Callable[[KafkaError | None], None]
+        self, group_id: str, topics: StateTopics, state_epoch: int, done: Callable[[KafkaError | None], None]
     ) -> None:
         self.initialized += [(group_id, topic, index) for topic, indexes in topics.items() for index in sorted(indexes)]
         self._held.append(done)
@@ -92,7 +81,7 @@ class ShareStates:
         for done in held:
             done(self.error)
 
-    def delete(self, group_id: str, topics: Topics) -> None:
+    def delete(self, group_id: str, topics: StateTopics) -> None:
         self.deleted += [(group_id, topic) for topic in topics]
 
 
@@ -109,7 +98,6 @@ class Rig:
         self.streams_config = StreamsGroupConfig()
         self.topics = TopicsInMemory()
         self.counts = GroupCounts()
-        self.consumer_metrics = ConsumerGroupMetrics()
         self.states: list[GroupState] = []
         wheel = TimingWheel(self.clock)
         self._numbers = itertools.count(1)
@@ -134,18 +122,15 @@ class Rig:
             self.counts,
         )
         groups.trace = self.states
-        new_member_id = lambda: f"member-{next(self._numbers)}"  # noqa: E731
-        consumer = ConsumerGroups(
-            context, self.consumer_config, self.topics, new_member_id, groups, self.consumer_metrics, fence
+        services = ModernGroupServices(
+            self.topics,
+            self.share_state,
+            lambda: f"member-{next(self._numbers)}",
+            self.consumer_config,
+            self.share_config,
+            self.streams_config,
         )
-        share = ShareGroups(
-            context, self.share_config, self.topics, consumer.metadata_hash, self.share_state, share_fence
-        )
-        streams = StreamsGroups(
-            context, self.streams_config, self.topics, consumer.metadata_hash, streams_fence, assign_delayed
-        )
-        directory = GroupDirectory(groups, consumer, share, streams)
-        self.shard = GroupCoordinatorShard(context, directory, self.config, self.counts)
+        self.shard = GroupCoordinatorShard(context, GroupDirectory(groups, services), self.config, self.counts)
         return self.shard
 
     async def restart(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import UUID
 
-from coordinator.group.consumer.topics_port import TopicImage
+from coordinator.group.modern.topics import TopicImage
 
 
 class TopicsInMemory:

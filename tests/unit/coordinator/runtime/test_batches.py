@@ -8,7 +8,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.runtime.batches import encode_batches
+from coordinator.runtime.coordinator_log import encode_batches
 from coordinator.runtime.outcome import CoordinatorRecord
 from protocol.coordinator_records.record_schema import RecordSchema
 from protocol.declared import Bytes, Stored

@@ -211,7 +211,7 @@ async def test_without_a_name_every_session_ends_and_an_expiry_counts_as_one() -
             await member.heartbeat()
         done = await control(rig, "POST", "/groups/g/expire")
         assert (done["expired"], done["state"]) == ([member.member_id for member in members], "Empty")
-        assert rig.node.coordinators.groups.consumer_metrics.expired_members == 2
+        assert rig.node.coordinators.groups.counts.expired_members == 2
         assert (await members[0].heartbeat()).error_code.name == "unknown_member_id"
 
 

@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from coordinator.group.consumer.assignment import Partitions
-from coordinator.group.consumer.assignors import ASSIGNORS
-from coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec, PartitionAssignorError
+from coordinator.group.consumer.assignors import ASSIGNORS, GroupSpec, MemberSpec, PartitionAssignorError
+from protocol.coordinator_records.record_schema import Partitions
 from protocol.uuids import from_text
 
 Document = dict[str, Any]

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coordinator.group.classic.messages import JoinAnswer, MemberProtocol, SyncAnswer
-from coordinator.group.consumer.assignment import Partitions
-from coordinator.group.consumer.member import LEFT, LEFT_FOR_A_WHILE
-from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from coordinator.group.consumer.heartbeat import ConsumerHeartbeat, ConsumerHeartbeatAnswer, consumer_group_heartbeat
+from coordinator.group.modern.group import LEFT, LEFT_FOR_A_WHILE
 from protocol.consumer_protocol import deserialize_assignment
+from protocol.coordinator_records.record_schema import Partitions
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig
 from tests.unit.coordinator.group.rig import GROUP, Client
 
@@ -87,7 +87,7 @@ class ConsumerClient:
             "names_itself": True,
         }
         request = ConsumerHeartbeat(**{**fields, **changes})
-        return self.rig.runtime.write(0, lambda state: state.groups.consumer_heartbeat(request))
+        return self.rig.runtime.write(0, lambda state: consumer_group_heartbeat(state.groups.modern, request))
 
     def hear(self, answer: ConsumerHeartbeatAnswer, *, gives_up: bool = True) -> None:
         """Do what the answer says, unless it takes its time to give partitions up."""

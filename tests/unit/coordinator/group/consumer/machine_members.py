@@ -8,9 +8,9 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.classic.messages import JoinAnswer
-from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.group_port import GroupType
 from protocol.consumer_protocol import deserialize_subscription
+from protocol.coordinator_records.record_schema import Partitions
 from protocol.errors import KafkaError
 from tests.unit.coordinator.group.consumer.clients import (
     ClassicConsumer,

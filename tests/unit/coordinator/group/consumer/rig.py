@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from coordinator.group.consumer.assignment import Partitions
-from coordinator.group.consumer.config import ConsumerGroupConfig
-from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.member import ConsumerMember
-from coordinator.group.group_port import Group, GroupType
+from coordinator.group.config import ConsumerGroupConfig
+from coordinator.group.consumer.group import ConsumerGroup, ConsumerMember
+from coordinator.group.directory import Group
+from coordinator.group.group_port import GroupType
 from protocol.coordinator_records.consumer_group_records import CONSUMER_GROUP_MEMBER_METADATA
 from protocol.coordinator_records.group_records import GROUP_METADATA, OFFSET_COMMIT
-from protocol.coordinator_records.record_schema import record_id
+from protocol.coordinator_records.record_schema import Partitions, record_id
 from protocol.records.build import Record, build_batch
 from tests.unit.coordinator.group.offsets.rig import OffsetRig
 from tests.unit.coordinator.group.rig import GROUP
@@ -40,15 +39,15 @@ class ConsumerRig(OffsetRig):
 
     def create(self, name: str, partitions: int) -> None:
         self.topics.create(name, partitions)
-        self.shard.groups.consumer.topic_changed(name)
+        self.shard.groups.modern.topic_changed(name)
 
     def grow(self, name: str, partitions: int) -> None:
         self.topics.grow(name, partitions)
-        self.shard.groups.consumer.topic_changed(name)
+        self.shard.groups.modern.topic_changed(name)
 
     def drop(self, name: str) -> None:
         self.topics.delete(name)
-        self.shard.groups.consumer.topic_changed(name)
+        self.shard.groups.modern.topic_changed(name)
         self.topic_deleted(name)
 
     def of(self, **partitions: Sequence[int]) -> Partitions:
@@ -68,7 +67,7 @@ class ConsumerRig(OffsetRig):
 
     @property
     def consumers(self) -> ConsumerGroup:
-        group = self.shard.groups.consumer.find(GROUP)
+        group = self.shard.groups.modern.find(ConsumerGroup, GROUP)
         assert group is not None
         return group
 
@@ -136,8 +135,8 @@ def last_records(records: Sequence[Record]) -> list[Record]:
 
 def durable(group: ConsumerGroup) -> dict[str, Any]:
     """All that the log must tell of it, field by field: not what is computed."""
-    soft = ("is_fresh", "_subscribed")
-    return {name: getattr(group, name) for name in ConsumerGroup.__slots__ if not name.startswith(soft)}
+    soft = ("is_fresh", "_subscribed", "subscribed_regexes")
+    return {name: value for name, value in vars(group).items() if not name.startswith(soft)}
 
 
 async def log_tells(rig: ConsumerRig) -> bool:
@@ -149,8 +148,8 @@ async def log_tells(rig: ConsumerRig) -> bool:
     for batches in (rig.log.written, rig.compacted()):
         reader = await rig.replayed(batches)
         assert [group.group_id for group in reader.shard.groups.all()] in ([], [GROUP]), "one group of that name"
-        other = reader.shard.groups.consumer.find(GROUP)
-        here = rig.shard.groups.consumer.find(GROUP)
+        other = reader.shard.groups.modern.find(ConsumerGroup, GROUP)
+        here = rig.shard.groups.modern.find(ConsumerGroup, GROUP)
         if (other is None) != (here is None):
             return False
         if other is not None and here is not None:

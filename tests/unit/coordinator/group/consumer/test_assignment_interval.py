@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.group.consumer.states import ConsumerGroupState, MemberState
+from coordinator.group.modern.group import MemberState
 from protocol.errors import StaleMemberEpoch
 from tests.unit.coordinator.group.consumer.clients import ConsumerClient
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
@@ -21,16 +21,16 @@ async def two_members() -> tuple[ConsumerRig, ConsumerClient, ConsumerClient]:
 
 async def test_the_first_target_is_made_at_once_and_the_next_after_the_interval() -> None:
     rig, first, second = await two_members()
-    assert (first.epoch, first.owned, rig.consumers.state) == (2, rig.of(a=(0, 1, 2, 3)), ConsumerGroupState.STABLE)
+    assert (first.epoch, first.owned, rig.consumers.state_name) == (2, rig.of(a=(0, 1, 2, 3)), "Stable")
     joined = second.beat()
     assert (joined.member_epoch, joined.assigned) == (2, {}), "nothing, at the epoch of the present target"
-    assert (rig.epochs, rig.consumers.state) == ((3, 2), ConsumerGroupState.ASSIGNING)
+    assert (rig.epochs, rig.consumers.state_name) == ((3, 2), "Assigning")
     await rig.pass_ms(INTERVAL_MS - 1)
     assert (first.beat().member_epoch, rig.epochs) == (2, (3, 2))
     assert await log_tells(rig)
     await rig.pass_ms(1)
     assert (first.beat(gives_up=False).member_epoch, rig.epochs) == (2, (3, 3))
-    assert rig.member(first).state is MemberState.UNREVOKED_PARTITIONS
+    assert rig.member(first).state is MemberState.UNREVOKED
     first.beat()
     first.beat()
     second.beat()

@@ -7,7 +7,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.classic.messages import MemberIdentity
-from coordinator.group.consumer.states import ConsumerGroupState, MemberState
+from coordinator.group.modern.group import MemberState
 from tests.unit.coordinator.group.consumer.clients import ClassicConsumer, ConsumerClient, some
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
 from tests.unit.coordinator.group.steps import answer_of, refused
@@ -25,7 +25,7 @@ async def mixed(rig: ConsumerRig, **classic: Any) -> tuple[ConsumerClient, Class
     modern.beat()
     assert answer_of(old.heartbeat()) is REJOIN
     assert rig.of(**{name: [*indexes] for name, indexes in old.rejoins().items()}) == rig.member(old).assigned
-    assert rig.consumers.state is ConsumerGroupState.STABLE
+    assert rig.consumers.state_name == "Stable"
     return modern, old
 
 
@@ -118,7 +118,7 @@ async def test_is_removed_when_it_does_not_join_sync_or_beat_in_time() -> None:
     assert silent.member_id in rig.consumers.members
     await rig.pass_ms(2)
     assert refused(silent.heartbeat()) is ErrorCode.unknown_member_id, "did not beat"
-    assert rig.consumer_metrics.expired_members == 3
+    assert rig.counts.expired_members == 3
     assert rig.consumers.members.keys() == {"m1", "m2"}
     assert rig.timers == ["session of m1", "session of m2"]
     assert await log_tells(rig)
@@ -166,7 +166,7 @@ async def test_a_static_one_comes_back_under_a_new_id_without_a_rebalance() -> N
     assert (again.generation, rig.epochs) == (3, (3, 3))
     assert refused(old.heartbeat()) is ErrorCode.fenced_instance_id
     assert answer_of(again.heartbeat()) is NONE
-    assert rig.consumers.state is ConsumerGroupState.STABLE
+    assert rig.consumers.state_name == "Stable"
     assert await log_tells(rig)
     await rig.pass_ms(9_000)
     assert answer_of(again.heartbeat()) is NONE

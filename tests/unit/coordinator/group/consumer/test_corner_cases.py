@@ -7,13 +7,13 @@ from kio.schema.errors import ErrorCode
 
 from coordinator.group.classic.messages import MemberIdentity
 from coordinator.group.classic.states import GroupState
-from coordinator.group.consumer import records, regex
-from coordinator.group.consumer.regex import MOST_AT_ONCE, ResolvedRegex, resolve
+from coordinator.group.consumer import regexes
+from coordinator.group.consumer.group import ResolvedRegex
+from coordinator.group.consumer.regexes import MOST_AT_ONCE, resolve
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import MessageTooLarge
 from tests.unit.coordinator.group.consumer.clients import ClassicConsumer, ConsumerClient
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
-from tests.unit.coordinator.group.rig import GROUP
 
 
 async def test_a_member_may_join_again_with_an_instance_id_whatever_its_epoch() -> None:
@@ -52,7 +52,7 @@ async def test_an_expression_in_the_log_that_is_not_valid_matches_nothing_and_th
     for member in (first, first, second, second, first):
         member.beat()
     foreign = rig.member(second)._replace(regex="b(?!x)")
-    rig.runtime.write(0, lambda _: Outcome([records.member(GROUP, foreign)])).result()
+    rig.runtime.write(0, lambda _: Outcome([rig.consumers.member_record(foreign)])).result()
     second.regex = None
     await rig.pass_ms(10_001)
     rig.create("aa", 1)
@@ -64,7 +64,7 @@ async def test_an_expression_in_the_log_that_is_not_valid_matches_nothing_and_th
 
 @pytest.mark.parametrize("most", [0, MOST_AT_ONCE])
 def test_expressions_match_whole_names_one_by_one_as_all_at_once(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regex, "MOST_AT_ONCE", most)
+    monkeypatch.setattr(regexes, "MOST_AT_ONCE", most)
     names = ["a", "ab", "b", "A", "a.b", "aXb", "^a$"]
     found = resolve(["a", "a.*", "a|ab", "(?i)a", r"a\.b", r"\Aa\z", "^a$", "(?!a)", ".*b"], names, 7, 9)
     assert {one: "".join(f"{name} " for name in names if name in match.topics) for one, match in found.items()} == {

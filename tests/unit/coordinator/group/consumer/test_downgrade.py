@@ -8,7 +8,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.classic.messages import MemberIdentity
-from coordinator.group.consumer.states import ConsumerGroupState
+from coordinator.group.consumer.group import ConsumerGroup
 from protocol.errors import GroupIdNotFound, MessageTooLarge
 from tests.unit.coordinator.group.consumer.clients import (
     ClassicConsumer,
@@ -50,7 +50,7 @@ async def test_when_the_last_modern_member_goes_the_group_is_a_classic_one_that_
         assert answer_of(rig.leave(MemberIdentity("", "i1"))) == (NONE,)
     else:
         await rig.pass_ms(9_001)
-    assert rig.shard.groups.consumer.find("readers") is None
+    assert rig.shard.groups.modern.find(ConsumerGroup, "readers") is None
     assert (rig.group.state, rig.group.generation, rig.group.protocol_name) == (PREPARING, 3, "range")
     assert rig.group.subscribed_topics == {"a"}
     assert partitions_in(rig.group.members[old.member_id].assignment) == some(2, 3)
@@ -114,7 +114,7 @@ async def test_a_group_that_may_not_be_classic_stays_a_consumer_group_of_classic
     for member in (old, second) * 2:
         if answer_of(member.heartbeat()) is REJOIN:
             member.rejoins()
-    assert rig.consumers.state is ConsumerGroupState.STABLE
+    assert rig.consumers.state_name == "Stable"
     assert len(old.owned["a"]) == len(second.owned["a"]) == 2
     assert await log_tells(rig)
 

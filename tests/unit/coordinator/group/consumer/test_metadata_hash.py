@@ -6,8 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from coordinator.group.consumer.metadata_hash import group_hash, topic_hash
-from coordinator.group.consumer.topics_port import TopicImage
+from coordinator.group.modern.topics import TopicImage, group_hash, topic_hash
 
 ORDERS = UUID("ffffffff-ffff-ffff-8000-000000000000")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.consumer import records
+from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, ProducerEpoch
 from protocol.coordinator_records.consumer_group_records import (
     CONSUMER_GROUP_PARTITION_METADATA,
@@ -151,8 +151,9 @@ async def test_what_kafka_4_0_recorded_of_the_topics_is_removed_at_the_next_look
 
 async def test_tombstones_of_a_group_that_is_not_there_make_none() -> None:
     rig = await ConsumerRig.having({})
-    gone = [*records.member_tombstones(GROUP, "m1"), records.regex(GROUP, "a", None)]
-    rig.runtime.write(0, lambda _: Outcome([*gone, records.subscription_metadata_tombstone(GROUP)])).result()
+    absent = ConsumerGroup(GROUP)
+    gone = [*absent.member_tombstones("m1"), absent.regex_record("a", None)]
+    rig.runtime.write(0, lambda _: Outcome([*gone, absent.record(CONSUMER_GROUP_PARTITION_METADATA, None)])).result()
     assert rig.any_group is None
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.group.consumer.member import ConsumerMember
-from coordinator.group.consumer.target import preferred_assignor
+from coordinator.group.consumer.group import ConsumerMember, preferred_assignor
 
 OFFERED = ("uniform", "range")
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.consumer import records
-from coordinator.group.consumer.member import ConsumerMember
-from coordinator.group.consumer.states import ConsumerGroupState, MemberState
+from coordinator.group.consumer.group import ConsumerMember
 from coordinator.group.group_port import OwnedPartition
+from coordinator.group.modern.group import MemberState
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import StaleMemberEpoch
 from tests.unit.coordinator.group.consumer.clients import ConsumerClient
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
-from tests.unit.coordinator.group.rig import GROUP
 from tests.unit.coordinator.group.steps import refused
 
 STABLE, UNREVOKED, UNRELEASED, UNKNOWN = MemberState
@@ -34,7 +32,7 @@ async def test_the_first_member_gets_everything_at_once() -> None:
     assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == ("m1", 2, 5_000)
     assert answer.assigned == rig.of(a=range(4))
     assert rig.epochs == (2, 2)
-    assert rig.consumers.state is ConsumerGroupState.STABLE
+    assert rig.consumers.state_name == "Stable"
     assert await log_tells(rig)
 
 
@@ -42,7 +40,7 @@ async def test_the_second_member_waits_until_the_first_has_given_up_its_half() -
     rig = await ConsumerRig.having({"a": 4})
     first, second = await two_members(rig)
     assert (second.epoch, second.owned, rig.member(second).state) == (3, {}, UNRELEASED)
-    assert rig.consumers.state is ConsumerGroupState.RECONCILING
+    assert rig.consumers.state_name == "Reconciling"
     first.beat(gives_up=False)
     assert (first.epoch, rig.member(first).state) == (2, UNREVOKED)
     assert rig.member(first).pending_revocation == rig.of(a=(2, 3))
@@ -54,7 +52,7 @@ async def test_the_second_member_waits_until_the_first_has_given_up_its_half() -
     answer = first.beat()
     assert (answer.member_epoch, answer.assigned, rig.member(first).state) == (3, rig.of(a=(0, 1)), STABLE)
     assert second.beat_briefly().assigned == rig.of(a=(2, 3))
-    assert rig.consumers.state is ConsumerGroupState.STABLE
+    assert rig.consumers.state_name == "Stable"
     assert rig.epochs == (3, 3)
     assert await log_tells(rig)
 
@@ -87,7 +85,7 @@ async def test_who_is_late_by_two_targets_goes_through_each() -> None:
     for member in (first, second, third):
         member.beat()
     assert [member.owned for member in (first, second, third)] == [rig.of(a=some) for some in ((0, 1), (3, 4), (2, 5))]
-    assert rig.consumers.state is ConsumerGroupState.STABLE
+    assert rig.consumers.state_name == "Stable"
     assert await log_tells(rig)
 
 
@@ -120,7 +118,7 @@ async def test_a_member_in_a_state_of_some_later_kafkas_goes_on_only_if_it_owns_
     member = ConsumerClient(rig, "m1", "a")
     member.beat()
     strange = ConsumerMember("m1", epoch=2, state=UNKNOWN, assigned=rig.of(a=(0, 1)))
-    rig.runtime.write(0, lambda _: Outcome((records.current_assignment(GROUP, strange),)))
+    rig.runtime.write(0, lambda _: Outcome((rig.consumers.assignment_record(strange),)))
     answer = member.send(owned=None if owned is None else rig.of(a=owned))
     if owned == ():
         assert (answer.result().member_epoch, rig.member(member).state) == (2, STABLE)
@@ -159,11 +157,11 @@ async def test_who_leaves_is_gone_and_its_partitions_are_free() -> None:
     first, second = await two_members(rig)
     answer = first.leave()
     assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == ("m1", -1, 0)
-    assert rig.consumers.state is ConsumerGroupState.ASSIGNING
+    assert rig.consumers.state_name == "Assigning"
     assert second.beat().assigned == rig.of(a=range(4))
     assert refused(first.send(member_epoch=2)) is ErrorCode.unknown_member_id
     assert second.leave().member_epoch == -1
-    assert (rig.epochs, rig.consumers.state) == ((5, 5), ConsumerGroupState.EMPTY)
+    assert (rig.epochs, rig.consumers.state_name) == ((5, 5), "Empty")
     assert rig.timers == []
     assert await log_tells(rig)
     assert first.beat().member_epoch == 6

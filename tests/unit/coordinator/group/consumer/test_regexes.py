@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.consumer import regex
-from coordinator.group.consumer.states import ConsumerGroupState
+from coordinator.group.consumer import regexes
 from tests.unit.coordinator.group.consumer.clients import ConsumerClient
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
 from tests.unit.coordinator.group.steps import refused
@@ -20,7 +19,7 @@ async def test_the_first_heartbeat_has_the_expression_matched_and_the_next_one_g
     answer = member.beat()
     assert (answer.member_epoch, answer.assigned) == (1, {})
     assert rig.epochs == (2, 1)
-    assert rig.consumers.state is ConsumerGroupState.ASSIGNING
+    assert rig.consumers.state_name == "Assigning"
     resolved = rig.consumers.resolved["a.*"]
     assert resolved == ({"abc"}, rig.topics.version, rig.clock.wall_ms())
     assert rig.consumers.is_subscribed_to_topic("abc")
@@ -135,12 +134,12 @@ async def test_a_group_that_is_gone_when_its_expressions_are_matched_is_let_be()
     assert member.beat().assigned == rig.of(a=(0,))
 
 
-@pytest.mark.parametrize("most_at_once", [regex.MOST_AT_ONCE, 1], ids=["together", "one by one"])
+@pytest.mark.parametrize("most_at_once", [regexes.MOST_AT_ONCE, 1], ids=["together", "one by one"])
 def test_expressions_match_whole_names_and_one_that_is_not_valid_matches_none(
     most_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(regex, "MOST_AT_ONCE", most_at_once)
-    found = regex.resolve(["a.*", "b|abc", "(", ".*c", "B"], ["abc", "b", "bc", "a", "abcd"], 3, 7)
+    monkeypatch.setattr(regexes, "MOST_AT_ONCE", most_at_once)
+    found = regexes.resolve(["a.*", "b|abc", "(", ".*c", "B"], ["abc", "b", "bc", "a", "abcd"], 3, 7)
     assert {expression: sorted(one.topics) for expression, one in found.items()} == {
         "a.*": ["a", "abc", "abcd"],
         "b|abc": ["abc", "b"],
@@ -149,4 +148,4 @@ def test_expressions_match_whole_names_and_one_that_is_not_valid_matches_none(
         "B": [],
     }
     assert {one[1:] for one in found.values()} == {(3, 7)}
-    assert regex.resolve(["("], ["a"], 3, 7)["("].topics == frozenset()
+    assert regexes.resolve(["("], ["a"], 3, 7)["("].topics == frozenset()

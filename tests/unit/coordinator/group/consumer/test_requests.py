@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.consumer import target
-from coordinator.group.consumer.assignors.spec import GroupSpec, PartitionAssignorError
-from coordinator.group.consumer.config import ConsumerGroupConfig
-from coordinator.group.consumer.heartbeat import check_request, unchanged_member
-from coordinator.group.consumer.messages import ConsumerHeartbeat
+from coordinator.group.config import ConsumerGroupConfig
+from coordinator.group.consumer import heartbeat as target
+from coordinator.group.consumer.assignors import GroupSpec, PartitionAssignorError
+from coordinator.group.consumer.group import ConsumerGroup
+from coordinator.group.consumer.heartbeat import ConsumerHeartbeat, check_request, unchanged_member
 from protocol.errors import KafkaError, UnknownServerError
 from tests.unit.coordinator.group.consumer.clients import ConsumerClient, sign_of_life
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, durable
@@ -88,7 +88,8 @@ async def test_a_heartbeat_is_a_mere_sign_of_life_while_nothing_is_to_be_done() 
 
     def is_settled(**changes: Any) -> bool:
         request = replace(sign_of_life("m1", one.epoch), **changes)
-        return unchanged_member(rig.shard.groups.consumer, request) is rig.member(one)
+        group = rig.shard.groups.modern.find(ConsumerGroup, request.group_id)
+        return group is not None and unchanged_member(group, request) is rig.member(one)
 
     one.beat()
     one.beat_briefly()  # a new group is looked at twice

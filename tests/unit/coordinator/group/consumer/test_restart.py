@@ -10,9 +10,8 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.member import ConsumerMember
-from coordinator.group.consumer.states import ConsumerGroupState, MemberState
+from coordinator.group.consumer.group import ConsumerGroup, ConsumerMember
+from coordinator.group.modern.group import MemberState
 from protocol.errors import MessageTooLarge, NotEnoughReplicas
 from tests.unit.coordinator.group.consumer.clients import ClassicConsumer, ConsumerClient
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, durable, log_tells
@@ -48,7 +47,7 @@ async def test_nobody_loses_its_place() -> None:
     owner.owned = rig.of(a=(0, 1))
     assert owner.beat().member_epoch == waiter.epoch == rig.consumers.epoch
     assert waiter.beat().assigned == rig.of(a=(2, 3))
-    assert rig.consumers.state is ConsumerGroupState.STABLE
+    assert rig.consumers.state_name == "Stable"
     assert rig.consumers.epoch == before["epoch"]
 
 
@@ -135,12 +134,12 @@ async def test_a_removal_that_could_not_be_written_is_tried_again_unless_it_is_v
     rig.log.fail_with = MessageTooLarge()
     await rig.pass_ms(2)
     assert rig.consumers.members.keys() == {"m1", "m2"}
-    assert rig.consumer_metrics.expired_members == 0
+    assert rig.counts.expired_members == 0
     await rig.pass_ms(1_000)
     rig.log.fail_with = None
     lively.beat_briefly()
     await rig.pass_ms(501)
-    assert (rig.consumers.members.keys(), rig.consumer_metrics.expired_members) == ({"m2"}, 1)
+    assert (rig.consumers.members.keys(), rig.counts.expired_members) == ({"m2"}, 1)
 
 
 async def test_who_gives_its_partitions_up_before_the_second_try_to_remove_it_stays() -> None:

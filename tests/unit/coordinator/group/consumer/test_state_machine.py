@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from coordinator.group.classic.group import ClassicGroup
-from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.heartbeat import heartbeat_of_any, unchanged_member
-from coordinator.group.consumer.member import LEFT_FOR_A_WHILE
-from coordinator.group.consumer.messages import ConsumerHeartbeatAnswer
-from coordinator.group.consumer.states import ConsumerGroupState
+from coordinator.group.consumer.heartbeat import ConsumerHeartbeatAnswer, heartbeat_of_any, unchanged_member
 from coordinator.group.group_coordinator_shard import ROWS
-from coordinator.runtime.coordinator_loader import LogReplay
+from coordinator.group.modern.group import LEFT_FOR_A_WHILE
+from coordinator.runtime.coordinator_log import LogReplay
+from protocol.coordinator_records.record_schema import Partitions
 from protocol.errors import MessageTooLarge, NotEnoughReplicas
 from tests.unit.coordinator.group.consumer.clients import sign_of_life
 from tests.unit.coordinator.group.consumer.machine_members import REBALANCE_MS, Actor, Classic, Modern
@@ -166,7 +164,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
                 for actor in inside
             )
         assert isinstance(group, ConsumerGroup)
-        if group.state is not ConsumerGroupState.STABLE:
+        if group.state_name != "Stable":
             return False
         if group.members.keys() != {actor.member_id for actor in inside}:
             return False
@@ -259,13 +257,13 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     def signs_of_life_change_nothing(self, group: ConsumerGroup) -> None:
         """Where no more is done about them than to note them, the long way comes to the same."""
-        groups = self.rig.shard.groups.consumer
+        groups = self.rig.shard.groups.modern
         for member in group.members.values():
             request = sign_of_life(member.member_id, member.epoch)
-            if unchanged_member(groups, request) is not None:
-                outcome = heartbeat_of_any(groups, request)
+            if unchanged_member(group, request) is not None:
+                outcome = heartbeat_of_any(groups, group, request)
                 assert not outcome.records
-                interval_ms = groups.config.heartbeat_interval_ms
+                interval_ms = groups.consumer_config.heartbeat_interval_ms
                 assert outcome.reply == ConsumerHeartbeatAnswer(member.member_id, member.epoch, interval_ms)
 
     def teardown(self) -> None:

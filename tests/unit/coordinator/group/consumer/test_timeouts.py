@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.consumer.states import ConsumerGroupState, MemberState
+from coordinator.group.modern.group import MemberState
 from tests.unit.coordinator.group.consumer.clients import ConsumerClient
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
 from tests.unit.coordinator.group.offsets.rig import offset
@@ -44,12 +44,12 @@ async def test_session_timeout_removes_a_silent_member_in_whatever_state_it_is(s
     await rig.pass_ms(2)
     assert [*rig.consumers.members] == [other.member_id]
     assert rig.consumers.epoch == epoch + (state is STABLE) + 1
-    assert rig.consumer_metrics.expired_members == 1
+    assert rig.counts.expired_members == 1
     for _ in range(2):
         other.beat()
     assert other.beat().assigned == rig.of(a=range(4))
     assert refused(silent.send(member_epoch=2, owned={})) in (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id)
-    assert rig.consumers.state is ConsumerGroupState.STABLE
+    assert rig.consumers.state_name == "Stable"
     assert rig.timers == [f"session of {other.member_id}"]
     assert await log_tells(rig)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from coordinator.group.consumer.states import ConsumerGroupState
 from tests.unit.coordinator.group.consumer.clients import ConsumerClient
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
 
@@ -25,7 +24,7 @@ async def test_a_topic_that_is_created_grows_and_goes_changes_the_target_each_ti
     assert (rig.epochs, rig.consumers.metadata_hash) == ((5, 5), 0)
     rig.create("a", 2)
     assert member.beat_briefly().assigned == rig.of(a=(0, 1)), "under its new id"
-    assert rig.consumer_metrics.rebalances == 5
+    assert rig.counts.consumer_rebalances == 5
     assert await log_tells(rig)
 
 
@@ -36,9 +35,9 @@ async def test_other_topics_change_nothing() -> None:
     rig.create("b", 2)
     rig.grow("b", 3)
     rig.drop("b")
-    rig.shard.groups.consumer.topic_changed("a")
+    rig.shard.groups.modern.topic_changed("a")
     assert member.beat_briefly().assigned is None
-    assert (rig.epochs, rig.consumer_metrics.rebalances) == ((2, 2), 1)
+    assert (rig.epochs, rig.counts.consumer_rebalances) == ((2, 2), 1)
 
 
 async def test_changes_while_the_coordinator_was_away_are_found_after_the_start() -> None:
@@ -60,7 +59,7 @@ async def test_a_member_may_subscribe_to_other_topics() -> None:
     first.topics = ("b",)
     for member in (first, second) * 3:
         member.beat()
-    assert rig.consumers.state is ConsumerGroupState.STABLE
+    assert rig.consumers.state_name == "Stable"
     assert rig.consumers.subscribed_topics == {"a", "b"}
     assert rig.epochs == (4, 4)
     assert second.owned.items() >= rig.of(a=(0, 1)).items()

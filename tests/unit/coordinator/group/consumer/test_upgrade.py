@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 from structlog.testing import capture_logs
 
 from coordinator.group.classic.messages import JoinAnswer, JoinRequest, MemberProtocol
-from coordinator.group.consumer.states import ConsumerGroupState, MemberState
+from coordinator.group.modern.group import MemberState
 from protocol.coordinator_records.consumer_group_records import ClassicMemberMetadata
 from protocol.errors import GroupIdNotFound, MessageTooLarge
 from tests.unit.coordinator.group.consumer.clients import (
@@ -60,7 +60,7 @@ async def test_a_stable_classic_group_goes_on_as_a_consumer_group_with_what_ever
             if answer_of(member.heartbeat()) is REJOIN:
                 member.rejoins()
         newcomer.beat()
-    assert rig.consumers.state is ConsumerGroupState.STABLE
+    assert rig.consumers.state_name == "Stable"
     assert sum(map(len, newcomer.owned.values())) == 1
     assert rig.committed() == {("a", 0): 7}
     await rig.pass_ms(10_001)
@@ -119,7 +119,7 @@ async def test_a_static_member_takes_its_place_and_the_group_over_to_the_consume
     assert refused(leader.heartbeat()) is ErrorCode.fenced_instance_id
     assert await log_tells(rig)
     await rig.pass_ms(10_001)
-    assert (rig.consumers.members.keys(), rig.consumer_metrics.expired_members) == ({"m1"}, 0)
+    assert (rig.consumers.members.keys(), rig.counts.expired_members) == ({"m1"}, 0)
 
 
 async def test_who_waits_for_a_rebalance_of_the_classic_group_is_told_to_join_the_new_one() -> None:

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-import pytest
+from uuid import UUID
 
-from coordinator.group.consumer.describe import DescribedConsumerGroup, TopicAssignment, describe
+import pytest
+from kio.schema.consumer_group_describe.v1.response import Assignment, DescribedGroup
+
+from broker.handlers.consumer_group_describe import describe
+from coordinator.group.consumer.group import ConsumerGroup
+from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from protocol.errors import GroupIdNotFound
 from tests.unit.coordinator.group.consumer.clients import ClassicConsumer, ConsumerClient
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig
 from tests.unit.coordinator.group.rig import GROUP
 
 
-def described(rig: ConsumerRig) -> DescribedConsumerGroup:
-    return rig.runtime.read(0, lambda state: describe(state.groups.consumer, state.groups.consumer.get(GROUP))).result()
+def described(rig: ConsumerRig) -> DescribedGroup:
+    def read(state: GroupCoordinatorShard) -> DescribedGroup:
+        return describe(state.groups.modern, state.groups.modern.get(ConsumerGroup, GROUP), 0)
+
+    return rig.runtime.read(0, read).result()
+
+
+def summary(group: DescribedGroup) -> tuple[str, int, int, str]:
+    return group.group_state, group.group_epoch, group.assignment_epoch, group.assignor_name
+
+
+def topics(assignment: Assignment) -> list[tuple[UUID | None, str, tuple[int, ...]]]:
+    return [(topic.topic_id, topic.topic_name, topic.partitions) for topic in assignment.topic_partitions]
 
 
 async def test_is_described_with_what_members_have_and_what_they_are_to_have() -> None:
@@ -20,24 +36,24 @@ async def test_is_described_with_what_members_have_and_what_they_are_to_have() -
     first, second = ConsumerClient(rig, "m1", "a", "b"), ConsumerClient(rig, "m2", "a", assignor="range", instance="i2")
     first.beat()
     first.beat(rack_id="r1")
-    assert described(rig)[:4] == ("Stable", 2, 2, "uniform")
+    assert summary(described(rig)) == ("Stable", 2, 2, "uniform")
     second.beat()
     first.beat()
     a, b = rig.topic_id("a"), rig.topic_id("b")
     view = described(rig)
-    assert view[:4] == ("Reconciling", 3, 3, "range")
+    assert summary(view) == ("Reconciling", 3, 3, "range")
     one, other = view.members
-    assert (one.member.member_id, one.member.rack_id, one.member.epoch) == ("m1", "r1", 2)
-    assert one.assigned == [TopicAssignment(a, "a", [0, 1, 2, 3]), TopicAssignment(b, "b", [0])], "two to be given up"
-    assert one.target == [TopicAssignment(a, "a", [2, 3]), TopicAssignment(b, "b", [0])]
-    assert (other.member.instance_id, other.assigned) == ("i2", [])
-    assert other.target == [TopicAssignment(a, "a", [0, 1])]
+    assert (one.member_id, one.rack_id, one.member_epoch) == ("m1", "r1", 2)
+    assert topics(one.assignment) == [(a, "a", (0, 1, 2, 3)), (b, "b", (0,))], "two to be given up"
+    assert topics(one.target_assignment) == [(a, "a", (2, 3)), (b, "b", (0,))]
+    assert (other.instance_id, topics(other.assignment)) == ("i2", [])
+    assert topics(other.target_assignment) == [(a, "a", (0, 1))]
     rig.drop("a")
-    assert described(rig).members[0].target == [TopicAssignment(b, "b", [0])]
+    assert topics(described(rig).members[0].target_assignment) == [(b, "b", (0,))]
     first.leave()
-    assert described(rig)[:3] == ("Assigning", 4, 3)
+    assert summary(described(rig))[:3] == ("Assigning", 4, 3)
     second.leave()
-    assert described(rig)[:3] == ("Empty", 5, 5)
+    assert summary(described(rig))[:3] == ("Empty", 5, 5)
 
 
 async def test_is_listed_beside_classic_groups_and_is_none() -> None:
@@ -56,7 +72,7 @@ async def test_is_listed_beside_classic_groups_and_is_none() -> None:
     with pytest.raises(GroupIdNotFound, match="Group nobody not found"):
         rig.shard.groups.classic_group("nobody")
     with pytest.raises(GroupIdNotFound, match="Group nobody not found"):
-        rig.shard.groups.consumer.get("nobody")
+        rig.shard.groups.modern.get(ConsumerGroup, "nobody")
 
 
 async def test_a_classic_group_is_no_consumer_group() -> None:
@@ -64,5 +80,5 @@ async def test_a_classic_group_is_no_consumer_group() -> None:
     ClassicConsumer(rig, "c1", "a", version=3).join()
     await rig.pass_ms(5)
     with pytest.raises(GroupIdNotFound, match="Group readers is not a consumer group"):
-        rig.shard.groups.consumer.get(GROUP)
+        rig.shard.groups.modern.get(ConsumerGroup, GROUP)
     assert rig.shard.groups.classic_group(GROUP) is rig.group

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coordinator.group.share.config import ShareGroupConfig
+from coordinator.group.config import ShareGroupConfig
 from coordinator.group.share.group import ShareGroup
-from coordinator.group.share.heartbeat import check_request
-from coordinator.group.share.messages import ShareHeartbeat, ShareHeartbeatAnswer
+from coordinator.group.share.heartbeat import ShareHeartbeat, ShareHeartbeatAnswer, check_request, share_group_heartbeat
 from protocol.coordinator_records.record_schema import Partitions
 from tests.unit.coordinator.asking import ask
 from tests.unit.coordinator.group.offsets.rig import OffsetRig
@@ -35,7 +34,7 @@ class ShareRig(OffsetRig):
         subscribed = None if topics is None else tuple(topics)
         request = ShareHeartbeat(group, member, epoch, None, subscribed, "client", "/host")
         check_request(request)
-        return ask(self.runtime, lambda state: state.groups.share_heartbeat(request)).result()
+        return ask(self.runtime, lambda state: share_group_heartbeat(state.groups.modern, request)).result()
 
     def joined(self, member: str, *topics: str) -> ShareHeartbeatAnswer:
         """A member that has joined, and was assigned something once the states were made."""
@@ -44,7 +43,7 @@ class ShareRig(OffsetRig):
 
     @property
     def sharers(self) -> ShareGroup:
-        group = self.shard.groups.share.find(GROUP)
+        group = self.shard.groups.modern.find(ShareGroup, GROUP)
         assert group is not None
         return group
 

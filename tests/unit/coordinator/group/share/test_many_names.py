@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from coordinator.group.consumer.topics_port import TopicsPort
+from coordinator.group.modern.topics import TopicsPort
 from coordinator.group.share.group import ShareGroup, ShareMember
 
 

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from coordinator.group.share.partition_states import topics_deleted
 from protocol.errors import (
     CoordinatorNotAvailable,
     FencedMemberEpoch,
@@ -67,7 +68,7 @@ async def test_partitions_that_are_added_are_initialized_and_assigned() -> None:
     rig = await ShareRig.having({"a": 1})
     answer = rig.joined("m", "a")
     rig.topics.grow("a", 3)
-    rig.shard.groups.share.topic_changed("a")
+    rig.shard.groups.modern.topic_changed("a")
     answer = rig.beat("m", answer.member_epoch)
     answer = rig.beat("m", answer.member_epoch)
     assert rig.sharers.members["m"].assigned == rig.of(a=(0, 1, 2))
@@ -154,13 +155,13 @@ async def test_what_was_asked_before_a_reload_leaves_what_is_known_since_then() 
     rig.log.fail(KafkaStorage())
     await rig.runtime.loaded()
     asked_before, rig.share_state = rig.share_state, ShareStates()
-    rig.shard.groups.share.state = rig.share_state
+    rig.shard.groups.modern.share_state = rig.share_state
     epoch = rig.beat("m", 2, ["a", "b"]).member_epoch
     assert rig.beat("m", epoch).assigned == rig.of(a=(0,), b=(0,))
     asked_before.release()
-    assert rig.sharers.initialized().keys() == rig.of(a=(0,), b=(0,)).keys()
+    assert rig.sharers.state.initialized.keys() == rig.of(a=(0,), b=(0,)).keys()
     await rig.restart()
-    assert rig.sharers.initialized().keys() == rig.of(a=(0,), b=(0,)).keys()
+    assert rig.sharers.state.initialized.keys() == rig.of(a=(0,), b=(0,)).keys()
 
 
 async def test_topics_that_are_deleted_have_no_state_any_more() -> None:
@@ -168,10 +169,10 @@ async def test_topics_that_are_deleted_have_no_state_any_more() -> None:
     rig.joined("m", "a", "b")
     kept = rig.of(b=(0,))
     deleted = [*rig.of(a=(0,))]
-    ask(rig.runtime, lambda state: state.groups.share.topics_deleted(deleted)).result()
-    assert rig.sharers.initialized().keys() == kept.keys()
+    ask(rig.runtime, lambda state: topics_deleted(state.groups.modern, deleted)).result()
+    assert rig.sharers.state.initialized.keys() == kept.keys()
     await rig.restart()
-    assert rig.sharers.initialized().keys() == kept.keys()
+    assert rig.sharers.state.initialized.keys() == kept.keys()
 
 
 async def test_a_topic_that_is_deleted_while_it_is_initialized_has_no_state() -> None:
@@ -179,7 +180,7 @@ async def test_a_topic_that_is_deleted_while_it_is_initialized_has_no_state() ->
     rig.share_state.hold = True
     rig.beat("m", 0, ["a"])
     deleted = [*rig.of(a=(0,))]
-    ask(rig.runtime, lambda state: state.groups.share.topics_deleted(deleted)).result()
+    ask(rig.runtime, lambda state: topics_deleted(state.groups.modern, deleted)).result()
     rig.share_state.release()
     assert [*rig.sharers.states()] == []
 

@@ -4,8 +4,7 @@
 tasks, and whether they have state, by name. `members`: each with `id`, `process`, its `tags`, the tasks of the last
 target by role (`active`, `standby`, `warmup`: partitions by subtopology) and `offsets`, a list of subtopology,
 partition and offset. Once Java was asked there is its `answer`, with the roles `active` and `standby` by member.
-`is_only`: Kafka's class has the same one when members and processes have other names, so that nothing in it depends on
-the order of hash maps.
+`is_only`: Kafka's class has the same one when members and processes have other names.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from coordinator.group.streams.assignor import AssignorMember, assign
-from coordinator.group.streams.configured import ConfiguredSubtopology
-from coordinator.group.streams.tasks import Task, each_task
+from coordinator.group.streams.group import Task, each_task
+from coordinator.group.streams.topology import ConfiguredSubtopology
 from protocol.coordinator_records.streams_group_records import TaskIds, Tasks
 
 Document = dict[str, Any]
@@ -34,13 +33,14 @@ def our_answer(document: Document) -> Answer:
 def differs(document: Document) -> str | None:
     """What of our answer is not as good as Kafka's; None if nothing is.
 
-    Ours is the same as Kafka's if Kafka has only one. Otherwise it is as even, has as many standbys of each task, none
-    of them on a process that has the task already, and at least as many tasks stay where they are.
+    Kafka's own depends on the order of hash maps, and among equals on Java's `PriorityQueue`. Ours is as even, has as
+    many standbys of each task, none of them on a process that has the task already, and at least as many tasks stay
+    where they are.
     """
     ours = our_answer(document)
     kafkas = {member_id: _tasks(roles) for member_id, roles in document["answer"].items()}
-    if document["is_only"]:
-        return None if ours == kafkas else "another answer, and Kafka has only one"
+    if ours == kafkas:
+        return None
     processes = {member["id"]: member["process"] for member in document["members"]}
     places = Counter((processes[member_id], task) for member_id, task in _held(ours))
     if max(places.values(), default=1) > 1:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coordinator.group.streams.config import StreamsGroupConfig
-from coordinator.group.streams.configured import Status
-from coordinator.group.streams.group import StreamsGroup
-from coordinator.group.streams.membership import check_request
-from coordinator.group.streams.messages import StreamsHeartbeat, StreamsHeartbeatAnswer
-from coordinator.group.streams.tasks import NO_TASKS, task_ids
+from coordinator.group.config import StreamsGroupConfig
+from coordinator.group.streams.group import NO_TASKS, StreamsGroup, task_ids
+from coordinator.group.streams.heartbeat import streams_group_heartbeat
+from coordinator.group.streams.messages import StreamsHeartbeat, StreamsHeartbeatAnswer, check_request
+from coordinator.group.streams.topology import Status
 from protocol.coordinator_records.streams_group_records import StreamsGroupTopologyValue, Subtopology, Tasks, TopicInfo
 from tests.unit.coordinator.asking import ask
 from tests.unit.coordinator.group.offsets.rig import OffsetRig
@@ -50,7 +49,7 @@ class StreamsRig(OffsetRig):
         """Send a heartbeat. Raises KafkaErrors."""
         request = StreamsHeartbeat(GROUP, member, epoch, client_id="client", client_host="/host", **fields)
         check_request(request)
-        answer = ask(self.runtime, lambda state: state.groups.streams_heartbeat(request)).result()
+        answer = ask(self.runtime, lambda state: streams_group_heartbeat(state.groups.modern, request)).result()
         if self.makes_topics:
             for topic in answer.to_create:
                 self.create(topic.name, topic.partitions)
@@ -61,8 +60,8 @@ class StreamsRig(OffsetRig):
         self.topic_changed(name)
 
     def topic_changed(self, name: str) -> None:
-        self.shard.groups.consumer.topic_changed(name)
-        self.shard.groups.streams.topic_changed(name)
+        self.shard.groups.modern.topic_changed(name)
+        self.shard.groups.modern.topic_changed(name)
 
     def join(
         self, member: str, wanted: StreamsGroupTopologyValue | None = None, **fields: Any
@@ -82,7 +81,7 @@ class StreamsRig(OffsetRig):
 
     @property
     def streams(self) -> StreamsGroup:
-        group = self.shard.groups.streams.find(GROUP)
+        group = self.shard.groups.modern.find(StreamsGroup, GROUP)
         assert group is not None
         return group
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator.group.group_port import OwnedPartition
+from coordinator.group.share.heartbeat import share_group_heartbeat
+from coordinator.group.streams.group import StreamsGroup
 from protocol.coordinator_records.streams_group_records import Endpoint
 from protocol.errors import (
     GroupIdNotFound,
@@ -48,7 +51,14 @@ async def test_commits() -> None:
     rig.join("m")
 
     def commit(member: str, epoch: int, *, transactional: bool = False, knows: bool = True) -> None:
-        rig.streams.validate_offset_commit(member, None, epoch, transactional=transactional, knows_member_epochs=knows)
+        rig.streams.validate_offset_commit(
+            member,
+            None,
+            epoch,
+            transactional=transactional,
+            knows_member_epochs=knows,
+            partitions=[OwnedPartition("a", None, 0)],
+        )
 
     commit("m", 2)
     commit("", -1, transactional=True)
@@ -113,12 +123,12 @@ async def test_an_empty_streams_group_turns_into_a_classic_group_and_no_other() 
     rig.send("m", -1)
     share = ShareHeartbeat(GROUP, "s", 0, None, ("a",), "c", "/h")
     with pytest.raises(GroupIdNotFound):
-        ask(rig.runtime, lambda state: state.groups.share_heartbeat(share)).result()
+        ask(rig.runtime, lambda state: share_group_heartbeat(state.groups.modern, share)).result()
     ClassicClient(rig).join()
     await rig.pass_ms(1)
     with pytest.raises(GroupIdNotFound):
         rig.join("m")
     for _ in range(2):
         assert rig.shard.groups.find(GROUP) is rig.group
-        assert rig.shard.groups.streams.find(GROUP) is None
+        assert rig.shard.groups.modern.find(StreamsGroup, GROUP) is None
         await rig.restart()

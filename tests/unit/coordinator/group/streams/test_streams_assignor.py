@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.group.streams.assignor import AssignorMember, assign
-from coordinator.group.streams.configured import ConfiguredSubtopology
-from coordinator.group.streams.tasks import NO_TASKS, Task, each_task, task_ids
+from coordinator.group.streams.group import NO_TASKS, Task, each_task, task_ids
+from coordinator.group.streams.topology import ConfiguredSubtopology
 from protocol.coordinator_records.streams_group_records import Tasks
 from tests.unit.coordinator.group.streams.assignor_documents import Document, differs
 

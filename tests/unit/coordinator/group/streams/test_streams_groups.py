@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from coordinator.group.streams.configured import Status
-from coordinator.group.streams.messages import LEFT_FOR_A_WHILE
-from coordinator.group.streams.tasks import NO_TASKS
+from coordinator.group.modern.group import LEFT_FOR_A_WHILE
+from coordinator.group.streams.group import NO_TASKS
+from coordinator.group.streams.topology import Status
 from protocol.coordinator_records.streams_group_records import Endpoint, StreamsGroupTopologyValue, Subtopology
 from protocol.errors import (
     FencedInstanceId,
@@ -110,7 +110,7 @@ async def test_tasks_move_in_two_steps() -> None:
     kept = m.beat().assigned
     assert kept is not None and rig.streams.state_name == "Reconciling"
     assert (m.epoch, len(m.partitions)) == (2, 2), "it stays at its epoch until it has given up the others"
-    states = {name: int(member.state) for name, member in rig.streams.members.items()}
+    states = {name: member.assignment_value().state for name, member in rig.streams.members.items()}
     assert states == {"m": 2, "n": 3}, "the numbers that Kafka's records have"
     assert n.beat().assigned is None
     m.beat()

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.group.streams.tasks import NO_TASKS, Task, each_task
+from coordinator.group.streams.group import NO_TASKS, StreamsGroup, Task, each_task
 from protocol.errors import FencedMemberEpoch, KafkaError, UnknownMemberId
 from tests.unit.coordinator.group.streams.rig import GROUP, Client, StreamsRig, topology
 
@@ -75,7 +75,7 @@ class World:
         return True
 
     def check(self) -> None:
-        group = self.rig.shard.groups.streams.find(GROUP)
+        group = self.rig.shard.groups.modern.find(StreamsGroup, GROUP)
         if group is None:
             return
         active: Counter[Task] = Counter()

@@ -8,8 +8,15 @@ from typing import Any
 
 import pytest
 
-from coordinator.group.streams.configured import ConfiguredTopology, InternalTopic, Status, configure
-from coordinator.group.streams.topology import check_names, check_topology, required_topics
+from coordinator.group.streams.topology import (
+    ConfiguredTopology,
+    InternalTopic,
+    Status,
+    check_names,
+    check_topology,
+    configure,
+    required_topics,
+)
 from protocol.coordinator_records.streams_group_records import (
     CopartitionGroup,
     StreamsGroupTopologyValue,
