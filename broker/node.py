@@ -50,7 +50,6 @@ from timing.clock import Clock
 
 if TYPE_CHECKING:
     from broker.faults.faults import Faults
-    from broker.journal.journal import Journal
     from broker.observe.http import HttpServer
     from broker.observe.http_app import Pages
 
@@ -107,7 +106,6 @@ class Node:
         self._loop_lag = LoopLag(base.seams.clock.machine, base.metrics.loop_lag_s)
         self._loop_lag.start()
         self._elections = UncleanElections()
-        self.journal: Journal | None = None  # only where there is a control interface
         self.faults: Faults | None = None  # only where a test may set some
         self.take(parts)
 

@@ -29,7 +29,7 @@ logger = structlog.get_logger(__name__)
 
 FOLDER = "odradek.backup.folder"
 KINDS = {"group": "explain_group", "topic": "explain_topic", "transaction": "explain_transaction"}
-"""What is explained, and the function of `broker.explain.explain`."""
+"""What is explained, and the function of `broker.testkit.explain.explain`."""
 
 
 def begin(node: Node) -> None:
@@ -54,7 +54,7 @@ class Explain:
         from protocol.newer.admin import ExplainFinding, ExplainResponse
 
         async with self._turn:
-            rules = await _imported(self._node, "broker.explain.explain")
+            rules = await _imported(self._node, "broker.testkit.explain.explain")
             found = await getattr(rules, KINDS[request.kind])(self._node, request.name)
         return ExplainResponse(
             throttle_time=ZERO,
@@ -77,7 +77,7 @@ class CreateBackup:
         from protocol.newer.admin import CreateBackupResponse
 
         logger.info("backup asked for", path=path, principal=str(ctx.connection.principal), client=ctx.client_id)
-        snapshots = await _imported(node, "broker.control.snapshots")
+        snapshots = await _imported(node, "broker.testkit.control.snapshots")
         if node.changing.locked():
             raise InvalidRequest("another backup is being made or restored: ask again when it is over")
         try:

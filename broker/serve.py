@@ -16,7 +16,7 @@ import random
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 import structlog
@@ -26,8 +26,7 @@ from broker.admin import wrong_configuration_ends
 from broker.background import Stopped
 from broker.config.broker_config import BrokerConfig
 from broker.config.sources import Loaded, config_options, load_options
-from broker.console.console import Console
-from broker.control.server import ControlServer
+from broker.config.structured import control_address
 from broker.membership.broker_lifecycle import RegistrationError
 from broker.network.server import ListenError
 from broker.node import Node
@@ -45,8 +44,11 @@ from storage.workers import ThreadWorkers
 from timing.adjustable_clock import AdjustableClock
 from timing.clock import Clock, SystemClock
 
-logger = structlog.get_logger("broker")
+if TYPE_CHECKING:
+    from broker.console.console import Console
+    from broker.testkit.control.server import ControlServer
 
+logger = structlog.get_logger("broker")
 
 LAST_WORK_MS = 2000
 """How long a process that has closed its data waits for its threads, which may still be removing files."""
@@ -205,7 +207,8 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
     process.share_the_interpreter()
     try:
         check_export(loaded.config)
-        control = ControlServer.of(loaded.config)
+        control = _control_server(loaded.config)
+        make_console = _console_maker(loaded.config)
         systemd.starting()
         starting = asyncio.ensure_future(start_node(loaded.config, loaded.listeners, seams))
         if not await process.unless_stopped(starting, stop, seams.clock.machine, START_PATIENCE_MS):
@@ -225,9 +228,28 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
         return 1
     node = starting.result()
     _count_tracebacks(node, tracebacks)
-    if not await _live(node, loaded.config, seams, ready, control, systemd, stop):
+    if not await _live(node, loaded.config, seams, ready, control, make_console, systemd, stop):
         return 1
     return await _stop(node, workers)
+
+
+def _control_server(config: BrokerConfig) -> ControlServer | None:
+    """The control interface's, imported if the configuration asks for it. Raises ListenError."""
+    address = control_address(config)
+    if address is None:
+        return None
+    from broker.testkit.control.server import ControlServer
+
+    return ControlServer(*address, config.optional_string("odradek.control.token"))
+
+
+def _console_maker(config: BrokerConfig) -> Callable[[Node], Console] | None:
+    """What makes the console, imported if there is to be one, and before the node has anybody to answer."""
+    if not config.boolean("odradek.console"):
+        return None
+    from broker.console.console import Console
+
+    return Console
 
 
 def _count_tracebacks(node: Node, tracebacks: logging.Tracebacks) -> None:
@@ -247,12 +269,13 @@ async def _live(
     seams: Seams,
     ready: Ready,
     control: ControlServer | None,
+    make_console: Callable[[Node], Console] | None,
     systemd: Systemd,
     stop: asyncio.Event,
 ) -> bool:
     """Serve until the process is told to stop, or the node cannot go on; False if there is no port for HTTP."""
     GcTime().begin(node.local.metrics)
-    console = Console(node) if config.boolean("odradek.console") else None
+    console = None if make_console is None else make_console(node)
     try:
         http_port = await node.serve_http(None if console is None else console.answer)
     except ListenError as error:

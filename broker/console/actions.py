@@ -10,10 +10,10 @@ from broker.authorization.console_table import SIZES
 from broker.console.ask import Ask
 from broker.console.formats import link
 from broker.console.groups import shows_members
-from broker.control.endpoint import ControlError, Endpoint
-from broker.control.endpoints import ENDPOINTS
-from broker.inspection.cluster import read_group
-from broker.inspection.share_offsets import read_share_offsets
+from broker.testkit.control.app import ENDPOINTS
+from broker.testkit.control.endpoint import ControlError, Endpoint
+from broker.testkit.inspection.cluster import read_group
+from broker.testkit.inspection.share_and_streams import read_share_offsets
 from metadata.acls import CLUSTER_NAME, ResourceType
 
 

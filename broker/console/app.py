@@ -29,11 +29,11 @@ from broker.console.pages import NAVIGATION, PAGES
 from broker.console.proxies import Origin, origin_of
 from broker.console.registry import Registry
 from broker.console.tail import MOST_OF_ONE_USER, MOST_TAILS, tail
-from broker.control.budget import Budget, SpentError, to_the_end
-from broker.control.endpoint import ControlError
 from broker.http.bodies import BodyError, read_form
 from broker.http.hosts import KnownHosts
 from broker.node import Node
+from broker.testkit.control.endpoint import ControlError
+from broker.testkit.control.topic_reader import Budget, SpentError, to_the_end
 from protocol.errors import KafkaError
 
 logger = structlog.get_logger(__name__)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.console.rights import Rights
-from broker.control.budget import Budget
-from broker.control.endpoint import ControlError
 from broker.node import Node
+from broker.testkit.control.endpoint import ControlError
+from broker.testkit.control.topic_reader import Budget
 from metadata.acls import ResourceType
 from protocol.records.cut import Most
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from broker.console.ask import Ask, Page, paged
 from broker.faults.names import api_name
-from broker.journal.entries import Exchange
-from broker.journal.rendering import header_of
 from broker.network.connection import Connection
 from broker.node import Node
 from broker.observe.metrics import TIME_BOUNDS_MS, bound_of
 from broker.quotas.limits import QuotaType
+from broker.testkit.journal import Exchange, journal_of
+from broker.testkit.journal_views import header_of
 from protocol.api_table import API_BY_KEY
 
 ON_A_PAGE = 100
@@ -34,7 +34,7 @@ async def clients(ask: Ask) -> Page:
             "throttled": _throttled(node),
             "times": _times(node),
             "slow": _slow(node),
-            "has_journal": node.journal is not None,
+            "has_journal": journal_of(node) is not None,
         },
     )
 
@@ -80,12 +80,13 @@ def _times(node: Node) -> list[dict[str, Any]]:
 
 def _slow(node: Node) -> list[dict[str, Any]]:
     """The slowest of the last requests, where there is a journal; those that wait longest for an answer among them."""
-    if node.journal is None:
+    journal = journal_of(node)
+    if journal is None:
         return []
-    now_ms = node.journal.now_ms
+    now_ms = journal.now_ms
     took = [
         (now_ms - one.began_ms if one.outcome.value == "waiting" else one.took_ms or 0.0, one)
-        for one in node.journal.since(None)
+        for one in journal.since(None)
         if isinstance(one, Exchange)
     ]
     took.sort(key=lambda pair: -pair[0])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from broker.control.budget import JSON_WORK, Budget, SpentError
 from broker.http.bodies import json_of
+from broker.testkit.control.topic_reader import JSON_WORK, Budget, SpentError
 
 FORMATS = ("auto", "text", "json", "hex")
 LONGEST = 256 << 10

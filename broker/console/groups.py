@@ -9,12 +9,12 @@ from broker.authorization.console_table import EVERYTHING
 from broker.console import formats
 from broker.console.ask import Ask, Page, allowed, paged
 from broker.console.charts import Chart, chart
-from broker.control.endpoint import ControlError
-from broker.explain.explain import explain_group
-from broker.explain.finding import Finding
-from broker.inspection.cluster import list_summaries, read_groups
-from broker.inspection.groups import GroupSummary, GroupView
-from broker.inspection.lag import PartitionLag, concerned, read_lags, total_lag
+from broker.testkit.control.endpoint import ControlError
+from broker.testkit.explain.explain import explain_group
+from broker.testkit.explain.situations import Finding
+from broker.testkit.inspection.cluster import list_summaries, read_groups
+from broker.testkit.inspection.groups import GroupSummary, GroupView
+from broker.testkit.inspection.partitions import PartitionLag, concerned, read_lags, total_lag
 from coordinator.group.group_port import GroupType
 from metadata.acls import ResourceType
 

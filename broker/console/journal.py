@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 from broker.console.ask import Ask, Page, Paging, paged
-from broker.control.budget import Budget
-from broker.control.journal import ENTRY_WORK, size_of, wanted_entries
 from broker.faults.names import API_KEYS
-from broker.journal.entries import Entry, Exchange
-from broker.journal.rendering import entry_json
+from broker.testkit.control.report import ENTRY_WORK, size_of, wanted_entries
+from broker.testkit.control.topic_reader import Budget
+from broker.testkit.journal import Entry, Exchange, journal_of
+from broker.testkit.journal_views import entry_json
 
 ON_A_PAGE = 50
 LONGEST_ENTRY = 64 << 10
@@ -21,7 +21,8 @@ LONGEST_ENTRY = 64 << 10
 async def journal(ask: Ask) -> Page:
     asked = {name: ask.text(name) for name in ("api", "client_id")}
     shown = Paging(0, [], 0, ON_A_PAGE)
-    if ask.node.journal is not None:
+    is_kept = journal_of(ask.node) is not None
+    if is_kept:
         filters = {name: value for name, value in asked.items() if value}
         wanted = list(wanted_entries(ask.node, filters))[::-1]
         shown = paged(ask, await ask.budget.run(ask.node, partial(_folded, wanted, ask.budget)), ON_A_PAGE)
@@ -30,7 +31,7 @@ async def journal(ask: Ask) -> Page:
     return Page(
         "journal.html",
         "Journal",
-        {"is_kept": ask.node.journal is not None, "paging": shown, "rows": rows, "asked": asked},
+        {"is_kept": is_kept, "paging": shown, "rows": rows, "asked": asked},
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from broker.console.ask import Ask, Page
-from broker.control.faults import described
+from broker.testkit.control.faults import described
 from timing.adjustable_clock import AdjustableClock
 
 

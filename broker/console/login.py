@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from broker.config.structured import LOGIN_LISTENERS, why_no_logins
 from broker.console.rights import Rights
-from broker.control.endpoint import ControlError
 from broker.network.principal import Principal
 from broker.network.request import CloseConnectionError
 from broker.node import Node
@@ -25,6 +24,7 @@ from broker.security.as_client import Account, Login, LoginError
 from broker.security.node_security import Prepared
 from broker.security.permissions import Permissions
 from broker.security.sasl.conversations import AuthenticationError, Begin, Challenge, Conversation, Success
+from broker.testkit.control.endpoint import ControlError
 from controller.scram import SCRAM_MECHANISMS, ScramMechanism
 
 if TYPE_CHECKING:

@@ -21,9 +21,8 @@ from broker.console.records import (
 )
 from broker.console.registry import RegistryError, Schemas, schema_id_of
 from broker.console.topic import seen_topic
-from broker.control.budget import Budget
-from broker.control.endpoint import ControlError
-from broker.control.topic_reader import Found, TopicReader
+from broker.testkit.control.endpoint import ControlError
+from broker.testkit.control.topic_reader import Budget, Found, TopicReader
 from protocol.records.cut import Most
 
 SHOWN_BYTES = 500

@@ -11,10 +11,10 @@ from broker.console.ask import Ask, Page
 from broker.console.charts import chart
 from broker.console.partition_states import count_partitions
 from broker.faults.names import api_name
-from broker.inspection.cluster import list_summaries
 from broker.node import Node
 from broker.process import own_version
 from broker.replication.partition import Role
+from broker.testkit.inspection.cluster import list_summaries
 from metadata.acls import ResourceType
 
 LEAST_SHOWN = 60

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from aiohttp import web
 
 from broker.config.structured import Network
-from broker.control.endpoint import ControlError
+from broker.testkit.control.endpoint import ControlError
 from protocol.java_strings import java_address
 
 FOR, PROTO = "X-Forwarded-For", "X-Forwarded-Proto"

@@ -9,10 +9,9 @@ from functools import partial
 
 from broker.console.ask import Ask
 from broker.console.decoding import as_json, field_of, same_as_text
-from broker.control.budget import JSON_WORK, Budget
-from broker.control.endpoint import ControlError
-from broker.control.topic_reader import Found, TopicReader
 from broker.replication.partition import Partition, Role
+from broker.testkit.control.endpoint import ControlError
+from broker.testkit.control.topic_reader import JSON_WORK, Budget, Found, TopicReader
 from protocol.records.build import Record
 from storage.log import time_lookup
 

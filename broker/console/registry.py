@@ -16,8 +16,8 @@ import aiohttp
 
 from broker.console import avro
 from broker.console.decoding import LONGEST_JSON, Shown
-from broker.control.budget import JSON_WORK, Budget, SpentError
 from broker.http.bodies import json_of
+from broker.testkit.control.topic_reader import JSON_WORK, Budget, SpentError
 
 MAGIC = 0
 ID_BYTES = 5

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from broker.authorization.console_table import NOTHING, Asked
-from broker.control.endpoint import ControlError
+from broker.testkit.control.endpoint import ControlError
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 
 if TYPE_CHECKING:

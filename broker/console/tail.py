@@ -20,9 +20,8 @@ from broker.console.decoding import FORMATS
 from broker.console.messages import is_committed, most_in_list, rows_of, schemas_for
 from broker.console.records import AT_ONCE_BYTES, in_time, read_partitions
 from broker.console.topic import seen_topic
-from broker.control.budget import Budget
-from broker.control.endpoint import ControlError
-from broker.control.topic_reader import TopicReader
+from broker.testkit.control.endpoint import ControlError
+from broker.testkit.control.topic_reader import Budget, TopicReader
 from protocol.errors import KafkaError
 
 logger = structlog.get_logger(__name__)

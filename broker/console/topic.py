@@ -7,10 +7,10 @@ from typing import Any
 from broker.authorization.console_table import EVERYTHING, SIZES
 from broker.config.describe import ConfigEntry, ConfigSource, describe_topic
 from broker.console.ask import Ask, Page, paged
-from broker.control.endpoint import ControlError
-from broker.control.topics import topic_of
-from broker.explain.explain import explain_topic
-from broker.inspection.partitions import PartitionView, read_partitions
+from broker.testkit.control.endpoint import ControlError
+from broker.testkit.control.topics import topic_of
+from broker.testkit.explain.explain import explain_topic
+from broker.testkit.inspection.partitions import PartitionView, read_partitions
 from metadata.acls import ResourceType
 from metadata.topics import PartitionRegistration, TopicImage
 

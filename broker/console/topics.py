@@ -8,7 +8,7 @@ from typing import Any
 
 from broker.authorization.console_table import SIZES
 from broker.console.ask import Ask, Page, allowed, paged
-from broker.inspection.partitions import PartitionView, read_topics
+from broker.testkit.inspection.partitions import PartitionView, read_topics
 from metadata.acls import ResourceType
 from metadata.image import MetadataImage
 from metadata.topics import TopicImage

@@ -8,11 +8,11 @@ from typing import Any
 from broker.authorization.console_table import EVERYTHING
 from broker.console import formats
 from broker.console.ask import Ask, Page, allowed, paged
-from broker.control.endpoint import ControlError
-from broker.explain.explain import explain_transaction
-from broker.inspection.cluster import list_transactions, read_transaction
-from broker.inspection.transactions import TransactionView
 from broker.replication.partition import Role
+from broker.testkit.control.endpoint import ControlError
+from broker.testkit.explain.explain import explain_transaction
+from broker.testkit.inspection.cluster import list_transactions, read_transaction
+from broker.testkit.inspection.transactions import TransactionView
 from metadata.acls import ResourceType
 from protocol.topic_partition import PartitionKey
 

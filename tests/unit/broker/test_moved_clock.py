@@ -15,7 +15,7 @@ from kio.schema.offset_fetch.v9.request import OffsetFetchRequestGroup
 from kio.schema.sync_group.v5.request import SyncGroupRequestAssignment
 
 from broker.config.defs.odradek import PROFILES
-from broker.control.clock import settle as at_rest
+from broker.testkit.control.broker import settle as at_rest
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.transactions import CONFIG, Producer

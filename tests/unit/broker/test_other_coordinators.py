@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.inspection import cluster, remote_groups, remote_transactions
-from broker.inspection import groups as groups_here
-from broker.inspection.groups import GroupSummary
 from broker.peers.leaders import PATIENCE_MS
+from broker.testkit.inspection import cluster, remote_groups
+from broker.testkit.inspection import groups as groups_here
+from broker.testkit.inspection import transactions as remote_transactions
+from broker.testkit.inspection.groups import GroupSummary
 from protocol.errors import CoordinatorLoadInProgress, KafkaError
 from tests.doubles.clock import ManualClock, settle
 

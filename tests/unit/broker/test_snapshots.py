@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from broker.control.endpoint import ControlError, Endpoint
-from broker.control.endpoints import ENDPOINTS
+from broker.testkit.control.app import ENDPOINTS
+from broker.testkit.control.endpoint import ControlError, Endpoint
 from storage.files import read_file, write_file_atomically
 from storage.folders.log_dirs import LogDirError
 from tests.doubles.clock import settle

@@ -11,16 +11,15 @@ import pytest
 import structlog
 from kio.schema.describe_quorum.v2.request import PartitionData, TopicData
 
-from broker.control.clock import settle as at_rest
-from broker.control.history_recorder import Recorder
-from broker.inspection.fetches import read_fetches
-from broker.inspection.producers import requests_of
 from broker.logging import WARNINGS
+from broker.testkit.control.broker import settle as at_rest
+from broker.testkit.control.history_recorder import Recorder
+from broker.testkit.journal_views import read_fetches, requests_of
 from tests.unit.broker.cluster.three_brokers import Cluster
-from tests.unit.broker.control.asking import control, keep_journal
-from tests.unit.broker.explain.findings import found
 from tests.unit.broker.scraping import only, samples
 from tests.unit.broker.test_moved_clock import DAY, MINUTE, MovableRig
+from tests.unit.broker.testkit.control.asking import control, keep_journal
+from tests.unit.broker.testkit.explain.findings import found
 from tests.unit.broker.transactions import CONFIG, begun
 from tests.unit.broker.wire import batch, fetch, produce
 from timing.adjustable_clock import AdjustableClock

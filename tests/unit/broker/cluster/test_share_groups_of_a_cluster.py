@@ -12,8 +12,8 @@ from kio.schema.describe_share_group_offsets.v1.request import DescribeShareGrou
 
 from broker.observe.collector import MetricsReader
 from tests.unit.broker.cluster.three_brokers import ALL_PARTITIONS, GROUP, Cluster
-from tests.unit.broker.control.asking import control
 from tests.unit.broker.scraping import only, samples
+from tests.unit.broker.testkit.control.asking import control
 from tests.unit.broker.wire import batch, produce
 
 EACH = (1, 2, 3)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.control.endpoint import ControlError
-from broker.control.endpoints import ENDPOINTS
+from broker.testkit.control.app import ENDPOINTS
+from broker.testkit.control.endpoint import ControlError
 from tests.unit.broker.cluster_rig import CONTROLLER, ClusterRig, NodeRig
 
 BY_PATH = {(one.method, one.path): one for one in ENDPOINTS}

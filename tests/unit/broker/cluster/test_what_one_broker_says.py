@@ -10,17 +10,16 @@ from typing import Any
 import pytest
 from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsTopic
 
-from broker.control.endpoint import ControlError
-from broker.control.faults import faults_of
-from broker.control.waiting import TIMED_OUT
-from broker.journal.entries import Exchange
 from broker.observe.collector import MetricsReader
+from broker.testkit.control.endpoint import TIMED_OUT, ControlError
+from broker.testkit.control.faults import faults_of
+from broker.testkit.journal import Exchange
 from protocol.api_table import API_BY_NAME
 from protocol.errors import KafkaError
 from tests.unit.broker.cluster.three_brokers import ALL_PARTITIONS, GROUP, TRANSACTION, Cluster, Producer
-from tests.unit.broker.control.asking import control, keep_journal
 from tests.unit.broker.members import CONFIG, ClassicMember, ConsumerMember, commit
 from tests.unit.broker.scraping import only, samples
+from tests.unit.broker.testkit.control.asking import control, keep_journal
 from tests.unit.broker.wire import NOW, batch, produce
 
 LIST_OFFSETS = API_BY_NAME["list_offsets"].key

@@ -13,8 +13,8 @@ import pytest
 
 from broker.console.ask import MOST, Few
 from broker.console.decoding import LONGEST, LONGEST_HEX, LONGEST_JSON, decoded
-from broker.control.budget import LANE, Budget, SpentError, to_the_end
-from broker.control.endpoint import ControlError
+from broker.testkit.control.endpoint import ControlError
+from broker.testkit.control.topic_reader import LANE, Budget, SpentError, to_the_end
 from protocol.records.build import Record, build_batch
 from protocol.records.compression import Compression
 from protocol.records.cut import RECORD_WORK
@@ -23,9 +23,9 @@ from tests.doubles.clock import ManualClock, settle
 from tests.doubles.workers import HeldLane, LoopWorkers
 from tests.unit.broker.console.browsing import browsing
 from tests.unit.broker.console.test_messages import append
-from tests.unit.broker.control.asking import keep_journal
 from tests.unit.broker.members import CONFIG, ClassicMember
 from tests.unit.broker.rig import Rig
+from tests.unit.broker.testkit.control.asking import keep_journal
 from tests.unit.broker.wire import batch, produce
 
 T = TypeVar("T")

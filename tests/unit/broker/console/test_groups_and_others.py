@@ -7,12 +7,12 @@ from datetime import timedelta
 from kio.schema.offset_commit.v2.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
 from broker.console.history import History
-from broker.control.faults import faults_of
+from broker.testkit.control.faults import faults_of
 from tests.unit.broker.console.browsing import browsing
 from tests.unit.broker.console.test_messages import append, orders
-from tests.unit.broker.control.asking import keep_journal
 from tests.unit.broker.members import CONFIG, ClassicMember
 from tests.unit.broker.rig import Rig
+from tests.unit.broker.testkit.control.asking import keep_journal
 from tests.unit.broker.transactions import Producer
 
 

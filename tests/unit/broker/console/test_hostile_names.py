@@ -9,9 +9,9 @@ import pytest
 from protocol.records.build import Record, build_batch
 from storage.append_types import AppendOrigin
 from tests.unit.broker.console.browsing import Browser, Html, browsing
-from tests.unit.broker.control.asking import keep_journal
 from tests.unit.broker.members import CONFIG, ClassicMember
 from tests.unit.broker.rig import Rig
+from tests.unit.broker.testkit.control.asking import keep_journal
 from tests.unit.broker.transactions import Producer
 
 HOSTILE = (

@@ -16,8 +16,8 @@ from broker.console.login import (
     REFUSAL_MS,
     Logins,
 )
-from broker.control.endpoint import ControlError
 from broker.security.node_security import ListenerSecurity, Prepared
+from broker.testkit.control.endpoint import ControlError
 from tests.doubles.clock import settle
 from tests.unit.broker.console.test_login import JAAS, SASL
 from tests.unit.broker.rig import Rig

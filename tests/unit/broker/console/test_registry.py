@@ -22,7 +22,7 @@ from broker.console import avro
 from broker.console.ask import MOST
 from broker.console.decoding import LONGEST_JSON, Shown
 from broker.console.registry import Registry, RegistryError, Schema
-from broker.control.budget import Budget
+from broker.testkit.control.topic_reader import Budget
 from tests.unit.broker.console.browsing import browsing
 from tests.unit.broker.console.test_messages import append
 from tests.unit.broker.rig import Rig

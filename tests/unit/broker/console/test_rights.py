@@ -19,16 +19,16 @@ from broker.console.actions import ACTIONS
 from broker.console.history import History
 from broker.console.pages import PAGES
 from broker.console.rights import Rights
-from broker.control.faults import faults_of
 from broker.network.principal import USER, Principal
+from broker.testkit.control.faults import faults_of
 from metadata.acls import CLUSTER_NAME, AclOperation, PatternType, PermissionType, ResourceType
 from protocol.metadata.credentials import AccessControlEntryRecord
 from tests.unit.broker.console.browsing import Browser, browsing
 from tests.unit.broker.console.test_login import JAAS, log_in
 from tests.unit.broker.console.test_messages import append
-from tests.unit.broker.control.asking import keep_journal
 from tests.unit.broker.members import CONFIG, ClassicMember, ConsumerMember, commit
 from tests.unit.broker.rig import Client, Rig
+from tests.unit.broker.testkit.control.asking import keep_journal
 from tests.unit.broker.transactions import Producer
 from tests.unit.broker.wire import fetch
 

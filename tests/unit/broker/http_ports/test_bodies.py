@@ -16,11 +16,11 @@ import pytest
 
 from broker.console.app import LARGEST_FORM_BYTES, LARGEST_LOGIN_BYTES, App
 from broker.console.history import History
-from broker.control.app import make_app
 from broker.http import bodies
 from broker.http.connections import HttpPort
 from broker.logging import Tracebacks
 from broker.observe import http_app as loggers_http
+from broker.testkit.control.app import make_app
 from tests.doubles.clock import settle
 from tests.unit.broker.console.test_login import SASL
 from tests.unit.broker.rig import Rig
@@ -256,7 +256,7 @@ def readings(path: Path) -> Iterator[str]:
                 yield f"{path.relative_to(ROOT)}:{node.lineno} request.{name}"
 
 
-@pytest.mark.parametrize("package", ["console", "control", "http", "observe"])
+@pytest.mark.parametrize("package", ["console", "http", "observe", "testkit"])
 def test_bodies_are_read_in_one_place_alone(package: str) -> None:
     files = [*(ROOT / "broker" / package).rglob("*.py")]
     found = [line for path in files for line in readings(path)]

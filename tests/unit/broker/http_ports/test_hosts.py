@@ -13,10 +13,10 @@ from aiohttp.test_utils import TestServer
 from broker.config.broker_config import BrokerConfig
 from broker.console.app import App
 from broker.console.history import History
-from broker.control.app import make_app
 from broker.http.hosts import KnownHosts, is_known_host
 from broker.observe import http_app
 from broker.observe.metrics import Metrics
+from broker.testkit.control.app import make_app
 from tests.unit.broker.cluster_rig import CONTROLLER, ClusterRig
 from tests.unit.broker.console.test_login import SASL
 from tests.unit.broker.rig import Rig

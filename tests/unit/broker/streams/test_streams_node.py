@@ -12,10 +12,10 @@ from kio.schema.errors import ErrorCode
 from kio.schema.streams_group_heartbeat.v0.request import TaskIds, TaskOffset, Topology
 
 from tests.doubles.files import Unsynced
-from tests.unit.broker.control.asking import control
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.scraping import only, samples
 from tests.unit.broker.streams.members import CONFIG, GROUP, Member, internal, topology
+from tests.unit.broker.testkit.control.asking import control
 from tests.unit.broker.wire import batch, produce
 
 pytestmark = pytest.mark.asyncio

@@ -1,0 +1,1 @@
+"""The control interface: HTTP and JSON under `/control/`, off unless `odradek.control` is set."""

@@ -1,0 +1,218 @@
+"""Writes records for the control interface, by the way that a Produce request takes: nothing is spared a check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from sys import maxsize
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from broker.node import Node
+from broker.replication.appends import RecordsAppend
+from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.testkit.control.record_json import WHAT_A_RECORD_IS, Produced, as_json, produced_record
+from broker.testkit.control.topics import TOPIC, topic_of
+from broker.testkit.inspection.partitions import read_topics
+from metadata.topics import TopicImage
+from protocol.api_table import API_BY_KEY
+from protocol.errors import UnknownServerError, type_by_code
+from protocol.produce_fetch.produce_messages import PartitionProduceResponse, ProduceResponse
+from protocol.records.batch import NO_TIMESTAMP
+from protocol.records.build import Record, build_batch
+
+_FACTOR = 0x5BD1E995
+_SEED = 0x9747B28C
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """The hash of `org.apache.kafka.common.utils.Utils.murmur2`, without its sign: 0 to 2**32 - 1."""
+    length = len(data)
+    hashed = _SEED ^ length
+    whole = length & ~3
+    for at in range(0, whole, 4):
+        word = int.from_bytes(data[at : at + 4], "little") * _FACTOR & _MASK
+        word ^= word >> 24
+        hashed = hashed * _FACTOR & _MASK ^ word * _FACTOR & _MASK
+    if length > whole:
+        hashed ^= int.from_bytes(data[whole:], "little")
+        hashed = hashed * _FACTOR & _MASK
+    hashed ^= hashed >> 13
+    hashed = hashed * _FACTOR & _MASK
+    return hashed ^ hashed >> 15
+
+
+def partition_of_key(key: bytes, partition_count: int) -> int:
+    """The partition of a key (`BuiltInPartitioner.partitionForKey`)."""
+    return (murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+PRODUCE_KEY = 0
+TIMEOUT_MS = 30_000
+MOST_IN_A_BATCH = 10_000
+BATCH_BYTES = 512 << 10
+"""A batch has about this many bytes at most, as those of clients, or less where the topic allows less."""
+
+BESIDES = 64
+"""The most bytes that a record, or a header, takes besides its contents."""
+
+RECORDS = Parameter("records", Kind.ARRAY, f"each {WHAT_A_RECORD_IS} (ms)", required=True)
+
+BUILT_AT_ONCE = 50
+"""More records than these are put into batches by a worker thread."""
+
+
+async def _produce(node: Node, values: Values) -> dict[str, Any]:
+    topic = topic_of(node, values["topic"])
+    given = values["records"]
+    workers = node.replicas.logs.services.workers
+    read = partial(_read, given)
+    records = read() if len(given) <= BUILT_AT_ONCE else await workers.call(read)
+    written = await produce(node, topic, records)
+    return {"records": written}
+
+
+async def _distribution(node: Node, values: Values) -> dict[str, Any]:
+    """Where records would be written: for who has to find the leader first."""
+    topic, records = topic_of(node, values["topic"]), _read(values["records"])
+    distributed = await _distributed(node, topic, records)
+    chosen = {place: index for index, places in distributed.items() for place in places}
+    return {"partitions": [chosen[place] for place in range(len(records))]}
+
+
+def _read(given: Sequence[object]) -> list[Produced]:
+    return [produced_record(record, at) for at, record in enumerate(given)]
+
+
+async def produce(node: Node, topic: TopicImage, records: Sequence[Produced]) -> list[dict[str, Any]]:
+    """Write the records in their order; return them with their places, as JSON.
+
+    Raises ControlError if one cannot be written; those before it in its partition are.
+    """
+    by_partition = await _distributed(node, topic, records)
+    workers = node.replicas.logs.services.workers
+    written: list[dict[str, Any]] = [{} for _ in records]
+    now_ms = node.local.clock.wall_ms()
+    for index, places in by_partition.items():
+        partition = node.replicas.get(topic.name, index)
+        most_bytes = BATCH_BYTES if partition is None else min(BATCH_BYTES, partition.log.config.max_message_bytes)
+        for several in _batches(records, places, most_bytes):
+            new = [
+                Record(
+                    at,
+                    now_ms if record.timestamp is None else record.timestamp,
+                    record.key,
+                    record.value,
+                    record.headers,
+                )
+                for at, record in enumerate(records[place] for place in several)
+            ]
+            build = partial(build_batch, new)
+            batch = build() if len(new) <= BUILT_AT_ONCE else await workers.call(build)
+            answer = await _append(node, topic.name, index, batch)
+            if answer.error_code:
+                raise _refused(topic.name, several, answer, sum(map(bool, written)), len(records))
+            for place, record in zip(several, new, strict=True):
+                timestamp = record.timestamp if answer.log_append_time_ms == NO_TIMESTAMP else answer.log_append_time_ms
+                stored = record._replace(offset=answer.base_offset + record.offset, timestamp=timestamp)
+                written[place] = as_json(topic.name, index, stored)
+    return written
+
+
+async def _ends(node: Node, topic: TopicImage) -> list[int]:
+    """The ends of the topic's partitions; of one whose leader does not tell it, far away."""
+    found = await read_topics(node, [topic.name], patience_ms=0)
+    led = {key: node.replicas.get(*key) for key, one in found.items() if one.leader == node.node_id}
+    return [
+        partition.log_end_offset if (partition := led.get(key)) is not None else one.end if one.is_known else maxsize
+        for key, one in found.items()
+    ]
+
+
+async def _distributed(node: Node, topic: TopicImage, records: Sequence[Produced]) -> dict[int, list[int]]:
+    """The places of the records in the list, by partition. Without a key, the shortest partition gets a record."""
+    count = topic.partition_count
+    is_free = any(record.partition is None and record.key is None for record in records)
+    ends = await _ends(node, topic) if is_free else [0] * count
+    places: dict[int, list[int]] = {}
+    for place, record in enumerate(records):
+        if record.partition is not None:
+            index = record.partition
+            if index >= count:
+                raise ControlError(
+                    f"records[{place}]: partition = {index}: expected 0 to {count - 1}, as {topic.name} has {count} "
+                    "partitions",
+                    parameter="partition",
+                )
+        elif record.key is not None:
+            index = partition_of_key(record.key, count)
+        else:
+            index = ends.index(min(ends))
+        ends[index] += 1
+        places.setdefault(index, []).append(place)
+    return places
+
+
+def _batches(records: Sequence[Produced], places: Sequence[int], most_bytes: int) -> Iterator[list[int]]:
+    batch: list[int] = []
+    size = BESIDES
+    for place in places:
+        record = records[place]
+        bytes_of_it = BESIDES + len(record.key or b"") + len(record.value or b"")
+        bytes_of_it += sum(BESIDES + len(name) + len(content or b"") for name, content in record.headers)
+        if batch and (size + bytes_of_it > most_bytes or len(batch) == MOST_IN_A_BATCH):
+            yield batch
+            batch, size = [], BESIDES
+        batch.append(place)
+        size += bytes_of_it
+    if batch:
+        yield batch
+
+
+async def _append(node: Node, topic: str, index: int, batch: bytearray) -> PartitionProduceResponse:
+    """Append with acks=all."""
+    replicas, clock = node.replicas, node.local.clock
+    version = API_BY_KEY[PRODUCE_KEY].highest
+    append = RecordsAppend(replicas, node.local.metrics, -1, version, clock.wall_ms(), {}, to_internal=False)
+    append.append(topic, topic, [(index, memoryview(batch))])
+    await append.append_large(None)
+    if append.unacknowledged:
+        await replicas.when_committed(append.unacknowledged, TIMEOUT_MS, ProduceResponse(append.topics))
+    return append.topics[0][1][0]
+
+
+def _refused(
+    topic: str, places: Sequence[int], answer: PartitionProduceResponse, written: int, count: int
+) -> ControlError:
+    code = ErrorCode(answer.error_code)
+    text = answer.error_message or type_by_code.get(code, UnknownServerError).default_message
+    which = f"records[{places[0]}]" if len(places) == 1 else f"records[{places[0]}] to records[{places[-1]}]"
+    reasons = "".join(
+        f"; record {wrong.batch_index}: {wrong.message}" for wrong in answer.record_errors if wrong.message
+    )
+    return ControlError(
+        f"{code.name.upper()}: {text}{reasons} ({which}, for {topic}-{answer.index}; {written} of {count} records were "
+        "written)",
+        parameter="records",
+        status=409,
+    )
+
+
+ENDPOINTS = (
+    Endpoint(
+        "POST",
+        "/topics/{topic}/records",
+        "Write records as a producer with acks=all; a key decides on the partition as Java's producer does.",
+        _produce,
+        (TOPIC, RECORDS),
+    ),
+    Endpoint(
+        "POST",
+        "/topics/{topic}/distribution",
+        "The partitions that these records would be written to; nothing is written.",
+        _distribution,
+        (TOPIC, RECORDS),
+    ),
+)

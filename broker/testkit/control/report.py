@@ -1,0 +1,198 @@
+"""What was asked and answered, why nothing is read, and all of it for the report of a failing test."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from broker.faults.names import API_KEYS, find_api, nearest
+from broker.node import Node
+from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.testkit.control.groups import group_json, lag_json
+from broker.testkit.control.topic_reader import MOST, Budget
+from broker.testkit.control.transactions import transaction_json
+from broker.testkit.explain.explain import explain_group, explain_topic, explain_transaction
+from broker.testkit.inspection.cluster import list_groups, list_transactions
+from broker.testkit.inspection.partitions import PartitionView, read_lags, read_topics
+from broker.testkit.journal import Entry, Exchange, Journal, journal_of
+from broker.testkit.journal_views import entry_json, header_of
+
+DEFAULT_LIMIT = 100
+
+ENTRY_WORK = 100
+"""For each byte of an entry, of which each may be an object in the answer."""
+
+
+async def read_journal(node: Node, values: Values) -> dict[str, Any]:
+    """The entries that are wanted, the newest as far as the budget reaches, and a mark of now.
+
+    Raises ControlError without a journal.
+    """
+    wanted = tuple(deque(wanted_entries(node, values), maxlen=values.get("limit", DEFAULT_LIMIT)))
+    mark, budget = _journal(node).mark(), Budget(MOST)
+    entries = await budget.run(node, partial(_shown, wanted, budget))
+    return {"mark": mark, "entries": entries, "left_out": len(wanted) - len(entries)}
+
+
+def _shown(wanted: Sequence[Entry], budget: Budget) -> list[dict[str, Any]]:
+    """The newest entries, in order; any thread. One of some kB may have thousands of fields."""
+    found: list[dict[str, Any]] = []
+    for entry in reversed(wanted):
+        if budget.is_spent:
+            break
+        budget.spend(ENTRY_WORK * size_of(entry))
+        found.append(entry_json(entry))
+    return found[::-1]
+
+
+def size_of(entry: Entry) -> int:
+    """The bytes that are decoded to show an entry, at least one."""
+    return 1 + (len(entry.request) + len(entry.answer or b"") if isinstance(entry, Exchange) else 0)
+
+
+def wanted_entries(node: Node, values: Values) -> Iterator[Entry]:
+    """The entries that the parameters since, api and client_id let pass. Raises ControlError."""
+    api = values.get("api")
+    key = None if api is None else _key(api)
+    entries = _journal(node).since(values.get("since"))
+    return (entry for entry in entries if _is_wanted(entry, key, values.get("client_id")))
+
+
+def _key(given: str) -> int:
+    api = find_api(given)
+    if api is None:
+        raise ControlError(
+            f"api = {given!r}: expected a name or a number, such as {nearest(given, API_KEYS)}", parameter="api"
+        )
+    return api.key
+
+
+def _is_wanted(entry: Entry, key: int | None, client_id: str | None) -> bool:
+    """Whether the filters let it pass; what is no request only passes without any."""
+    if key is None and client_id is None:
+        return True
+    if not isinstance(entry, Exchange) or key not in (None, entry.api_key):
+        return False
+    if client_id is None:
+        return True
+    header = header_of(entry)
+    return header is not None and header.client_id == client_id
+
+
+def _journal(node: Node) -> Journal:
+    journal = journal_of(node)
+    if journal is None:
+        raise ControlError("this broker keeps no journal", status=409)
+    return journal
+
+
+SUBJECTS = {"group": explain_group, "topic": explain_topic, "transactional_id": explain_transaction}
+
+
+async def _explain(node: Node, values: Values) -> dict[str, Any]:
+    if len(values) != 1:
+        what = "only one of them" if values else "one of them"
+        raise ControlError(f"group, topic, transactional_id: expected {what}", parameter=next(iter(values), "group"))
+    ((subject, name),) = values.items()
+    findings = await SUBJECTS[subject](node, name)
+    return {
+        "subject": subject,
+        "name": name,
+        "findings": [
+            {
+                "severity": finding.severity.name.lower(),
+                "rule": finding.rule,
+                "text": finding.text,
+                "advice": finding.advice,
+            }
+            for finding in findings
+        ],
+    }
+
+
+T = TypeVar("T")
+
+
+async def _report(node: Node, values: Values) -> dict[str, Any]:
+    now_ms = node.local.clock.wall_ms()
+    topics = [topic.name for topic in node.cluster.cache.image.topics.sorted() if not topic.is_internal]
+    by_topic: dict[str, list[PartitionView]] = {topic: [] for topic in topics}
+    for one in (await read_topics(node, topics)).values():
+        by_topic[one.topic].append(one)
+    groups, transactions = await list_groups(node), await list_transactions(node)
+    lags = await read_lags(node, groups.found)
+    shown_topics = _within(by_topic.items(), lambda one: _topic(*one))
+    shown_groups = _within(
+        zip(groups.found, lags, strict=True),
+        lambda one: group_json(one[0]) | {"lag": lag_json(*one)},
+    )
+    is_open = [each for each in transactions.found if each.is_open]
+    shown_transactions = _within(is_open, lambda one: transaction_json(one, now_ms))
+    left_out = len(topics) + len(groups.found) + len(is_open)
+    left_out -= len(shown_topics) + len(shown_groups) + len(shown_transactions)
+    missing = [f"{left_out} more topics, groups and transactions are there than a report shows"] if left_out else []
+    return {
+        "topics": shown_topics,
+        "groups": shown_groups,
+        "transactions": shown_transactions,
+        "unknown": [*groups.unknown, *transactions.unknown, *missing],
+        "journal": await read_journal(node, values),
+    }
+
+
+def _within(some: Iterable[T], shown: Callable[[T], dict[str, Any]]) -> list[dict[str, Any]]:
+    """What `shown` makes of each, as far as the budget reaches."""
+    budget = Budget(MOST)
+    found: list[dict[str, Any]] = []
+    for one in some:
+        if budget.is_spent:
+            break
+        found.append(shown(one))
+        budget.keep(len(json.dumps(found[-1])))
+    return found
+
+
+def _topic(topic: str, partitions: Sequence[PartitionView]) -> dict[str, Any]:
+    return {"topic": topic, "partitions": [_partition(one) for one in partitions]}
+
+
+def _partition(one: PartitionView) -> dict[str, Any]:
+    if one.unknown:
+        return {"partition": one.partition, "unknown": one.unknown}
+    return {"partition": one.partition, "start": one.start, "end": one.end, "stable": one.stable}
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/journal",
+        "The last requests with their answers, connections and warnings, in order; `mark` is for `since`.",
+        read_journal,
+        (
+            Parameter("since", Kind.INTEGER, "a mark of an earlier answer: only what came after it", least=0),
+            Parameter("limit", Kind.INTEGER, f"so many at most, the newest (default {DEFAULT_LIMIT})", least=0),
+            Parameter("client_id", Kind.STRING, "only requests of this client id"),
+            Parameter("api", Kind.STRING, "only requests of this API, such as JoinGroup"),
+        ),
+    ),
+    Endpoint(
+        "GET",
+        "/explain",
+        "Why nothing is read, of a group, a topic or a transactional id; the worst first, each with advice.",
+        _explain,
+        tuple(Parameter(subject, Kind.STRING, f"the {subject} to explain") for subject in SUBJECTS),
+    ),
+    Endpoint(
+        "GET",
+        "/report",
+        "Topics with their offsets, groups with members and lag, open transactions, and the journal.",
+        _report,
+        (
+            Parameter("since", Kind.INTEGER, "a mark of the journal: only what came after it", least=0),
+            Parameter("limit", Kind.INTEGER, f"so many entries of the journal (default {DEFAULT_LIMIT})", least=0),
+        ),
+    ),
+)

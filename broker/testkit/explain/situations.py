@@ -1,0 +1,260 @@
+"""What rules look at, values of one moment, so that a rule can be tried on any of them; and what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import TypeVar
+
+from broker.faults.connections import ConnectionFault, Kind
+from broker.faults.fault import Fault
+from broker.faults.names import api_name, error_name
+from broker.faults.spec import FaultSpec
+from broker.node import Node
+from broker.testkit.inspection.groups import GroupView, MemberView
+from broker.testkit.inspection.partitions import PartitionLag, PartitionView
+from broker.testkit.inspection.share_and_streams import ShareGroupView, StreamsGroupView
+from broker.testkit.inspection.transactions import TransactionView
+from broker.testkit.journal_views import FetchView, ProducerRequest
+from protocol.topic_partition import PartitionKey
+from timing.adjustable_clock import AdjustableClock
+
+T = TypeVar("T")
+
+MOST_NAMED = 5
+"""How many partitions or members a sentence names."""
+
+
+class Severity(IntEnum):
+    """How bad it is; the worst comes first."""
+
+    PROBLEM = 0
+    """This is why nothing is read."""
+    WARNING = 1
+    """This may be why."""
+    INFO = 2
+    """This is how it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`text` is a sentence, `advice` what to do, if there is something to do, `rule` the name of the rule."""
+
+    severity: Severity
+    text: str
+    advice: str = ""
+    rule: str = ""
+
+
+Findings = Iterator[Finding]
+
+
+def problem(text: str, advice: str) -> Finding:
+    return Finding(Severity.PROBLEM, text, advice)
+
+
+def warning(text: str, advice: str = "") -> Finding:
+    return Finding(Severity.WARNING, text, advice)
+
+
+def info(text: str, advice: str = "") -> Finding:
+    return Finding(Severity.INFO, text, advice)
+
+
+def ask(rules: Iterable[Callable[[T], Findings]], situation: T) -> Findings:
+    """What the rules find, each under the name of its rule."""
+    return (replace(finding, rule=rule.__name__) for rule in rules for finding in rule(situation))
+
+
+# -- words
+
+
+def seconds(ms: float) -> str:
+    """`40 s`; below ten seconds with one decimal."""
+    return f"{ms / 1000:.0f} s" if ms >= 9_950 else f"{max(ms, 0) / 1000:.1f} s"
+
+
+def listed(names: Iterable[str]) -> str:
+    """The names, or the first of them and how many more there are."""
+    found = list(names)
+    text = ", ".join(found[:MOST_NAMED])
+    return text if len(found) <= MOST_NAMED else f"{text} and {len(found) - MOST_NAMED} more"
+
+
+def counted(number: int, what: str) -> str:
+    """`1 record`, `2 records`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+@dataclass(frozen=True, slots=True)
+class KitView:
+    """`faults` has a sentence for each one that may strike here. `clock_is_frozen`: no timer fires."""
+
+    faults: Sequence[str] = ()
+    clock_is_frozen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Concerned:
+    """What is looked at: a fault for something else is left out. None stands for anything."""
+
+    groups: Collection[str] | None = None
+    topics: Collection[str] | None = None
+    transactional_ids: Collection[str] | None = None
+
+    def by(self, spec: FaultSpec) -> bool:
+        """Whether the fault may strike one of these."""
+        pairs = (
+            (spec.group, self.groups),
+            (spec.topic, self.topics),
+            (spec.transactional_id, self.transactional_ids),
+        )
+        return all(name is None or names is None or name in names for name, names in pairs)
+
+
+def read_kit(node: Node, concerned: Concerned) -> KitView:
+    faults: Iterable[Fault | ConnectionFault] = () if node.faults is None else node.faults
+    described = [
+        _of_connections(each) if isinstance(each, ConnectionFault) else _of_requests(each, concerned) for each in faults
+    ]
+    frozen = isinstance(node.clock, AdjustableClock) and node.clock.frozen
+    return KitView([sentence for sentence in described if sentence], clock_is_frozen=frozen)
+
+
+def _of_connections(fault: ConnectionFault) -> str:
+    pairs = (("client", fault.client_id), ("listener", fault.listener))
+    where = ", ".join(f"{name} {value}" for name, value in pairs if value is not None) or "all clients"
+    return f"connections of {where}: {_KINDS[fault.kind]} (has struck {fault.hits})"
+
+
+_KINDS = {Kind.REFUSE: "refused", Kind.THROTTLE: "slow", Kind.STALL: "silent"}
+
+
+def _of_requests(fault: Fault, concerned: Concerned) -> str:
+    """A sentence about a fault of requests; empty if it cannot strike here any more."""
+    spec = fault.spec
+    return _described(fault) if fault.active and not spec.only_observes and concerned.by(spec) else ""
+
+
+def _described(fault: Fault) -> str:
+    spec = fault.spec
+    apis = "any API" if spec.any_api else ", ".join(map(api_name, spec.apis))
+    where = [
+        f"{name} {value}"
+        for name, value in (
+            ("topic", spec.topic),
+            ("partition", spec.partition),
+            ("group", spec.group),
+            ("transactional id", spec.transactional_id),
+            ("client", spec.client_id),
+            ("listener", spec.listener),
+        )
+        if value is not None
+    ]
+    left = "" if spec.count is None else f", {spec.count - fault.matched} more times"
+    selected = f" of {', '.join(where)}" if where else ""
+    return f"{apis}{selected}: {', '.join(_actions(spec))} (has struck {fault.hits} times{left})"
+
+
+def _actions(spec: FaultSpec) -> Iterator[str]:
+    if spec.delay_ms:
+        yield f"delayed by {spec.delay_ms / 1000:g} s"
+    if spec.error is not None:
+        yield f"answered {error_name(spec.error)}"
+    if spec.drop is not None:
+        yield f"the {spec.drop.value} is lost"
+    if spec.disconnect:
+        yield "disconnected"
+    if spec.then is not None:
+        yield f"then {spec.then.value.replace('_', ' ')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """An open transaction, and the last request of its producer, if that is known."""
+
+    transaction: TransactionView
+    request: ProducerRequest | None
+
+    def described(self, now_ms: int) -> str:
+        """`the transaction of transactional id x (client c at h), open for 40 s`."""
+        who = f" ({self.request.who})" if self.request is not None else ""
+        age_ms = self.transaction.age_ms(now_ms)
+        return (
+            f"the transaction of transactional id {self.transaction.transactional_id}{who}, open for {age_ms // 1000} s"
+        )
+
+
+Holders = Mapping[int, Holder]
+"""Open transactions by producer id."""
+
+
+def who(member: MemberView) -> str:
+    """`member m-1 (client c at h)`."""
+    instance = f", instance {member.instance_id}" if member.instance_id else ""
+    return f"member {member.member_id} (client {member.client_id or '-'} at {member.host}{instance})"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSituation:
+    """A group and what it reads.
+
+    `now_ms` is the wall time. `lags` and `partitions` are of every existing partition that concerns the group.
+    `fetches` is None where no journal is kept. `existing` are the names of the topics that exist. `shares` and
+    `streams` are what such groups have besides.
+    """
+
+    now_ms: int
+    group: GroupView
+    lags: Sequence[PartitionLag]
+    partitions: Mapping[PartitionKey, PartitionView]
+    fetches: Sequence[FetchView] | None
+    holders: Holders
+    existing: frozenset[str]
+    groups: Sequence[str]
+    kit: KitView
+    shares: ShareGroupView | None = None
+    streams: StreamsGroupView | None = None
+
+    def fetch_of(self, member: MemberView, key: PartitionKey) -> FetchView | None:
+        """The member's last Fetch of a partition: the latest one of its client id and host."""
+        found = [
+            fetch
+            for fetch in self.fetches or ()
+            if fetch.client_id == member.client_id and fetch.client.host == member.host and key in fetch.offsets
+        ]
+        return min(found, key=lambda fetch: fetch.ago_ms, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSituation:
+    """A topic, and who reads it; `unknown` says which groups are not known. `retention_ms` is -1 for ever.
+
+    `in_sync` has the number of in-sync replicas of each partition with a leader, of which `least_in_sync` are wanted.
+    """
+
+    now_ms: int
+    topic: str
+    partitions: Sequence[PartitionView]
+    in_sync: Mapping[str, int]
+    least_in_sync: int
+    retention_ms: int
+    readers: Sequence[str]
+    unknown: Sequence[str]
+    existing: frozenset[str]
+    holders: Holders
+    kit: KitView
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSituation:
+    """A transactional id, the last requests of its producers, and its partitions. Times are ms."""
+
+    now_ms: int
+    transaction: TransactionView
+    requests: Sequence[ProducerRequest]
+    partitions: Sequence[PartitionView]
+    existing: Sequence[str]
+    check_interval_ms: int
+    kit: KitView

@@ -1,0 +1,1 @@
+"""Values that are made of the state of a node's parts, and of what other brokers tell, when somebody asks."""
