@@ -15,8 +15,7 @@ import click
 
 from broker.admin import wrong_configuration_ends
 from broker.config.broker_config import BrokerConfig, split_list
-from broker.config.options import config_options, load_options
-from broker.config.sources import Loaded
+from broker.config.sources import Loaded, config_options, load_options
 from controller.quorum.features import SCRAM_SINCE, FeatureError, chosen_levels, version_name
 from controller.quorum.format import FormatError, Formatting, bootstrap_records, format_folders
 from controller.scram import MAX_ITERATIONS, MIN_ITERATIONS, SALT_BYTES, SCRAM_MECHANISMS, Upsertion, credential
