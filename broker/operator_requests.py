@@ -1,6 +1,6 @@
 """What an operator asks a broker through Kafka's listeners: why nothing is read, and a backup.
 
-They are requests of our own (`protocol.api_table.OWN_TABLE`), so that they have what the listener has: TLS, logins,
+They are requests of our own (`protocol.api.table.OWN_TABLE`), so that they have what the listener has: TLS, logins,
 ACLs (ALTER on the cluster), limits. What answers them is imported when it is first asked.
 """
 
@@ -18,7 +18,7 @@ from kio.schema.errors import ErrorCode
 from broker.config.broker_config import BrokerConfig
 from broker.node import Node
 from broker.request_context import RequestContext
-from protocol.api_table import API_BY_NAME
+from protocol.api.table import API_BY_NAME
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaStorage, PolicyViolation
 

@@ -13,8 +13,8 @@ from broker.security.authorized_operations import ALL
 from broker.services import Cluster, Coordinators, Local
 from metadata.acls import AclOperation, ResourceType
 from metadata.image import MetadataImage
-from protocol.api_table import API_BY_KEY
-from protocol.messages import decode_request
+from protocol.api.messages import decode_request
+from protocol.api.table import API_BY_KEY
 
 if TYPE_CHECKING:
     from broker.security.permissions import Permissions

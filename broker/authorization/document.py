@@ -9,7 +9,7 @@ from broker.authorization.checks import ERRORS, Check, Each, Own
 from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES, Asked, Right
 from broker.authorization.table import CHECKS, CONTROLLER_CHECKS, DECIDED_BY_CONTROLLER, asked_for
 from metadata.acls import ResourceType
-from protocol.api_table import API_BY_NAME, API_TABLE, CONTROLLER_ONLY, OWN_TABLE
+from protocol.api.table import API_BY_NAME, API_TABLE, CONTROLLER_ONLY, OWN_TABLE
 
 _INTRODUCTION = """\
 # ACLs

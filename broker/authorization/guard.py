@@ -13,7 +13,7 @@ from broker.security.permissions import Permissions
 if TYPE_CHECKING:
     from broker.network.request import Peer
     from broker.security.authorizer import Authorizer
-    from protocol.api_table import Api
+    from protocol.api.table import Api
 
 
 class Guard:

@@ -288,7 +288,7 @@ CHECKS: Mapping[str, Row] = MappingProxyType(
         "create_backup": (_cluster(ALTER),),
     }
 )
-"""By the API's name in `protocol.api_table`, on a broker's listener."""
+"""By the API's name in `protocol.api.table`, on a broker's listener."""
 
 CONTROLLER_CHECKS: Mapping[str, Row] = MappingProxyType(
     {

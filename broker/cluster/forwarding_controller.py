@@ -19,8 +19,8 @@ from broker.peers.call import Call, entity_call
 from broker.peers.errors import PeerError, PeerVersionError
 from controller.decision import Decision, Surroundings
 from metadata.image import MetadataImage
+from protocol.api.messages import request_class, response_class
 from protocol.errors import KafkaError, Timeout, UnknownServerError, UnsupportedVersion, type_by_code
-from protocol.messages import request_class, response_class
 from protocol.primitives import INT32, DecodeError
 from protocol.schema import Entity
 

@@ -12,7 +12,7 @@ from broker.monitoring.metrics import TIME_BOUNDS_MS, bound_of
 from broker.network.connection import Connection
 from broker.node import Node
 from broker.quotas.entities import QuotaType
-from protocol.api_table import API_BY_KEY
+from protocol.api.table import API_BY_KEY
 
 ON_A_PAGE = 100
 MOST_SLOW = 20

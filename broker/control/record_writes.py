@@ -17,7 +17,7 @@ from broker.inspection.partitions import read_topics
 from broker.node import Node
 from broker.replicas.records_append import RecordsAppend
 from metadata.topics import TopicImage
-from protocol.api_table import API_BY_KEY
+from protocol.api.table import API_BY_KEY
 from protocol.errors import UnknownServerError, type_by_code
 from protocol.produce_fetch.produce_messages import PartitionProduceResponse, ProduceResponse
 from protocol.records.batch import NO_TIMESTAMP

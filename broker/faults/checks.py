@@ -11,7 +11,7 @@ from broker.faults.facts import GROUP_APIS, PARTITION_APIS, TOPIC_APIS, TRANSACT
 from broker.faults.names import API_KEYS, API_NAMES, ERROR_CODES, find_api, find_error, nearest
 from broker.faults.spec import Drop, FaultSpec, Phase, Then
 from metadata import topic_names
-from protocol.api_table import API_BY_NAME, API_TABLE
+from protocol.api.table import API_BY_NAME, API_TABLE
 
 GROUP_WRITERS = frozenset(
     (

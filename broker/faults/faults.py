@@ -9,7 +9,7 @@ from broker.faults.checks import FaultError, Given, fault_spec
 from broker.faults.connections import ConnectionFault, ConnectionFaults
 from broker.faults.fault import Fault
 from broker.faults.injection import Around, Injection
-from protocol.api_table import API_BY_NAME
+from protocol.api.table import API_BY_NAME
 
 if TYPE_CHECKING:
     from broker.network.dispatch import Dispatcher

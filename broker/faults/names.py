@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from kio.schema.errors import ErrorCode
 
-from protocol.api_table import API_BY_KEY, API_TABLE, Api
+from protocol.api.table import API_BY_KEY, API_TABLE, Api
 
 
 def api_name(name: str) -> str:

@@ -40,7 +40,7 @@ class FaultSpec:
     """What to do with which requests; a selector that is None matches everything.
 
     Attributes:
-        apis: the names of the APIs (`protocol.api_table`) whose requests may match.
+        apis: the names of the APIs (`protocol.api.table`) whose requests may match.
         any_api: the test named none: these are all whose requests can match the other selectors.
         delay_ms: how long to wait before the other actions.
         skip: how many matching requests are left alone first.

@@ -1,4 +1,4 @@
-"""One module per API, named as its row in `protocol.api_table` and imported when first used.
+"""One module per API, named as its row in `protocol.api.table` and imported when first used.
 
 APIs that are always refused are rows of the table in `refusals` instead. In a module,
 `handle(ctx, request)` returns the response or an awaitable of it, and raises KafkaError. A module may also have

@@ -29,11 +29,11 @@ from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.transaction_metadata import TV_0, TV_2
 from metadata.acls import AclOperation, ResourceType
 from metadata.topic_names import is_internal
-from protocol.api_table import API_BY_NAME
+from protocol.api.messages import decode_request
+from protocol.api.table import API_BY_NAME
 from protocol.durations import ZERO
 from protocol.entities import maker
 from protocol.errors import InvalidRequest, KafkaError, UnsupportedVersion
-from protocol.messages import decode_request
 from protocol.topic_partition import PartitionKey
 
 FIRST_VERSION_WITH_PRODUCER_FENCED = 2

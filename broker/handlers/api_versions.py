@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.request_context import RequestContext
 from controller.features import SUPPORTED
-from protocol.api_table import API_TABLE, API_VERSIONS_KEY, OWN_TABLE, Api
+from protocol.api.table import API_TABLE, API_VERSIONS_KEY, OWN_TABLE, Api
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
 from protocol.newer.api_versions_v5 import NO_NODE, ApiVersionsRequest, ApiVersionsResponse

@@ -16,7 +16,8 @@ from uuid import UUID
 from broker.cluster.controller_port import decided_elsewhere
 from broker.config.broker_config import split_list
 from broker.request_context import RequestContext
-from protocol.api_table import API_BY_KEY
+from protocol.api.messages import newest_response
+from protocol.api.table import API_BY_KEY
 from protocol.errors import (
     IllegalSaslState,
     InconsistentClusterId,
@@ -24,7 +25,6 @@ from protocol.errors import (
     KafkaError,
     UnsupportedVersion,
 )
-from protocol.messages import newest_response
 from protocol.schema import EntityClass, default_entity, field_plans
 
 Check = Callable[[RequestContext, Any], None]

@@ -10,7 +10,7 @@ from broker.faults.names import api_name
 from broker.journal.entries import Exchange
 from broker.journal.rendering import entry_json, header_of
 from broker.node import Node
-from protocol.api_table import API_BY_KEY, API_BY_NAME
+from protocol.api.table import API_BY_KEY, API_BY_NAME
 
 _APIS = ("produce", "init_producer_id", "add_partitions_to_txn", "add_offsets_to_txn", "txn_offset_commit", "end_txn")
 KEYS = frozenset(API_BY_NAME[name].key for name in _APIS)

@@ -13,8 +13,8 @@ from broker.faults.names import api_name
 from broker.faults.rendering import entity_as_json
 from broker.journal.entries import Client, ConnectionEvent, Entry, Exchange
 from broker.peers.clients import INSPECTION_CLIENT_ID
-from protocol import messages
-from protocol.api_table import API_BY_KEY
+from protocol.api import messages
+from protocol.api.table import API_BY_KEY
 from protocol.headers import RequestHeader, parse_request_header
 from protocol.primitives import DecodeError
 from protocol.reader import entity_reader

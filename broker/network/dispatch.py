@@ -16,8 +16,9 @@ import structlog
 from broker.network.answers import Later
 from broker.network.error_responses import error_response
 from broker.network.request import CloseConnectionError, NewRequest, Peer, Request
-from protocol import headers, messages
-from protocol.api_table import API_BY_KEY, API_TABLE, API_VERSIONS_KEY, CONTROLLER_TABLE, Api
+from protocol import headers
+from protocol.api import messages
+from protocol.api.table import API_BY_KEY, API_TABLE, API_VERSIONS_KEY, CONTROLLER_TABLE, Api
 from protocol.errors import KafkaError, UnknownServerError
 from protocol.primitives import DecodeError
 

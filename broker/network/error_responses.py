@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from protocol import messages
-from protocol.api_table import Api
+from protocol.api import messages
+from protocol.api.table import Api
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
 

@@ -16,7 +16,7 @@ from broker.quotas.manager import Client, QuotaManager
 from broker.quotas.mutations import MutationQuota
 from broker.rate import Rate, TokenBucket
 from metadata.settings import QuotaKey
-from protocol.api_table import API_BY_NAME
+from protocol.api.table import API_BY_NAME
 from protocol.durations import MILLISECOND
 
 if TYPE_CHECKING:

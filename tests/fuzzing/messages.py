@@ -15,7 +15,8 @@ from broker.security.sasl.plain import PlainConversation
 from broker.security.sasl.scram import ScramConversation, ScramCredential
 from broker.security.sasl.unsecured_tokens import UnsecuredTokens
 from protocol import headers
-from protocol.api_table import API_BY_NAME, API_TABLE, Api
+from protocol.api.messages import decode_request, request_class
+from protocol.api.table import API_BY_NAME, API_TABLE, Api
 from protocol.consumer_protocol import (
     SchemaError,
     deserialize_assignment,
@@ -23,7 +24,6 @@ from protocol.consumer_protocol import (
     serialize_assignment,
 )
 from protocol.errors import KafkaError
-from protocol.messages import decode_request, request_class
 from protocol.otlp import MalformedMetricsError, decode_points
 from protocol.primitives import DecodeError
 from protocol.records.compression import Compression

@@ -19,8 +19,8 @@ from broker.replicas.fetch_session import FetchSessionCache
 from broker.replicas.replica_manager import ReplicaManager
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
-from protocol import messages
-from protocol.api_table import API_BY_KEY
+from protocol.api import messages
+from protocol.api.table import API_BY_KEY
 from protocol.primitives import UnreadBytes
 from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig

@@ -19,7 +19,7 @@ from broker.network.principal import Principal
 from broker.network.request import CloseConnectionError, Peer
 from broker.request_context import RequestContext
 from protocol import headers
-from protocol.api_table import API_BY_KEY, API_TABLE, CONTROLLER_TABLE
+from protocol.api.table import API_BY_KEY, API_TABLE, CONTROLLER_TABLE
 from protocol.errors import InvalidRequest, PrincipalDeserialization
 from protocol.primitives import INT16, DecodeError
 from protocol.reader import entity_reader

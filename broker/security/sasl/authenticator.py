@@ -44,7 +44,7 @@ from broker.security.sasl.conversation import (
     Success,
     invalid_credentials,
 )
-from protocol.api_table import API_BY_KEY, API_VERSIONS_KEY
+from protocol.api.table import API_BY_KEY, API_VERSIONS_KEY
 from protocol.errors import IllegalSaslState, UnsupportedSaslMechanism
 from protocol.primitives import INT32
 

@@ -37,8 +37,9 @@ from controller.configs import changed_records
 from controller.decision import Decision, Surroundings
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
-from protocol import messages, uuids
-from protocol.api_table import API_BY_NAME
+from protocol import uuids
+from protocol.api import messages
+from protocol.api.table import API_BY_NAME
 from protocol.errors import KafkaError
 from protocol.metadata.brokers import Endpoint
 from storage.log.log_services import LogServices

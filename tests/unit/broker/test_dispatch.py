@@ -21,8 +21,8 @@ from kio.schema.update_features.v2.request import FeatureUpdateKey
 from broker.handlers import handler_of
 from broker.logging import Tracebacks
 from broker.network.request import CloseConnectionError
-from protocol import messages
-from protocol.api_table import API_TABLE, Api
+from protocol.api import messages
+from protocol.api.table import API_TABLE, Api
 from protocol.errors import NotController
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import Rig

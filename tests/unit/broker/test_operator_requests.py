@@ -17,7 +17,7 @@ from broker.config.sources import load
 from broker.inspection import groups
 from broker.network.principal import ANONYMOUS, Principal
 from metadata.acls import AclOperation, PatternType, PermissionType, ResourceType
-from protocol.api_table import API_TABLE, OWN_TABLE
+from protocol.api.table import API_TABLE, OWN_TABLE
 from storage.state.manifest import read
 from tests.doubles.clock import settle
 from tests.unit.broker.members import CONFIG, ConsumerMember, commit

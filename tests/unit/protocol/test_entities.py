@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from kio.schema.offset_commit.v9 import OffsetCommitResponse
 
-from protocol.api_table import Api
+from protocol.api.messages import newest_response
+from protocol.api.table import Api
 from protocol.entities import maker
-from protocol.messages import newest_response
 from protocol.schema import default_entity
 from tests.unit.protocol.conftest import Generator
 from tests.unit.protocol.every_version import every_api

@@ -18,8 +18,8 @@ from broker.coordinators.remote_markers import RoutedMarkers
 from broker.coordinators.transaction_markers import TransactionMarkers
 from broker.peers.call import Call
 from coordinator.transaction.marker_port import EndMarker, WriteMarker
-from protocol.api_table import API_BY_NAME
-from protocol.messages import request_class
+from protocol.api.messages import request_class
+from protocol.api.table import API_BY_NAME
 from protocol.reader import entity_reader
 from tests.doubles.clock import settle
 from tests.unit.broker.cluster.three_brokers import ALL_PARTITIONS, TRANSACTION, Cluster, Producer

@@ -19,7 +19,7 @@ from broker.cluster.observer_requests import Observer
 from broker.config.controllers import ControllerAddress
 from broker.peers.clients import PeerClients
 from broker.peers.errors import PeerError
-from protocol.api_table import API_BY_NAME
+from protocol.api.table import API_BY_NAME
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.broker.cluster.test_fetched_log import batch

@@ -9,8 +9,8 @@ import pytest
 from broker.faults.checks import FaultError, fault_spec
 from broker.faults.facts import GROUP_APIS, PARTITION_APIS, REQUEST_TOPICS, TOPIC_APIS, TRANSACTIONAL_ID_APIS, Fields
 from broker.faults.partial import RESPONSE_TOPICS
-from protocol.api_table import API_BY_NAME
-from protocol.messages import newest_request, newest_response
+from protocol.api.messages import newest_request, newest_response
+from protocol.api.table import API_BY_NAME
 from protocol.schema import EntityClass, field_plans
 
 LISTENERS = ["PLAINTEXT", "INTERNAL"]

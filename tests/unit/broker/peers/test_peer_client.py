@@ -25,7 +25,7 @@ from broker.peers.errors import (
     PeerVersionError,
 )
 from broker.peers.versions import ask_versions
-from protocol.messages import request_class
+from protocol.api.messages import request_class
 from protocol.reader import entity_reader
 from protocol.schema import default_entity
 from protocol.writer import frame_writer

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from broker.authorization.document import document
 from broker.authorization.table import CHECKS, CONTROLLER_CHECKS, DECIDED_BY_CONTROLLER
-from protocol.api_table import API_TABLE, CONTROLLER_ONLY, CONTROLLER_TABLE, OWN_TABLE
+from protocol.api.table import API_TABLE, CONTROLLER_ONLY, CONTROLLER_TABLE, OWN_TABLE
 
 ROOT = Path(__file__).parents[4]
 

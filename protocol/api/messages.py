@@ -8,15 +8,15 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from . import newer
-from .api_table import API_BY_KEY, Api
-from .lift import is_reshaped, lift
-from .primitives import INT32, Buffer, DecodeError
-from .schema import Entity, EntityClass
+from .. import newer
+from ..lift import is_reshaped, lift
+from ..primitives import INT32, Buffer, DecodeError
+from ..schema import Entity, EntityClass
+from .table import API_BY_KEY, Api
 
 if TYPE_CHECKING:
-    from .value_readers import Read
-    from .writer import WriteFrame
+    from ..value_readers import Read
+    from ..writer import WriteFrame
 
 __all__ = [
     "DecodeError",
@@ -73,7 +73,7 @@ def decode_request(api: Api, version: int, body: bytes) -> Entity:
 
     Raises DecodeError for malformed input; memory use stays proportional to the body, whatever lengths it claims.
     """
-    from .reader import entity_reader
+    from ..reader import entity_reader
 
     cls = request_class(api.key, version)
     entity, _ = entity_reader(cls, cls)(body, 0)
@@ -85,7 +85,7 @@ def request_reader(key: int, version: int) -> Read:
 
     Fields that the older version lacks get their defaults, or what `lift` says.
     """
-    from .reader import entity_reader
+    from ..reader import entity_reader
 
     cls, into = request_class(key, version), newest_request(API_BY_KEY[key])
     if not is_reshaped(cls, into):
@@ -110,7 +110,7 @@ def encode_response(api: Api, response: Entity, version: int, correlation_id: in
 
 def response_writer(key: int, version: int) -> WriteFrame:
     """`(response, correlation id) -> frame`: as `encode_response`."""
-    from .writer import frame_writer
+    from ..writer import frame_writer
 
     api = API_BY_KEY[key]
     return frame_writer(response_class(key, version), newest_response(api), api.response_header_version(version))

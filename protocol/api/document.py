@@ -1,10 +1,10 @@
-"""`python -m protocol.document` prints the table of served APIs that docs/compatibility.md holds."""
+"""`python -m protocol.api.document` prints the table of served APIs that docs/compatibility.md holds."""
 
 from __future__ import annotations
 
 import sys
 
-from .api_table import API_TABLE
+from .table import API_TABLE
 
 HEADER = ("| key | API | served | notes |", "| --- | --- | --- | --- |")
 
