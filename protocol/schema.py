@@ -49,12 +49,14 @@ _ZEROS: dict[str, Any] = {
 class FieldPlan:
     """One field of an entity class.
 
-    `kind` is kio's `kafka_type`, or "" for an entity, whose class is then `entity`. `nullable` refers to the array
-    where `array` is set. `default` is the field's value where a message does not carry it.
+    `kind` is kio's `kafka_type`, or "" for an entity, whose class is then `entity`. `type_name` is that of the type,
+    which for some says what a value is: TopicName, GroupId. `nullable` refers to the array where `array` is set.
+    `default` is the field's value where a message does not carry it.
     """
 
     name: str
     kind: str
+    type_name: str
     entity: EntityClass | None
     array: bool
     nullable: bool
@@ -90,6 +92,7 @@ def _plan(field: Field[Any], hint: Any) -> FieldPlan:
     return FieldPlan(
         name=field.name,
         kind=kind,
+        type_name=str(getattr(declared, "__name__", "")),
         entity=entity,
         array=array,
         nullable=nullable,

@@ -30,14 +30,19 @@ IN_A_TURN = 1000
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Makes the response to a request, or some of its items, that failed, and counts it as one error of the API."""
+    """Makes the response to a request, or to some of its items, that failed, and counts it as one error of the API."""
 
     api: str
     response: Answer
+    items: Answer
 
     def __call__(self, ctx: RequestContext, request: Any, error: KafkaError) -> Any:
         self.count(ctx, error)
         return self.response(ctx, request, error)
+
+    def of_items(self, ctx: RequestContext, request: Any, error: KafkaError) -> Any:
+        self.count(ctx, error)
+        return self.items(ctx, request, error)
 
     def count(self, ctx: RequestContext, error: KafkaError) -> None:
         ctx.local.metrics.request_error(self.api, error.code)
@@ -125,7 +130,7 @@ class Each:
 
             def with_failures(response: Any) -> Any:
                 for error, items in forbidden.items():
-                    failed = fail(ctx, self._with(request, items), error())
+                    failed = fail.of_items(ctx, self._with(request, items), error())
                     response = failed if response is None else self._merged(failed, response)
                 return response
 
@@ -166,7 +171,7 @@ class Each:
             fail.count(ctx, refusal)
             parts: list[Any] = []
             for start in range(0, len(items), IN_A_TURN):
-                part = fail.response(ctx, self._with(request, items[start : start + IN_A_TURN]), refusal)
+                part = fail.items(ctx, self._with(request, items[start : start + IN_A_TURN]), refusal)
                 parts += getattr(part, self.answered)
                 await ctx.turn()
             failed = replace(part, **{self.answered: type(getattr(part, self.answered))(parts)})

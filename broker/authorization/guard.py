@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.authorization.checks import Check, Fail, Handle
 from broker.authorization.table import CHECKS, CONTROLLER_CHECKS, DECIDED_BY_CONTROLLER
-from broker.network.error_responses import error_response
 from broker.request_context import RequestContext
 from broker.security.permissions import Permissions
+from protocol.api import failure
 
 if TYPE_CHECKING:
     from broker.network.request import Peer
@@ -28,8 +29,9 @@ class Guard:
         handle: Handle = handler.handle
         if not checks:
             return handle
-        response = getattr(handler, "error_response", None) or (lambda _ctx, _asked, error: error_response(api, error))
-        checked = _with_checks(handle, checks, Fail(api.name, response))
+        own = getattr(handler, "error_response", None)
+        fail = Fail(api.name, own or partial(failure.failed, api), own or partial(failure.of_items, api))
+        checked = _with_checks(handle, checks, fail)
         may_be_elsewhere = api.name in DECIDED_BY_CONTROLLER
         permissions_of = self.permissions_of
 

@@ -27,7 +27,6 @@ from broker.faults.rendering import as_json
 from broker.faults.spec import Drop, Phase, Then
 from broker.faults.syncs import synced, written
 from broker.faults.transports import Muted
-from broker.network.error_responses import error_response
 from broker.network.request import CloseConnectionError
 from broker.request_context import RequestContext
 from protocol.errors import KafkaError, type_by_code
@@ -236,8 +235,7 @@ class Struck:
     def _failures(self, error: KafkaError) -> Any:
         """The answer of a request that has only what is selected."""
         selected = partial.pruned(self._api, self._ctx, self._request, self._selection.has)
-        own = getattr(self._route.load(), "error_response", None)
-        return error_response(self._route.api, error) if own is None else own(self._ctx, selected, error)
+        return self._route.failed_items(self._ctx, selected, error)
 
     # -- actions
 

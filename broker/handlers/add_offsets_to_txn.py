@@ -8,16 +8,13 @@ from kio.schema.add_offsets_to_txn.v4 import AddOffsetsToTxnRequest, AddOffsetsT
 from kio.schema.errors import ErrorCode
 
 from broker.network.answers import when_done
-from broker.network.old_clients import fencing_known_from
 from broker.request_context import RequestContext
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.transaction_metadata import TV_0
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from protocol.durations import ZERO
 from protocol.entities import maker
-from protocol.errors import InvalidRequest, KafkaError
-
-FIRST_VERSION_WITH_PRODUCER_FENCED = 2
+from protocol.errors import InvalidRequest
 
 Answer = AddOffsetsToTxnResponse
 
@@ -34,9 +31,3 @@ def handle(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> Answer | Awa
         lambda state: state.add_partitions(request.transactional_id, producer, (partition,), TV_0),
     )
     return when_done(answer, lambda _: new_response(throttle_time=ZERO, error_code=ErrorCode.none))
-
-
-def error_response(ctx: RequestContext, _request: AddOffsetsToTxnRequest, error: KafkaError) -> Answer:
-    return new_response(
-        throttle_time=ZERO, error_code=fencing_known_from(ctx.version, FIRST_VERSION_WITH_PRODUCER_FENCED, error).code
-    )

@@ -23,12 +23,12 @@ from kio.schema.add_partitions_to_txn.v5.response import (
 from kio.schema.errors import ErrorCode
 
 from broker.network.answers import when_all_settled
-from broker.network.old_clients import fencing_known_from
 from broker.request_context import RequestContext
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.transaction_metadata import TV_0, TV_2
 from metadata.acls import AclOperation, ResourceType
 from metadata.topic_names import is_internal
+from protocol.api.failure import known_to
 from protocol.api.messages import decode_request
 from protocol.api.table import API_BY_NAME
 from protocol.durations import ZERO
@@ -36,7 +36,7 @@ from protocol.entities import maker
 from protocol.errors import InvalidRequest, KafkaError, UnsupportedVersion
 from protocol.topic_partition import PartitionKey
 
-FIRST_VERSION_WITH_PRODUCER_FENCED = 2
+API = API_BY_NAME["add_partitions_to_txn"]
 FIRST_VERSION_BETWEEN_BROKERS = 4
 
 Codes = dict[PartitionKey, ErrorCode]
@@ -71,7 +71,7 @@ new_topic_result = maker(AddPartitionsToTxnTopicResult)
 
 def decode(version: int, frame: memoryview, pos: int) -> Any:
     """The request in its own version's class: clients' and brokers' versions have little in common."""
-    return decode_request(API_BY_NAME["add_partitions_to_txn"], version, bytes(frame[pos:]))
+    return decode_request(API, version, bytes(frame[pos:]))
 
 
 def handle(ctx: RequestContext, request: Any) -> Answer | Awaitable[Answer]:
@@ -146,7 +146,7 @@ def _codes(ctx: RequestContext, wanted: Wanted, result: Any) -> Codes:
     if isinstance(result, UnsupportedVersion):
         raise result  # this fails the whole request in Kafka
     if isinstance(result, KafkaError):
-        return wanted.all(fencing_known_from(ctx.version, FIRST_VERSION_WITH_PRODUCER_FENCED, result).code)
+        return wanted.all(known_to(API, ctx.version, result).code)
     codes = wanted.all(ErrorCode.none)
     if wanted.verify_only:
         codes |= {
@@ -182,10 +182,3 @@ def _topics(wanted: Wanted, codes: Codes) -> tuple[AddPartitionsToTxnTopicResult
 @lru_cache(maxsize=1024)  # always the same few
 def _partition(index: int, code: ErrorCode) -> AddPartitionsToTxnPartitionResult:
     return AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
-
-
-def error_response(ctx: RequestContext, request: Any, error: KafkaError) -> Answer:
-    if ctx.version < FIRST_VERSION_BETWEEN_BROKERS:
-        (one,) = _wanted(ctx, request)
-        return OneTransaction(ZERO, _topics(one, one.all(error.code)))
-    return AddPartitionsToTxnResponse(throttle_time=ZERO, error_code=error.code, results_by_transaction=())

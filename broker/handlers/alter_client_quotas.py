@@ -47,9 +47,3 @@ def _entry(entity: QuotaKey, error: KafkaError | None) -> EntryData:
         error_message=None if error is None else error.message,
         entity=tuple(EntityData(entity_type=entity_type, entity_name=name) for entity_type, name in entity),
     )
-
-
-def error_response(
-    _ctx: RequestContext, request: AlterClientQuotasRequest, error: KafkaError
-) -> AlterClientQuotasResponse:
-    return _response((_key(entry.entity), error) for entry in request.entries)

@@ -97,10 +97,6 @@ async def _refuse_bad_security(
                 del sent_on[place]
 
 
-def error_response(_ctx: RequestContext, request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse:
-    return respond(request.resources, [error] * len(request.resources))
-
-
 def respond(resources: Sequence[Any], errors: Iterable[KafkaError | None]) -> AlterConfigsResponse:
     return response_of(AlterConfigsResponse, AlterConfigsResourceResponse, resources, errors)
 

@@ -75,9 +75,3 @@ def _response(outcomes: dict[PartitionKey, ErrorCode]) -> AlterReplicaLogDirsRes
             for topic, indexes in by_topic(outcomes).items()
         ),
     )
-
-
-def error_response(
-    ctx: RequestContext, request: AlterReplicaLogDirsRequest, error: KafkaError
-) -> AlterReplicaLogDirsResponse:
-    return _response(dict.fromkeys(_wanted(request), error.code))

@@ -70,11 +70,3 @@ def _partition(index: int, error: KafkaError | None) -> AlterShareGroupOffsetsRe
         error_code=ErrorCode.none if error is None else error.code,
         error_message=None if error is None else error.message,
     )
-
-
-def error_response(
-    ctx: RequestContext, request: AlterShareGroupOffsetsRequest, error: KafkaError
-) -> AlterShareGroupOffsetsResponse:
-    return AlterShareGroupOffsetsResponse(
-        throttle_time=ZERO, error_code=error.code, error_message=error.message, responses=()
-    )

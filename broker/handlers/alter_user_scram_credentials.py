@@ -38,10 +38,3 @@ def _result(user: str, error: KafkaError | None) -> AlterUserScramCredentialsRes
     if error is None:
         return AlterUserScramCredentialsResult(user=user, error_code=ErrorCode.none, error_message=None)
     return AlterUserScramCredentialsResult(user=user, error_code=error.code, error_message=error.explicit_message)
-
-
-def error_response(
-    _ctx: RequestContext, request: AlterUserScramCredentialsRequest, error: KafkaError
-) -> AlterUserScramCredentialsResponse:
-    users = [each.name for each in request.deletions] + [each.name for each in request.upsertions]
-    return _response((user, error) for user in dict.fromkeys(users))

@@ -12,7 +12,6 @@ from broker.request_context import RequestContext
 from controller.features import SUPPORTED
 from protocol.api.table import API_TABLE, API_VERSIONS_KEY, OWN_TABLE, Api
 from protocol.durations import ZERO
-from protocol.errors import KafkaError
 from protocol.newer.api_versions_v5 import NO_NODE, ApiVersionsRequest, ApiVersionsResponse
 
 FIRST_VERSION_WITH_SOFTWARE = 3
@@ -64,10 +63,6 @@ def unsupported_version() -> ApiVersionsResponse:
     return _response(
         ErrorCode.unsupported_version, tuple(_served(api) for api in API_TABLE if api.key == API_VERSIONS_KEY)
     )
-
-
-def error_response(ctx: RequestContext, request: ApiVersionsRequest, error: KafkaError) -> ApiVersionsResponse:
-    return _response(error.code, ())
 
 
 def _response(error_code: ErrorCode, api_keys: tuple[ApiVersion, ...]) -> ApiVersionsResponse:

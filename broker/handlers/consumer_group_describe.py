@@ -16,8 +16,6 @@ from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
 
-ONLY_READS = True
-
 CLASSIC_MEMBER = 0
 CONSUMER_MEMBER = 1
 
@@ -87,12 +85,4 @@ def _assignment(topics: Sequence[TopicAssignment]) -> Assignment:
             TopicPartitions(topic_id=topic.topic_id, topic_name=topic.topic, partitions=tuple(topic.partitions))
             for topic in topics
         )
-    )
-
-
-def error_response(
-    ctx: RequestContext, request: ConsumerGroupDescribeRequest, error: KafkaError
-) -> ConsumerGroupDescribeResponse:
-    return ConsumerGroupDescribeResponse(
-        throttle_time=ZERO, groups=tuple(_failed(group_id, error) for group_id in request.group_ids)
     )

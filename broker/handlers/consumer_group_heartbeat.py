@@ -21,7 +21,7 @@ from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeart
 from metadata.acls import AclOperation, ResourceType
 from protocol.durations import MILLISECOND, ZERO
 from protocol.entities import maker
-from protocol.errors import KafkaError, TopicAuthorization
+from protocol.errors import TopicAuthorization
 from protocol.uuids import ZERO as NO_TOPIC
 
 FIRST_VERSION_WITH_OWN_MEMBER_IDS = 1
@@ -29,10 +29,6 @@ FIRST_VERSION_WITH_OWN_MEMBER_IDS = 1
 Answer = ConsumerGroupHeartbeatResponse
 
 new_response = maker(ConsumerGroupHeartbeatResponse)
-
-
-REPEATS = True
-"""A member's heartbeats are identical while it reports nothing new."""
 
 
 def prepare(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ConsumerHeartbeat:
@@ -112,16 +108,4 @@ def _assignment(partitions: Partitions) -> Assignment:
         topic_partitions=tuple(
             TopicPartitions(topic_id=topic, partitions=tuple(sorted(indexes))) for topic, indexes in partitions.items()
         )
-    )
-
-
-def error_response(ctx: RequestContext, heartbeat: ConsumerHeartbeat, error: KafkaError) -> Answer:
-    return new_response(
-        throttle_time=ZERO,
-        error_code=error.code,
-        error_message=error.explicit_message,
-        member_id=None,
-        member_epoch=0,
-        heartbeat_interval=ZERO,
-        assignment=None,
     )

@@ -69,7 +69,3 @@ def _response(errors: Sequence[KafkaError | None]) -> CreateAclsResponse:
             for error in errors
         ),
     )
-
-
-def error_response(_ctx: RequestContext, request: CreateAclsRequest, error: KafkaError) -> CreateAclsResponse:
-    return _response([error] * len(request.creations))

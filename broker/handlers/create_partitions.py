@@ -8,9 +8,7 @@ from __future__ import annotations
 from kio.schema.create_partitions.v3 import CreatePartitionsRequest, CreatePartitionsResponse
 
 from broker.request_context import RequestContext
-from controller.create_partitions import decide, failed
-from protocol.durations import ZERO
-from protocol.errors import KafkaError
+from controller.create_partitions import decide
 
 FIRST_VERSION_THAT_KNOWS_QUOTAS = 3
 
@@ -18,11 +16,3 @@ FIRST_VERSION_THAT_KNOWS_QUOTAS = 3
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     quota = ctx.local.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS)
     return await ctx.controller.submit(lambda image: decide(image, request, quota), ctx)
-
-
-def error_response(
-    _ctx: RequestContext, request: CreatePartitionsRequest, error: KafkaError
-) -> CreatePartitionsResponse:
-    return CreatePartitionsResponse(
-        throttle_time=ZERO, results=tuple(failed(topic.name, error) for topic in request.topics)
-    )

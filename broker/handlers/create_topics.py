@@ -12,10 +12,8 @@ from kio.schema.create_topics.v7 import CreateTopicsRequest, CreateTopicsRespons
 from kio.schema.errors import ErrorCode
 
 from broker.request_context import RequestContext
-from controller.create_topics import decide, failed
+from controller.create_topics import decide
 from metadata.acls import AclOperation, ResourceType
-from protocol.durations import ZERO
-from protocol.errors import KafkaError
 
 FIRST_VERSION_THAT_KNOWS_QUOTAS = 6
 
@@ -45,7 +43,3 @@ def _without_hidden_configs(ctx: RequestContext, response: CreateTopicsResponse)
             for topic in response.topics
         ),
     )
-
-
-def error_response(_ctx: RequestContext, request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
-    return CreateTopicsResponse(throttle_time=ZERO, topics=tuple(failed(t.name, error) for t in request.topics))

@@ -12,7 +12,6 @@ from broker.handlers.acl_filters import filter_of, require_authorizer, require_k
 from broker.request_context import RequestContext
 from controller.acls import Deleted, decide_delete
 from protocol.durations import ZERO
-from protocol.errors import KafkaError
 
 
 def prepare(_ctx: RequestContext, request: DeleteAclsRequest) -> DeleteAclsRequest:
@@ -52,7 +51,3 @@ def _result(deleted: Deleted) -> DeleteAclsFilterResult:
             for acl in deleted.acls
         ),
     )
-
-
-def error_response(_ctx: RequestContext, request: DeleteAclsRequest, error: KafkaError) -> DeleteAclsResponse:
-    return _response([Deleted(error=error)] * len(request.filters))

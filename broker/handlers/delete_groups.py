@@ -10,7 +10,6 @@ from kio.schema.errors import ErrorCode
 from broker.request_context import RequestContext
 from broker.share.deletion import delete_groups
 from protocol.durations import ZERO
-from protocol.errors import KafkaError
 from protocol.newer.delete_groups_v3 import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
@@ -33,10 +32,3 @@ def _response(request: DeleteGroupsRequest, codes: Mapping[str, ErrorCode]) -> D
 
 def _result(group_id: str, code: ErrorCode) -> DeletableGroupResult:
     return DeletableGroupResult(group_id=group_id, error_code=code, error_message=None)  # as in Kafka: only the code
-
-
-def error_response(ctx: RequestContext, request: DeleteGroupsRequest, error: KafkaError) -> DeleteGroupsResponse:
-    return DeleteGroupsResponse(
-        throttle_time=ZERO,
-        results=tuple(_result(group_id, error.code) for group_id in dict.fromkeys(request.groups_names)),
-    )

@@ -153,16 +153,3 @@ def _response(results: dict[PartitionKey, DeleteRecordsPartitionResult]) -> Dele
             for name, indexes in by_topic(results).items()
         ),
     )
-
-
-def error_response(ctx: RequestContext, request: DeleteRecordsRequest, error: KafkaError) -> DeleteRecordsResponse:
-    """The same error for every partition."""
-    return DeleteRecordsResponse(
-        throttle_time=ZERO,
-        topics=tuple(
-            DeleteRecordsTopicResult(
-                name=topic.name, partitions=tuple(_failed(asked.partition_index, error) for asked in topic.partitions)
-            )
-            for topic in request.topics
-        ),
-    )

@@ -59,11 +59,3 @@ def _topic(name: str, topic_id: UUID, error: KafkaError | None = None) -> Delete
         error_code=ErrorCode.none if error is None else error.code,
         error_message=None if error is None else error.message,
     )
-
-
-def error_response(
-    ctx: RequestContext, request: DeleteShareGroupOffsetsRequest, error: KafkaError
-) -> DeleteShareGroupOffsetsResponse:
-    return DeleteShareGroupOffsetsResponse(
-        throttle_time=ZERO, error_code=error.code, error_message=error.message, responses=()
-    )

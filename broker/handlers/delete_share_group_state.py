@@ -8,7 +8,7 @@ from kio.schema.delete_share_group_state.v0 import DeleteShareGroupStateRequest,
 from kio.schema.delete_share_group_state.v0.response import DeleteStateResult, PartitionResult
 
 from broker.request_context import RequestContext
-from broker.share.state_requests import ask_for_partitions, error_fields, refused
+from broker.share.state_requests import ask_for_partitions, error_fields
 from protocol.coordinator_records.share_records import SharePartitionKey
 from protocol.errors import KafkaError
 
@@ -27,12 +27,3 @@ async def handle(ctx: RequestContext, request: DeleteShareGroupStateRequest) -> 
 
 def _result(index: int, answer: KafkaError | None) -> PartitionResult:
     return PartitionResult(**error_fields(index, answer))
-
-
-def error_response(
-    ctx: RequestContext, request: DeleteShareGroupStateRequest, error: KafkaError
-) -> DeleteShareGroupStateResponse:
-    failed = refused(request.topics, error, _result)
-    return DeleteShareGroupStateResponse(
-        results=tuple(DeleteStateResult(topic_id=topic_id, partitions=found) for topic_id, found in failed.items())
-    )

@@ -13,7 +13,7 @@ from broker.request_context import RequestContext
 from controller.quotas import CLIENT_ID, IP, USER
 from metadata.settings import QuotaKey
 from protocol.durations import ZERO
-from protocol.errors import InvalidRequest, KafkaError, UnsupportedVersion
+from protocol.errors import InvalidRequest, UnsupportedVersion
 
 MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED = 0, 1, 2
 
@@ -87,11 +87,3 @@ def _check_match(match_type: int, match: str | None) -> None:
             raise InvalidRequest("Request specified MATCH_TYPE_SPECIFIED, but also specified a match string.")
     else:
         raise InvalidRequest(f"Unknown match type {match_type}")
-
-
-def error_response(
-    _ctx: RequestContext, _request: DescribeClientQuotasRequest, error: KafkaError
-) -> DescribeClientQuotasResponse:
-    return DescribeClientQuotasResponse(
-        throttle_time=ZERO, error_code=error.code, error_message=error.message, entries=None
-    )

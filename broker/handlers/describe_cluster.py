@@ -14,7 +14,7 @@ from broker.security import authorized_operations
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from metadata.image import MetadataImage
 from protocol.durations import ZERO
-from protocol.errors import KafkaError, MismatchedEndpointType, UnsupportedEndpointType
+from protocol.errors import MismatchedEndpointType, UnsupportedEndpointType
 
 BROKERS = 1
 CONTROLLERS = 2
@@ -56,9 +56,3 @@ def _brokers(image: MetadataImage, listener_name: str, include_fenced: bool) -> 
             yield DescribeClusterBroker(
                 broker_id=node_id, host=endpoint.host, port=endpoint.port, rack=broker.rack, is_fenced=broker.fenced
             )
-
-
-def error_response(ctx: RequestContext, request: DescribeClusterRequest, error: KafkaError) -> DescribeClusterResponse:
-    return DescribeClusterResponse(
-        throttle_time=ZERO, error_code=error.code, error_message=error.message, cluster_id="", brokers=()
-    )

@@ -206,19 +206,3 @@ def _described(request: DescribeConfigsRequest, entry: ConfigEntry) -> DescribeC
         config_type=entry.type,
         documentation=entry.documentation if request.include_documentation else None,
     )
-
-
-def error_response(ctx: RequestContext, request: DescribeConfigsRequest, error: KafkaError) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        throttle_time=ZERO,
-        results=tuple(
-            DescribeConfigsResult(
-                error_code=error.code,
-                error_message=error.default_message,  # whatever the error says itself
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-                configs=(),
-            )
-            for resource in request.resources
-        ),
-    )

@@ -20,8 +20,6 @@ from metadata.acls import ResourceType
 from protocol.durations import ZERO
 from protocol.errors import GroupIdNotFound, KafkaError
 
-ONLY_READS = True
-
 FIRST_VERSION_WITH_NOT_FOUND = 6
 DEAD = "Dead"
 
@@ -86,10 +84,4 @@ def _failed(group_id: str, error: KafkaError) -> DescribedGroup:
         protocol_data="",
         members=(),
         authorized_operations=authorized_operations.UNKNOWN,
-    )
-
-
-def error_response(ctx: RequestContext, request: DescribeGroupsRequest, error: KafkaError) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(
-        throttle_time=ZERO, groups=tuple(_group(ctx, request, group_id, error) for group_id in request.groups)
     )

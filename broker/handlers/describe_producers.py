@@ -63,18 +63,3 @@ def _producers(partition: Partition) -> tuple[ProducerState, ...]:
 def _failed(index: int, error: KafkaError, message: str | None) -> PartitionResponse:
     """The answer for an error. Kafka sends a message for a topic's error, none for that of a partition it knows."""
     return PartitionResponse(partition_index=index, error_code=error.code, error_message=message, active_producers=())
-
-
-def error_response(
-    _ctx: RequestContext, request: DescribeProducersRequest, error: KafkaError
-) -> DescribeProducersResponse:
-    return DescribeProducersResponse(
-        throttle_time=ZERO,
-        topics=tuple(
-            TopicResponse(
-                name=topic.name,
-                partitions=tuple(_failed(index, error, None) for index in topic.partition_indexes),
-            )
-            for topic in request.topics
-        ),
-    )

@@ -170,10 +170,3 @@ def _failed(group_id: str, error: KafkaError) -> DescribeShareGroupOffsetsRespon
     return DescribeShareGroupOffsetsResponseGroup(
         group_id=group_id, topics=(), error_code=error.code, error_message=error.explicit_message
     )
-
-
-def error_response(
-    ctx: RequestContext, request: DescribeShareGroupOffsetsRequest, error: KafkaError
-) -> DescribeShareGroupOffsetsResponse:
-    groups = tuple(_failed(group.group_id, error) for group in request.groups)
-    return DescribeShareGroupOffsetsResponse(throttle_time=ZERO, groups=groups)

@@ -23,7 +23,7 @@ from broker.request_context import RequestContext
 from metadata import topic_names
 from metadata.acls import AclOperation, ResourceType
 from protocol.durations import ZERO
-from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
+from protocol.errors import InvalidRequest, UnknownServerError
 
 if TYPE_CHECKING:
     from metadata.topics import PartitionRegistration, TopicImage
@@ -125,13 +125,4 @@ def _partition(
         eligible_leader_replicas=assignment.isr if is_offline else assignment.elr,
         last_known_elr=assignment.isr if is_offline else assignment.last_known_elr,
         offline_replicas=tuple(node_id for node_id in assignment.replicas if is_offline or node_id not in alive),
-    )
-
-
-def error_response(
-    ctx: RequestContext, request: DescribeTopicPartitionsRequest, error: KafkaError
-) -> DescribeTopicPartitionsResponse:
-    return DescribeTopicPartitionsResponse(
-        throttle_time=ZERO,
-        topics=tuple(_failed(topic.name, error.code) for topic in request.topics),
     )

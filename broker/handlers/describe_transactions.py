@@ -18,8 +18,6 @@ from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import InvalidRequest, KafkaError, TransactionalIdNotFound
 from protocol.topic_partition import by_topic
 
-ONLY_READS = True
-NONE = -1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -79,9 +77,3 @@ def _failed(transactional_id: str, error: KafkaError) -> TransactionState:
 
 def _response(states: list[TransactionState]) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(throttle_time=ZERO, transaction_states=tuple(states))
-
-
-def error_response(
-    _ctx: RequestContext, request: DescribeTransactionsRequest, error: KafkaError
-) -> DescribeTransactionsResponse:
-    return _response([_failed(transactional_id, error) for transactional_id in request.transactional_ids])

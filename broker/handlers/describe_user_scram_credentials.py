@@ -50,18 +50,3 @@ def _refused(user: str, error: KafkaError) -> DescribeUserScramCredentialsResult
     return DescribeUserScramCredentialsResult(
         user=user, error_code=error.code, error_message=error.message, credential_infos=()
     )
-
-
-def error_response(
-    _ctx: RequestContext, request: DescribeUserScramCredentialsRequest, error: KafkaError
-) -> DescribeUserScramCredentialsResponse:
-    """The error, and once more for every user, but not which it is."""
-    result = DescribeUserScramCredentialsResult(
-        user="", error_code=error.code, error_message=error.explicit_message, credential_infos=()
-    )
-    return DescribeUserScramCredentialsResponse(
-        throttle_time=ZERO,
-        error_code=error.code,
-        error_message=error.explicit_message,
-        results=(result,) * len(request.users or ()),
-    )

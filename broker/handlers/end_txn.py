@@ -12,15 +12,13 @@ from kio.schema.end_txn.v5 import EndTxnRequest, EndTxnResponse
 from kio.schema.errors import ErrorCode
 
 from broker.network.answers import when_done
-from broker.network.old_clients import fencing_known_from
 from broker.request_context import RequestContext
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.transaction_metadata import TV_0, TV_2
 from protocol.durations import ZERO
 from protocol.entities import maker
-from protocol.errors import InvalidRequest, KafkaError
+from protocol.errors import InvalidRequest
 
-FIRST_VERSION_WITH_PRODUCER_FENCED = 2
 FIRST_VERSION_OF_TRANSACTIONS_V2 = 5
 
 new_response = maker(EndTxnResponse)
@@ -45,8 +43,3 @@ def _response(producer: ProducerEpoch) -> EndTxnResponse:
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
     )
-
-
-def error_response(ctx: RequestContext, _request: EndTxnRequest, error: KafkaError) -> EndTxnResponse:
-    code = fencing_known_from(ctx.version, FIRST_VERSION_WITH_PRODUCER_FENCED, error).code
-    return new_response(throttle_time=ZERO, error_code=code)

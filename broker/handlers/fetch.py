@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 decode = decode_request
 encode = encode_response
 
-ONLY_READS = True
 
 FIRST_VERSION_WITH_RACKS = 11
 FIRST_FLEXIBLE_VERSION = 12

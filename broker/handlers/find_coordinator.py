@@ -135,8 +135,3 @@ def _answer(ctx: RequestContext, found: list[Coordinator]) -> Answer:
     one = found[0]
     message = "NONE" if one.error_code is ErrorCode.none else type_by_code[one.error_code].default_message
     return OneCoordinator(ZERO, one.error_code, message, one.node_id, one.host, one.port)
-
-
-def error_response(ctx: RequestContext, request: FindCoordinatorRequest, error: KafkaError) -> Answer:
-    keys = request.coordinator_keys if ctx.version >= FIRST_BATCHED_VERSION else (ctx.raw.key,)
-    return _answer(ctx, [_failed(key, error) for key in keys])

@@ -13,7 +13,6 @@ from kio.schema.get_telemetry_subscriptions.v0 import (
 from broker.request_context import RequestContext
 from protocol import uuids
 from protocol.durations import ZERO
-from protocol.errors import KafkaError
 from protocol.records.compression import Compression
 
 ACCEPTED = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
@@ -33,18 +32,4 @@ def handle(ctx: RequestContext, request: GetTelemetrySubscriptionsRequest) -> Ge
         telemetry_max_bytes=telemetry.max_bytes,
         delta_temporality=True,
         requested_metrics=instance.metrics,
-    )
-
-
-def error_response(
-    ctx: RequestContext, request: GetTelemetrySubscriptionsRequest, error: KafkaError
-) -> GetTelemetrySubscriptionsResponse:
-    return GetTelemetrySubscriptionsResponse(
-        throttle_time=ZERO,
-        error_code=error.code,
-        client_instance_id=None,
-        subscription_id=0,
-        push_interval=ZERO,
-        telemetry_max_bytes=0,
-        delta_temporality=False,
     )

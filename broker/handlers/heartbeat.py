@@ -10,13 +10,7 @@ from kio.schema.heartbeat.v4 import HeartbeatRequest, HeartbeatResponse
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
 from protocol.durations import ZERO
-from protocol.errors import CoordinatorLoadInProgress, InvalidGroupId, KafkaError
-
-REPEATS = True
-"""A member's heartbeats are identical until the next rebalance."""
-
-SHARES_RESPONSES = True
-"""All successful heartbeats get the same answer."""
+from protocol.errors import InvalidGroupId
 
 
 def handle(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse | Awaitable[HeartbeatResponse]:
@@ -31,8 +25,3 @@ def _response(code: ErrorCode) -> HeartbeatResponse:
 
 
 _GO_ON = HeartbeatResponse(throttle_time=ZERO, error_code=ErrorCode.none)
-
-
-def error_response(ctx: RequestContext, request: HeartbeatRequest, error: KafkaError) -> HeartbeatResponse:
-    """The error, but none while the coordinator loads: the heartbeat is accepted unchecked, so no member rejoins."""
-    return _response(ErrorCode.none if isinstance(error, CoordinatorLoadInProgress) else error.code)

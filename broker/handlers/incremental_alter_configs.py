@@ -31,11 +31,5 @@ def wanted(request: IncrementalAlterConfigsRequest) -> list[ResourceChange]:
     ]
 
 
-def error_response(
-    _ctx: RequestContext, request: IncrementalAlterConfigsRequest, error: KafkaError
-) -> IncrementalAlterConfigsResponse:
-    return respond(request.resources, [error] * len(request.resources))
-
-
 def respond(resources: Sequence[Any], errors: Iterable[KafkaError | None]) -> IncrementalAlterConfigsResponse:
     return response_of(IncrementalAlterConfigsResponse, AlterConfigsResourceResponse, resources, errors)

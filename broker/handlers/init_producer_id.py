@@ -13,7 +13,6 @@ from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v5 import InitProducerIdRequest, InitProducerIdResponse
 
 from broker.network.answers import when_done
-from broker.network.old_clients import fencing_known_from
 from broker.request_context import RequestContext
 from coordinator.runtime.outcome import ProducerEpoch
 from protocol.durations import MILLISECOND, ZERO
@@ -22,8 +21,6 @@ from protocol.errors import CoordinatorLoadInProgress, InvalidRequest, KafkaErro
 NONE = -1
 PATIENCE_MS = 5_000
 """How long a block of ids may take; the controller may be gone for a minute."""
-FIRST_VERSION_WITH_PRODUCER_FENCED = 4
-
 Answer = InitProducerIdResponse
 
 
@@ -70,13 +67,4 @@ def _response(producer: ProducerEpoch | KafkaError) -> Answer:
         error_code=ErrorCode.none,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
-    )
-
-
-def error_response(ctx: RequestContext, _request: InitProducerIdRequest, error: KafkaError) -> Answer:
-    return InitProducerIdResponse(
-        throttle_time=ZERO,
-        error_code=fencing_known_from(ctx.version, FIRST_VERSION_WITH_PRODUCER_FENCED, error).code,
-        producer_id=NONE,
-        producer_epoch=NONE,
     )

@@ -11,7 +11,7 @@ from kio.schema.initialize_share_group_state.v0 import (
 from kio.schema.initialize_share_group_state.v0.response import InitializeStateResult, PartitionResult
 
 from broker.request_context import RequestContext
-from broker.share.state_requests import ask_for_partitions, error_fields, refused
+from broker.share.state_requests import ask_for_partitions, error_fields
 from protocol.coordinator_records.share_records import SharePartitionKey
 from protocol.errors import KafkaError
 
@@ -30,12 +30,3 @@ async def handle(ctx: RequestContext, request: InitializeShareGroupStateRequest)
 
 def _result(index: int, answer: KafkaError | None) -> PartitionResult:
     return PartitionResult(**error_fields(index, answer))
-
-
-def error_response(
-    ctx: RequestContext, request: InitializeShareGroupStateRequest, error: KafkaError
-) -> InitializeShareGroupStateResponse:
-    failed = refused(request.topics, error, _result)
-    return InitializeShareGroupStateResponse(
-        results=tuple(InitializeStateResult(topic_id=topic_id, partitions=found) for topic_id, found in failed.items())
-    )

@@ -16,13 +16,13 @@ from kio.schema.join_group.v9.response import JoinGroupResponseMember
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
 from coordinator.group.classic.join import check_request
-from coordinator.group.classic.messages import UNKNOWN_MEMBER_ID, JoinAnswer, JoinRequest
+from coordinator.group.classic.messages import JoinAnswer, JoinRequest
 from coordinator.group.classic.protocols import MemberProtocol
 from protocol.durations import MILLISECOND, ZERO
 from protocol.entities import maker
 
 if TYPE_CHECKING:
-    from protocol.errors import KafkaError
+    pass
 
 
 new_response = maker(JoinGroupResponse)
@@ -70,7 +70,3 @@ def _response(ctx: RequestContext, answer: JoinAnswer) -> JoinGroupResponse:
             for member in answer.members
         ),
     )
-
-
-def error_response(ctx: RequestContext, request: JoinGroupRequest, error: KafkaError) -> JoinGroupResponse:
-    return _response(ctx, JoinAnswer(UNKNOWN_MEMBER_ID, error.code))

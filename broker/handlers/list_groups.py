@@ -20,8 +20,6 @@ from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from protocol.durations import ZERO
 from protocol.java_strings import java_trim
 
-ONLY_READS = True
-
 DESCRIBE = AclOperation.DESCRIBE
 
 

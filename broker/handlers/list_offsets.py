@@ -59,19 +59,6 @@ def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsRespo
     return lookup.at_once()
 
 
-def error_response(ctx: RequestContext, request: ListOffsetsRequest, error: KafkaError) -> ListOffsetsResponse:
-    """The same error for every partition, repeated for a partition that is named several times."""
-    return ListOffsetsResponse(
-        throttle_time=ZERO,
-        topics=tuple(
-            ListOffsetsTopicResponse(
-                name=topic.name, partitions=tuple(_failed(asked.partition_index, error) for asked in topic.partitions)
-            )
-            for topic in request.topics
-        ),
-    )
-
-
 class Lookup:
     """One request's lookups, one partition after the other.
 

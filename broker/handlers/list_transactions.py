@@ -23,8 +23,6 @@ from protocol.durations import ZERO
 from protocol.errors import InvalidRegularExpression
 from protocol.re2_patterns import InvalidPatternError, Pattern, compile_pattern
 
-ONLY_READS = True
-
 DESCRIBE = AclOperation.DESCRIBE
 
 

@@ -26,7 +26,7 @@ from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from metadata.maps import Map
 from metadata.topics import PartitionRegistration, TopicImage, in_order
 from protocol.durations import ZERO
-from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
+from protocol.errors import InvalidRequest, UnknownServerError
 
 if TYPE_CHECKING:
     from broker.replicas.replica_manager import ReplicaManager
@@ -84,18 +84,6 @@ def _may_create(ctx: RequestContext, name: str) -> bool:
     return ctx.allows(AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, log_denied=False) or ctx.allows(
         AclOperation.CREATE, ResourceType.TOPIC, name
     )
-
-
-def error_response(ctx: RequestContext, request: MetadataRequest, error: KafkaError) -> MetadataResponse:
-    """The error at the top (version 13) and for every requested topic."""
-    topics = tuple(
-        replace(
-            _topic_error(error.code, topic.name or "", topic.topic_id if ctx.version >= 10 else None),
-            is_internal=False,  # whatever its name
-        )
-        for topic in request.topics or ()
-    )
-    return MetadataResponse(throttle_time=ZERO, brokers=(), cluster_id=None, topics=topics, error_code=error.code)
 
 
 def _validate(ctx: RequestContext, wanted: tuple[MetadataRequestTopic, ...]) -> None:

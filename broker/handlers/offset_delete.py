@@ -15,7 +15,7 @@ from kio.schema.offset_delete.v0.response import OffsetDeleteResponsePartition, 
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
 from protocol.durations import ZERO
-from protocol.errors import InvalidGroupId, KafkaError, TopicAuthorization
+from protocol.errors import InvalidGroupId
 from protocol.topic_partition import PartitionKey
 
 UNKNOWN = ErrorCode.unknown_topic_or_partition
@@ -79,14 +79,3 @@ def _topic(name: str, unknown: Iterable[int], answered: Iterable[tuple[int, Erro
 
 def _partition(index: int, code: ErrorCode) -> OffsetDeleteResponsePartition:
     return OffsetDeleteResponsePartition(partition_index=index, error_code=code)
-
-
-def error_response(_ctx: RequestContext, request: OffsetDeleteRequest, error: KafkaError) -> OffsetDeleteResponse:
-    """The error at the top; that of a topic for each of its partitions."""
-    if not isinstance(error, TopicAuthorization):
-        return OffsetDeleteResponse(error_code=error.code, throttle_time=ZERO, topics=())
-    topics = tuple(
-        _topic(topic.name, (), [(partition.partition_index, error.code) for partition in topic.partitions])
-        for topic in request.topics
-    )
-    return OffsetDeleteResponse(error_code=ErrorCode.none, throttle_time=ZERO, topics=topics)

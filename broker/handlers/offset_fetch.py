@@ -28,8 +28,6 @@ from protocol.newer.offset_fetch import (
 )
 from protocol.topic_partition import PartitionKey, by_topic
 
-ONLY_READS = True
-
 DESCRIBE = AclOperation.DESCRIBE
 
 FIRST_BATCHED_VERSION = 8
@@ -180,7 +178,3 @@ def _answer(ctx: RequestContext, groups: list[OffsetFetchResponseGroup]) -> Answ
     if ctx.version >= FIRST_BATCHED_VERSION:
         return new_response(throttle_time=ZERO, groups=tuple(groups))
     return OneGroup(ZERO, groups[0].topics, groups[0].error_code)
-
-
-def error_response(ctx: RequestContext, request: OffsetFetchRequest, error: KafkaError) -> Answer:
-    return _answer(ctx, [_group(ctx, group, error) for group in _groups(ctx, request)])

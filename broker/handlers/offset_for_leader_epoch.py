@@ -44,17 +44,3 @@ def _answer(partitions: ReplicaManager, topic: str, wanted: OffsetForLeaderParti
 
 def _failed(wanted: OffsetForLeaderPartition, error: KafkaError) -> EpochEndOffset:
     return EpochEndOffset(error_code=error.code, partition=wanted.partition)
-
-
-def error_response(
-    ctx: RequestContext, request: OffsetForLeaderEpochRequest, error: KafkaError
-) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        throttle_time=ZERO,
-        topics=tuple(
-            OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=tuple(_failed(wanted, error) for wanted in topic.partitions)
-            )
-            for topic in request.topics
-        ),
-    )

@@ -8,7 +8,7 @@ from kio.schema.read_share_group_state.v0 import ReadShareGroupStateRequest, Rea
 from kio.schema.read_share_group_state.v0.response import PartitionResult, ReadStateResult, StateBatch
 
 from broker.request_context import RequestContext
-from broker.share.state_requests import ask_for_partitions, error_fields, refused
+from broker.share.state_requests import ask_for_partitions, error_fields
 from protocol.coordinator_records.share_records import SharePartitionKey, ShareSnapshotValue
 from protocol.errors import KafkaError
 
@@ -36,13 +36,4 @@ def _result(index: int, answer: ShareSnapshotValue | KafkaError) -> PartitionRes
             StateBatch(first_offset=first, last_offset=last, delivery_state=state, delivery_count=count)
             for first, last, state, count in answer.batches
         ),
-    )
-
-
-def error_response(
-    ctx: RequestContext, request: ReadShareGroupStateRequest, error: KafkaError
-) -> ReadShareGroupStateResponse:
-    failed = refused(request.topics, error, _result)
-    return ReadShareGroupStateResponse(
-        results=tuple(ReadStateResult(topic_id=topic_id, partitions=found) for topic_id, found in failed.items())
     )

@@ -11,7 +11,7 @@ from kio.schema.read_share_group_state_summary.v1 import (
 from kio.schema.read_share_group_state_summary.v1.response import PartitionResult, ReadStateSummaryResult
 
 from broker.request_context import RequestContext
-from broker.share.state_requests import ask_for_partitions, error_fields, refused
+from broker.share.state_requests import ask_for_partitions, error_fields
 from protocol.coordinator_records.share_records import SharePartitionKey, ShareSnapshotValue
 from protocol.errors import KafkaError
 
@@ -41,13 +41,4 @@ def _result(index: int, answer: ShareSnapshotValue | KafkaError | None) -> Parti
         leader_epoch=known.leader_epoch,
         start_offset=known.start_offset,
         delivery_complete_count=known.complete_count,
-    )
-
-
-def error_response(
-    ctx: RequestContext, request: ReadShareGroupStateSummaryRequest, error: KafkaError
-) -> ReadShareGroupStateSummaryResponse:
-    failed = refused(request.topics, error, _result)
-    return ReadShareGroupStateSummaryResponse(
-        results=tuple(ReadStateSummaryResult(topic_id=topic_id, partitions=found) for topic_id, found in failed.items())
     )

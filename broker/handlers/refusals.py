@@ -16,8 +16,6 @@ from uuid import UUID
 from broker.cluster.controller_port import decided_elsewhere
 from broker.config.broker_config import split_list
 from broker.request_context import RequestContext
-from protocol.api.messages import newest_response
-from protocol.api.table import API_BY_KEY
 from protocol.errors import (
     IllegalSaslState,
     InconsistentClusterId,
@@ -25,25 +23,19 @@ from protocol.errors import (
     KafkaError,
     UnsupportedVersion,
 )
-from protocol.schema import EntityClass, default_entity, field_plans
 
 Check = Callable[[RequestContext, Any], None]
 """Raises if a request gets another error than its API's."""
-
-Shape = Callable[[RequestContext, Any, KafkaError], Any]
-"""The response with the error in the places where the API's has one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """The handler of an API, in the place of a module (see `broker.handlers`).
 
-    Without an `error_response`, the error is at the top of the response. `is_change`: if other nodes are the
-    controllers, they are asked, and may do what is refused here.
+    `is_change`: if other nodes are the controllers, they are asked, and may do what is refused here.
     """
 
     error: Callable[[], KafkaError]
-    error_response: Shape | None = None
     check: Check | None = None
     is_change: bool = False
 
@@ -53,37 +45,6 @@ class Refusal:
         if self.check is not None:
             self.check(ctx, request)
         raise self.error()
-
-
-# -- shapes of answers
-
-
-def _response_class(ctx: RequestContext) -> EntityClass:
-    return newest_response(API_BY_KEY[ctx.api_key])
-
-
-def _item_class(parent: EntityClass, field: str) -> EntityClass:
-    return next(plan.entity for plan in field_plans(parent) if plan.name == field)
-
-
-def _without_message(ctx: RequestContext, _request: Any, error: KafkaError) -> Any:
-    return default_entity(_response_class(ctx), error_code=error.code, error_message=error.explicit_message)
-
-
-def _for_each(asked: str, answered: str, name_of: Callable[[Any], dict[str, Any]] = lambda _: {}) -> Shape:
-    """The error once for each item of the request's field `asked`; `name_of` has the fields that identify the item."""
-
-    def shape(ctx: RequestContext, request: Any, error: KafkaError) -> Any:
-        response = _response_class(ctx)
-        item = _item_class(response, answered)
-        fields = {"error_code": error.code, "error_message": error.explicit_message}
-        items = tuple(default_entity(item, **fields, **name_of(each)) for each in getattr(request, asked))
-        return default_entity(response, **{answered: items})
-
-    return shape
-
-
-# -- checks that come first
 
 
 def _check_new_voter(ctx: RequestContext, request: Any) -> None:

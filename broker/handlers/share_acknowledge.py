@@ -85,16 +85,3 @@ def _by_topic(
             )
         )
     return found
-
-
-def error_response(
-    ctx: RequestContext, request: ShareAcknowledgeRequest, error: KafkaError
-) -> ShareAcknowledgeResponse:
-    return ShareAcknowledgeResponse(
-        throttle_time=ZERO,
-        error_code=error.code,
-        error_message=error.explicit_message,
-        acquisition_lock_timeout=ZERO,
-        responses=(),
-        node_endpoints=(),
-    )

@@ -31,8 +31,6 @@ from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
 from protocol.produce_fetch.parts import LeaderIdAndEpoch as LeaderOf
 from protocol.uuids import ZERO as NO_TOPIC
 
-ONLY_READS = False
-
 BATCHES, RECORD_LIMIT = 0, 1
 """How much may be acquired at once: whole batches, or exactly so many records (KIP-1206)."""
 
@@ -158,14 +156,3 @@ def _partition(index: int, acknowledged: KafkaError | None, taken: Taken, leader
 def _endpoints(ctx: RequestContext, leaders: Sequence[LeaderOf]) -> tuple[NodeEndpoint, ...]:
     found = endpoints_of(ctx.image, leaders, ctx.connection.listener_name)
     return tuple(NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack) for one in found)
-
-
-def error_response(ctx: RequestContext, request: ShareFetchRequest, error: KafkaError) -> ShareFetchResponse:
-    return ShareFetchResponse(
-        throttle_time=ZERO,
-        error_code=error.code,
-        error_message=error.explicit_message,
-        acquisition_lock_timeout=ZERO,
-        responses=(),
-        node_endpoints=(),
-    )

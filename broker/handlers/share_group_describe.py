@@ -17,8 +17,6 @@ from metadata.topics import TopicImage
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
 
-ONLY_READS = True
-
 ASSIGNOR = "simple"
 
 
@@ -75,11 +73,3 @@ def _member(ctx: RequestContext, member: ShareMember) -> Member:
 
 def _failed(group_id: str, error: KafkaError) -> DescribedGroup:
     return DescribedGroup(**failed_group(group_id, error), assignor_name="")
-
-
-def error_response(
-    ctx: RequestContext, request: ShareGroupDescribeRequest, error: KafkaError
-) -> ShareGroupDescribeResponse:
-    return ShareGroupDescribeResponse(
-        throttle_time=ZERO, groups=tuple(_failed(group_id, error) for group_id in request.group_ids)
-    )

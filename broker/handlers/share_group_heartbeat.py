@@ -16,7 +16,7 @@ from coordinator.group.share.messages import ShareHeartbeat, ShareHeartbeatAnswe
 from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records.consumer_group_values import Partitions
 from protocol.durations import MILLISECOND, ZERO
-from protocol.errors import KafkaError, TopicAuthorization
+from protocol.errors import TopicAuthorization
 
 Answer = ShareGroupHeartbeatResponse
 
@@ -56,16 +56,4 @@ def _assignment(partitions: Partitions) -> Assignment:
         topic_partitions=tuple(
             TopicPartitions(topic_id=topic, partitions=tuple(sorted(indexes))) for topic, indexes in partitions.items()
         )
-    )
-
-
-def error_response(ctx: RequestContext, request: ShareGroupHeartbeatRequest, error: KafkaError) -> Answer:
-    return Answer(
-        throttle_time=ZERO,
-        error_code=error.code,
-        error_message=error.explicit_message,
-        member_id=None,
-        member_epoch=0,
-        heartbeat_interval=ZERO,
-        assignment=None,
     )

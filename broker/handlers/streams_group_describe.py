@@ -35,8 +35,6 @@ from protocol.newer.streams_group_describe_v1 import (
     StreamsGroupDescribeResponse,
 )
 
-ONLY_READS = True
-
 ASSIGNOR = "sticky"
 NOT_ASKED_FOR, NOT_KEPT = 0, 1
 """The status of a description of the topology that the client did not want, and where no plugin keeps them."""
@@ -146,12 +144,4 @@ def _assignment(tasks: values.Tasks) -> Assignment:
 def _failed(group_id: str, error: KafkaError) -> DescribedGroup:
     return DescribedGroup(
         **failed_group(group_id, error), topology=None, topology_description_status=NOT_ASKED_FOR, assignor_name=None
-    )
-
-
-def error_response(
-    ctx: RequestContext, request: StreamsGroupDescribeRequest, error: KafkaError
-) -> StreamsGroupDescribeResponse:
-    return StreamsGroupDescribeResponse(
-        throttle_time=ZERO, groups=tuple(_failed(group_id, error) for group_id in request.group_ids)
     )

@@ -31,7 +31,7 @@ from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from metadata.topic_names import invalid_reason, is_internal
 from protocol.coordinator_records import streams_group_values as values
 from protocol.durations import MILLISECOND, ZERO
-from protocol.errors import InvalidRequest, KafkaError, TopicAuthorization
+from protocol.errors import InvalidRequest, TopicAuthorization
 from protocol.newer.streams_group_heartbeat_v1 import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 
 Answer = StreamsGroupHeartbeatResponse
@@ -202,24 +202,4 @@ def _endpoint(found: EndpointPartitions) -> EndpointToPartitions:
     )
     return EndpointToPartitions(
         user_endpoint=Endpoint(host=host, port=port), active_partitions=active, standby_partitions=standby
-    )
-
-
-def error_response(ctx: RequestContext, request: StreamsGroupHeartbeatRequest, error: KafkaError) -> Answer:
-    return Answer(
-        throttle_time=ZERO,
-        error_code=error.code,
-        error_message=error.explicit_message,
-        member_id="",
-        member_epoch=0,
-        heartbeat_interval=ZERO,
-        task_offset_interval=ZERO,
-        acceptable_recovery_offset_lag=-1,
-        status=(),
-        active_tasks=None,
-        standby_tasks=None,
-        warmup_tasks=None,
-        topology_description_required=False,
-        endpoint_information_epoch=0,
-        partitions_by_user_endpoint=None,
     )

@@ -19,7 +19,7 @@ from controller.features import FeatureUpdate, decide
 from controller.quorum.metadata_log import MetadataLog
 from metadata.image import MetadataImage
 from protocol.durations import ZERO
-from protocol.errors import InvalidUpdateVersion, KafkaError, UnknownServerError
+from protocol.errors import InvalidUpdateVersion
 from protocol.metadata.brokers import Endpoint
 from protocol.metadata.control import VoterEndpoint
 
@@ -71,8 +71,3 @@ def _done(ctx: RequestContext, updates: Sequence[FeatureUpdate]) -> UpdateFeatur
             for each in updates
         ),
     )
-
-
-def error_response(_ctx: RequestContext, _request: UpdateFeaturesRequest, error: KafkaError) -> UpdateFeaturesResponse:
-    message = None if isinstance(error, UnknownServerError) else error.message
-    return UpdateFeaturesResponse(throttle_time=ZERO, error_code=error.code, error_message=message)

@@ -8,7 +8,7 @@ from kio.schema.write_share_group_state.v1 import WriteShareGroupStateRequest, W
 from kio.schema.write_share_group_state.v1.response import PartitionResult, WriteStateResult
 
 from broker.request_context import RequestContext
-from broker.share.state_requests import ask_for_partitions, error_fields, refused
+from broker.share.state_requests import ask_for_partitions, error_fields
 from coordinator.share.share_coordinator_shard import ShareWrite
 from protocol.coordinator_records.share_records import SharePartitionKey, StateBatch
 from protocol.errors import KafkaError
@@ -41,13 +41,4 @@ def _wanted(partition: Any) -> ShareWrite:
         partition.start_offset,
         batches,
         partition.delivery_complete_count,
-    )
-
-
-def error_response(
-    ctx: RequestContext, request: WriteShareGroupStateRequest, error: KafkaError
-) -> WriteShareGroupStateResponse:
-    failed = refused(request.topics, error, _result)
-    return WriteShareGroupStateResponse(
-        results=tuple(WriteStateResult(topic_id=topic_id, partitions=found) for topic_id, found in failed.items())
     )

@@ -118,12 +118,3 @@ def _topics(codes: dict[PartitionKey, ErrorCode]) -> tuple[WritableTxnMarkerTopi
         )
         for topic, indexes in by_topic(codes).items()
     )
-
-
-def error_response(_ctx: RequestContext, request: WriteTxnMarkersRequest, error: KafkaError) -> WriteTxnMarkersResponse:
-    codes: Codes = {}
-    for marker in request.markers:
-        codes[marker.producer_id] = {}  # only the last of a producer's markers is answered
-        for partition in _partitions(marker):
-            _note(codes, marker.producer_id, partition, error)
-    return _response(codes)

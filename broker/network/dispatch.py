@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 import structlog
 
 from broker.network.answers import Later
-from broker.network.error_responses import error_response
 from broker.network.request import CloseConnectionError, NewRequest, Peer, Request
 from protocol import headers
-from protocol.api import messages
+from protocol.api import failure, messages
 from protocol.api.table import API_BY_KEY, API_TABLE, API_VERSIONS_KEY, CONTROLLER_TABLE, Api
 from protocol.errors import KafkaError, UnknownServerError
 from protocol.primitives import DecodeError
@@ -117,19 +116,24 @@ class Route:
         self.read = ByVersion(partial(messages.request_reader, api.key))
         self.write = ByVersion(self._writer)
         self.prepare: Callable[[Request, Any], Any] | None
+        self.failed: Callable[[Any, Any, KafkaError], Any]
+        self.failed_items: Callable[[Any, Any, KafkaError], Any]
         self.only_reads = False
         self.repeats = False
 
     def load(self) -> Any:
         if not self.loaded:
             handler = self._given or self._imported()
+            own = getattr(handler, "error_response", None)
+            self.failed = own or partial(failure.failed, self.api)
+            self.failed_items = own or partial(failure.of_items, self.api)
             self.counters = self._metrics.requests[self.api.name]
             self.own_handle = self._guarded(handler)
             self.handle = self.own_handle if self._instead is None else self._instead
             self.decode = getattr(handler, "decode", None)
             self.prepare = getattr(handler, "prepare", None)
-            self.only_reads = getattr(handler, "ONLY_READS", False)
-            self.repeats = self.exclusive and getattr(handler, "REPEATS", False)
+            self.only_reads = self.api.only_reads
+            self.repeats = self.api.repeats
             self._handler = handler
             self.loaded = True
         return self._handler
@@ -156,7 +160,7 @@ class Route:
         encode = getattr(self.load(), "encode", None)
         if encode is None:
             write = messages.response_writer(self.api.key, version)
-            return messages.repeated_writer(write) if getattr(self._handler, "SHARES_RESPONSES", False) else write
+            return messages.repeated_writer(write) if self.api.shares_responses else write
         return lambda response, correlation_id: encode(response, version, correlation_id)
 
 
@@ -342,9 +346,9 @@ class Dispatcher:
             self._unexpected(route, ctx, error)
             error = UnknownServerError()
         self._metrics.request_error(route.api.name, error.code)
-        own = getattr(route.load(), "error_response", None)
+        route.load()
         try:
-            return own(ctx, request, error) if own is not None else error_response(route.api, error)
+            return route.failed(ctx, request, error)
         except CloseConnectionError:
             raise
         except Exception as second:

@@ -45,13 +45,6 @@ async def ask_for_partitions(
     return {topic_id: tuple(results) for topic_id, results in found.items()}
 
 
-def refused(
-    topics: Collection[Any], error: KafkaError, result: Callable[[int, KafkaError], R]
-) -> dict[UUID, tuple[R, ...]]:
-    """The results of a request that fails as a whole."""
-    return {topic.topic_id: tuple(result(each.partition, error) for each in topic.partitions) for topic in topics}
-
-
 def error_fields(index: int, answer: object) -> dict[str, Any]:
     """The fields that the results of all these requests share: the partition, and its error if the answer is one."""
     error = answer if isinstance(answer, KafkaError) else None

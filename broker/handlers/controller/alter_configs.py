@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from kio.schema.alter_configs.v2 import AlterConfigsRequest, AlterConfigsResponse
 
-from broker.handlers.alter_configs import decided, error_response, respond, wanted
+from broker.handlers.alter_configs import decided, respond, wanted
 from broker.request_context import RequestContext
-
-__all__ = ["error_response", "handle"]
 
 
 async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:

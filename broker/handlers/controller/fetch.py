@@ -33,7 +33,6 @@ from protocol.errors import (
     UnknownLeaderEpoch,
 )
 
-ONLY_READS = True
 NO_NODE = -1
 ANY_EPOCH = -1
 FIRST_VERSION_WITH_TOPIC_IDS = 13

@@ -21,7 +21,6 @@ from metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
 from protocol.durations import ZERO
 from protocol.errors import InconsistentClusterId, InvalidRequest, KafkaError
 
-ONLY_READS = True
 MOST_BYTES = 1 << 20
 """Bytes of one answer, whatever is asked."""
 

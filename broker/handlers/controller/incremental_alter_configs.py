@@ -5,10 +5,8 @@ from __future__ import annotations
 from kio.schema.incremental_alter_configs.v1 import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 from broker.handlers.alter_configs import decided
-from broker.handlers.incremental_alter_configs import error_response, respond, wanted
+from broker.handlers.incremental_alter_configs import respond, wanted
 from broker.request_context import RequestContext
-
-__all__ = ["error_response", "handle"]
 
 
 async def handle(ctx: RequestContext, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:

@@ -38,7 +38,7 @@ from controller.decision import Decision, Surroundings
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from protocol import uuids
-from protocol.api import messages
+from protocol.api import failure, messages
 from protocol.api.table import API_BY_NAME
 from protocol.errors import KafkaError
 from protocol.metadata.brokers import Endpoint
@@ -167,6 +167,4 @@ class Rig:
             return await answer if inspect.isawaitable(answer) else answer
         except KafkaError as error:
             own = getattr(handler, "error_response", None)
-            if own is None:
-                raise
-            return own(ctx, request, error)
+            return failure.failed(row, ctx, request, error) if own is None else own(ctx, request, error)
