@@ -1,14 +1,22 @@
-"""The kinds of checks that stand before a handler, and what becomes of a request that fails one."""
+"""The kinds of checks that stand before a handler, and what becomes of a request that fails one.
+
+`checks_of` makes them from the rights of an API's row, and from what its messages name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from operator import attrgetter
 from typing import Any, TypeAlias
 
+from broker.authorization import names
+from broker.authorization.names import Name, Resource, Resources
 from broker.request_context import RequestContext
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
+from protocol.api.rights import Right
+from protocol.api.row import Api
 from protocol.errors import (
     ClusterAuthorization,
     DelegationTokenAuthorization,
@@ -58,22 +66,17 @@ ERRORS: dict[ResourceType, type[KafkaError]] = {
 }
 """The error of a client that lacks a right, by the resource."""
 
-Resource: TypeAlias = tuple[ResourceType, str]
-
 
 @dataclass(frozen=True, slots=True)
 class Whole:
     """The request needs one of these operations on a resource; otherwise it is refused as a whole.
 
-    Attributes:
-        name: the resource's name in a request, None if the request needs no right.
-        what: the resource, for the page of the docs.
+    `name` is the resource's name in a request, None if the request needs no right.
     """
 
     operations: tuple[AclOperation, ...]
     resource_type: ResourceType
-    name: Callable[[RequestContext, Any], str | None]
-    what: str
+    name: Name
 
     def around(self, handle: Handle, _fail: Fail) -> Handle:
         """The handler with this check before it."""
@@ -98,17 +101,13 @@ class Each:
     Attributes:
         asked, answered: the field of the request with the items, and that of the response with the answers to them.
         resources: the resource of each item of a request, None for an item that needs no right.
-        resource_types: those that `resources` may give, for the page of the docs.
-        what: the items, for the same page.
         unless: an operation on the cluster that makes all others needless.
     """
 
     operation: AclOperation
     asked: str
     answered: str
-    resources: Callable[[RequestContext, Any], Iterable[Resource | None]]
-    resource_types: tuple[ResourceType, ...]
-    what: str
+    resources: Resources
     unless: AclOperation | None = None
 
     def around(self, handle: Handle, fail: Fail) -> Handle:
@@ -212,40 +211,21 @@ class Each:
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
-    """A check of its own form, which raises KafkaError; or one that the handler makes itself, without a function.
+class InTurns:
+    """A handler that checks and answers the items of a list one by one, in a list of the same name: many in turns."""
 
-    `shows_less`: a client without the right gets no error, but a smaller answer. `items` are those of the list `asked`
-    of a request that the handler answers one by one, in a list of the same name: many are checked in turns.
-    """
-
-    operations: tuple[AclOperation, ...]
-    resource_type: ResourceType
-    what: str
-    check: Callable[[RequestContext, Any], None] | None = None
-    shows_less: bool = False
-    items: Callable[[Any], Sequence[Any] | None] | None = None
-    asked: str = ""
+    asked: str
+    items: Callable[[Any], Sequence[Any] | None]
 
     def around(self, handle: Handle, _fail: Fail) -> Handle:
-        """The handler with this check before it, if there is one; many items are handed to it some at a time."""
-        check, items_of = self.check, self.items
-        if items_of is not None:
+        """The handler, to which many items are handed some at a time."""
 
-            def sliced(ctx: RequestContext, request: Any) -> Any:
-                if len(getattr(request, self.asked) or ()) <= IN_A_TURN:
-                    return handle(ctx, request)
-                return self._in_turns(ctx, request, items_of(request) or (), handle)
+        def sliced(ctx: RequestContext, request: Any) -> Any:
+            if len(getattr(request, self.asked) or ()) <= IN_A_TURN:
+                return handle(ctx, request)
+            return self._in_turns(ctx, request, self.items(request) or (), handle)
 
-            return sliced
-        if check is None:
-            return handle
-
-        def checked(ctx: RequestContext, request: Any) -> Any:
-            check(ctx, request)
-            return handle(ctx, request)
-
-        return checked
+        return sliced
 
     async def _in_turns(self, ctx: RequestContext, request: Any, items: Sequence[Any], handle: Handle) -> Any:
         """The handler's answer to all items, each of which it answers by itself."""
@@ -263,7 +243,39 @@ class Own:
         return replace(response, **{self.asked: tuple(answered)})
 
 
-Check: TypeAlias = Whole | Each | Own
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A check of its own form, which raises KafkaError."""
+
+    check: Callable[[RequestContext, Any], None]
+
+    def around(self, handle: Handle, _fail: Fail) -> Handle:
+        """The handler with this check before it."""
+
+        def checked(ctx: RequestContext, request: Any) -> Any:
+            self.check(ctx, request)
+            return handle(ctx, request)
+
+        return checked
+
+
+def checks_of(api: Api, rights: Iterable[Right]) -> Iterator[Whole | Each | InTurns | Checked]:
+    """The checks for these rights of an API, without those that its handler makes itself."""
+    for right in rights:
+        rule = getattr(names, right.rule) if right.rule else None
+        kind = ResourceType[right.on]
+        operations = tuple(AclOperation[name] for name in right.operations)
+        if right.how == "whole":
+            yield Whole(operations, kind, rule or names.of_request(api, kind))
+        elif right.how == "each":
+            asked, answered = names.lists_of(api, kind)
+            resources = rule or names.of_items(api, kind)
+            unless = None if right.unless is None else AclOperation[right.unless]
+            yield Each(operations[0], asked, answered, resources, unless)
+        elif right.in_turns:
+            yield InTurns(right.in_turns, rule or attrgetter(right.in_turns))
+        elif rule is not None:
+            yield Checked(rule)
 
 
 def _then(answer: Any, finish: Callable[[Any], Any], failed: Callable[[KafkaError], Any]) -> Any:

@@ -1,12 +1,11 @@
-"""Puts the checks of the table before the handlers, with the permissions of the request's client."""
+"""Puts the checks of an API's rights before its handler, with the permissions of the request's client."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.authorization.checks import Check, Fail, Handle
-from broker.authorization.table import CHECKS, CONTROLLER_CHECKS, DECIDED_BY_CONTROLLER
+from broker.authorization.checks import Fail, Handle, checks_of
 from broker.request_context import RequestContext
 from broker.security.permissions import Permissions
 from protocol.api import failure
@@ -14,7 +13,7 @@ from protocol.api import failure
 if TYPE_CHECKING:
     from broker.network.request import Peer
     from broker.security.authorizer import Authorizer
-    from protocol.api.table import Api
+    from protocol.api.row import Api
 
 
 class Guard:
@@ -25,14 +24,16 @@ class Guard:
 
     def guarded(self, api: Api, handler: Any, *, of_controller: bool) -> Handle:
         """The handler's function with the API's checks before it."""
-        checks = (CONTROLLER_CHECKS if of_controller else CHECKS)[api.name]
+        rights = api.rights_of_nodes if of_controller and api.rights_of_nodes is not None else api.rights
         handle: Handle = handler.handle
-        if not checks:
+        if not rights:
             return handle
         own = getattr(handler, "error_response", None)
         fail = Fail(api.name, own or partial(failure.failed, api), own or partial(failure.of_items, api))
-        checked = _with_checks(handle, checks, fail)
-        may_be_elsewhere = api.name in DECIDED_BY_CONTROLLER
+        checked = handle
+        for check in reversed(list(checks_of(api, rights))):
+            checked = check.around(checked, fail)
+        may_be_elsewhere = api.place == "decides"
         permissions_of = self.permissions_of
 
         def guarded(ctx: RequestContext, request: Any) -> Any:
@@ -49,9 +50,3 @@ class Guard:
         if known is None or known.of is not client.principal:
             known = client.permissions = Permissions(self.authorizer, client.principal, client.client_address)
         return known
-
-
-def _with_checks(handle: Handle, checks: tuple[Check, ...], fail: Fail) -> Handle:
-    for check in reversed(checks):
-        handle = check.around(handle, fail)
-    return handle

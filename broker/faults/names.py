@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from kio.schema.errors import ErrorCode
 
-from protocol.api.table import API_BY_KEY, API_TABLE, Api
+from protocol.api.row import Api
+from protocol.api.table import API_BY_KEY, API_TABLE
 
 
 def api_name(name: str) -> str:

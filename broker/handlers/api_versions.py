@@ -10,7 +10,8 @@ from kio.schema.errors import ErrorCode
 
 from broker.request_context import RequestContext
 from controller.features import SUPPORTED
-from protocol.api.table import API_TABLE, API_VERSIONS_KEY, OWN_TABLE, Api
+from protocol.api.row import API_VERSIONS_KEY, Api
+from protocol.api.table import API_TABLE, OWN_TABLE
 from protocol.durations import ZERO
 from protocol.newer.api_versions_v5 import NO_NODE, ApiVersionsRequest, ApiVersionsResponse
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import IntEnum
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -21,19 +20,12 @@ from broker.config.definition import parse_integer
 from broker.coordinators.hosted import HostedCoordinator
 from broker.request_context import RequestContext
 from protocol import uuids
+from protocol.api.shape import KeyType
 from protocol.durations import ZERO
 from protocol.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError, type_by_code
 
 FIRST_BATCHED_VERSION = 4
 FIRST_VERSION_WITH_SHARE = 6
-
-
-class KeyType(IntEnum):
-    """Kafka's `FindCoordinatorRequest.CoordinatorType`."""
-
-    GROUP = 0
-    TRANSACTION = 1
-    SHARE = 2
 
 
 KEY_TYPES = frozenset(int(key_type) for key_type in KeyType)

@@ -28,6 +28,7 @@ from broker.replicas.produced_batches import (
     distinct,
     first_compression,
     malformed,
+    transactional_id_of,
 )
 from broker.replicas.records_append import RecordsAppend, put_error
 from broker.request_context import RequestContext
@@ -36,7 +37,6 @@ from protocol.errors import (
     InvalidPidMapping,
     KafkaError,
     NotLeaderOrFollower,
-    TransactionalIdAuthorization,
     UnknownServerError,
     UnknownTopicId,
     UnknownTopicOrPartition,
@@ -59,7 +59,6 @@ from protocol.records.batch import (
     read_producer,
 )
 from protocol.records.compression import Compression
-from storage.log.validator import first_batch_size
 
 if TYPE_CHECKING:
     from broker.replicas.partition import Partition
@@ -194,23 +193,6 @@ def error_response(ctx: RequestContext, request: ProduceRequest, error: KafkaErr
                 answer.error_message = error.explicit_message
         topics.append((key, answers))
     return ProduceResponse(topics)
-
-
-def transactional_id_of(request: ProduceRequest) -> str | None:
-    """The transactional id if a batch is transactional; what fails the request as a whole is found here.
-
-    No partition has been looked at. Raises CorruptMessage if a partition's data starts with what cannot be a batch,
-    TransactionalIdAuthorization if a batch is transactional and the request names no transactional id.
-    """
-    for _, partitions in request.topics:
-        for _, records in partitions:
-            if records is None or not first_batch_size(records):
-                continue
-            if records[ATTRIBUTES_LOW_AT] & TRANSACTIONAL_FLAG and records[MAGIC_AT] == MAGIC:
-                if request.transactional_id is None:
-                    raise TransactionalIdAuthorization
-                return request.transactional_id  # Kafka looks for one such batch, and for nothing after it
-    return None
 
 
 def _check_old_compressions(ctx: RequestContext, request: ProduceRequest) -> None:

@@ -17,7 +17,8 @@ from broker.network.answers import Later
 from broker.network.request import CloseConnectionError, NewRequest, Peer, Request
 from protocol import headers
 from protocol.api import failure, messages
-from protocol.api.table import API_BY_KEY, API_TABLE, API_VERSIONS_KEY, CONTROLLER_TABLE, Api
+from protocol.api.row import API_VERSIONS_KEY, Api
+from protocol.api.table import API_BY_KEY, API_TABLE, CONTROLLER_TABLE
 from protocol.errors import KafkaError, UnknownServerError
 from protocol.primitives import DecodeError
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from broker.network.outbox import Outbox
     from broker.network.principal import Principal
     from broker.network.request import Request
-    from protocol.api.table import Api
+    from protocol.api.row import Api
     from timing.clock import Clock
     from timing.wheel import TimingWheel
 

@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Any, Generic, TypeVar
 
 from protocol.api.messages import request_class, response_class
-from protocol.api.table import API_VERSIONS_KEY
+from protocol.api.row import API_VERSIONS_KEY
 from protocol.primitives import INT32, skip_tagged_fields
 from protocol.schema import Entity
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from protocol.errors import KafkaError, UnsupportedCompressionType
+from protocol.errors import KafkaError, TransactionalIdAuthorization, UnsupportedCompressionType
 from protocol.produce_fetch.parts import TopicKey
 from protocol.produce_fetch.produce_messages import PartitionRecords, ProduceRequest
-from protocol.records.batch import ATTRIBUTES_LOW_AT, COMPRESSION_MASK, MAGIC, MAGIC_AT
+from protocol.records.batch import ATTRIBUTES_LOW_AT, COMPRESSION_MASK, MAGIC, MAGIC_AT, TRANSACTIONAL_FLAG
 from protocol.records.compression import Compression
 from storage.log.validator import first_batch_size, single_batch_size
 
@@ -50,3 +50,20 @@ def distinct(version: int, request: ProduceRequest) -> list[tuple[TopicKey, list
             if index not in known or malformed(version, known[index]) or not malformed(version, records):
                 known[index] = records
     return [(key, list(partitions.items())) for key, partitions in merged.items()]
+
+
+def transactional_id_of(request: ProduceRequest) -> str | None:
+    """The transactional id if a batch is transactional; what fails the request as a whole is found here.
+
+    No partition has been looked at. Raises CorruptMessage if a partition's data starts with what cannot be a batch,
+    TransactionalIdAuthorization if a batch is transactional and the request names no transactional id.
+    """
+    for _, partitions in request.topics:
+        for _, records in partitions:
+            if records is None or not first_batch_size(records):
+                continue
+            if records[ATTRIBUTES_LOW_AT] & TRANSACTIONAL_FLAG and records[MAGIC_AT] == MAGIC:
+                if request.transactional_id is None:
+                    raise TransactionalIdAuthorization
+                return request.transactional_id  # Kafka looks for one such batch, and for nothing after it
+    return None

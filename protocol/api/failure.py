@@ -18,8 +18,8 @@ from kio.schema.errors import ErrorCode
 from ..errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 from ..schema import Entity, EntityClass, FieldPlan, default_entity, field_plans
 from . import messages
+from .row import Api
 from .shape import is_partition_number, what_it_names
-from .table import Api
 
 TEXT = "error_message"
 

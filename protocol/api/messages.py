@@ -12,7 +12,8 @@ from .. import newer
 from ..lift import is_reshaped, lift
 from ..primitives import INT32, Buffer, DecodeError
 from ..schema import Entity, EntityClass
-from .table import API_BY_KEY, Api
+from .row import Api
+from .table import API_BY_KEY
 
 if TYPE_CHECKING:
     from ..value_readers import Read

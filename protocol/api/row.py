@@ -37,6 +37,8 @@ class Api:
         place: where it is served.
         writes: the log that requests append to.
         feature: what must be on; otherwise the answer is `when_off`.
+        own_codec: messages are read and written by hand (`protocol.produce_fetch`): a topic is a pair of its name or
+            id, and its partitions.
         pipelined: a later request of the same connection may be handled before the answer is ready.
         only_reads: an unfinished answer may be dropped with its connection without harm.
         repeats: requests are often identical: the same object is then passed again, and must not be changed.
@@ -63,6 +65,7 @@ class Api:
     place: Place = "broker"
     writes: Log = ""
     feature: Feature = ""
+    own_codec: bool = False
     pipelined: bool = False
     only_reads: bool = False
     repeats: bool = False

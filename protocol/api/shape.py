@@ -9,12 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
 
 from ..schema import EntityClass, FieldPlan, field_plans
 
 TOPIC, GROUP, TRANSACTIONAL_ID = "TopicName", "GroupId", "TransactionalId"
 """The names of kio's types."""
+
+
+class KeyType(IntEnum):
+    """What FindCoordinator's keys are (Kafka's `FindCoordinatorRequest.CoordinatorType`)."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
 
 _BY_FIELD = {
     "group_id": GROUP,

@@ -6,16 +6,27 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import cache
 
 from . import rights
-from .row import API_VERSIONS_KEY, Api
-
-__all__ = ["API_BY_KEY", "API_BY_NAME", "API_TABLE", "API_VERSIONS_KEY", "CONTROLLER_ONLY", "CONTROLLER_TABLE", "Api"]
+from .rights import Operation, Resource
+from .row import Api
 
 API_TABLE: tuple[Api, ...] = (
     # Version 0 is advertised though not served: librdkafka stops compressing otherwise (Kafka's KAFKA-18659).
-    Api(0, "produce", 3, 13, 9, rights.PRODUCE, advertised_from=0, writes="topic", pipelined=True),
-    Api(1, "fetch", 4, 18, 12, rights.FETCH, rights_of_nodes=rights.ACTION, place="both", only_reads=True),
+    Api(0, "produce", 3, 13, 9, rights.PRODUCE, advertised_from=0, writes="topic", own_codec=True, pipelined=True),
+    Api(
+        1,
+        "fetch",
+        4,
+        18,
+        12,
+        rights.FETCH,
+        rights_of_nodes=rights.ACTION,
+        place="both",
+        own_codec=True,
+        only_reads=True,
+    ),
     Api(2, "list_offsets", 1, 11, 6, (rights.each("TOPIC", "DESCRIBE"),)),
     Api(3, "metadata", 0, 13, 9, rights.METADATA, fails_everywhere=True),
     Api(8, "offset_commit", 2, 10, 8, (rights.READ_GROUP, rights.each("TOPIC", "READ")), writes="group"),
@@ -365,3 +376,15 @@ CONTROLLER_TABLE: tuple[Api, ...] = tuple(
 
 API_BY_KEY: dict[int, Api] = {api.key: api for api in (*API_TABLE, *OWN_TABLE, *CONTROLLER_ONLY)}
 API_BY_NAME: dict[str, Api] = {api.name: api for api in API_BY_KEY.values()}
+
+
+@cache
+def asked_for(name: str, resource: Resource) -> tuple[tuple[Operation, ...], Operation | None]:
+    """The operations on a resource of which the API asks for one, and one on the cluster in their place.
+
+    What it asks for first, where it asks for more. Raises LookupError if it asks for nothing on such a resource.
+    """
+    for right in API_BY_NAME[name].rights:
+        if resource in (right.on, *right.more):
+            return right.operations, right.unless
+    raise LookupError(f"{name} asks for nothing on a {resource}")

@@ -16,7 +16,8 @@ from broker.security.sasl.scram import ScramConversation, ScramCredential
 from broker.security.sasl.unsecured_tokens import UnsecuredTokens
 from protocol import headers
 from protocol.api.messages import decode_request, request_class
-from protocol.api.table import API_BY_NAME, API_TABLE, Api
+from protocol.api.row import Api
+from protocol.api.table import API_BY_NAME, API_TABLE
 from protocol.consumer_protocol import (
     SchemaError,
     deserialize_assignment,

@@ -44,7 +44,8 @@ from broker.security.sasl.conversation import (
     Success,
     invalid_credentials,
 )
-from protocol.api.table import API_BY_KEY, API_VERSIONS_KEY
+from protocol.api.row import API_VERSIONS_KEY
+from protocol.api.table import API_BY_KEY
 from protocol.errors import IllegalSaslState, UnsupportedSaslMechanism
 from protocol.primitives import INT32
 

@@ -21,7 +21,8 @@ from broker.handlers import handler_of
 from broker.logging import Tracebacks
 from broker.network.request import CloseConnectionError
 from protocol.api import messages
-from protocol.api.table import API_TABLE, Api
+from protocol.api.row import Api
+from protocol.api.table import API_TABLE
 from protocol.errors import NotController
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import Rig

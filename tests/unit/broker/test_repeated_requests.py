@@ -15,7 +15,8 @@ from kio.schema.join_group.v0.request import JoinGroupRequestProtocol
 
 from broker.network.dispatch import LONGEST_REPEATED_BYTES
 from protocol.api import messages
-from protocol.api.table import API_TABLE, Api
+from protocol.api.row import Api
+from protocol.api.table import API_TABLE
 from protocol.errors import UnknownMemberId
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import Client, Rig

@@ -10,7 +10,7 @@ import pytest
 from kio.schema.offset_commit.v9 import OffsetCommitResponse
 
 from protocol.api.messages import newest_response
-from protocol.api.table import Api
+from protocol.api.row import Api
 from protocol.entities import maker
 from protocol.schema import default_entity
 from tests.unit.protocol.conftest import Generator

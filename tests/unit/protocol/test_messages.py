@@ -26,7 +26,8 @@ from protocol.api.messages import (
     request_reader,
     response_class,
 )
-from protocol.api.table import API_BY_NAME, Api
+from protocol.api.row import Api
+from protocol.api.table import API_BY_NAME
 from protocol.careful_reader import careful_reader
 from protocol.lift import RESHAPED
 from protocol.reader import entity_reader

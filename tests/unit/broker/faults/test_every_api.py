@@ -10,7 +10,8 @@ import pytest
 from broker.faults.checks import AUTHENTICATION
 from broker.faults.names import API_NAMES
 from protocol.api import messages
-from protocol.api.table import API_TABLE, Api
+from protocol.api.row import Api
+from protocol.api.table import API_TABLE
 from protocol.schema import EntityClass, field_plans
 from tests.doubles.clock import settle
 from tests.unit.broker.faults.breaking import SETTINGS, Breaking, codes
