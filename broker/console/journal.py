@@ -9,9 +9,9 @@ from typing import Any
 from broker.console.ask import Ask, Page, Paging, paged
 from broker.control.budget import Budget
 from broker.control.journal import ENTRY_WORK, size_of, wanted_entries
-from broker.faults.names import API_KEYS
 from broker.journal.entries import Entry, Exchange
 from broker.journal.rendering import entry_json
+from protocol.api.names import API_KEYS
 
 ON_A_PAGE = 50
 LONGEST_ENTRY = 64 << 10

@@ -13,9 +13,9 @@ from broker.faults.crash import Crash
 from broker.faults.fault import Fault
 from broker.faults.faults import FaultError, Faults
 from broker.faults.injection import Around
-from broker.faults.names import API_NAMES, error_name
 from broker.faults.spec import Drop, FaultSpec, Phase, Then
 from broker.node import Node
+from protocol.api.names import API_NAMES, error_name
 
 ANSWER_MS = 20.0
 """How long the answer may take to get out before a crash."""

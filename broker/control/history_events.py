@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from broker.control.topic_reader import READ_BYTES, decode_batches
-from broker.faults.names import error_name
 from broker.node import Node
 from broker.replicas.partition import Role
 from protocol.api import messages
+from protocol.api.names import error_name
 from protocol.api.table import API_BY_NAME
 from protocol.errors import KafkaError
 from protocol.headers import RequestHeader, parse_request_header

@@ -10,11 +10,11 @@ from typing import Any
 from broker.control.budget import Budget
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
 from broker.control.topic_reader import MOST
-from broker.faults.names import API_KEYS, find_api, nearest
 from broker.journal.entries import Entry, Exchange
 from broker.journal.journal import Journal
 from broker.journal.rendering import entry_json, header_of
 from broker.node import Node
+from protocol.api.names import API_KEYS, find_api, nearest
 
 DEFAULT_LIMIT = 100
 

@@ -7,40 +7,14 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from broker.faults.facts import GROUP_APIS, PARTITION_APIS, TOPIC_APIS, TRANSACTIONAL_ID_APIS
-from broker.faults.names import API_KEYS, API_NAMES, ERROR_CODES, find_api, find_error, nearest
 from broker.faults.spec import Drop, FaultSpec, Phase, Then
 from metadata import topic_names
-from protocol.api.table import API_BY_NAME, API_TABLE
+from protocol.api.names import API_KEYS, ERROR_CODES, find_api, find_error, nearest
+from protocol.api.row import Api
+from protocol.api.shape import selectors_of
+from protocol.api.table import API_TABLE
 
-GROUP_WRITERS = frozenset(
-    (
-        "offset_commit",
-        "txn_offset_commit",
-        "offset_delete",
-        "delete_groups",
-        "join_group",
-        "sync_group",
-        "leave_group",
-        "consumer_group_heartbeat",
-        "streams_group_heartbeat",
-    )
-)
-TRANSACTION_WRITERS = frozenset(("init_producer_id", "add_partitions_to_txn", "add_offsets_to_txn", "end_txn"))
-WRITERS = frozenset(("produce", *GROUP_WRITERS, *TRANSACTION_WRITERS))
-"""APIs whose requests append to a log of which this is known: the topic's, or that of a coordinator."""
-
-AUTHENTICATION = frozenset(("sasl_handshake", "sasl_authenticate"))
-"""APIs that a connection answers itself before its client is known: no fault sees their requests."""
-
-SELECTORS: dict[str, Collection[str]] = {
-    "topic": TOPIC_APIS,
-    "partition": PARTITION_APIS,
-    "group": GROUP_APIS,
-    "transactional_id": TRANSACTIONAL_ID_APIS,
-}
-"""The APIs whose requests have what a selector names."""
-
+SELECTORS = ("topic", "partition", "group", "transactional_id")
 ACTIONS = ("error", "delay", "drop", "disconnect", "observe", "then")
 
 Given = Mapping[str, Any]
@@ -96,9 +70,9 @@ def fault_spec(given: Given, listeners: Collection[str]) -> FaultSpec:
     )
 
 
-def phases_of(api: str) -> tuple[Phase, ...]:
+def phases_of(api: Api) -> tuple[Phase, ...]:
     """The phases that requests of an API have."""
-    return tuple(Phase) if api in WRITERS else (Phase.BEFORE, Phase.BEFORE_REPLY)
+    return tuple(Phase) if api.writes else (Phase.BEFORE, Phase.BEFORE_REPLY)
 
 
 def _usual_phase(drop: Drop | None) -> Phase:
@@ -134,23 +108,24 @@ def _apis(given: Given, phase: Phase) -> tuple[str, ...]:
     if api is None:
         near = nearest(given["api"], API_KEYS)
         raise FaultError(f"api = {given['api']!r} is no API here: expected a name or number, such as {near}", "api")
-    shown = API_NAMES[api.name]
-    if api.name in AUTHENTICATION:
+    shown = api.kafka_name
+    if api.before_login:
         raise FaultError(
             f"api = {shown!r}: faults see requests only once the client is known; give it a wrong password", "api"
         )
-    for selector, suitable in SELECTORS.items():
-        if selector in given and api.name not in suitable:
+    for selector in SELECTORS:
+        if selector in given and selector not in selectors_of(api):
+            suitable = ", ".join(each.kafka_name for each in API_TABLE if selector in selectors_of(each))
             raise FaultError(
                 f"{selector}: {shown} requests have none, so the fault would never match; expected with one of "
-                f"{_shown(suitable)}",
+                f"{suitable}",
                 selector,
             )
     version = given.get("version")
     if version is not None and not api.serves(version):
         raise FaultError(f"version = {version}: {shown} is served in {api.lowest} to {api.highest}", "version")
-    if phase not in phases_of(api.name):
-        accepted = ", ".join(phase.value for phase in phases_of(api.name))
+    if phase not in phases_of(api):
+        accepted = ", ".join(phase.value for phase in phases_of(api))
         raise FaultError(
             f"phase = {phase.value!r}: {shown} requests append nothing to a log; expected one of {accepted}", "phase"
         )
@@ -158,18 +133,8 @@ def _apis(given: Given, phase: Phase) -> tuple[str, ...]:
 
 
 def _any_of(given: Given, phase: Phase) -> tuple[str, ...]:
-    """All the APIs whose requests have what the selectors name."""
-    found = [api.name for api in API_TABLE if phase in phases_of(api.name) and api.name not in AUTHENTICATION]
-    for selector, suitable in SELECTORS.items():
-        if selector in given:
-            found = [name for name in found if name in suitable]
-            if not found:
-                raise FaultError(f"{selector}: no API has requests with all that the selectors name", selector)
+    """All APIs; that a request has what the selectors name is seen when it comes."""
     version = given.get("version")
     if version is not None:
         raise FaultError(f"version = {version}: expected with an api", "version")
-    return tuple(found)
-
-
-def _shown(names: Collection[str]) -> str:
-    return ", ".join(API_NAMES[api] for api in API_BY_NAME if api in names)
+    return tuple(api.name for api in API_TABLE if phase in phases_of(api) and not api.before_login)

@@ -1,19 +1,25 @@
-"""What a request is about: topics and partitions, groups, transactional ids. A row for each API that has some."""
+"""What a request is about: topics and partitions, groups, transactional ids, found as `protocol.api.shape` says."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from metadata.configs import ResourceType
+from protocol.api import messages
+from protocol.api.shape import GROUP, TRANSACTIONAL_ID, KeyType, TopicList, keys_of, names_of, topics_of
 from protocol.uuids import ZERO
 
 if TYPE_CHECKING:
     from broker.request_context import RequestContext
+    from protocol.api.row import Api
 
 TopicPartition = tuple[str | None, int | None]
 """A topic, None if its id is unknown, and a partition, None if the request names the whole topic."""
+
+OLD_PREFIX = "v3_and_below_"
+"""With this kio marks fields that only old versions have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,118 +31,20 @@ class Facts:
     transactional_ids: list[str] = field(default_factory=list)
 
 
-class Fields(NamedTuple):
-    """Where a message has its topics, and in each of them its name and its partitions, and in these their number.
-
-    `partitions` None: there are only topics. `number` None: the partitions are plain numbers.
-    """
-
-    topics: str
-    name: str = "name"
-    partitions: str | None = "partitions"
-    number: str | None = "partition_index"
-
-
-CONFIGS = Fields("resources", "resource_name", partitions=None)
-"""Their resources are topics, brokers, groups."""
-
-REQUEST_TOPICS: dict[str, Fields] = {
-    "list_offsets": Fields("topics"),
-    "metadata": Fields("topics", partitions=None),
-    "offset_commit": Fields("topics"),
-    "txn_offset_commit": Fields("topics"),
-    "offset_delete": Fields("topics"),
-    "delete_records": Fields("topics"),
-    "offset_for_leader_epoch": Fields("topics", "topic", number="partition"),
-    "create_topics": Fields("topics", partitions=None),
-    "delete_topics": Fields("topics", partitions=None),
-    "create_partitions": Fields("topics", partitions=None),
-    "describe_topic_partitions": Fields("topics", partitions=None),
-    "describe_producers": Fields("topics", partitions="partition_indexes", number=None),
-    "elect_leaders": Fields("topic_partitions", "topic", number=None),
-    "alter_partition_reassignments": Fields("topics"),
-    "list_partition_reassignments": Fields("topics", partitions="partition_indexes", number=None),
-    "describe_configs": CONFIGS,
-    "alter_configs": CONFIGS,
-    "incremental_alter_configs": CONFIGS,
-    "describe_log_dirs": Fields("topics", "topic", number=None),
-    "add_partitions_to_txn": Fields("topics", number=None),
-    "offset_fetch": Fields("topics", partitions="partition_indexes", number=None),
-    "write_txn_markers": Fields("topics", partitions="partition_indexes", number=None),
-    "alter_replica_log_dirs": Fields("topics", number=None),
-}
-"""The fields of requests, in their newest versions. In the last four, topics lie within something else: `INSIDE`."""
-
-INSIDE: dict[str, str] = {
-    "add_partitions_to_txn": "transactions",
-    "offset_fetch": "groups",
-    "write_txn_markers": "markers",
-    "alter_replica_log_dirs": "dirs",
-}
-"""The list whose items have the topics. Older versions of the first two have them at the top."""
-
-GROUP_FIELDS: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            "offset_commit",
-            "join_group",
-            "heartbeat",
-            "leave_group",
-            "sync_group",
-            "add_offsets_to_txn",
-            "txn_offset_commit",
-            "offset_delete",
-            "consumer_group_heartbeat",
-            "streams_group_heartbeat",
-            "offset_fetch",
-        ),
-        "group_id",
-    ),
-    "describe_groups": "groups",
-    "delete_groups": "groups_names",
-    "consumer_group_describe": "group_ids",
-    "streams_group_describe": "group_ids",
-    "find_coordinator": "coordinator_keys",
-}
-
-TRANSACTIONAL_ID_FIELDS: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            "produce",
-            "init_producer_id",
-            "add_partitions_to_txn",
-            "add_offsets_to_txn",
-            "end_txn",
-            "txn_offset_commit",
-        ),
-        "transactional_id",
-    ),
-    "describe_transactions": "transactional_ids",
-    "find_coordinator": "coordinator_keys",
-}
-
-HAND_WRITTEN = ("produce", "fetch")
-
-TOPIC_APIS = frozenset((*HAND_WRITTEN, *REQUEST_TOPICS))
-PARTITION_APIS = frozenset((*HAND_WRITTEN, *(api for api, fields in REQUEST_TOPICS.items() if fields.partitions)))
-GROUP_APIS = frozenset(GROUP_FIELDS)
-TRANSACTIONAL_ID_APIS = frozenset(TRANSACTIONAL_ID_FIELDS)
-
-OLD_PREFIX = "v3_and_below_"
-
-GROUP_KEY, TRANSACTION_KEY = 0, 1
-"""The types of FindCoordinator's keys."""
-
-
-def facts_of(api: str, ctx: RequestContext, request: Any) -> Facts:
+def facts_of(api: Api, ctx: RequestContext, request: Any) -> Facts:
     """The facts of a request; `request` is what the API's handler is given."""
-    if api in HAND_WRITTEN:
+    if api.own_codec:
         return _of_hand_written(api, ctx, request)
     raw = raw_of(ctx, request)
+    topics = topics_of(raw.__class__, messages.response_class(api.key, ctx.version))
+    partitions = [] if topics is None else _partitions(ctx, raw, topics)
+    if api.name == "share_fetch" and partitions is not None:
+        partitions = _with_session(ctx, raw, partitions)
+    key_type = getattr(raw, "key_type", KeyType.GROUP)
     return Facts(
-        _topics(api, ctx, request, raw) if api in TOPIC_APIS else [],
-        list(_names(raw, GROUP_FIELDS.get(api), GROUP_KEY)),
-        list(_names(raw, TRANSACTIONAL_ID_FIELDS.get(api), TRANSACTION_KEY)),
+        partitions,
+        list(_named(raw, GROUP, is_keyed=key_type == KeyType.GROUP)),
+        list(_named(raw, TRANSACTIONAL_ID, is_keyed=key_type == KeyType.TRANSACTION)),
     )
 
 
@@ -153,18 +61,20 @@ def topic_name(ctx: RequestContext, key: Any) -> str | None:
     return None if topic is None else topic.name
 
 
-def name_of(ctx: RequestContext, topic: Any, fields: Fields) -> str | None:
+def name_of(ctx: RequestContext, topic: Any, topics: TopicList) -> str | None:
     """The name of a topic in a message; None for a resource that is none, and for an id that no topic has."""
+    if isinstance(topic, str):
+        return topic
     if getattr(topic, "resource_type", ResourceType.TOPIC) != ResourceType.TOPIC:
         return None
-    name: str | None = getattr(topic, fields.name, None)
-    if not name and getattr(topic, "topic_id", ZERO) not in (None, ZERO):
-        return topic_name(ctx, topic.topic_id)
+    name: str | None = None if topics.name is None else getattr(topic, topics.name)
+    if not name and topics.topic_id is not None and getattr(topic, topics.topic_id) not in (None, ZERO):
+        return topic_name(ctx, getattr(topic, topics.topic_id))
     return name
 
 
-def _of_hand_written(api: str, ctx: RequestContext, request: Any) -> Facts:
-    if api == "produce":
+def _of_hand_written(api: Api, ctx: RequestContext, request: Any) -> Facts:
+    if api.name == "produce":
         named = [(topic_name(ctx, key), index) for key, entries in request.topics for index, _ in entries]
         return Facts([*named], [], [] if request.transactional_id is None else [request.transactional_id])
     keys = [(key, partition.partition) for key, partitions in request.topics for partition in partitions]
@@ -172,55 +82,49 @@ def _of_hand_written(api: str, ctx: RequestContext, request: Any) -> Facts:
     return Facts([(topic_name(ctx, key), index) for key, index in dict.fromkeys(keys)])
 
 
-def _topics(api: str, ctx: RequestContext, request: Any, raw: Any) -> list[TopicPartition] | None:
-    fields = REQUEST_TOPICS[api]
-    inside = INSIDE.get(api)
-    if inside is None:
-        return _pairs(ctx, getattr(request, fields.topics), fields)
+def _with_session(ctx: RequestContext, raw: Any, named: list[TopicPartition]) -> list[TopicPartition]:
+    """The partitions that a ShareFetch names, and those of its session."""
+    in_session = ctx.local.share.sessions.partitions_of((raw.group_id or "", raw.member_id))
+    return [*dict.fromkeys([*named, *((topic_name(ctx, topic_id), index) for topic_id, index in in_session)])]
+
+
+def _partitions(ctx: RequestContext, raw: Any, topics: TopicList) -> list[TopicPartition] | None:
     found: list[TopicPartition] = []
-    for one in getattr(raw, inside, (raw,)):
-        pairs = _pairs(ctx, _value(one, fields.topics), fields)
-        if pairs is None:
+    for holder in _holders(raw, topics.path[:-1]):
+        items = getattr(holder, topics.path[-1])
+        if items is None:
             return None
-        found += pairs
+        for topic in items:
+            name = name_of(ctx, topic, topics)
+            if topics.partitions is None:
+                found.append((name, None))
+                continue
+            number = topics.number
+            partitions = getattr(topic, topics.partitions) or ()
+            found += [(name, partition if number is None else getattr(partition, number)) for partition in partitions]
     return found
 
 
-def _pairs(ctx: RequestContext, topics: Iterable[Any] | None, fields: Fields) -> list[TopicPartition] | None:
-    if topics is None:
-        return None
-    found: list[TopicPartition] = []
-    for topic in topics:
-        name = name_of(ctx, topic, fields)
-        if fields.partitions is None:
-            found.append((name, None))
-            continue
-        number = fields.number
-        partitions = getattr(topic, fields.partitions) or ()
-        found += [(name, partition if number is None else getattr(partition, number)) for partition in partitions]
-    return found
+def _holders(raw: Any, path: Iterable[str]) -> list[Any]:
+    """The entities at the end of a path of lists."""
+    holders = [raw]
+    for name in path:
+        holders = [item for holder in holders for item in getattr(holder, name) or ()]
+    return holders
 
 
-def _names(raw: Any, field_name: str | None, key_type: int) -> Iterator[str]:
-    """The groups or transactional ids in a field, which older versions and lists have elsewhere."""
-    if field_name is None:
+def _named(raw: Any, what: str, *, is_keyed: bool) -> Iterator[str]:
+    """The groups or transactional ids of a request; `is_keyed`: its keys of coordinators are such."""
+    keys = keys_of(raw.__class__)
+    if keys is not None and is_keyed:
+        value = getattr(raw, keys)
+        yield from (value,) if isinstance(value, str) else value
+    found = names_of(raw.__class__, what)
+    if found is None:
         return
-    if field_name == "coordinator_keys":
-        if getattr(raw, "key_type", GROUP_KEY) == key_type:
-            yield from getattr(raw, "coordinator_keys", None) or (raw.key,)
-        return
-    holders = (raw,)
-    for inside in ("groups", "transactions"):
-        if not hasattr(raw, field_name) and hasattr(raw, inside):
-            holders = getattr(raw, inside)
-    for holder in holders:
-        found = _value(holder, field_name)
-        if isinstance(found, str):
-            yield found
-        else:
-            yield from found or ()
-
-
-def _value(entity: Any, name: str) -> Any:
-    """A field, which in older versions of AddPartitionsToTxn has a prefix in kio."""
-    return getattr(entity, name) if hasattr(entity, name) else getattr(entity, f"{OLD_PREFIX}{name}")
+    for holder in _holders(raw, found.path[:-1]):
+        value = getattr(holder, found.path[-1])
+        if found.is_list:
+            yield from value or ()
+        elif value is not None:
+            yield value

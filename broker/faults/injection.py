@@ -86,7 +86,7 @@ class Struck:
 
     def __init__(self, route: Route, around: Around, ctx: RequestContext, request: Any) -> None:
         self._route = route
-        self._api = route.api.name
+        self._api = route.api
         route.load()
         self._handle = route.own_handle
         self._around = around
@@ -153,11 +153,11 @@ class Struck:
         """The error for what is selected; the rest of the request is handled as usual."""
         self._crash_after_reply(fault)
         error = type_by_code[code]()
-        if self._api in partial.MARKED and (self._api != "offset_fetch" or not self._selection.whole):
+        if self._api.name in partial.MARKED and (self._api.name != "offset_fetch" or not self._selection.whole):
             request = partial.harmless(self._api, self._request, self._selection)
             response = await _outcome(self._begin(request))
             return partial.marked(self._api, self._ctx, self._request, response, self._selection, code)
-        if self._selection.whole or self._api not in partial.PARTIAL_APIS:
+        if self._selection.whole or not partial.is_partial(self._api):
             raise error
         has = self._selection.has
         rest = partial.pruned(self._api, self._ctx, self._request, lambda *one: not has(*one))
@@ -223,11 +223,11 @@ class Struck:
     async def _failed_after(self, fault: Fault, code: ErrorCode, begun: _Begun) -> Any:
         """The error for what is selected, although it was done."""
         self._crash_after_reply(fault)
-        if self._api in partial.MARKED:
+        if self._api.name in partial.MARKED:
             response = await _outcome(begun)
             return partial.marked(self._api, self._ctx, self._request, response, self._selection, code)
         error = type_by_code[code]()
-        if self._selection.whole or self._api not in partial.PARTIAL_APIS:
+        if self._selection.whole or not partial.is_partial(self._api):
             begun.abandon()
             raise error
         return partial.merged(self._api, await _outcome(begun), self._failures(error))

@@ -6,38 +6,57 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from broker.faults.checks import GROUP_WRITERS, TRANSACTION_WRITERS
+from broker.coordinators.share_coordinator import coordinator_key
 from broker.replicas.partition import Role
-from metadata.topic_names import GROUP_METADATA_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME
+from metadata.topic_names import (
+    GROUP_METADATA_TOPIC_NAME,
+    SHARE_GROUP_STATE_TOPIC_NAME,
+    TRANSACTION_STATE_TOPIC_NAME,
+)
+from protocol.coordinator_records.share_records import SharePartitionKey
 
 if TYPE_CHECKING:
     from broker.faults.facts import Facts
     from broker.replicas.partition import Partition
     from broker.request_context import RequestContext
+    from protocol.api.row import Api
     from timing.clock import Clock
 
 LOOK_MS = 1.0
 """How often it is looked whether a flush is over. Only requests that a fault has struck wait for that."""
 
 
-def written(api: str, ctx: RequestContext, facts: Facts) -> Iterator[Partition]:
+def written(api: Api, ctx: RequestContext, facts: Facts) -> Iterator[Partition]:
     """The partitions to whose logs a request appends."""
     keys: list[tuple[str | None, int | None]] = []
-    if api == "produce":
-        keys = facts.partitions or []
-    elif api in GROUP_WRITERS:
-        groups = ctx.coordinators.groups
-        keys = [(GROUP_METADATA_TOPIC_NAME, groups.partition_for(group)) for group in facts.groups]
-    elif api in TRANSACTION_WRITERS:
-        transactions = ctx.coordinators.transactions
-        keys = [
-            (TRANSACTION_STATE_TOPIC_NAME, transactions.partition_for(transactional_id))
-            for transactional_id in facts.transactional_ids
-        ]
+    match api.writes:
+        case "topic":
+            keys = facts.partitions or []
+        case "group":
+            groups = ctx.coordinators.groups
+            keys = [(GROUP_METADATA_TOPIC_NAME, groups.partition_for(group)) for group in facts.groups]
+        case "transaction":
+            transactions = ctx.coordinators.transactions
+            names = facts.transactional_ids
+            keys = [(TRANSACTION_STATE_TOPIC_NAME, transactions.partition_for(name)) for name in names]
+        case "share":
+            keys = [(SHARE_GROUP_STATE_TOPIC_NAME, index) for index in _share_states(ctx, facts)]
     for topic, index in keys:
         found = None if topic is None or index is None else ctx.replicas.get(topic, index)
         if found is not None:
             yield found
+
+
+def _share_states(ctx: RequestContext, facts: Facts) -> set[int]:
+    """The partitions of the share coordinator with the states of these groups' partitions."""
+    topics = [(ctx.image.topics.get(name), index) for name, index in facts.partitions or () if name is not None]
+    keys = [
+        SharePartitionKey(group, topic.id, index)
+        for group in facts.groups
+        for topic, index in topics
+        if topic is not None and index is not None
+    ]
+    return {ctx.coordinators.share.partition_for(coordinator_key(key)) for key in keys}
 
 
 async def synced(partitions: Iterable[Partition], clock: Clock) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from broker.faults.connections import ConnectionFault, Kind
 from broker.faults.fault import Fault
-from broker.faults.names import api_name, error_name
 from broker.faults.spec import FaultSpec
 from broker.node import Node
+from protocol.api.names import API_NAMES, error_name
 from timing.adjustable_clock import AdjustableClock
 
 
@@ -65,7 +65,7 @@ def _of_requests(fault: Fault, concerned: Concerned) -> str:
 
 def _described(fault: Fault) -> str:
     spec = fault.spec
-    apis = "any API" if spec.any_api else ", ".join(map(api_name, spec.apis))
+    apis = "any API" if spec.any_api else ", ".join(API_NAMES[api] for api in spec.apis)
     where = [
         f"{name} {value}"
         for name, value in (

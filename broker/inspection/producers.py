@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from broker.faults.names import api_name
 from broker.journal.entries import Exchange
 from broker.journal.rendering import entry_json, header_of
 from broker.node import Node
@@ -49,7 +48,7 @@ def _found(entries: list[Any], transactional_id: str, now_ms: float) -> Iterator
         header = header_of(entry)
         if header is not None and transactional_id in _ids(shown["request"]):
             yield ProducerRequest(
-                api_name(API_BY_KEY[header.api_key].name),
+                API_BY_KEY[header.api_key].kafka_name,
                 header.client_id or "",
                 entry.client.host,
                 now_ms - entry.began_ms,

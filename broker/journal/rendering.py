@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from broker.config.describe import is_secret
-from broker.faults.names import api_name
 from broker.faults.rendering import entity_as_json
 from broker.journal.entries import Client, ConnectionEvent, Entry, Exchange
 from broker.peers.clients import INSPECTION_CLIENT_ID
@@ -72,7 +71,7 @@ def _exchange(exchange: Exchange) -> Json:
     header = header_of(exchange)
     if header is not None:
         api = API_BY_KEY[header.api_key]
-        found |= {"api": api_name(api.name), "version": header.api_version, "client_id": header.client_id}
+        found |= {"api": api.kafka_name, "version": header.api_version, "client_id": header.client_id}
     return found | {
         "outcome": exchange.outcome.value,
         "took": None if exchange.took_ms is None else round(exchange.took_ms / 1000, 6),

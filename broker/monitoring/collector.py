@@ -14,9 +14,10 @@ from prometheus_client import GCCollector, Info, PlatformCollector, ProcessColle
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from broker.monitoring.metrics import Family, Histogram, Kind, Metrics, Reading, Values, kafka_name
+from broker.monitoring.metrics import Family, Histogram, Kind, Metrics, Reading, Values
 from broker.monitoring.other_names import other_names
 from broker.version import KAFKA_VERSION, own_version
+from protocol.api.table import API_BY_NAME
 
 logger = structlog.get_logger(__name__)
 
@@ -128,7 +129,7 @@ class MetricsReader:
             labels=("request",),
         )
         for api, counters in self._metrics.requests.items():
-            request = kafka_name(api)
+            request = API_BY_NAME[api].kafka_name
             for version, count in counters.by_version.items():
                 requests.add_metric((request, str(version)), count)
             if api == "fetch":  # as Kafka does: all, and once more by who asks

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from broker.monitoring.metrics import TIME_BOUNDS_MS, Labelled, Metrics, RequestCounters, bound_of, kafka_name
+from broker.monitoring.metrics import TIME_BOUNDS_MS, Labelled, Metrics, RequestCounters, bound_of
 from broker.monitoring.recent_rates import RecentRates
+from protocol.api.table import API_BY_NAME
 
 GROUP = "kafka_network_requestmetrics_"
 QUANTILES = {"0.50": 0.5, "0.75": 0.75, "0.95": 0.95, "0.98": 0.98, "0.99": 0.99, "0.999": 0.999}
@@ -48,7 +49,7 @@ def register_phases(metrics: Metrics, rates: RecentRates) -> None:
 def _counts(metrics: Metrics, counts: Callable[[RequestCounters], list[int]]) -> dict[tuple[str, ...], float]:
     """How many requests there were of each API in each bucket that is not empty."""
     return {
-        (kafka_name(api), str(bucket)): count
+        (API_BY_NAME[api].kafka_name, str(bucket)): count
         for api, counters in metrics.requests.items()
         for bucket, count in enumerate(counts(counters))
         if count
@@ -67,7 +68,7 @@ def _quantiles(recent: Callable[[], Labelled]) -> Labelled:
 
 
 def _zeros(metrics: Metrics) -> Labelled:
-    answered = [kafka_name(api) for api, counters in metrics.requests.items() if counters.by_version]
+    answered = [API_BY_NAME[api].kafka_name for api, counters in metrics.requests.items() if counters.by_version]
     if "Fetch" in answered:
         answered += ["FetchConsumer", "FetchFollower"]
     return [((api, quantile), 0) for api in answered for quantile in QUANTILES]

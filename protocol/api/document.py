@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from .. import schema
 from . import messages
 from .row import WHEN_OFF, Api
-from .selectors import selectors_of
+from .shape import selectors_of
 from .table import API_TABLE, CONTROLLER_ONLY, OWN_TABLE
 
 _INTRODUCTION = """\
@@ -61,7 +61,7 @@ def _row(api: Api) -> str:
         by[api.place],
         "; ".join(_needs(api)),
         api.writes,
-        ", ".join(selectors_of(api)),
+        "" if api.before_login or api.place == "controller" else ", ".join(selectors_of(api)),
         _marks(api),
         "; ".join(_notes(api)),
     )

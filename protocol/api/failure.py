@@ -19,7 +19,7 @@ from ..errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 from ..schema import Entity, EntityClass, FieldPlan, default_entity, field_plans
 from . import messages
 from .row import Api
-from .shape import is_partition_number, what_it_names
+from .shape import COORDINATOR_KEYS, is_partition_number, what_it_names
 
 TEXT = "error_message"
 
@@ -71,13 +71,18 @@ def failed(api: Api, ctx: Asked, request: Entity, error: KafkaError) -> Entity:
         for name, value in api.when_failed
         if name in field_names(response) and (value is not None or (name in own_plans and own_plans[name].nullable))
     }
-    at_top = "error_code" in field_names(response)
+    at_top = has_own_error(response)
     if at_top:
         values["error_code"] = ErrorCode.none if error.code.name in api.forgives else error.code
         values |= _text(response, api, error)
     if not at_top or api.fails_everywhere:
         values |= _lists(api, response, request, error)
     return default_entity(response, **values)
+
+
+def has_own_error(response: EntityClass) -> bool:
+    """Whether an answer has an error of the request as a whole."""
+    return "error_code" in field_names(response)
 
 
 def known_to(api: Api, version: int, error: KafkaError) -> KafkaError:
@@ -211,6 +216,8 @@ def _field_for(asked: FieldPlan, entity: EntityClass) -> str | None:
     if asked.kind == "int32":
         return next((plan.name for plan in fields if is_partition_number(plan)), None)
     what = what_it_names(asked)
+    if what is None and asked.name in COORDINATOR_KEYS:
+        return next(plan.name for plan in fields if plan.name in COORDINATOR_KEYS)
     same = (plan.name for plan in fields if what is not None and what_it_names(plan) == what)
     return next(same, None)
 

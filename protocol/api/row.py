@@ -37,6 +37,7 @@ class Api:
         place: where it is served.
         writes: the log that requests append to.
         feature: what must be on; otherwise the answer is `when_off`.
+        before_login: a connection answers it itself, before its client is known.
         own_codec: messages are read and written by hand (`protocol.produce_fetch`): a topic is a pair of its name or
             id, and its partitions.
         pipelined: a later request of the same connection may be handled before the answer is ready.
@@ -65,6 +66,7 @@ class Api:
     place: Place = "broker"
     writes: Log = ""
     feature: Feature = ""
+    before_login: bool = False
     own_codec: bool = False
     pipelined: bool = False
     only_reads: bool = False

@@ -13,6 +13,8 @@ from enum import IntEnum
 from functools import cache
 
 from ..schema import EntityClass, FieldPlan, field_plans
+from . import messages
+from .row import Api
 
 TOPIC, GROUP, TRANSACTIONAL_ID = "TopicName", "GroupId", "TransactionalId"
 """The names of kio's types."""
@@ -31,10 +33,11 @@ _BY_FIELD = {
     "group_ids": GROUP,
     "groups_names": GROUP,
     "transactional_id": TRANSACTIONAL_ID,
-    "coordinator_keys": "CoordinatorKey",
-    "key": "CoordinatorKey",
 }
 """What strings are whose type does not say it."""
+
+COORDINATOR_KEYS = ("coordinator_keys", "key")
+"""What FindCoordinator calls its keys, in newer and older versions."""
 
 _PARTITION_NUMBERS = ("partition_index", "partition", "partition_id", "index")
 _PARTITION_LISTS = (
@@ -98,6 +101,27 @@ def topics_answered(response: EntityClass) -> TopicList | None:
     """The list of an answer that has an error for each topic, or for each partition."""
     lists = (found for found in _topic_lists(response, ()) if len(found.path) == 1)
     return next((found for found in lists if _has_error(response, found)), None)
+
+
+@cache
+def selectors_of(api: Api) -> tuple[str, ...]:
+    """What requests of an API name, of topic, partition, group and transactional_id."""
+    request, response = messages.newest_request(api), messages.newest_response(api)
+    topics, keys = topics_of(request, response), keys_of(request)
+    named = {
+        "topic": topics,
+        "partition": topics and topics.partitions,
+        "group": names_of(request, GROUP) or keys,
+        "transactional_id": names_of(request, TRANSACTIONAL_ID) or keys,
+    }
+    return tuple(name for name, found in named.items() if found)
+
+
+@cache
+def keys_of(request: EntityClass) -> str | None:
+    """The field with keys of coordinators, which are groups or transactional ids; None if there is none."""
+    names = (plan.name for plan in field_plans(request) if plan.kind == "string" and plan.name in COORDINATOR_KEYS)
+    return next(names, None)
 
 
 @cache

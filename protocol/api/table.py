@@ -69,7 +69,7 @@ API_TABLE: tuple[Api, ...] = (
     Api(14, "sync_group", 0, 5, 4, (rights.READ_GROUP,), writes="group"),
     Api(15, "describe_groups", 0, 6, 5, (rights.DESCRIBE_GROUPS,), only_reads=True, explains_failure=False),
     Api(16, "list_groups", 0, 5, 3, rights.LIST_GROUPS, only_reads=True),
-    Api(17, "sasl_handshake", 0, 1, 2, rights.NOTHING),
+    Api(17, "sasl_handshake", 0, 1, 2, rights.NOTHING, before_login=True),
     Api(18, "api_versions", 0, 5, 3, rights.NOTHING, place="both"),
     Api(19, "create_topics", 2, 7, 5, rights.CREATE_TOPICS, place="decides", explains_failure=False),
     Api(20, "delete_topics", 1, 6, 4, rights.DELETE_TOPICS, place="decides", explains_failure=False),
@@ -134,7 +134,7 @@ API_TABLE: tuple[Api, ...] = (
     ),
     Api(34, "alter_replica_log_dirs", 1, 2, 2, rights.ALTER),
     Api(35, "describe_log_dirs", 1, 5, 2, rights.DESCRIBE),
-    Api(36, "sasl_authenticate", 0, 2, 2, rights.NOTHING),
+    Api(36, "sasl_authenticate", 0, 2, 2, rights.NOTHING, before_login=True),
     Api(37, "create_partitions", 0, 3, 2, (rights.each("TOPIC", "ALTER"),), place="decides", explains_failure=False),
     Api(
         38,

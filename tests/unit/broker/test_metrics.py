@@ -13,11 +13,12 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from structlog.testing import capture_logs
 
 from broker.monitoring.loop_lag import PERIOD_MS, LoopLag
-from broker.monitoring.metrics import TIME_BOUNDS_MS, Histogram, Metrics, kafka_name
+from broker.monitoring.metrics import TIME_BOUNDS_MS, Histogram, Metrics
 from broker.monitoring.node_metrics import register_gauges
 from broker.monitoring.recent_rates import RecentRates
 from broker.replicas.partition import Role
 from broker.version import KAFKA_VERSION, own_version
+from protocol.api.table import API_BY_NAME
 from storage.shortages import Shortages
 from tests.doubles.clock import ManualClock
 from tests.unit.broker.scraping import only, samples, scrape
@@ -108,7 +109,7 @@ def test_requests_are_told_by_kafkas_name_version_error_and_time() -> None:
     [("produce", "Produce"), ("api_versions", "ApiVersions"), ("offset_for_leader_epoch", "OffsetForLeaderEpoch")],
 )
 def test_an_apis_name_is_kafkas(api: str, name: str) -> None:
-    assert kafka_name(api) == name
+    assert API_BY_NAME[api].kafka_name == name
 
 
 def test_a_histograms_bound_belongs_to_its_bucket() -> None:

@@ -7,9 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from broker.faults.checks import AUTHENTICATION
-from broker.faults.names import API_NAMES
 from protocol.api import messages
+from protocol.api.names import API_NAMES
 from protocol.api.row import Api
 from protocol.api.table import API_TABLE
 from protocol.schema import EntityClass, field_plans
@@ -49,7 +48,7 @@ def full(cls: EntityClass, topic_id: UUID) -> Any:
     return cls(**values)
 
 
-@pytest.mark.parametrize("api", [api for api in API_TABLE if api.name not in AUTHENTICATION], ids=lambda api: api.name)
+@pytest.mark.parametrize("api", [api for api in API_TABLE if not api.before_login], ids=lambda api: api.name)
 async def test_an_error_is_answered(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     async with Rig(config=SETTINGS) as rig:
         unexpected: list[BaseException] = []

@@ -8,24 +8,19 @@ from collections.abc import Mapping
 
 from kio.schema.errors import ErrorCode
 
-from protocol.api.row import Api
-from protocol.api.table import API_BY_KEY, API_TABLE
-
-
-def api_name(name: str) -> str:
-    """Kafka's name of an API: `Produce` for `produce`."""
-    return "".join(part.capitalize() for part in name.split("_"))
+from .row import Api
+from .table import API_BY_KEY, API_TABLE
 
 
 def error_name(code: ErrorCode) -> str:
     return code.name.upper()
 
 
-API_NAMES = {api.name: api_name(api.name) for api in API_TABLE}
+API_NAMES = {api.name: api.kafka_name for api in API_BY_KEY.values()}
 ERRORS = {error_name(code): code for code in ErrorCode if code is not ErrorCode.none}
 ERROR_CODES = {name: int(code.value) for name, code in ERRORS.items()}
 
-API_KEYS = {API_NAMES[api.name]: api.key for api in API_TABLE}
+API_KEYS = {api.kafka_name: api.key for api in API_TABLE}
 
 _APIS = {api.name.replace("_", ""): api for api in API_TABLE}
 _ERRORS = {code.name.replace("_", ""): code for code in ERRORS.values()}
