@@ -29,6 +29,7 @@ from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.hosted import Host
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.folder_opening import lock_folders
+from broker.handlers.table import handler_of
 from broker.metadata_opening import (
     clients_for_inspection,
     clients_for_transactions,
@@ -77,7 +78,7 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         machine = seams.clock.machine
         names = frozenset(listener.name for listener in listeners.controllers)
         dispatcher = Dispatcher(
-            opened.new_request, base.metrics, machine, opened.limits.throttling, names, _guard(base)
+            opened.new_request, handler_of, base.metrics, machine, opened.limits.throttling, names, _guard(base)
         )
         await base.security.open((*listeners.bound, *listeners.controllers), [*listeners.hosts, socket.gethostname()])
         server = Server(

@@ -36,14 +36,12 @@ KINDS = {"group": "explain_group", "topic": "explain_topic", "transaction": "exp
 def begin(node: Node) -> None:
     """Answer them from now on, where the node is a broker."""
     if node.local.config.is_broker:
-        node.dispatcher.serve(API_BY_NAME["explain"], Explain(node))
-        node.dispatcher.serve(API_BY_NAME["create_backup"], CreateBackup(node))
+        node.dispatcher.serve(API_BY_NAME["explain"], Explain(node).handle)
+        node.dispatcher.serve(API_BY_NAME["create_backup"], CreateBackup(node).handle)
 
 
 class Explain:
     """Answers `explain`, one request at a time: a topic's asks for every group."""
-
-    ONLY_READS = True
 
     def __init__(self, node: Node) -> None:
         self._node = node

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from broker.authorization import names
 from broker.authorization.names import Name, Resource, Resources
+from broker.network.handler import Handle
 from broker.request_context import RequestContext
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from protocol.api.rights import Right
@@ -25,9 +26,6 @@ from protocol.errors import (
     TopicAuthorization,
     TransactionalIdAuthorization,
 )
-
-Handle: TypeAlias = Callable[[RequestContext, Any], Any]
-"""A handler's function; see `broker.handlers`."""
 
 Answer: TypeAlias = Callable[[RequestContext, Any, KafkaError], Any]
 """The API's response to a request that failed as a whole."""

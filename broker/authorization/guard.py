@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.authorization.checks import Fail, Handle, checks_of
+from broker.authorization.checks import Fail, checks_of
+from broker.network.handler import Handle
 from broker.request_context import RequestContext
 from broker.security.permissions import Permissions
 from protocol.api import failure
 
 if TYPE_CHECKING:
+    from broker.network.handler import Handler
     from broker.network.request import Peer
     from broker.security.authorizer import Authorizer
     from protocol.api.row import Api
@@ -22,13 +24,13 @@ class Guard:
     def __init__(self, authorizer: Authorizer) -> None:
         self.authorizer = authorizer
 
-    def guarded(self, api: Api, handler: Any, *, of_controller: bool) -> Handle:
+    def guarded(self, api: Api, handler: Handler, *, of_controller: bool) -> Handle:
         """The handler's function with the API's checks before it."""
         rights = api.rights_of_nodes if of_controller and api.rights_of_nodes is not None else api.rights
-        handle: Handle = handler.handle
+        handle = handler.handle
         if not rights:
             return handle
-        own = getattr(handler, "error_response", None)
+        own = handler.failed
         fail = Fail(api.name, own or partial(failure.failed, api), own or partial(failure.of_items, api))
         checked = handle
         for check in reversed(list(checks_of(api, rights))):

@@ -44,14 +44,13 @@ class ForwardingController:
     async def submit(
         self,
         decide: Callable[[MetadataImage], Decision[R]],
-        asked: Asked | None = None,
         request: Entity | None = None,
     ) -> R:
         """See `Controller.submit`; the controller makes the decision, and `decide` is not called.
 
         Raises Timeout if no controller answers, UnsupportedVersion if it does not serve the request.
         """
-        response: R = await (self.ask(request) if asked is None else self._forward(asked, request))
+        response: R = await self.ask(request)
         return response
 
     def close(self) -> None:
@@ -67,7 +66,8 @@ class ForwardingController:
         except PeerError as error:
             raise Timeout(str(error)) from error
 
-    async def _forward(self, asked: Asked, request: Entity | None) -> Any:
+    async def forward(self, asked: Asked, request: Entity | None = None) -> Any:
+        """See `Controller.forward`. Raises Timeout, UnsupportedVersion, and what the controller refuses it with."""
         from kio.schema.envelope.v0 import EnvelopeRequest
 
         embedded = _embedded(asked, request)

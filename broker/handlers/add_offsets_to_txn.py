@@ -21,7 +21,7 @@ Answer = AddOffsetsToTxnResponse
 new_response = maker(AddOffsetsToTxnResponse)
 
 
-def handle(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> Answer | Awaitable[Answer]:
+def add_offsets_to_txn(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> Answer | Awaitable[Answer]:
     if not request.transactional_id:
         raise InvalidRequest
     partition = (GROUP_METADATA_TOPIC_NAME, ctx.coordinators.groups.partition_for(request.group_id))

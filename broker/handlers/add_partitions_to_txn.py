@@ -23,6 +23,7 @@ from kio.schema.add_partitions_to_txn.v5.response import (
 from kio.schema.errors import ErrorCode
 
 from broker.network.answers import when_all_settled
+from broker.network.handler import Handler
 from broker.request_context import RequestContext
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.transaction_metadata import TV_0, TV_2
@@ -69,12 +70,12 @@ class Wanted(NamedTuple):
 new_topic_result = maker(AddPartitionsToTxnTopicResult)
 
 
-def decode(version: int, frame: memoryview, pos: int) -> Any:
+def _decode(version: int, frame: memoryview, pos: int) -> Any:
     """The request in its own version's class: clients' and brokers' versions have little in common."""
     return decode_request(API, version, bytes(frame[pos:]))
 
 
-def handle(ctx: RequestContext, request: Any) -> Answer | Awaitable[Answer]:
+def _add_partitions_to_txn(ctx: RequestContext, request: Any) -> Answer | Awaitable[Answer]:
     wanted = _wanted(ctx, request)
     if not wanted:
         raise InvalidRequest
@@ -182,3 +183,6 @@ def _topics(wanted: Wanted, codes: Codes) -> tuple[AddPartitionsToTxnTopicResult
 @lru_cache(maxsize=1024)  # always the same few
 def _partition(index: int, code: ErrorCode) -> AddPartitionsToTxnPartitionResult:
     return AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
+
+
+add_partitions_to_txn = Handler(_add_partitions_to_txn, decode=_decode)

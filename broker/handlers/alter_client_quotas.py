@@ -17,7 +17,7 @@ from protocol.durations import ZERO
 from protocol.errors import KafkaError
 
 
-async def handle(ctx: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+async def alter_client_quotas(ctx: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     alterations = [
         Alteration(_key(entry.entity), [(op.key, None if op.remove else op.value) for op in entry.ops])
         for entry in request.entries
@@ -25,8 +25,7 @@ async def handle(ctx: RequestContext, request: AlterClientQuotasRequest) -> Alte
     alone = [each.entity[0] for each in alterations if len(each.entity) == 1]  # with other parts it is refused
     known = await resolve_all({name for entity_type, name in alone if entity_type == IP and name})
     return await ctx.controller.submit(
-        lambda image: decide(image, alterations, frozenset(known), validate_only=request.validate_only).map(_response),
-        ctx,
+        lambda image: decide(image, alterations, frozenset(known), validate_only=request.validate_only).map(_response)
     )
 
 

@@ -16,6 +16,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.config.alter import changed_config
 from broker.config.preprocess import preprocess
+from broker.network.handler import Handler
 from broker.request_context import RequestContext
 from broker.security.errors import SecurityError
 from controller.configs import AlterOp, Change, ResourceChange, decide
@@ -26,7 +27,7 @@ from protocol.errors import InvalidRequest, KafkaError
 _Response = TypeVar("_Response")
 
 
-async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+async def _alter_configs(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     return await change_configs(ctx, request, wanted(request), respond)
 
 
@@ -75,12 +76,12 @@ async def decided(
     """The controller's response for these changes of the request, by their places in it."""
     controller, changes = ctx.controller, list(sent_on.values())
     resources = tuple(replace(request.resources[place], resource_name=each.name) for place, each in sent_on.items())
+    if controller.is_elsewhere:
+        return await controller.forward(ctx, replace(request, resources=resources))
     return await controller.submit(
         lambda image: decide(image, changes, controller.around, validate_only=request.validate_only).map(
             lambda errors: respond(resources, errors)
-        ),
-        ctx,
-        replace(request, resources=resources),
+        )
     )
 
 
@@ -120,3 +121,6 @@ def response_of(
             for resource, error in zip(resources, errors, strict=True)
         ),
     )
+
+
+alter_configs = Handler(_alter_configs, forwards=True)

@@ -11,7 +11,7 @@ from broker.request_context import RequestContext
 from controller.reassignments import decide
 
 
-async def handle(
+async def alter_partition_reassignments(
     ctx: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    return await ctx.controller.submit(lambda image: decide(image, request, ctx.controller.around.schema), ctx)
+    return await ctx.controller.submit(lambda image: decide(image, request, ctx.controller.around.schema))

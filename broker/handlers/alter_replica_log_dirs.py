@@ -18,7 +18,7 @@ from protocol.topic_partition import PartitionKey, TopicPartition, by_topic
 from storage.folders import log_names
 
 
-def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+def alter_replica_log_dirs(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
     # If a partition is named twice, the last folder counts.
     return _response({key: _outcome(ctx, key, path) for key, path in _wanted(request).items()})
 

@@ -25,7 +25,9 @@ from protocol.errors import KafkaError, TopicAuthorization, UnknownTopicOrPartit
 from protocol.uuids import ZERO as NO_TOPIC
 
 
-async def handle(ctx: RequestContext, request: AlterShareGroupOffsetsRequest) -> AlterShareGroupOffsetsResponse:
+async def alter_share_group_offsets(
+    ctx: RequestContext, request: AlterShareGroupOffsetsRequest
+) -> AlterShareGroupOffsetsResponse:
     require_share_groups(ctx)
     group_id = request.group_id
     groups = ctx.coordinators.groups

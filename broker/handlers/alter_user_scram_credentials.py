@@ -17,7 +17,9 @@ from protocol.durations import ZERO
 from protocol.errors import KafkaError
 
 
-async def handle(ctx: RequestContext, request: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:
+async def alter_user_scram_credentials(
+    ctx: RequestContext, request: AlterUserScramCredentialsRequest
+) -> AlterUserScramCredentialsResponse:
     alterations: list[Alteration] = [
         *(Deletion(each.name, each.mechanism) for each in request.deletions),
         *(
@@ -25,7 +27,7 @@ async def handle(ctx: RequestContext, request: AlterUserScramCredentialsRequest)
             for each in request.upsertions
         ),
     ]
-    return await ctx.controller.submit(lambda image: decide(image, alterations).map(_response), ctx)
+    return await ctx.controller.submit(lambda image: decide(image, alterations).map(_response))
 
 
 def _response(outcome: Iterable[tuple[str, KafkaError | None]]) -> AlterUserScramCredentialsResponse:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from kio.schema.api_versions.v4.response import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
 from kio.schema.errors import ErrorCode
 
+from broker.network.handler import Handler
 from broker.request_context import RequestContext
 from controller.features import SUPPORTED
 from protocol.api.row import API_VERSIONS_KEY, Api
@@ -22,7 +23,7 @@ OWN_SOFTWARE = "odradek"
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+def _api_versions(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     is_own = request.client_software_name == OWN_SOFTWARE
     return answer(ctx, request, (*API_TABLE, *OWN_TABLE) if is_own else API_TABLE)
 
@@ -59,11 +60,9 @@ def answer(ctx: RequestContext, request: ApiVersionsRequest, apis: Iterable[Api]
     )
 
 
-def unsupported_version() -> ApiVersionsResponse:
+def too_new_version() -> ApiVersionsResponse:
     """The answer, in version 0, to a version that is too new: the served versions of this API (KIP-511)."""
-    return _response(
-        ErrorCode.unsupported_version, tuple(_served(api) for api in API_TABLE if api.key == API_VERSIONS_KEY)
-    )
+    return _response(ErrorCode.unsupported_version, tuple(_served(api) for api in API_TABLE if api.key == API_VERSIONS_KEY))
 
 
 def _response(error_code: ErrorCode, api_keys: tuple[ApiVersion, ...]) -> ApiVersionsResponse:
@@ -72,3 +71,6 @@ def _response(error_code: ErrorCode, api_keys: tuple[ApiVersion, ...]) -> ApiVer
 
 def _served(api: Api) -> ApiVersion:
     return ApiVersion(api_key=api.key, min_version=api.advertised_lowest, max_version=api.highest)
+
+
+api_versions = Handler(_api_versions, too_new=too_new_version)

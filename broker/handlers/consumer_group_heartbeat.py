@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.coordinators.group_coordinator import require_consumer_protocol
 from broker.network.answers import when_done
+from broker.network.handler import Handler
 from broker.request_context import RequestContext
 from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.heartbeat import check_request
@@ -31,7 +32,7 @@ Answer = ConsumerGroupHeartbeatResponse
 new_response = maker(ConsumerGroupHeartbeatResponse)
 
 
-def prepare(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ConsumerHeartbeat:
+def _prepare(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ConsumerHeartbeat:
     return ConsumerHeartbeat(
         request.group_id,
         request.member_id,
@@ -53,7 +54,7 @@ ADAPTIVE_LINGER_MS = 5
 """In place of a time that follows the load: Kafka's until 4.1."""
 
 
-def handle(ctx: RequestContext, heartbeat: ConsumerHeartbeat) -> Answer | Awaitable[Answer]:
+def _consumer_group_heartbeat(ctx: RequestContext, heartbeat: ConsumerHeartbeat) -> Answer | Awaitable[Answer]:
     require_consumer_protocol(ctx.local.config, ctx.image)
     if ctx.permissions is not None:
         _require_rights(ctx, heartbeat.topics or ())
@@ -109,3 +110,6 @@ def _assignment(partitions: Partitions) -> Assignment:
             TopicPartitions(topic_id=topic, partitions=tuple(sorted(indexes))) for topic, indexes in partitions.items()
         )
     )
+
+
+consumer_group_heartbeat = Handler(_consumer_group_heartbeat, prepare=_prepare)

@@ -14,6 +14,7 @@ from kio.schema.create_acls.v3.response import AclCreationResult
 from kio.schema.errors import ErrorCode
 
 from broker.handlers.acl_filters import require_authorizer, require_known
+from broker.network.handler import Handler
 from broker.request_context import RequestContext
 from controller.acls import decide_create
 from metadata.acls import PatternType
@@ -22,17 +23,16 @@ from protocol.errors import KafkaError, UnknownServerError
 from protocol.metadata.credentials import AccessControlEntryRecord
 
 
-def prepare(_ctx: RequestContext, request: CreateAclsRequest) -> CreateAclsRequest:
+def _prepare(_ctx: RequestContext, request: CreateAclsRequest) -> CreateAclsRequest:
     require_known(*request.creations)
     return request
 
 
-async def handle(ctx: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+async def _create_acls(ctx: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
     controller = ctx.controller
-    if not controller.is_elsewhere:
-        require_authorizer(ctx)
-        if any(map(_is_for_filters, request.creations)):
-            raise UnknownServerError  # this fails the whole request in Kafka
+    require_authorizer(ctx)
+    if any(map(_is_for_filters, request.creations)):
+        raise UnknownServerError  # this fails the whole request in Kafka
     acls = [
         AccessControlEntryRecord(
             id=None,
@@ -46,9 +46,7 @@ async def handle(ctx: RequestContext, request: CreateAclsRequest) -> CreateAclsR
         )
         for each in request.creations
     ]
-    return await controller.submit(
-        lambda image: decide_create(image, acls, controller.around.new_id).map(_response), ctx
-    )
+    return await controller.submit(lambda image: decide_create(image, acls, controller.around.new_id).map(_response))
 
 
 def _is_for_filters(asked: AclCreation) -> bool:
@@ -69,3 +67,6 @@ def _response(errors: Sequence[KafkaError | None]) -> CreateAclsResponse:
             for error in errors
         ),
     )
+
+
+create_acls = Handler(_create_acls, prepare=_prepare)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from kio.schema.create_delegation_token.v3 import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.controller_port import decided_elsewhere
 from broker.handlers.delegation_tokens import principal_of, require_token_client, require_tokens
+from broker.network.handler import Handler
 from broker.network.principal import Principal
 from broker.request_context import RequestContext
 from controller.delegation_tokens import NewToken, TokenSettings, decide_create, secret_of
@@ -19,13 +19,13 @@ from protocol.metadata.credentials import DelegationTokenRecord
 NO_TIME = -1
 
 
-async def handle(ctx: RequestContext, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
+async def _create_delegation_token(
+    ctx: RequestContext, request: CreateDelegationTokenRequest
+) -> CreateDelegationTokenResponse:
     if request.owner_principal_name and request.owner_principal_type is None:
         raise UnknownServerError  # as in Kafka
     require_token_client(ctx)
     controller = ctx.controller
-    if controller.is_elsewhere:
-        return await controller.submit(decided_elsewhere, ctx)
     owner, requester = str(_owner(ctx, request)), str(ctx.connection.principal)
     if owner != requester and not ctx.allows(AclOperation.CREATE_TOKENS, ResourceType.USER, owner):
         raise DelegationTokenAuthorization
@@ -38,7 +38,7 @@ async def handle(ctx: RequestContext, request: CreateDelegationTokenRequest) -> 
     )
     tokens, now_ms = require_tokens(ctx), ctx.local.clock.wall_ms()
     return await controller.submit(
-        lambda image: decide_create(image, wanted, tokens, now_ms).map(lambda made: _response(made, tokens)), ctx
+        lambda image: decide_create(image, wanted, tokens, now_ms).map(lambda made: _response(made, tokens))
     )
 
 
@@ -66,7 +66,7 @@ def _response(token: DelegationTokenRecord, tokens: TokenSettings) -> CreateDele
     )
 
 
-def error_response(
+def _failed_as_a_whole(
     ctx: RequestContext, request: CreateDelegationTokenRequest, error: KafkaError
 ) -> CreateDelegationTokenResponse:
     owner, requester = _owner(ctx, request), ctx.connection.principal
@@ -83,3 +83,6 @@ def error_response(
         hmac=b"",
         throttle_time=ZERO,
     )
+
+
+create_delegation_token = Handler(_create_delegation_token, failed=_failed_as_a_whole, first=require_token_client)

@@ -13,6 +13,6 @@ from controller.create_partitions import decide
 FIRST_VERSION_THAT_KNOWS_QUOTAS = 3
 
 
-async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+async def create_partitions(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     quota = ctx.local.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS)
-    return await ctx.controller.submit(lambda image: decide(image, request, quota), ctx)
+    return await ctx.controller.submit(lambda image: decide(image, request, quota))

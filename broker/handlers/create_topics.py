@@ -18,10 +18,10 @@ from metadata.acls import AclOperation, ResourceType
 FIRST_VERSION_THAT_KNOWS_QUOTAS = 6
 
 
-async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+async def create_topics(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     controller = ctx.controller
     quota = ctx.local.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS)
-    response = await controller.submit(lambda image: decide(image, request, controller.around, quota), ctx)
+    response = await controller.submit(lambda image: decide(image, request, controller.around, quota))
     return response if ctx.permissions is None else _without_hidden_configs(ctx, response)
 
 

@@ -9,22 +9,21 @@ from kio.schema.delete_acls.v3.response import DeleteAclsFilterResult, DeleteAcl
 from kio.schema.errors import ErrorCode
 
 from broker.handlers.acl_filters import filter_of, require_authorizer, require_known
+from broker.network.handler import Handler
 from broker.request_context import RequestContext
 from controller.acls import Deleted, decide_delete
 from protocol.durations import ZERO
 
 
-def prepare(_ctx: RequestContext, request: DeleteAclsRequest) -> DeleteAclsRequest:
+def _prepare(_ctx: RequestContext, request: DeleteAclsRequest) -> DeleteAclsRequest:
     require_known(*request.filters)
     return request
 
 
-async def handle(ctx: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
-    controller = ctx.controller
-    if not controller.is_elsewhere:
-        require_authorizer(ctx)
+async def _delete_acls(ctx: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+    require_authorizer(ctx)
     filters = [filter_of(each) for each in request.filters]
-    return await controller.submit(lambda image: decide_delete(image, filters).map(_response), ctx)
+    return await ctx.controller.submit(lambda image: decide_delete(image, filters).map(_response))
 
 
 def _response(results: Iterable[Deleted]) -> DeleteAclsResponse:
@@ -51,3 +50,6 @@ def _result(deleted: Deleted) -> DeleteAclsFilterResult:
             for acl in deleted.acls
         ),
     )
+
+
+delete_acls = Handler(_delete_acls, prepare=_prepare)

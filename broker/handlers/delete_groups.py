@@ -8,18 +8,20 @@ from collections.abc import Mapping
 from kio.schema.errors import ErrorCode
 
 from broker.request_context import RequestContext
-from broker.share.deletion import delete_groups
+from broker.share import deletion
 from protocol.durations import ZERO
 from protocol.newer.delete_groups_v3 import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
-async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+async def delete_groups(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     coordinator = ctx.coordinators.groups
     by_partition: dict[int, list[str]] = {}
     for group_id in dict.fromkeys(request.groups_names):
         by_partition.setdefault(coordinator.partition_for(group_id), []).append(group_id)
     shares, states = ctx.coordinators.share, ctx.local.share.states
-    codes = await asyncio.gather(*(delete_groups(coordinator, shares, states, *each) for each in by_partition.items()))
+    codes = await asyncio.gather(
+        *(deletion.delete_groups(coordinator, shares, states, *each) for each in by_partition.items())
+    )
     return _response(request, {group_id: code for found in codes for group_id, code in found.items()})
 
 

@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 INVALID_LOW_WATERMARK = -1
 
 
-async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+async def delete_records(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Delete the records. A partition named twice is answered once, for its last offset, as in Kafka."""
     wanted = {
         (topic.name, asked.partition_index): asked.offset for topic in request.topics for asked in topic.partitions
     }
-    return _response(await delete_records(ctx.replicas, wanted, request.timeout // MILLISECOND))
+    return _response(await raise_log_starts(ctx.replicas, wanted, request.timeout // MILLISECOND))
 
 
-async def delete_records(
+async def raise_log_starts(
     replicas: ReplicaManager, wanted: Mapping[PartitionKey, int], timeout_ms: int = 0
 ) -> dict[PartitionKey, DeleteRecordsPartitionResult]:
     """Raise the starts of these partitions to these offsets (-1: the high watermark).

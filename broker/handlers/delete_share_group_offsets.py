@@ -21,7 +21,9 @@ from protocol.errors import KafkaError, TopicAuthorization, UnknownTopicOrPartit
 from protocol.uuids import ZERO as NO_TOPIC
 
 
-async def handle(ctx: RequestContext, request: DeleteShareGroupOffsetsRequest) -> DeleteShareGroupOffsetsResponse:
+async def delete_share_group_offsets(
+    ctx: RequestContext, request: DeleteShareGroupOffsetsRequest
+) -> DeleteShareGroupOffsetsResponse:
     require_share_groups(ctx)
     group_id = request.group_id
     groups = ctx.coordinators.groups

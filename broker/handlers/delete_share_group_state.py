@@ -13,7 +13,9 @@ from protocol.coordinator_records.share_records import SharePartitionKey
 from protocol.errors import KafkaError
 
 
-async def handle(ctx: RequestContext, request: DeleteShareGroupStateRequest) -> DeleteShareGroupStateResponse:
+async def delete_share_group_state(
+    ctx: RequestContext, request: DeleteShareGroupStateRequest
+) -> DeleteShareGroupStateResponse:
     states = ctx.local.share.states
 
     def ask(key: SharePartitionKey, partition: Any) -> Any:

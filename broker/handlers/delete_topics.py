@@ -6,6 +6,7 @@ from kio.schema.delete_topics.v6 import DeleteTopicsRequest, DeleteTopicsRespons
 from kio.schema.delete_topics.v6.request import DeleteTopicState
 from kio.schema.delete_topics.v6.response import DeletableTopicResult
 
+from broker.network.handler import Handler
 from broker.request_context import RequestContext
 from controller.delete_topics import decide
 from metadata.acls import AclOperation, ResourceType
@@ -16,16 +17,16 @@ FIRST_VERSION_THAT_KNOWS_DISABLED = 3
 FIRST_VERSION_THAT_KNOWS_QUOTAS = 5
 
 
-async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+async def _delete_topics(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     if not ctx.local.config.boolean("delete.topic.enable"):
         if ctx.version < FIRST_VERSION_THAT_KNOWS_DISABLED:
             raise InvalidRequest("Topic deletion is disabled.")
         raise TopicDeletionDisabled
     quota = ctx.local.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS)
-    return await ctx.controller.submit(lambda image: decide(image, request, quota), ctx)
+    return await ctx.controller.submit(lambda image: decide(image, request, quota))
 
 
-def error_response(ctx: RequestContext, request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
+def _failed_as_a_whole(ctx: RequestContext, request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
     return DeleteTopicsResponse(
         throttle_time=ZERO,
         responses=tuple(
@@ -46,3 +47,6 @@ def _name_of(ctx: RequestContext, asked: DeleteTopicState, error: KafkaError) ->
     if topic is None or not ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name):
         return asked.name
     return topic.name
+
+
+delete_topics = Handler(_delete_topics, failed=_failed_as_a_whole)

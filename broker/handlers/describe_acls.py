@@ -9,17 +9,18 @@ from kio.schema.describe_acls.v3.response import AclDescription, DescribeAclsRes
 from kio.schema.errors import ErrorCode
 
 from broker.handlers.acl_filters import filter_of, require_authorizer, require_known
+from broker.network.handler import Handler
 from broker.request_context import RequestContext
 from metadata.acls import acl_order, pattern_of
 from protocol.durations import ZERO
 
 
-def prepare(_ctx: RequestContext, request: DescribeAclsRequest) -> DescribeAclsRequest:
+def _prepare(_ctx: RequestContext, request: DescribeAclsRequest) -> DescribeAclsRequest:
     require_known(request)
     return request
 
 
-def handle(ctx: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+def _describe_acls(ctx: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
     require_authorizer(ctx)
     wanted = filter_of(request)
     found = sorted(filter(wanted.matches, ctx.image.acls.values()), key=acl_order)
@@ -45,3 +46,6 @@ def handle(ctx: RequestContext, request: DescribeAclsRequest) -> DescribeAclsRes
             for (resource_type, name, pattern_type), acls in groupby(found, key=pattern_of)
         ),
     )
+
+
+describe_acls = Handler(_describe_acls, prepare=_prepare)

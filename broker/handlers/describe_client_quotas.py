@@ -18,7 +18,7 @@ from protocol.errors import InvalidRequest, UnsupportedVersion
 MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED = 0, 1, 2
 
 
-def handle(ctx: RequestContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+def describe_client_quotas(ctx: RequestContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
     _check(request.components)
     quotas = ctx.image.quotas
     entries = [

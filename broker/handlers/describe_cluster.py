@@ -20,7 +20,7 @@ BROKERS = 1
 CONTROLLERS = 2
 
 
-def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+def describe_cluster(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     if request.endpoint_type == CONTROLLERS:
         raise MismatchedEndpointType(
             "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"

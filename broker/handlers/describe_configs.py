@@ -47,7 +47,7 @@ CLIENT_METRICS_SOURCE = 7
 GROUP_SOURCE = 8
 
 
-def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+def describe_configs(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     if any(resource.resource_type not in KNOWN_TYPES for resource in request.resources):
         raise InvalidRequest(InvalidRequest.default_message)  # for all resources, as in Kafka
     # A resource named twice is answered twice, but looked up once: a small request may name thousands.

@@ -22,7 +22,9 @@ IN_A_TURN = 500
 """Tokens that are looked at before the loop serves others."""
 
 
-async def handle(ctx: RequestContext, request: DescribeDelegationTokenRequest) -> DescribeDelegationTokenResponse:
+async def describe_delegation_token(
+    ctx: RequestContext, request: DescribeDelegationTokenRequest
+) -> DescribeDelegationTokenResponse:
     require_token_client(ctx)
     tokens = require_tokens(ctx)
     owners = None

@@ -24,7 +24,7 @@ FIRST_VERSION_WITH_NOT_FOUND = 6
 DEAD = "Dead"
 
 
-def handle(
+def describe_groups(
     ctx: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
     coordinator = ctx.coordinators.groups

@@ -15,7 +15,6 @@ from kio.schema.describe_quorum.v2 import request as asked
 from kio.schema.describe_quorum.v2.response import Listener, Node, PartitionData, ReplicaState, TopicData
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.controller_port import decided_elsewhere
 from broker.request_context import RequestContext
 from controller.quorum.metadata_log import MetadataLog
 from metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
@@ -26,7 +25,7 @@ METADATA_PARTITION = 0
 NO_MESSAGE = ""
 
 
-def handle(
+def describe_quorum(
     ctx: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse | Awaitable[DescribeQuorumResponse]:
     if not _is_metadata_alone(request.topics):
@@ -37,8 +36,7 @@ def handle(
             )
         )
     log = ctx.cluster.metadata_log
-    if log is None:
-        return ctx.controller.submit(decided_elsewhere, ctx)
+    assert log is not None, "a controller that is not elsewhere has it"
     leader = ctx.local.node_id
     listeners = tuple(
         Listener(name=endpoint.name, host=endpoint.host, port=endpoint.port) for endpoint in _endpoints(ctx)

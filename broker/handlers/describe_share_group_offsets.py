@@ -49,7 +49,9 @@ from protocol.uuids import ZERO as NO_TOPIC
 UNKNOWN = -1
 
 
-async def handle(ctx: RequestContext, request: DescribeShareGroupOffsetsRequest) -> DescribeShareGroupOffsetsResponse:
+async def describe_share_group_offsets(
+    ctx: RequestContext, request: DescribeShareGroupOffsetsRequest
+) -> DescribeShareGroupOffsetsResponse:
     require_share_groups(ctx)
     groups = await asyncio.gather(*(_group(ctx, group) for group in request.groups))
     return DescribeShareGroupOffsetsResponse(throttle_time=ZERO, groups=tuple(groups))

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from metadata.topics import PartitionRegistration, TopicImage
 
 
-def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+def describe_topic_partitions(
+    ctx: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
     most = ctx.local.config.integer("max.request.partition.size.limit")
     left = max(1, min(request.response_partition_limit, most))
     cursor = request.cursor

@@ -21,7 +21,7 @@ from protocol.topic_partition import by_topic
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def handle(
+def describe_transactions(
     ctx: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse | Awaitable[DescribeTransactionsResponse]:
     coordinator = ctx.coordinators.transactions

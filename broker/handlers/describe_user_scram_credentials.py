@@ -17,7 +17,9 @@ from protocol.durations import ZERO
 from protocol.errors import DuplicateResource, KafkaError, ResourceNotFound
 
 
-def handle(ctx: RequestContext, request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
+def describe_user_scram_credentials(
+    ctx: RequestContext, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
     credentials: dict[str, dict[int, int]] = {}
     for user, mechanism in sorted(ctx.image.scram):
         credentials.setdefault(user, {})[mechanism] = ctx.image.scram[user, mechanism].iterations

@@ -24,7 +24,7 @@ FIRST_VERSION_OF_TRANSACTIONS_V2 = 5
 new_response = maker(EndTxnResponse)
 
 
-def handle(ctx: RequestContext, request: EndTxnRequest) -> EndTxnResponse | Awaitable[EndTxnResponse]:
+def end_txn(ctx: RequestContext, request: EndTxnRequest) -> EndTxnResponse | Awaitable[EndTxnResponse]:
     if not request.transactional_id:
         raise InvalidRequest
     client_version = TV_2 if ctx.version >= FIRST_VERSION_OF_TRANSACTIONS_V2 else TV_0

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 
 from broker.handlers.leader_hints import endpoints_of, leader_of
+from broker.network.handler import Handler
 from broker.replicas.delayed_fetch import PartitionFetch
 from broker.replicas.fetch_session import FetchContext, Results, Target
 from broker.replicas.leading.replica_selector import ConsumerPlace
@@ -46,9 +47,6 @@ from protocol.produce_fetch.parts import TopicKey
 if TYPE_CHECKING:
     from storage.log.read_plan import ReadPlan
 
-decode = decode_request
-encode = encode_response
-
 
 FIRST_VERSION_WITH_RACKS = 11
 FIRST_FLEXIBLE_VERSION = 12
@@ -61,7 +59,7 @@ UNEXPECTED = (UnknownServerError, CorruptMessage)
 OLD_CONSUMER, CONSUMER = Reader(), Reader(only_leader=False)
 
 
-def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
+def _fetch(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
     """Answer at once if `min_bytes` are in memory, there is an error, or no wait is allowed."""
     by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
     # A partition named twice keeps its first place and its last fields, as in Kafka.
@@ -79,7 +77,7 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaita
     return fetch.finish(plan)
 
 
-def error_response(ctx: RequestContext, request: FetchRequest, error: KafkaError) -> FetchResponse:
+def _failed_as_a_whole(ctx: RequestContext, request: FetchRequest, error: KafkaError) -> FetchResponse:
     """The error at the top (sent from version 7 on), and for every partition where they have names."""
     code = int(error.code)
     named: list[tuple[TopicKey, list[FetchPartitionResponse]]] = []
@@ -278,3 +276,6 @@ class Fetch(RecordsRead):
         # The correlation id and, in flexible versions, an empty section of tagged fields.
         header_size = 5 if self._ctx.version >= FIRST_FLEXIBLE_VERSION else 4
         return sum(map(len, encode_response(response, self._ctx.version, 0))) - header_size
+
+
+fetch = Handler(_fetch, decode=decode_request, encode=encode_response, failed=_failed_as_a_whole)

@@ -46,7 +46,7 @@ class OneCoordinator:
 Answer = FindCoordinatorResponse | OneCoordinator
 
 
-def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> Answer | Awaitable[Answer]:
+def find_coordinator(ctx: RequestContext, request: FindCoordinatorRequest) -> Answer | Awaitable[Answer]:
     batched = ctx.version >= FIRST_BATCHED_VERSION
     keys = request.coordinator_keys if batched else (ctx.raw.key,)
     coordinator = _coordinator(ctx, request.key_type)

@@ -18,7 +18,9 @@ from protocol.records.compression import Compression
 ACCEPTED = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
 
 
-def handle(ctx: RequestContext, request: GetTelemetrySubscriptionsRequest) -> GetTelemetrySubscriptionsResponse:
+def get_telemetry_subscriptions(
+    ctx: RequestContext, request: GetTelemetrySubscriptionsRequest
+) -> GetTelemetrySubscriptionsResponse:
     telemetry = ctx.local.client_telemetry
     instance_id = request.client_instance_id or uuids.random_uuid(ctx.local.random)
     instance = telemetry.subscription(ctx, instance_id)

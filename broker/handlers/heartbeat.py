@@ -13,7 +13,7 @@ from protocol.durations import ZERO
 from protocol.errors import InvalidGroupId
 
 
-def handle(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse | Awaitable[HeartbeatResponse]:
+def heartbeat(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse | Awaitable[HeartbeatResponse]:
     if not request.group_id:
         raise InvalidGroupId
     answer = ctx.coordinators.groups.write(request.group_id, lambda state: state.groups.heartbeat(request))

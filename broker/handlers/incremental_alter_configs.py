@@ -9,12 +9,15 @@ from kio.schema.incremental_alter_configs.v1 import IncrementalAlterConfigsReque
 from kio.schema.incremental_alter_configs.v1.response import AlterConfigsResourceResponse
 
 from broker.handlers.alter_configs import change_configs, response_of
+from broker.network.handler import Handler
 from broker.request_context import RequestContext
 from controller.configs import Change, ResourceChange
 from protocol.errors import KafkaError
 
 
-async def handle(ctx: RequestContext, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+async def _incremental_alter_configs(
+    ctx: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
     return await change_configs(ctx, request, wanted(request), respond)
 
 
@@ -33,3 +36,6 @@ def wanted(request: IncrementalAlterConfigsRequest) -> list[ResourceChange]:
 
 def respond(resources: Sequence[Any], errors: Iterable[KafkaError | None]) -> IncrementalAlterConfigsResponse:
     return response_of(IncrementalAlterConfigsResponse, AlterConfigsResourceResponse, resources, errors)
+
+
+incremental_alter_configs = Handler(_incremental_alter_configs, forwards=True)

@@ -24,7 +24,7 @@ PATIENCE_MS = 5_000
 Answer = InitProducerIdResponse
 
 
-def handle(ctx: RequestContext, request: InitProducerIdRequest) -> Answer | Awaitable[Answer]:
+def init_producer_id(ctx: RequestContext, request: InitProducerIdRequest) -> Answer | Awaitable[Answer]:
     if (request.producer_id == NONE) != (request.producer_epoch == NONE):
         raise InvalidRequest
     if request.transactional_id == "":

@@ -16,7 +16,9 @@ from protocol.coordinator_records.share_records import SharePartitionKey
 from protocol.errors import KafkaError
 
 
-async def handle(ctx: RequestContext, request: InitializeShareGroupStateRequest) -> InitializeShareGroupStateResponse:
+async def initialize_share_group_state(
+    ctx: RequestContext, request: InitializeShareGroupStateRequest
+) -> InitializeShareGroupStateResponse:
     states = ctx.local.share.states
 
     def ask(key: SharePartitionKey, partition: Any) -> Any:

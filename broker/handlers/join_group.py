@@ -29,7 +29,7 @@ new_response = maker(JoinGroupResponse)
 new_member = maker(JoinGroupResponseMember)
 
 
-def handle(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+def join_group(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
     session_timeout = request.session_timeout // MILLISECOND
     join = JoinRequest(
         request.group_id,

@@ -16,7 +16,7 @@ from protocol.durations import ZERO
 from protocol.errors import InvalidGroupId
 
 
-def handle(ctx: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
+def leave_group(ctx: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
     if not request.group_id:
         raise InvalidGroupId
     leave = LeaveRequest(

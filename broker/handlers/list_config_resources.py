@@ -15,7 +15,7 @@ from protocol.durations import ZERO
 from protocol.errors import UnsupportedVersion
 
 
-def handle(ctx: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+def list_config_resources(ctx: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
     wanted = set(request.resource_types or ResourceType) if ctx.version else {ResourceType.CLIENT_METRICS}
     if not wanted.issubset(ResourceType):
         raise UnsupportedVersion

@@ -23,7 +23,7 @@ from protocol.java_strings import java_trim
 DESCRIBE = AclOperation.DESCRIBE
 
 
-def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse | Awaitable[ListGroupsResponse]:
+def list_groups(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse | Awaitable[ListGroupsResponse]:
     states = {java_trim(state.lower()) for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     return ctx.coordinators.groups.read_all(

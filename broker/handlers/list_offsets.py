@@ -49,7 +49,9 @@ Place = tuple[str, ListOffsetsPartition]
 """A topic's name and what is asked of one of its partitions."""
 
 
-def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+def list_offsets(
+    ctx: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     """Answer at once unless a lookup by time has to read the log."""
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         raise UnknownServerError

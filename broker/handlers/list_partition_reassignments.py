@@ -11,6 +11,8 @@ from broker.request_context import RequestContext
 from controller.reassignments import listed
 
 
-def handle(ctx: RequestContext, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
+def list_partition_reassignments(
+    ctx: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
     asked = None if request.topics is None else [(topic.name, topic.partition_indexes) for topic in request.topics]
     return listed(ctx.image, asked)

@@ -44,7 +44,7 @@ class Filter:
         )
 
 
-def handle(
+def list_transactions(
     ctx: RequestContext, request: ListTransactionsRequest
 ) -> ListTransactionsResponse | Awaitable[ListTransactionsResponse]:
     """Raises InvalidRegularExpression."""

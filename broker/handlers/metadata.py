@@ -47,7 +47,7 @@ FIRST_VERSION_WITH_TOPIC_ID_REQUESTS = 12
 VERSIONS_WITH_CLUSTER_OPERATIONS = range(8, 11)
 
 
-def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
+def metadata(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Topics by name or id as requested, each once, or all by name.
 
     A topic that has yet to be created is UNKNOWN_TOPIC_OR_PARTITION until it exists, as in Kafka.

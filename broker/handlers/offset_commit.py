@@ -13,6 +13,7 @@ from kio.schema.offset_commit.v10.response import OffsetCommitResponsePartition
 
 from broker.coordinators.offset_commits import Refused, answered, failed, response_of, split
 from broker.network.answers import when_done
+from broker.network.handler import Handler
 from broker.request_context import RequestContext
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from protocol.durations import MILLISECOND
@@ -28,7 +29,9 @@ BROKERS_RETENTION = timedelta(milliseconds=-1)
 _response = response_of(maker(OffsetCommitResponse), OffsetCommitResponseTopic, OffsetCommitResponsePartition)
 
 
-def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+def _offset_commit(
+    ctx: RequestContext, request: OffsetCommitRequest
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     offsets, refused = _split(ctx, request)
     if not offsets:
         return _response(answered(request.topics, refused, ()))
@@ -58,5 +61,8 @@ def _retention_ms(ctx: RequestContext) -> int | None:
     return retention // MILLISECOND
 
 
-def error_response(ctx: RequestContext, request: OffsetCommitRequest, error: KafkaError) -> OffsetCommitResponse:
+def _failed_as_a_whole(ctx: RequestContext, request: OffsetCommitRequest, error: KafkaError) -> OffsetCommitResponse:
     return _response(failed(ctx.image.topics, request.topics, error, by_id=ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS))
+
+
+offset_commit = Handler(_offset_commit, failed=_failed_as_a_whole)

@@ -21,7 +21,9 @@ from protocol.topic_partition import PartitionKey
 UNKNOWN = ErrorCode.unknown_topic_or_partition
 
 
-def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
+def offset_delete(
+    ctx: RequestContext, request: OffsetDeleteRequest
+) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
     if not request.group_id:
         raise InvalidGroupId
     known: dict[str, list[int]] = {}

@@ -53,7 +53,7 @@ new_group = maker(OffsetFetchResponseGroup)
 new_response = maker(OffsetFetchResponse)
 
 
-def handle(ctx: RequestContext, request: OffsetFetchRequest) -> Answer | Awaitable[Answer]:
+def offset_fetch(ctx: RequestContext, request: OffsetFetchRequest) -> Answer | Awaitable[Answer]:
     groups = _groups(ctx, request)
     coordinator = ctx.coordinators.groups
     allowed = [group for group in groups if ctx.allows(DESCRIBE, ResourceType.GROUP, group.group_id)]

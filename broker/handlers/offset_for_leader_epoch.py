@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from broker.replicas.replica_manager import ReplicaManager
 
 
-def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+def offset_for_leader_epoch(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
         throttle_time=ZERO,
         topics=tuple(

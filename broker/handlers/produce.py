@@ -22,6 +22,7 @@ from broker.coordinators.transactional_produce import (
     new_append,
 )
 from broker.handlers.leader_hints import endpoints_of, leader_of
+from broker.network.handler import Handler
 from broker.network.request import CloseConnectionError
 from broker.replicas.produced_batches import (
     FIRST_VERSION_WITH_ZSTD,
@@ -63,8 +64,6 @@ from protocol.records.compression import Compression
 if TYPE_CHECKING:
     from broker.replicas.partition import Partition
 
-decode = decode_request
-encode = encode_response
 
 FIRST_VERSION_WITH_LEADERS = 10
 FIRST_VERSION_WITH_TOPIC_IDS = 13
@@ -75,7 +74,7 @@ Topics = list[tuple[TopicKey, list[PartitionProduceResponse]]]
 Answer = ProduceResponse | Future[ProduceResponse] | None
 
 
-def handle(ctx: RequestContext, request: ProduceRequest) -> Answer | Awaitable[ProduceResponse | None]:
+def _produce(ctx: RequestContext, request: ProduceRequest) -> Answer | Awaitable[ProduceResponse | None]:
     """Append each partition's batch, and answer once the condition of `acks` holds.
 
     `acks=0` gets no answer; an error closes its connection, the only sign such a producer can get. If the
@@ -180,7 +179,7 @@ def _append_all(ctx: RequestContext, request: ProduceRequest, refusals: Refusals
     return append
 
 
-def error_response(ctx: RequestContext, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
+def _failed_as_a_whole(ctx: RequestContext, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
     """The same error for every partition; with acks=0 the connection is closed instead."""
     if request.acks == 0:
         raise CloseConnectionError(f"Produce with acks=0 failed: {error}")
@@ -248,3 +247,6 @@ def _close_if_refused(topics: Topics) -> None:
     ]
     if refused:
         raise CloseConnectionError(f"Produce with acks=0 failed: {', '.join(refused)}")
+
+
+produce = Handler(_produce, decode=decode_request, encode=encode_response, failed=_failed_as_a_whole)

@@ -9,7 +9,7 @@ from broker.request_context import RequestContext
 from protocol.durations import ZERO
 
 
-async def handle(ctx: RequestContext, request: PushTelemetryRequest) -> PushTelemetryResponse:
+async def push_telemetry(ctx: RequestContext, request: PushTelemetryRequest) -> PushTelemetryResponse:
     await ctx.local.client_telemetry.push(
         ctx,
         request.client_instance_id,

@@ -13,7 +13,9 @@ from protocol.coordinator_records.share_records import SharePartitionKey, ShareS
 from protocol.errors import KafkaError
 
 
-async def handle(ctx: RequestContext, request: ReadShareGroupStateRequest) -> ReadShareGroupStateResponse:
+async def read_share_group_state(
+    ctx: RequestContext, request: ReadShareGroupStateRequest
+) -> ReadShareGroupStateResponse:
     states = ctx.local.share.states
 
     def ask(key: SharePartitionKey, partition: Any) -> Any:

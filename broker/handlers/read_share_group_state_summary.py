@@ -19,7 +19,9 @@ NOTHING = ShareSnapshotValue(0, 0, 0, -1, 0, 0, ())
 FAILED = NOTHING._replace(start_offset=0)
 
 
-async def handle(ctx: RequestContext, request: ReadShareGroupStateSummaryRequest) -> ReadShareGroupStateSummaryResponse:
+async def read_share_group_state_summary(
+    ctx: RequestContext, request: ReadShareGroupStateSummaryRequest
+) -> ReadShareGroupStateSummaryResponse:
     states = ctx.local.share.states
 
     def ask(key: SharePartitionKey, partition: Any) -> Any:

@@ -6,14 +6,13 @@ a controller of ours is the only one (KIP-853). No plugin keeps descriptions of 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NoReturn
 from uuid import UUID
 
-from broker.cluster.controller_port import decided_elsewhere
 from broker.config.broker_config import split_list
 from broker.request_context import RequestContext
 from protocol.errors import (
@@ -30,18 +29,12 @@ Check = Callable[[RequestContext, Any], None]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The handler of an API, in the place of a module (see `broker.handlers`).
-
-    `is_change`: if other nodes are the controllers, they are asked, and may do what is refused here.
-    """
+    """An API that is always refused with this error, unless `check` raises another one."""
 
     error: Callable[[], KafkaError]
     check: Check | None = None
-    is_change: bool = False
 
-    def handle(self, ctx: RequestContext, request: Any) -> Awaitable[Any]:
-        if self.is_change and ctx.controller.is_elsewhere:
-            return ctx.controller.submit(decided_elsewhere, ctx)
+    def handle(self, ctx: RequestContext, request: Any) -> NoReturn:
         if self.check is not None:
             self.check(ctx, request)
         raise self.error()
@@ -66,8 +59,8 @@ REFUSALS: Mapping[str, Refusal] = MappingProxyType(
     {
         "sasl_handshake": Refusal(IllegalSaslState),
         "sasl_authenticate": Refusal(partial(IllegalSaslState, "This listener asks for no authentication.")),
-        "add_raft_voter": Refusal(UnsupportedVersion, check=_check_new_voter, is_change=True),
-        "remove_raft_voter": Refusal(UnsupportedVersion, check=_check_leaving_voter, is_change=True),
+        "add_raft_voter": Refusal(UnsupportedVersion, check=_check_new_voter),
+        "remove_raft_voter": Refusal(UnsupportedVersion, check=_check_leaving_voter),
         "streams_group_topology_description_update": Refusal(
             partial(UnsupportedVersion, "This broker keeps no descriptions of topologies.")
         ),

@@ -28,7 +28,7 @@ NO_LEADER = LeaderOf(0, 0)
 Place = tuple[UUID, int]
 
 
-async def handle(ctx: RequestContext, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
+async def share_acknowledge(ctx: RequestContext, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
     """A final request ends the session, after its acknowledgements."""
     require_share_groups(ctx)
     group_id, member_id = group_and_member(request)

@@ -38,7 +38,7 @@ NO_LEADER = LeaderIdAndEpoch(leader_id=0, leader_epoch=0)
 Place = tuple[UUID, int]
 
 
-async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse:
+async def share_fetch(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse:
     """Acknowledgements come first. A final request fetches nothing: it ends the session."""
     require_share_groups(ctx)
     group_id, member_id = key = group_and_member(request)

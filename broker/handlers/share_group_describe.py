@@ -20,7 +20,7 @@ from protocol.errors import KafkaError
 ASSIGNOR = "simple"
 
 
-def handle(
+def share_group_describe(
     ctx: RequestContext, request: ShareGroupDescribeRequest
 ) -> ShareGroupDescribeResponse | Awaitable[ShareGroupDescribeResponse]:
     require_share_groups(ctx)

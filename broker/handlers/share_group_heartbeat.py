@@ -21,7 +21,7 @@ from protocol.errors import TopicAuthorization
 Answer = ShareGroupHeartbeatResponse
 
 
-def handle(ctx: RequestContext, request: ShareGroupHeartbeatRequest) -> Answer | Awaitable[Answer]:
+def share_group_heartbeat(ctx: RequestContext, request: ShareGroupHeartbeatRequest) -> Answer | Awaitable[Answer]:
     require_share_groups(ctx)
     heartbeat = ShareHeartbeat(
         request.group_id,

@@ -40,7 +40,7 @@ NOT_ASKED_FOR, NOT_KEPT = 0, 1
 """The status of a description of the topology that the client did not want, and where no plugin keeps them."""
 
 
-def handle(
+def streams_group_describe(
     ctx: RequestContext, request: StreamsGroupDescribeRequest
 ) -> StreamsGroupDescribeResponse | Awaitable[StreamsGroupDescribeResponse]:
     require_streams_groups(ctx)

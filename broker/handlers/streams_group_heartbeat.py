@@ -37,7 +37,7 @@ from protocol.newer.streams_group_heartbeat_v1 import StreamsGroupHeartbeatReque
 Answer = StreamsGroupHeartbeatResponse
 
 
-def handle(ctx: RequestContext, request: StreamsGroupHeartbeatRequest) -> Answer | Awaitable[Answer]:
+def streams_group_heartbeat(ctx: RequestContext, request: StreamsGroupHeartbeatRequest) -> Answer | Awaitable[Answer]:
     require_streams_groups(ctx)
     topology = None if request.topology is None else _topology(request.topology)
     if topology is not None:

@@ -19,7 +19,7 @@ from protocol.errors import InconsistentGroupProtocol, InvalidGroupId
 new_response = maker(SyncGroupResponse)
 
 
-def handle(ctx: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+def sync_group(ctx: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
     if ctx.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         raise InconsistentGroupProtocol
     if not request.group_id:

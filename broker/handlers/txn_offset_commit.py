@@ -14,6 +14,7 @@ from kio.schema.txn_offset_commit.v5.response import TxnOffsetCommitResponsePart
 from broker.coordinators.offset_commits import Refused, answered, failed, response_of, split
 from broker.coordinators.transactional_produce import Append, ClientAbilities, Refusals, admit
 from broker.network.answers import when_done
+from broker.network.handler import Handler
 from broker.replicas.partition import Partition, Role
 from broker.request_context import RequestContext
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
@@ -38,7 +39,7 @@ Answer = TxnOffsetCommitResponse
 _response = response_of(maker(TxnOffsetCommitResponse), TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition)
 
 
-def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> Answer | Awaitable[Answer]:
+def _txn_offset_commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> Answer | Awaitable[Answer]:
     offsets, refused = _split(ctx, request)
     if not offsets:
         return _response(answered(request.topics, refused, ()))
@@ -112,5 +113,8 @@ def _commit(
     )
 
 
-def error_response(ctx: RequestContext, request: TxnOffsetCommitRequest, error: KafkaError) -> Answer:
+def _failed_as_a_whole(ctx: RequestContext, request: TxnOffsetCommitRequest, error: KafkaError) -> Answer:
     return _response(failed(ctx.image.topics, request.topics, error, by_id=ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS))
+
+
+txn_offset_commit = Handler(_txn_offset_commit, failed=_failed_as_a_whole)

@@ -5,25 +5,17 @@ Deviation: a broker that runs with the controller cannot be unregistered; in Kaf
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from kio.schema.errors import ErrorCode
 from kio.schema.unregister_broker.v0 import UnregisterBrokerRequest, UnregisterBrokerResponse
 
-from broker.cluster.controller_port import decided_elsewhere
 from broker.request_context import RequestContext
 from protocol.durations import ZERO
 from protocol.errors import BrokerIdNotRegistered, InvalidRequest
 
 
-def handle(ctx: RequestContext, request: UnregisterBrokerRequest) -> Awaitable[UnregisterBrokerResponse]:
-    if ctx.controller.is_elsewhere:
-        return ctx.controller.submit(decided_elsewhere, ctx)
-    return _unregister(ctx, request.broker_id)
-
-
-async def _unregister(ctx: RequestContext, broker_id: int) -> UnregisterBrokerResponse:
+async def unregister_broker(ctx: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
     """Raises InvalidRequest, BrokerIdNotRegistered."""
+    broker_id = request.broker_id
     if broker_id == ctx.local.node_id:
         raise InvalidRequest(f"Broker {broker_id} runs with the controller, and cannot leave its cluster.")
     service = ctx.cluster.controller_service

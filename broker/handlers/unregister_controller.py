@@ -15,7 +15,9 @@ CONTROLLER_ID_NOT_REGISTERED = 136
 """Kafka 4.4's newest error, which `ErrorCode` does not have yet."""
 
 
-def handle(ctx: RequestContext, request: UnregisterControllerRequest) -> Awaitable[UnregisterControllerResponse]:
+def unregister_controller(
+    ctx: RequestContext, request: UnregisterControllerRequest
+) -> Awaitable[UnregisterControllerResponse]:
     """Raises InvalidRequest, UnsupportedVersion."""
 
     def answer(was_registered: bool) -> UnregisterControllerResponse:
@@ -24,7 +26,7 @@ def handle(ctx: RequestContext, request: UnregisterControllerRequest) -> Awaitab
         message = f"Controller ID {request.controller_id} is not currently registered."
         return _response(CONTROLLER_ID_NOT_REGISTERED, message)
 
-    return ctx.controller.submit(lambda image: decide(image, request.controller_id, ctx.local.node_id).map(answer), ctx)
+    return ctx.controller.submit(lambda image: decide(image, request.controller_id, ctx.local.node_id).map(answer))
 
 
 def _response(error_code: int, message: str) -> UnregisterControllerResponse:

@@ -26,7 +26,9 @@ from protocol.metadata.control import VoterEndpoint
 LAST_VERSION_WITH_RESULTS = 1
 
 
-async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse | ResponseWithResults:
+async def update_features(
+    ctx: RequestContext, request: UpdateFeaturesRequest
+) -> UpdateFeaturesResponse | ResponseWithResults:
     updates = [
         FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type) for each in request.feature_updates
     ]
@@ -42,7 +44,7 @@ async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateF
             raised = log.become_dynamic(VoterEndpoint(name=voter.name, host=voter.host, port=voter.port))
         return found.map(lambda _: _done(ctx, updates))
 
-    response = await ctx.controller.submit(decision, ctx)
+    response = await ctx.controller.submit(decision)
     if raised is not None:
         await asyncio.shield(raised)  # others may wait for it too
     return response

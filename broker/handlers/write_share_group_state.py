@@ -14,7 +14,9 @@ from protocol.coordinator_records.share_records import SharePartitionKey, StateB
 from protocol.errors import KafkaError
 
 
-async def handle(ctx: RequestContext, request: WriteShareGroupStateRequest) -> WriteShareGroupStateResponse:
+async def write_share_group_state(
+    ctx: RequestContext, request: WriteShareGroupStateRequest
+) -> WriteShareGroupStateResponse:
     states = ctx.local.share.states
 
     def ask(key: SharePartitionKey, partition: Any) -> Any:

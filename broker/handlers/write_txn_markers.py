@@ -40,7 +40,7 @@ NO_PRODUCER_EPOCH = -1
 Codes = dict[int, dict[PartitionKey, ErrorCode]]
 
 
-def handle(
+def write_txn_markers(
     ctx: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
     codes: Codes = {}

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kio.schema.errors import ErrorCode
 
     from broker.network.client_lines import ClientLines
+    from broker.network.handler import Handler
     from broker.network.outbox import Outbox
     from broker.network.principal import Principal
     from broker.network.request import Request
@@ -41,7 +42,7 @@ class RequestMetrics(Protocol):
 class Guards(Protocol):
     """Checks what clients may do; see `broker.authorization.guard.Guard`."""
 
-    def guarded(self, api: Api, handler: Any, *, of_controller: bool) -> Callable[[Any, Any], Any]:
+    def guarded(self, api: Api, handler: Handler, *, of_controller: bool) -> Callable[[Any, Any], Any]:
         """The function of a handler, with what the API asks of the client before it."""
 
 

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.publisher import Follower, MetadataPublisher
-from broker.handlers import fetch, list_offsets
+from broker.handlers.table import handler_of
 from broker.replicas.cluster_access import ClusterAccess, Peer, ReplicationSettings
 from broker.replicas.fetch_session import FetchSessionCache
 from broker.replicas.replica_manager import ReplicaManager
@@ -240,16 +240,16 @@ class SimulatedNode:
     async def _answer(self, frame: bytes) -> bytes:
         key, version, correlation_id, length = _HEADER.unpack_from(frame)
         body = frame[_HEADER.size + length + 1 :]  # with no tagged fields in its header
-        handler: Any = fetch if key == FETCH else list_offsets
-        if key == FETCH:
-            request: Any = fetch.decode(version, body, 0)
+        handler = handler_of(API_BY_KEY[key])
+        if handler.decode is not None:
+            request = handler.decode(version, memoryview(body), 0)
         else:
             request = messages.request_reader(key, version)(body, 0)[0]
         response = handler.handle(self._context(version), request)
         if isinstance(response, Awaitable):
             response = await response
-        if key == FETCH:
-            buffers = fetch.encode(response, version, correlation_id)
+        if handler.encode is not None:
+            buffers = handler.encode(response, version, correlation_id)
             return b"".join(part for part in buffers if not isinstance(part, UnreadBytes))[4:]
         return bytes(messages.response_writer(key, version)(response, correlation_id))[4:]
 

@@ -10,7 +10,9 @@ from controller.producer_ids import decide_for_broker
 from protocol.durations import ZERO
 
 
-async def handle(ctx: RequestContext, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
+async def allocate_producer_ids(
+    ctx: RequestContext, request: AllocateProducerIdsRequest
+) -> AllocateProducerIdsResponse:
     ids = await ctx.controller.submit(lambda image: decide_for_broker(image, request.broker_id, request.broker_epoch))
     return AllocateProducerIdsResponse(
         throttle_time=ZERO, error_code=ErrorCode.none, producer_id_start=ids.start, producer_id_len=len(ids)

@@ -8,7 +8,7 @@ from broker.handlers.alter_configs import decided, respond, wanted
 from broker.request_context import RequestContext
 
 
-async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+async def alter_configs(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     changes = dict(enumerate(wanted(request)))
     response: AlterConfigsResponse = await decided(ctx, request, changes, respond)
     return response

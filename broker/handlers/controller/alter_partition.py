@@ -8,6 +8,6 @@ from broker.request_context import RequestContext
 from controller.alter_partition import decide
 
 
-async def handle(ctx: RequestContext, request: AlterPartitionRequest) -> AlterPartitionResponse:
+async def alter_partition(ctx: RequestContext, request: AlterPartitionRequest) -> AlterPartitionResponse:
     controller = ctx.controller
     return await controller.submit(lambda image: decide(image, request, controller.around.schema))

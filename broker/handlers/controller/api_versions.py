@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from broker.handlers.api_versions import answer, unsupported_version
+from broker.handlers.api_versions import answer, too_new_version
+from broker.network.handler import Handler
 from broker.request_context import RequestContext
 from protocol.api.table import CONTROLLER_TABLE
 from protocol.newer.api_versions_v5 import ApiVersionsRequest, ApiVersionsResponse
 
-__all__ = ["handle", "unsupported_version"]
 
-
-def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+def _api_versions(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     return answer(ctx, request, CONTROLLER_TABLE)
+
+
+api_versions = Handler(_api_versions, too_new=too_new_version)

@@ -8,6 +8,8 @@ from broker.request_context import RequestContext
 from controller.assign_replicas import decide
 
 
-async def handle(ctx: RequestContext, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+async def assign_replicas_to_dirs(
+    ctx: RequestContext, request: AssignReplicasToDirsRequest
+) -> AssignReplicasToDirsResponse:
     controller = ctx.controller
     return await controller.submit(lambda image: decide(image, request, controller.around.schema))

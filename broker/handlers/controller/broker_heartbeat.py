@@ -10,7 +10,7 @@ from broker.request_context import RequestContext
 from protocol.durations import ZERO
 
 
-async def handle(ctx: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+async def broker_heartbeat(ctx: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
     reply = await service_of(ctx).heartbeat(request)
     return BrokerHeartbeatResponse(
         throttle_time=ZERO,

@@ -10,6 +10,6 @@ from broker.request_context import RequestContext
 from protocol.durations import ZERO
 
 
-async def handle(ctx: RequestContext, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
+async def broker_registration(ctx: RequestContext, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
     epoch = await service_of(ctx).register(request)
     return BrokerRegistrationResponse(throttle_time=ZERO, error_code=ErrorCode.none, broker_epoch=epoch)

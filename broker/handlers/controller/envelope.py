@@ -19,13 +19,13 @@ from broker.network.principal import Principal
 from broker.network.request import CloseConnectionError, Peer
 from broker.request_context import RequestContext
 from protocol import headers
-from protocol.api.table import API_BY_KEY, API_TABLE, CONTROLLER_TABLE
+from protocol.api.table import API_BY_KEY, API_TABLE
 from protocol.errors import InvalidRequest, PrincipalDeserialization
 from protocol.primitives import INT16, DecodeError
 from protocol.reader import entity_reader
 
-FORWARDABLE = {api.key for api in API_TABLE if api in CONTROLLER_TABLE} - {1, 18}
-"""What clients ask of brokers and controllers decide; not Fetch and ApiVersions, which each node answers itself."""
+FORWARDABLE = frozenset(api.key for api in API_TABLE if api.place == "decides")
+"""What clients ask of brokers, and controllers decide."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class ForwardedClient:
         self.throttled_ms.append(throttle_ms)
 
 
-async def handle(ctx: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
+async def envelope(ctx: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
     """Raises PrincipalDeserialization and InvalidRequest."""
     client = _client(ctx.connection, request)
     frame = memoryview(request.request_data)

@@ -38,7 +38,7 @@ ANY_EPOCH = -1
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 
-async def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
+async def fetch(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
     """Raises InconsistentClusterId, and InvalidRequest for other partitions."""
     if request.cluster_id not in (None, ctx.cluster.id):
         raise InconsistentClusterId

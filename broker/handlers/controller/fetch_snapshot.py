@@ -25,7 +25,7 @@ MOST_BYTES = 1 << 20
 """Bytes of one answer, whatever is asked."""
 
 
-async def handle(ctx: RequestContext, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
+async def fetch_snapshot(ctx: RequestContext, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
     """Raises InconsistentClusterId, and InvalidRequest for other partitions."""
     if request.cluster_id not in (None, ctx.cluster.id):
         raise InconsistentClusterId

@@ -9,7 +9,9 @@ from broker.handlers.incremental_alter_configs import respond, wanted
 from broker.request_context import RequestContext
 
 
-async def handle(ctx: RequestContext, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+async def incremental_alter_configs(
+    ctx: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
     changes = dict(enumerate(wanted(request)))
     response: IncrementalAlterConfigsResponse = await decided(ctx, request, changes, respond)
     return response

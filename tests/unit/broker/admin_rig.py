@@ -7,6 +7,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Self
 from uuid import UUID
@@ -21,7 +22,7 @@ from broker.cluster.publisher import Follower
 from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
 from broker.config.current import CurrentConfig
-from broker.handlers import handler_of
+from broker.handlers.table import handler_of
 from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.metrics import Metrics
 from broker.network.principal import ANONYMOUS, Principal
@@ -144,7 +145,7 @@ class Rig:
     async def ask(self, api: str, version: int | None = None, **fields: Any) -> Any:
         """The handler's answer to the newest request with these fields, or its answer to its own KafkaError."""
         row = API_BY_NAME[api]
-        handler = handler_of(api)
+        handler = handler_of(row)
         request = messages.newest_request(row)(**fields)
         node = self.node
         ctx = RequestContext(
@@ -159,12 +160,11 @@ class Rig:
             1,
             "client",
         )
-        prepare = getattr(handler, "prepare", None)
-        if prepare is not None:
-            request = prepare(ctx, request)
+        if handler.prepare is not None:
+            request = handler.prepare(ctx, request)
         try:
             answer = handler.handle(ctx, request)
             return await answer if inspect.isawaitable(answer) else answer
         except KafkaError as error:
-            own = getattr(handler, "error_response", None)
-            return failure.failed(row, ctx, request, error) if own is None else own(ctx, request, error)
+            answer_of = handler.failed or partial(failure.failed, row)
+            return answer_of(ctx, request, error)

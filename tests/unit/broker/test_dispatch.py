@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
 from kio.schema.update_features.v2.request import FeatureUpdateKey
 
-from broker.handlers import handler_of
+from broker.handlers.table import handler_of
 from broker.logging import Tracebacks
 from broker.network.request import CloseConnectionError
 from protocol.api import messages
@@ -99,7 +99,7 @@ FIRST_WITH_TOPIC_IDS = {"offset_commit": 10, "txn_offset_commit": 6}
 
 @every_api
 def test_each_api_of_the_table_has_a_handler(api: Api) -> None:
-    assert callable(handler_of(api.name).handle)
+    assert callable(handler_of(api).handle)
 
 
 @every_api

@@ -16,7 +16,7 @@ from kio.schema.elect_leaders.v2 import ElectLeadersRequest
 
 from broker.cluster.controller_port import OwnController
 from broker.cluster.controller_service import ControllerService
-from broker.handlers import elect_leaders
+from broker.handlers.elect_leaders import elect_leaders
 from controller.broker_changes import MOST_IN_A_STEP
 from controller.decision import Decision
 from controller.local import LocalController
@@ -195,7 +195,7 @@ async def test_elections_that_a_client_asks_for_are_made_in_steps_with_one_answe
     answers: list[Any] = []
 
     async def elect() -> None:
-        answers.append(await elect_leaders.handle(ctx, request))
+        answers.append(await elect_leaders(ctx, request))
 
     assert await rig.others_turns(elect()) >= STEPS
     rig.check_steps()
