@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from kio.schema.alter_configs.v2 import AlterConfigsRequest, AlterConfigsResponse
-from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse
+from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse as ReplacedAlterConfigsResourceResponse
 from kio.schema.errors import ErrorCode
 
 from broker.config.alter import changed_config
@@ -99,7 +99,7 @@ async def _refuse_bad_security(
 
 
 def respond(resources: Sequence[Any], errors: Iterable[KafkaError | None]) -> AlterConfigsResponse:
-    return response_of(AlterConfigsResponse, AlterConfigsResourceResponse, resources, errors)
+    return response_of(AlterConfigsResponse, ReplacedAlterConfigsResourceResponse, resources, errors)
 
 
 def response_of(

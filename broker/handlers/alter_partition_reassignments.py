@@ -8,10 +8,10 @@ from kio.schema.alter_partition_reassignments.v1 import (
 )
 
 from broker.request_context import RequestContext
-from controller.reassignments import decide
+from controller.reassignments import decide as decide_reassignment
 
 
 async def alter_partition_reassignments(
     ctx: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    return await ctx.controller.submit(lambda image: decide(image, request, ctx.controller.around.schema))
+    return await ctx.controller.submit(lambda image: decide_reassignment(image, request, ctx.controller.around.schema))

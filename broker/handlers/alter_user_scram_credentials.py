@@ -12,7 +12,9 @@ from kio.schema.alter_user_scram_credentials.v0.response import AlterUserScramCr
 from kio.schema.errors import ErrorCode
 
 from broker.request_context import RequestContext
-from controller.scram import Alteration, Deletion, Upsertion, decide
+from controller.scram import Alteration as ScramAlteration
+from controller.scram import Deletion, Upsertion
+from controller.scram import decide as decide_scram
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
 
@@ -20,14 +22,14 @@ from protocol.errors import KafkaError
 async def alter_user_scram_credentials(
     ctx: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
-    alterations: list[Alteration] = [
+    alterations: list[ScramAlteration] = [
         *(Deletion(each.name, each.mechanism) for each in request.deletions),
         *(
             Upsertion(each.name, each.mechanism, each.iterations, each.salt, each.salted_password)
             for each in request.upsertions
         ),
     ]
-    return await ctx.controller.submit(lambda image: decide(image, alterations).map(_response))
+    return await ctx.controller.submit(lambda image: decide_scram(image, alterations).map(_response))
 
 
 def _response(outcome: Iterable[tuple[str, KafkaError | None]]) -> AlterUserScramCredentialsResponse:

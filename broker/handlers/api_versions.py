@@ -62,7 +62,9 @@ def answer(ctx: RequestContext, request: ApiVersionsRequest, apis: Iterable[Api]
 
 def too_new_version() -> ApiVersionsResponse:
     """The answer, in version 0, to a version that is too new: the served versions of this API (KIP-511)."""
-    return _response(ErrorCode.unsupported_version, tuple(_served(api) for api in API_TABLE if api.key == API_VERSIONS_KEY))
+    return _response(
+        ErrorCode.unsupported_version, tuple(_served(api) for api in API_TABLE if api.key == API_VERSIONS_KEY)
+    )
 
 
 def _response(error_code: ErrorCode, api_keys: tuple[ApiVersion, ...]) -> ApiVersionsResponse:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 
 from kio.schema.consumer_group_describe.v1 import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from kio.schema.consumer_group_describe.v1.response import Assignment, DescribedGroup, Member, TopicPartitions
+from kio.schema.consumer_group_describe.v1.response import Assignment as DescribedAssignment
+from kio.schema.consumer_group_describe.v1.response import DescribedGroup, Member
+from kio.schema.consumer_group_describe.v1.response import TopicPartitions as DescribedTopicPartitions
 from kio.schema.errors import ErrorCode
 
 from broker.coordinators.group_coordinator import require_consumer_protocol
@@ -79,10 +81,12 @@ def _member(described: DescribedMember) -> Member:
     )
 
 
-def _assignment(topics: Sequence[TopicAssignment]) -> Assignment:
-    return Assignment(
+def _assignment(topics: Sequence[TopicAssignment]) -> DescribedAssignment:
+    return DescribedAssignment(
         topic_partitions=tuple(
-            TopicPartitions(topic_id=topic.topic_id, topic_name=topic.topic, partitions=tuple(topic.partitions))
+            DescribedTopicPartitions(
+                topic_id=topic.topic_id, topic_name=topic.topic, partitions=tuple(topic.partitions)
+            )
             for topic in topics
         )
     )

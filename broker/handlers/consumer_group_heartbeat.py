@@ -8,8 +8,9 @@ from functools import partial
 from uuid import UUID
 
 from kio.schema.consumer_group_heartbeat.v1 import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from kio.schema.consumer_group_heartbeat.v1.request import TopicPartitions as OwnedPartitions
-from kio.schema.consumer_group_heartbeat.v1.response import Assignment, TopicPartitions
+from kio.schema.consumer_group_heartbeat.v1.request import HeartbeatTopicPartitions as OwnedPartitions
+from kio.schema.consumer_group_heartbeat.v1.response import Assignment as HeartbeatAssignment
+from kio.schema.consumer_group_heartbeat.v1.response import TopicPartitions as HeartbeatTopicPartitions
 from kio.schema.errors import ErrorCode
 
 from broker.coordinators.group_coordinator import require_consumer_protocol
@@ -104,10 +105,11 @@ def _response(answer: ConsumerHeartbeatAnswer) -> Answer:
     )
 
 
-def _assignment(partitions: Partitions) -> Assignment:
-    return Assignment(
+def _assignment(partitions: Partitions) -> HeartbeatAssignment:
+    return HeartbeatAssignment(
         topic_partitions=tuple(
-            TopicPartitions(topic_id=topic, partitions=tuple(sorted(indexes))) for topic, indexes in partitions.items()
+            HeartbeatTopicPartitions(topic_id=topic, partitions=tuple(sorted(indexes)))
+            for topic, indexes in partitions.items()
         )
     )
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from kio.schema.create_partitions.v3 import CreatePartitionsRequest, CreatePartitionsResponse
 
 from broker.request_context import RequestContext
-from controller.create_partitions import decide
+from controller.create_partitions import decide as decide_partitions
 
 FIRST_VERSION_THAT_KNOWS_QUOTAS = 3
 
 
 async def create_partitions(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     quota = ctx.local.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS)
-    return await ctx.controller.submit(lambda image: decide(image, request, quota))
+    return await ctx.controller.submit(lambda image: decide_partitions(image, request, quota))

@@ -12,7 +12,7 @@ from kio.schema.create_topics.v7 import CreateTopicsRequest, CreateTopicsRespons
 from kio.schema.errors import ErrorCode
 
 from broker.request_context import RequestContext
-from controller.create_topics import decide
+from controller.create_topics import decide as decide_creation
 from metadata.acls import AclOperation, ResourceType
 
 FIRST_VERSION_THAT_KNOWS_QUOTAS = 6
@@ -21,7 +21,7 @@ FIRST_VERSION_THAT_KNOWS_QUOTAS = 6
 async def create_topics(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     controller = ctx.controller
     quota = ctx.local.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS)
-    response = await controller.submit(lambda image: decide(image, request, controller.around, quota))
+    response = await controller.submit(lambda image: decide_creation(image, request, controller.around, quota))
     return response if ctx.permissions is None else _without_hidden_configs(ctx, response)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kio.schema.delete_share_group_state.v0 import DeleteShareGroupStateRequest, DeleteShareGroupStateResponse
-from kio.schema.delete_share_group_state.v0.response import DeleteStateResult, PartitionResult
+from kio.schema.delete_share_group_state.v0.response import DeleteStateResult
+from kio.schema.delete_share_group_state.v0.response import PartitionResult as DeletedPartitionResult
 
 from broker.request_context import RequestContext
 from broker.share.state_requests import ask_for_partitions, error_fields
@@ -27,5 +28,5 @@ async def delete_share_group_state(
     )
 
 
-def _result(index: int, answer: KafkaError | None) -> PartitionResult:
-    return PartitionResult(**error_fields(index, answer))
+def _result(index: int, answer: KafkaError | None) -> DeletedPartitionResult:
+    return DeletedPartitionResult(**error_fields(index, answer))

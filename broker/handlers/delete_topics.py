@@ -8,7 +8,7 @@ from kio.schema.delete_topics.v6.response import DeletableTopicResult
 
 from broker.network.handler import Handler
 from broker.request_context import RequestContext
-from controller.delete_topics import decide
+from controller.delete_topics import decide as decide_deletion
 from metadata.acls import AclOperation, ResourceType
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, TopicAuthorization, TopicDeletionDisabled
@@ -23,7 +23,7 @@ async def _delete_topics(ctx: RequestContext, request: DeleteTopicsRequest) -> D
             raise InvalidRequest("Topic deletion is disabled.")
         raise TopicDeletionDisabled
     quota = ctx.local.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS)
-    return await ctx.controller.submit(lambda image: decide(image, request, quota))
+    return await ctx.controller.submit(lambda image: decide_deletion(image, request, quota))
 
 
 def _failed_as_a_whole(ctx: RequestContext, request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:

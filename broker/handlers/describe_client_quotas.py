@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from kio.schema.describe_client_quotas.v1 import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from kio.schema.describe_client_quotas.v1.request import ComponentData
-from kio.schema.describe_client_quotas.v1.response import EntityData, EntryData, ValueData
+from kio.schema.describe_client_quotas.v1.response import EntityData as DescribedEntityData
+from kio.schema.describe_client_quotas.v1.response import EntryData as DescribedEntryData
+from kio.schema.describe_client_quotas.v1.response import ValueData
 from kio.schema.errors import ErrorCode
 
 from broker.request_context import RequestContext
@@ -48,9 +50,9 @@ def _matches(key: QuotaKey, components: Sequence[ComponentData], strict: bool) -
     return True
 
 
-def _entry(key: QuotaKey, values: Mapping[str, float]) -> EntryData:
-    return EntryData(
-        entity=tuple(EntityData(entity_type=entity_type, entity_name=name) for entity_type, name in key),
+def _entry(key: QuotaKey, values: Mapping[str, float]) -> DescribedEntryData:
+    return DescribedEntryData(
+        entity=tuple(DescribedEntityData(entity_type=entity_type, entity_name=name) for entity_type, name in key),
         values=tuple(ValueData(key=name, value=values[name]) for name in sorted(values)),
     )
 

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from kio.schema.describe_transactions.v0 import DescribeTransactionsRequest, DescribeTransactionsResponse
-from kio.schema.describe_transactions.v0.response import TopicData, TransactionState
+from kio.schema.describe_transactions.v0.response import TopicData
+from kio.schema.describe_transactions.v0.response import TransactionState as DescribedTransactionState
 from kio.schema.errors import ErrorCode
 
 from broker.network.answers import ask_each
@@ -26,7 +27,7 @@ def describe_transactions(
 ) -> DescribeTransactionsResponse | Awaitable[DescribeTransactionsResponse]:
     coordinator = ctx.coordinators.transactions
 
-    def answer(found: Mapping[str, TransactionState | KafkaError]) -> DescribeTransactionsResponse:
+    def answer(found: Mapping[str, DescribedTransactionState | KafkaError]) -> DescribeTransactionsResponse:
         described = {
             name: _failed(name, state) if isinstance(state, KafkaError) else state for name, state in found.items()
         }
@@ -39,14 +40,16 @@ def describe_transactions(
     )
 
 
-def _describe(state: TransactionCoordinatorShard, ctx: RequestContext, transactional_id: str) -> TransactionState:
+def _describe(
+    state: TransactionCoordinatorShard, ctx: RequestContext, transactional_id: str
+) -> DescribedTransactionState:
     if not transactional_id:
         raise InvalidRequest
     found = state.get(transactional_id)
     if found is None:
         raise TransactionalIdNotFound
     topics = by_topic(sorted(state.partitions_left(transactional_id, found)))
-    return TransactionState(
+    return DescribedTransactionState(
         error_code=ErrorCode.none,
         transactional_id=transactional_id,
         transaction_state=found.state.wire_name,
@@ -62,8 +65,8 @@ def _describe(state: TransactionCoordinatorShard, ctx: RequestContext, transacti
     )
 
 
-def _failed(transactional_id: str, error: KafkaError) -> TransactionState:
-    return TransactionState(
+def _failed(transactional_id: str, error: KafkaError) -> DescribedTransactionState:
+    return DescribedTransactionState(
         error_code=error.code,
         transactional_id=transactional_id,
         transaction_state="",
@@ -75,5 +78,5 @@ def _failed(transactional_id: str, error: KafkaError) -> TransactionState:
     )
 
 
-def _response(states: list[TransactionState]) -> DescribeTransactionsResponse:
+def _response(states: list[DescribedTransactionState]) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(throttle_time=ZERO, transaction_states=tuple(states))

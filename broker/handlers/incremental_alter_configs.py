@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kio.schema.incremental_alter_configs.v1 import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-from kio.schema.incremental_alter_configs.v1.response import AlterConfigsResourceResponse
+from kio.schema.incremental_alter_configs.v1.response import (
+    AlterConfigsResourceResponse as ChangedAlterConfigsResourceResponse,
+)
 
 from broker.handlers.alter_configs import change_configs, response_of
 from broker.network.handler import Handler
@@ -35,7 +37,7 @@ def wanted(request: IncrementalAlterConfigsRequest) -> list[ResourceChange]:
 
 
 def respond(resources: Sequence[Any], errors: Iterable[KafkaError | None]) -> IncrementalAlterConfigsResponse:
-    return response_of(IncrementalAlterConfigsResponse, AlterConfigsResourceResponse, resources, errors)
+    return response_of(IncrementalAlterConfigsResponse, ChangedAlterConfigsResourceResponse, resources, errors)
 
 
 incremental_alter_configs = Handler(_incremental_alter_configs, forwards=True)

@@ -8,7 +8,8 @@ from kio.schema.initialize_share_group_state.v0 import (
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateResponse,
 )
-from kio.schema.initialize_share_group_state.v0.response import InitializeStateResult, PartitionResult
+from kio.schema.initialize_share_group_state.v0.response import InitializeStateResult
+from kio.schema.initialize_share_group_state.v0.response import PartitionResult as InitializedPartitionResult
 
 from broker.request_context import RequestContext
 from broker.share.state_requests import ask_for_partitions, error_fields
@@ -30,5 +31,5 @@ async def initialize_share_group_state(
     )
 
 
-def _result(index: int, answer: KafkaError | None) -> PartitionResult:
-    return PartitionResult(**error_fields(index, answer))
+def _result(index: int, answer: KafkaError | None) -> InitializedPartitionResult:
+    return InitializedPartitionResult(**error_fields(index, answer))

@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from kio.schema.errors import ErrorCode
 from kio.schema.list_transactions.v2 import ListTransactionsRequest, ListTransactionsResponse
-from kio.schema.list_transactions.v2.response import TransactionState
+from kio.schema.list_transactions.v2.response import TransactionState as ListedTransactionState
 
 from broker.request_context import RequestContext
 from coordinator.transaction.states import BY_WIRE_NAME
@@ -52,7 +52,7 @@ def list_transactions(
     now_ms = ctx.local.clock.wall_ms()
     unknown = tuple(name for name in dict.fromkeys(request.state_filters) if name not in BY_WIRE_NAME)
 
-    def answer(found: Iterable[list[TransactionState]]) -> ListTransactionsResponse:
+    def answer(found: Iterable[list[ListedTransactionState]]) -> ListTransactionsResponse:
         return ListTransactionsResponse(
             throttle_time=ZERO,
             error_code=ErrorCode.none,
@@ -85,9 +85,9 @@ def _compiled(pattern: str | None) -> Pattern | None:
         raise InvalidRegularExpression(f"The pattern of transactional ids is invalid: {error}") from error
 
 
-def _found(state: TransactionCoordinatorShard, wanted: Filter, now_ms: int) -> list[TransactionState]:
+def _found(state: TransactionCoordinatorShard, wanted: Filter, now_ms: int) -> list[ListedTransactionState]:
     return [
-        TransactionState(
+        ListedTransactionState(
             transactional_id=transactional_id,
             producer_id=metadata.producer_id,
             transaction_state=metadata.state.wire_name,

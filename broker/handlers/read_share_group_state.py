@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kio.schema.read_share_group_state.v0 import ReadShareGroupStateRequest, ReadShareGroupStateResponse
-from kio.schema.read_share_group_state.v0.response import PartitionResult, ReadStateResult, StateBatch
+from kio.schema.read_share_group_state.v0.response import PartitionResult as ReadPartitionResult
+from kio.schema.read_share_group_state.v0.response import ReadStateResult
+from kio.schema.read_share_group_state.v0.response import StateBatch as ReadStateBatch
 
 from broker.request_context import RequestContext
 from broker.share.state_requests import ask_for_partitions, error_fields
@@ -27,15 +29,15 @@ async def read_share_group_state(
     )
 
 
-def _result(index: int, answer: ShareSnapshotValue | KafkaError) -> PartitionResult:
+def _result(index: int, answer: ShareSnapshotValue | KafkaError) -> ReadPartitionResult:
     if isinstance(answer, KafkaError):
-        return PartitionResult(**error_fields(index, answer), state_epoch=0, start_offset=0, state_batches=())
-    return PartitionResult(
+        return ReadPartitionResult(**error_fields(index, answer), state_epoch=0, start_offset=0, state_batches=())
+    return ReadPartitionResult(
         **error_fields(index, answer),
         state_epoch=answer.state_epoch,
         start_offset=answer.start_offset,
         state_batches=tuple(
-            StateBatch(first_offset=first, last_offset=last, delivery_state=state, delivery_count=count)
+            ReadStateBatch(first_offset=first, last_offset=last, delivery_state=state, delivery_count=count)
             for first, last, state, count in answer.batches
         ),
     )

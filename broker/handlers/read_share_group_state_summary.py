@@ -8,7 +8,8 @@ from kio.schema.read_share_group_state_summary.v1 import (
     ReadShareGroupStateSummaryRequest,
     ReadShareGroupStateSummaryResponse,
 )
-from kio.schema.read_share_group_state_summary.v1.response import PartitionResult, ReadStateSummaryResult
+from kio.schema.read_share_group_state_summary.v1.response import PartitionResult as SummaryPartitionResult
+from kio.schema.read_share_group_state_summary.v1.response import ReadStateSummaryResult
 
 from broker.request_context import RequestContext
 from broker.share.state_requests import ask_for_partitions, error_fields
@@ -35,9 +36,9 @@ async def read_share_group_state_summary(
     )
 
 
-def _result(index: int, answer: ShareSnapshotValue | KafkaError | None) -> PartitionResult:
+def _result(index: int, answer: ShareSnapshotValue | KafkaError | None) -> SummaryPartitionResult:
     known = FAILED if isinstance(answer, KafkaError) else answer or NOTHING
-    return PartitionResult(
+    return SummaryPartitionResult(
         **error_fields(index, answer),
         state_epoch=known.state_epoch,
         leader_epoch=known.leader_epoch,

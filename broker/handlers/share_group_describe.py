@@ -6,7 +6,9 @@ from collections.abc import Awaitable
 
 from kio.schema.errors import ErrorCode
 from kio.schema.share_group_describe.v1 import ShareGroupDescribeRequest, ShareGroupDescribeResponse
-from kio.schema.share_group_describe.v1.response import Assignment, DescribedGroup, Member, TopicPartitions
+from kio.schema.share_group_describe.v1.response import Assignment as DescribedAssignment
+from kio.schema.share_group_describe.v1.response import DescribedGroup, Member
+from kio.schema.share_group_describe.v1.response import TopicPartitions as DescribedTopicPartitions
 
 from broker.handlers.group_describe import describe_each, failed_group, operations_on, require_visible
 from broker.handlers.share_requests import require_share_groups
@@ -60,9 +62,9 @@ def _member(ctx: RequestContext, member: ShareMember) -> Member:
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=member.topics,
-        assignment=Assignment(
+        assignment=DescribedAssignment(
             topic_partitions=tuple(
-                TopicPartitions(
+                DescribedTopicPartitions(
                     topic_id=topic.id, topic_name=topic.name, partitions=tuple(sorted(member.assigned[topic.id]))
                 )
                 for topic in _topics(ctx, member)

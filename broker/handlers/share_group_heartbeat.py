@@ -6,7 +6,8 @@ from collections.abc import Awaitable
 
 from kio.schema.errors import ErrorCode
 from kio.schema.share_group_heartbeat.v1 import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
-from kio.schema.share_group_heartbeat.v1.response import Assignment, TopicPartitions
+from kio.schema.share_group_heartbeat.v1.response import Assignment as HeartbeatAssignment
+from kio.schema.share_group_heartbeat.v1.response import TopicPartitions as HeartbeatTopicPartitions
 
 from broker.handlers.share_requests import require_share_groups
 from broker.network.answers import when_done
@@ -51,9 +52,10 @@ def _response(answer: ShareHeartbeatAnswer) -> Answer:
     )
 
 
-def _assignment(partitions: Partitions) -> Assignment:
-    return Assignment(
+def _assignment(partitions: Partitions) -> HeartbeatAssignment:
+    return HeartbeatAssignment(
         topic_partitions=tuple(
-            TopicPartitions(topic_id=topic, partitions=tuple(sorted(indexes))) for topic, indexes in partitions.items()
+            HeartbeatTopicPartitions(topic_id=topic, partitions=tuple(sorted(indexes)))
+            for topic, indexes in partitions.items()
         )
     )

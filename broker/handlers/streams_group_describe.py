@@ -7,14 +7,22 @@ from collections.abc import Awaitable, Mapping
 from kio.schema.errors import ErrorCode
 from kio.schema.streams_group_describe.v0.response import (
     Assignment,
-    Endpoint,
     KeyValue,
     Member,
     Subtopology,
-    TaskIds,
-    TaskOffset,
     TopicInfo,
-    Topology,
+)
+from kio.schema.streams_group_describe.v0.response import (
+    Endpoint as DescribedEndpoint,
+)
+from kio.schema.streams_group_describe.v0.response import (
+    TaskIds as DescribedTaskIds,
+)
+from kio.schema.streams_group_describe.v0.response import (
+    TaskOffset as DescribedTaskOffset,
+)
+from kio.schema.streams_group_describe.v0.response import (
+    Topology as DescribedTopology,
 )
 
 from broker.handlers.group_describe import describe_each, failed_group, operations_on, require_visible
@@ -68,7 +76,7 @@ def streams_group_describe(
     )
 
 
-def _topology(topology: values.StreamsGroupTopologyValue, configured: ConfiguredTopology | None) -> Topology:
+def _topology(topology: values.StreamsGroupTopologyValue, configured: ConfiguredTopology | None) -> DescribedTopology:
     """The topology; internal topics have the partition counts that were decided, once all is ready."""
     counts = configured.counts if configured is not None and configured.is_ready else {}
 
@@ -83,7 +91,7 @@ def _topology(topology: values.StreamsGroupTopologyValue, configured: Configured
             for topic in sorted(infos)
         )
 
-    return Topology(
+    return DescribedTopology(
         epoch=topology.epoch,
         subtopologies=tuple(
             Subtopology(
@@ -113,7 +121,7 @@ def _member(group: StreamsGroup, member: StreamsMember) -> Member:
         client_host=member.client_host,
         topology_epoch=member.topology_epoch,
         process_id=member.process_id,
-        user_endpoint=None if endpoint is None else Endpoint(host=endpoint.host, port=endpoint.port),
+        user_endpoint=None if endpoint is None else DescribedEndpoint(host=endpoint.host, port=endpoint.port),
         client_tags=_pairs(member.client_tags),
         task_offsets=_offsets(group.offsets.get(member.member_id, {})),
         task_end_offsets=_offsets(group.end_offsets.get(member.member_id, {})),
@@ -123,9 +131,9 @@ def _member(group: StreamsGroup, member: StreamsMember) -> Member:
     )
 
 
-def _offsets(offsets: Mapping[Task, int]) -> tuple[TaskOffset, ...]:
+def _offsets(offsets: Mapping[Task, int]) -> tuple[DescribedTaskOffset, ...]:
     return tuple(
-        TaskOffset(subtopology_id=subtopology, partition=partition, offset=offset)
+        DescribedTaskOffset(subtopology_id=subtopology, partition=partition, offset=offset)
         for (subtopology, partition), offset in offsets.items()
     )
 
@@ -133,7 +141,7 @@ def _offsets(offsets: Mapping[Task, int]) -> tuple[TaskOffset, ...]:
 def _assignment(tasks: values.Tasks) -> Assignment:
     active, standby, warmup = (
         tuple(
-            TaskIds(subtopology_id=subtopology, partitions=tuple(sorted(partitions)))
+            DescribedTaskIds(subtopology_id=subtopology, partitions=tuple(sorted(partitions)))
             for subtopology, partitions in role.items()
         )
         for role in tasks

@@ -6,15 +6,20 @@ from collections.abc import Awaitable, Iterable
 
 from kio.schema.create_topics.v7.request import CreatableTopic
 from kio.schema.errors import ErrorCode
-from kio.schema.streams_group_heartbeat.v0.request import TaskIds as OwnedTaskIds
-from kio.schema.streams_group_heartbeat.v0.request import TaskOffset, Topology
+from kio.schema.streams_group_heartbeat.v0.request import HeartbeatTaskIds as OwnedTaskIds
+from kio.schema.streams_group_heartbeat.v0.request import TaskOffset as HeartbeatTaskOffset
 from kio.schema.streams_group_heartbeat.v0.request import TopicInfo as RequestTopicInfo
+from kio.schema.streams_group_heartbeat.v0.request import Topology as HeartbeatTopology
 from kio.schema.streams_group_heartbeat.v0.response import (
-    Endpoint,
+    Endpoint as HeartbeatEndpoint,
+)
+from kio.schema.streams_group_heartbeat.v0.response import (
     EndpointToPartitions,
     Status,
-    TaskIds,
     TopicPartition,
+)
+from kio.schema.streams_group_heartbeat.v0.response import (
+    TaskIds as HeartbeatTaskIds,
 )
 
 from broker.cluster.internal_topics import BY_DEFAULT, wanted
@@ -99,13 +104,13 @@ def _owned(tasks: Iterable[OwnedTaskIds]) -> values.TaskIds:
     return {subtopology_id: frozenset(partitions) for subtopology_id, partitions in found.items()}
 
 
-def _offsets(offsets: tuple[TaskOffset, ...] | None) -> tuple[tuple[Task, int], ...] | None:
+def _offsets(offsets: tuple[HeartbeatTaskOffset, ...] | None) -> tuple[tuple[Task, int], ...] | None:
     if offsets is None:
         return None
     return tuple(((each.subtopology_id, each.partition), each.offset) for each in offsets)
 
 
-def _topology(topology: Topology) -> values.StreamsGroupTopologyValue:
+def _topology(topology: HeartbeatTopology) -> values.StreamsGroupTopologyValue:
     return values.StreamsGroupTopologyValue(
         topology.epoch,
         tuple(
@@ -187,9 +192,9 @@ def _creatable(topic: InternalTopic) -> CreatableTopic:
     return wanted(topic.name, topic.partitions, topic.replication_factor or BY_DEFAULT, dict(topic.configs))
 
 
-def _task_ids(tasks: values.TaskIds) -> tuple[TaskIds, ...]:
+def _task_ids(tasks: values.TaskIds) -> tuple[HeartbeatTaskIds, ...]:
     return tuple(
-        TaskIds(subtopology_id=subtopology, partitions=tuple(sorted(partitions)))
+        HeartbeatTaskIds(subtopology_id=subtopology, partitions=tuple(sorted(partitions)))
         for subtopology, partitions in tasks.items()
     )
 
@@ -201,5 +206,5 @@ def _endpoint(found: EndpointPartitions) -> EndpointToPartitions:
         for partitions in (found.active, found.standby)
     )
     return EndpointToPartitions(
-        user_endpoint=Endpoint(host=host, port=port), active_partitions=active, standby_partitions=standby
+        user_endpoint=HeartbeatEndpoint(host=host, port=port), active_partitions=active, standby_partitions=standby
     )

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from kio.schema.errors import ErrorCode
 
 from broker.request_context import RequestContext
-from controller.unregister_controller import decide
+from controller.unregister_controller import decide as decide_unregistration
 from protocol.durations import ZERO
 from protocol.newer.unregister_controller_v0 import UnregisterControllerRequest, UnregisterControllerResponse
 
@@ -26,7 +26,9 @@ def unregister_controller(
         message = f"Controller ID {request.controller_id} is not currently registered."
         return _response(CONTROLLER_ID_NOT_REGISTERED, message)
 
-    return ctx.controller.submit(lambda image: decide(image, request.controller_id, ctx.local.node_id).map(answer))
+    return ctx.controller.submit(
+        lambda image: decide_unregistration(image, request.controller_id, ctx.local.node_id).map(answer)
+    )
 
 
 def _response(error_code: int, message: str) -> UnregisterControllerResponse:

@@ -15,7 +15,8 @@ from kio.schema.update_features.v2 import UpdateFeaturesRequest, UpdateFeaturesR
 
 from broker.request_context import RequestContext
 from controller.decision import Decision
-from controller.features import FeatureUpdate, decide
+from controller.features import FeatureUpdate
+from controller.features import decide as decide_features
 from controller.quorum.metadata_log import MetadataLog
 from metadata.image import MetadataImage
 from protocol.durations import ZERO
@@ -38,7 +39,7 @@ async def update_features(
     def decision(image: MetadataImage) -> Decision[UpdateFeaturesResponse | ResponseWithResults]:
         nonlocal raised
         kraft_version = ctx.cluster.cache.kraft_version()
-        found = decide(image, updates, schema, kraft_version=kraft_version, validate_only=validate_only)
+        found = decide_features(image, updates, schema, kraft_version=kraft_version, validate_only=validate_only)
         if found.response:  # appended before the other features, in the same turn of the loop
             log, voter = _voter(ctx)
             raised = log.become_dynamic(VoterEndpoint(name=voter.name, host=voter.host, port=voter.port))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from kio.schema.write_share_group_state.v1 import WriteShareGroupStateRequest, WriteShareGroupStateResponse
-from kio.schema.write_share_group_state.v1.response import PartitionResult, WriteStateResult
+from kio.schema.write_share_group_state.v1.response import PartitionResult as WrittenPartitionResult
+from kio.schema.write_share_group_state.v1.response import WriteStateResult
 
 from broker.request_context import RequestContext
 from broker.share.state_requests import ask_for_partitions, error_fields
 from coordinator.share.share_coordinator_shard import ShareWrite
-from protocol.coordinator_records.share_records import SharePartitionKey, StateBatch
+from protocol.coordinator_records.share_records import SharePartitionKey
+from protocol.coordinator_records.share_records import StateBatch as WrittenStateBatch
 from protocol.errors import KafkaError
 
 
@@ -28,13 +30,13 @@ async def write_share_group_state(
     )
 
 
-def _result(index: int, answer: KafkaError | None) -> PartitionResult:
-    return PartitionResult(**error_fields(index, answer))
+def _result(index: int, answer: KafkaError | None) -> WrittenPartitionResult:
+    return WrittenPartitionResult(**error_fields(index, answer))
 
 
 def _wanted(partition: Any) -> ShareWrite:
     batches = tuple(
-        StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+        WrittenStateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
         for batch in partition.state_batches
     )
     return ShareWrite(

@@ -13,10 +13,16 @@ from kio.schema.fetch.v18.request import FetchPartition
 from kio.schema.fetch.v18.response import (
     EpochEndOffset,
     FetchableTopicResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionData,
-    SnapshotId,
+)
+from kio.schema.fetch.v18.response import (
+    LeaderIdAndEpoch as FetchedLeaderIdAndEpoch,
+)
+from kio.schema.fetch.v18.response import (
+    NodeEndpoint as FetchedNodeEndpoint,
+)
+from kio.schema.fetch.v18.response import (
+    SnapshotId as FetchedSnapshotId,
 )
 
 from broker.handlers.controller.service import service_of
@@ -81,7 +87,7 @@ def _told(ctx: RequestContext, hindrance: Diverging | snapshots.SnapshotId) -> P
     if isinstance(hindrance, Diverging):
         diverging = EpochEndOffset(epoch=hindrance.epoch, end_offset=hindrance.end_offset)
         return _partition(ctx, ErrorCode.none, diverging_epoch=diverging)
-    snapshot = SnapshotId(end_offset=hindrance.offset, epoch=hindrance.epoch)
+    snapshot = FetchedSnapshotId(end_offset=hindrance.offset, epoch=hindrance.epoch)
     return _partition(ctx, ErrorCode.none, snapshot_id=snapshot)
 
 
@@ -93,7 +99,7 @@ def _partition(ctx: RequestContext, error: ErrorCode, *, records: Any = b"", **m
         high_watermark=log.durable_end,
         last_stable_offset=log.durable_end,
         log_start_offset=log.log.log_start_offset,
-        current_leader=LeaderIdAndEpoch(leader_id=ctx.local.node_id, leader_epoch=log.epoch),
+        current_leader=FetchedLeaderIdAndEpoch(leader_id=ctx.local.node_id, leader_epoch=log.epoch),
         aborted_transactions=(),
         records=records,
         **more,
@@ -102,9 +108,9 @@ def _partition(ctx: RequestContext, error: ErrorCode, *, records: Any = b"", **m
 
 def _response(ctx: RequestContext, partition: PartitionData) -> FetchResponse:
     endpoint = service_of(ctx).endpoint
-    nodes: tuple[NodeEndpoint, ...] = ()
+    nodes: tuple[FetchedNodeEndpoint, ...] = ()
     if endpoint is not None:
-        nodes = (NodeEndpoint(node_id=ctx.local.node_id, host=endpoint.host, port=endpoint.port, rack=None),)
+        nodes = (FetchedNodeEndpoint(node_id=ctx.local.node_id, host=endpoint.host, port=endpoint.port, rack=None),)
     return FetchResponse(
         throttle_time=ZERO,
         error_code=ErrorCode.none,

@@ -6,11 +6,17 @@ from kio.schema.errors import ErrorCode
 from kio.schema.fetch_snapshot.v1 import FetchSnapshotRequest, FetchSnapshotResponse
 from kio.schema.fetch_snapshot.v1 import request as asked
 from kio.schema.fetch_snapshot.v1.response import (
-    LeaderIdAndEpoch,
-    NodeEndpoint,
+    LeaderIdAndEpoch as GivenLeaderIdAndEpoch,
+)
+from kio.schema.fetch_snapshot.v1.response import (
+    NodeEndpoint as GivenNodeEndpoint,
+)
+from kio.schema.fetch_snapshot.v1.response import (
     PartitionSnapshot,
-    SnapshotId,
     TopicSnapshot,
+)
+from kio.schema.fetch_snapshot.v1.response import (
+    SnapshotId as GivenSnapshotId,
 )
 
 from broker.handlers.controller.fetch import check_epoch
@@ -46,19 +52,19 @@ async def fetch_snapshot(ctx: RequestContext, request: FetchSnapshotRequest) -> 
 def _response(
     ctx: RequestContext, wanted: asked.PartitionSnapshot, error: ErrorCode, data: bytes, size: int
 ) -> FetchSnapshotResponse:
-    leader = LeaderIdAndEpoch(leader_id=ctx.local.node_id, leader_epoch=service_of(ctx).log.epoch)
+    leader = GivenLeaderIdAndEpoch(leader_id=ctx.local.node_id, leader_epoch=service_of(ctx).log.epoch)
     partition = PartitionSnapshot(
         index=0,
         error_code=error,
-        snapshot_id=SnapshotId(end_offset=wanted.snapshot_id.end_offset, epoch=wanted.snapshot_id.epoch),
+        snapshot_id=GivenSnapshotId(end_offset=wanted.snapshot_id.end_offset, epoch=wanted.snapshot_id.epoch),
         current_leader=leader,
         size=size,
         position=wanted.position,
         unaligned_records=data,
     )
     endpoint = service_of(ctx).endpoint
-    nodes: tuple[NodeEndpoint, ...] = ()
+    nodes: tuple[GivenNodeEndpoint, ...] = ()
     if endpoint is not None:
-        nodes = (NodeEndpoint(node_id=ctx.local.node_id, host=endpoint.host, port=endpoint.port),)
+        nodes = (GivenNodeEndpoint(node_id=ctx.local.node_id, host=endpoint.host, port=endpoint.port),)
     topics = (TopicSnapshot(name=CLUSTER_METADATA_TOPIC_NAME, partitions=(partition,)),)
     return FetchSnapshotResponse(throttle_time=ZERO, error_code=ErrorCode.none, topics=topics, node_endpoints=nodes)
