@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from broker import process
+from broker.api.table import handler_of
 from broker.cluster.auto_create import AutoTopicCreation
 from broker.cluster.broker_clients import BrokerClients
 from broker.cluster.controller_service import ControllerService
@@ -29,7 +30,6 @@ from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.hosted import Host
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.folder_opening import lock_folders
-from broker.handlers.table import handler_of
 from broker.metadata_opening import (
     clients_for_inspection,
     clients_for_transactions,

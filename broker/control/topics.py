@@ -12,9 +12,9 @@ from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteR
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.errors import ErrorCode
 
+from broker.api.partitions import raise_log_starts
 from broker.cluster.internal_topics import BY_DEFAULT, wanted
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
-from broker.handlers.delete_records import raise_log_starts
 from broker.inspection.partitions import leader_of, read_partitions
 from broker.nearest import did_you_mean
 from broker.node import Node

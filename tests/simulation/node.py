@@ -11,9 +11,9 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+from broker.api.table import handler_of
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.publisher import Follower, MetadataPublisher
-from broker.handlers.table import handler_of
 from broker.replicas.cluster_access import ClusterAccess, Peer, ReplicationSettings
 from broker.replicas.fetch_session import FetchSessionCache
 from broker.replicas.replica_manager import ReplicaManager

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from kio.schema.create_topics.v7.request import CreatableTopic
 
+from broker.api.table import handler_of
 from broker.cluster.auto_create import AutoTopicCreation
 from broker.cluster.config_schema import NodeConfigSchema
 from broker.cluster.metadata_cache import MetadataCache
@@ -22,7 +23,6 @@ from broker.cluster.publisher import Follower
 from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
 from broker.config.current import CurrentConfig
-from broker.handlers.table import handler_of
 from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.metrics import Metrics
 from broker.network.principal import ANONYMOUS, Principal

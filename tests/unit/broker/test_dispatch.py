@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
 from kio.schema.update_features.v2.request import FeatureUpdateKey
 
-from broker.handlers.table import handler_of
+from broker.api.table import handler_of
 from broker.logging import Tracebacks
 from broker.network.request import CloseConnectionError
 from protocol.api import messages

@@ -14,9 +14,9 @@ from kio.schema.broker_registration.v4 import BrokerRegistrationRequest
 from kio.schema.broker_registration.v4.request import Feature, Listener
 from kio.schema.elect_leaders.v2 import ElectLeadersRequest
 
+from broker.api.topics import elect_leaders
 from broker.cluster.controller_port import OwnController
 from broker.cluster.controller_service import ControllerService
-from broker.handlers.elect_leaders import elect_leaders
 from controller.broker_changes import MOST_IN_A_STEP
 from controller.decision import Decision
 from controller.local import LocalController

@@ -1,6 +1,0 @@
-"""What a broker and a controller answer: for each API a function of its name, or a `Handler` that has one.
-
-A function gets the request's context and the request, in the class of the newest version, and returns the response or
-an awaitable of it. It raises KafkaError if the request fails as a whole. `table` says where each is; a module is
-imported when the first request comes that it answers.
-"""
