@@ -1,7 +1,7 @@
 """The members of classic groups: JoinGroup 0-9, SyncGroup 0-5, Heartbeat 0-4, LeaveGroup 0-5.
 
-KIP-345, KIP-394, KIP-559, KIP-800, KIP-814; Kafka's `GroupCoordinatorService`. The group's shard decides, and most of its
-answers have the error in them.
+KIP-345, KIP-394, KIP-559, KIP-800, KIP-814; Kafka's `GroupCoordinatorService`. The group's shard decides, and most of
+its answers have the error in them.
 
 Deviations, all in cases where Kafka leaves somebody without an answer: see
 `coordinator.group.classic.join.check_request`, `coordinator.group.classic.roster.Roster.rejoin` and

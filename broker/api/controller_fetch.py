@@ -1,7 +1,7 @@
 """The metadata log as a controller gives it out: Fetch 4-18 and FetchSnapshot 0-1 (KIP-595, KIP-630, KIP-1166).
 
-Observers of the quorum fetch `__cluster_metadata`. There are no sessions. Only what is committed is given out, in the same
-answer with the high watermark. A snapshot is read in parts, by position.
+Observers of the quorum fetch `__cluster_metadata`. There are no sessions. Only what is committed is given out, in the
+same answer with the high watermark. A snapshot is read in parts, by position.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Groups for operators: DescribeGroups 0-6, ListGroups 0-5, DeleteGroups 0-3; and what all descriptions share.
 
-KIP-229, KIP-430, KIP-518, KIP-848, KIP-1043; Kafka's `GroupCoordinatorService`. An unknown classic group is Dead, and from
-version 6 on also an error. Filters of ListGroups ignore case; an unknown state or type matches no group. A client without
-the right to describe the cluster is shown the groups that it may describe.
+KIP-229, KIP-430, KIP-518, KIP-848, KIP-1043; Kafka's `GroupCoordinatorService`. An unknown classic group is Dead, and
+from version 6 on also an error. Filters of ListGroups ignore case; an unknown state or type matches no group. A
+client without the right to describe the cluster is shown the groups that it may describe.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Committed offsets: OffsetCommit 2-10, OffsetFetch 1-10, OffsetDelete 0 (KIP-447, KIP-496, KIP-709, KIP-848).
 
-Kafka's `KafkaApis.handleOffsetCommitRequest`, `handleOffsetFetch` and `handleOffsetDelete`. Unknown partitions of a commit
-are refused before the group coordinator is asked about the others; they come first in the answer, as in Kafka.
+Kafka's `KafkaApis.handleOffsetCommitRequest`, `handleOffsetFetch` and `handleOffsetDelete`. Unknown partitions of a
+commit are refused before the group coordinator is asked about the others; they come first in the answer, as in Kafka.
 """
 
 from __future__ import annotations

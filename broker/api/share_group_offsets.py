@@ -1,7 +1,7 @@
 """Offsets of share groups: DescribeShareGroupOffsets 0-1, AlterShareGroupOffsets 0, DeleteShareGroupOffsets 0.
 
-KIP-932, KIP-1226; Kafka's `GroupCoordinatorService`. In a description an unknown group, topic or partition is no error: it
-has no start offset (-1). To alter or delete offsets the group must have no members.
+KIP-932, KIP-1226; Kafka's `GroupCoordinatorService`. In a description an unknown group, topic or partition is no
+error: it has no start offset (-1). To alter or delete offsets the group must have no members.
 """
 
 from __future__ import annotations
