@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, NoReturn
 
 from kio.schema.api_versions.v4.response import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
@@ -77,6 +78,7 @@ def _response(error_code: ErrorCode, api_keys: tuple[ApiVersion, ...]) -> ApiVer
     return ApiVersionsResponse(error_code=error_code, api_keys=api_keys, throttle_time=ZERO)
 
 
+@cache
 def _served(api: Api) -> ApiVersion:
     return ApiVersion(api_key=api.key, min_version=api.advertised_lowest, max_version=api.highest)
 

@@ -97,13 +97,13 @@ def document() -> str:
     """The page."""
     lines = [_INTRODUCTION.rstrip(" "), "", "| API | operation | on | error |", "| --- | --- | --- | --- |"]
     for api in API_TABLE:
-        lines += _rows(api, api.rights)
+        lines += rows(api, api.rights)
     lines += [_OWN, "| API | operation | on | error |", "| --- | --- | --- | --- |"]
     for api in OWN_TABLE:
-        lines += _rows(api, api.rights)
+        lines += rows(api, api.rights)
     lines += [_BY_CONTROLLER, "| API | operation | on | error |", "| --- | --- | --- | --- |"]
     for api in (API_BY_NAME["fetch"], *CONTROLLER_ONLY):
-        lines += _rows(api, api.rights if api.rights_of_nodes is None else api.rights_of_nodes)
+        lines += rows(api, api.rights if api.rights_of_nodes is None else api.rights_of_nodes)
     asked = {**ASKED_BY_PAGES, **ASKED_BY_ACTIONS}
     console = "".join(f"{line}\n" for name, each in asked.items() for line in _console_rows(name, each))
     return "\n".join(lines) + "\n" + _CONSOLE + console + _TOKENS
@@ -131,7 +131,8 @@ def _on(right: Right) -> str:
     return f"the {kind}" if right.resource_type is ResourceType.CLUSTER else f"{each}{kind}"
 
 
-def _rows(api: Api, rights: tuple[ApiRight, ...]) -> Iterator[str]:
+def rows(api: Api, rights: tuple[ApiRight, ...]) -> Iterator[str]:
+    """The lines of one API."""
     shown = api.kafka_name + ("*" if api.place == "decides" else "")
     if not rights:
         yield f"| {shown} | nothing | | |"

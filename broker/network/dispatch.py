@@ -16,7 +16,7 @@ from broker.network.answers import Later
 from broker.network.handler import FindsHandlers, Handle, Handler
 from broker.network.request import CloseConnectionError, NewRequest, Peer, Request
 from protocol import headers
-from protocol.api import failure, messages
+from protocol.api import messages
 from protocol.api.row import API_VERSIONS_KEY, Api
 from protocol.api.table import API_BY_KEY, API_TABLE, CONTROLLER_TABLE
 from protocol.errors import KafkaError, UnknownServerError
@@ -127,8 +127,8 @@ class Route:
         if self.loaded:
             return self.handler
         handler = self.handler = self._find(self.api, of_controller=self._of_controller)
-        self.failed = handler.failed or partial(failure.failed, self.api)
-        self.failed_items = handler.failed or partial(failure.of_items, self.api)
+        self.failed = handler.failed or self._failed
+        self.failed_items = handler.failed or self._failed_items
         self.counters = self._metrics.requests[self.api.name]
         guard, self.own_handle = self._guard, handler.handle
         if guard is not None:
@@ -143,6 +143,18 @@ class Route:
         self._instead = instead
         if self.loaded:
             self.handle = self.own_handle if instead is None else instead
+
+    def _failed(self, ctx: Any, request: Any, error: KafkaError) -> Any:
+        """The answer of a request that failed as a whole, made from the schema."""
+        from protocol.api import failure  # a node whose requests all succeed does without
+
+        return failure.failed(self.api, ctx, request, error)
+
+    def _failed_items(self, ctx: Any, request: Any, error: KafkaError) -> Any:
+        """The answer of a request all of whose items failed, each by itself."""
+        from protocol.api import failure
+
+        return failure.of_items(self.api, ctx, request, error)
 
     def _writer(self, version: int) -> Callable[[Any, int], Buffers]:
         encode = self.load().encode

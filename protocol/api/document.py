@@ -48,11 +48,12 @@ _WAITS = ("max_wait", "timeout", "rebalance_timeout")
 
 def document() -> str:
     """The page."""
-    lines = [_INTRODUCTION, _HEADER, *map(_row, API_TABLE), _OWN, _HEADER, *map(_row, OWN_TABLE)]
-    return "\n".join([*lines, _CONTROLLER, _HEADER, *map(_row, CONTROLLER_ONLY)]) + "\n"
+    lines = [_INTRODUCTION, _HEADER, *map(row, API_TABLE), _OWN, _HEADER, *map(row, OWN_TABLE)]
+    return "\n".join([*lines, _CONTROLLER, _HEADER, *map(row, CONTROLLER_ONLY)]) + "\n"
 
 
-def _row(api: Api) -> str:
+def row(api: Api) -> str:
+    """The line of one API."""
     by = {"broker": "the broker", "both": "each node", "decides": "a controller", "controller": "the controller"}
     cells = (
         str(api.key),

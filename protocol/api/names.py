@@ -22,7 +22,6 @@ ERROR_CODES = {name: int(code.value) for name, code in ERRORS.items()}
 
 API_KEYS = {api.kafka_name: api.key for api in API_TABLE}
 
-_APIS = {api.name.replace("_", ""): api for api in API_TABLE}
 _ERRORS = {code.name.replace("_", ""): code for code in ERRORS.values()}
 
 SUFFIXES = ("exception", "error")
@@ -32,9 +31,13 @@ MOST_SHOWN = 5
 
 
 def find_api(given: str | int) -> Api | None:
-    """The API of a name or number."""
+    """The API of a name or number that is served on a broker's listener."""
     text = str(given)
-    return API_BY_KEY.get(int(text)) if text.isdecimal() else _APIS.get(_letters(text))
+    letters = _letters(text)
+    for api in API_BY_KEY.values():
+        if api.place != "controller" and (str(api.key) == text or api.name.replace("_", "") == letters):
+            return api
+    return None
 
 
 def find_error(given: str | int) -> ErrorCode | None:

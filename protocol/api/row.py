@@ -22,7 +22,7 @@ Place = Literal["broker", "both", "decides", "controller"]
 API_VERSIONS_KEY = 18
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Api:
     """One row.
 
