@@ -113,8 +113,8 @@ async def _answer(
     Of a partition that is named twice the last answer counts. Without a group, or if a topic is without partitions and
     not `allows_empty`, nothing is asked, as in Kafka.
     """
-    (of_topic,) = (plan.entity for plan in field_plans(response) if plan.name == "results")
-    (of_partition,) = (plan.entity for plan in field_plans(of_topic) if plan.name == "partitions")
+    of_topic: Any = next(plan.entity for plan in field_plans(response) if plan.name == "results")
+    of_partition = next(plan.entity for plan in field_plans(of_topic) if plan.name == "partitions")
     if not request.group_id or not (allows_empty or all(topic.partitions for topic in request.topics)):
         return response(results=())
     wanted = [

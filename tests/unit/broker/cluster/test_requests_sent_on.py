@@ -59,12 +59,12 @@ async def test_a_change_of_voters_is_answered_by_the_controller(api: str, versio
 
 
 async def test_a_state_that_another_broker_coordinates_is_answered_with_not_coordinator() -> None:
-    settings = {
-        "share_coordinator_state_topic_num_partitions": "6",
-        "share_coordinator_state_topic_replication_factor": "1",
-        "share_coordinator_state_topic_min_isr": "1",
-    }
-    async with Cluster(**settings) as cluster:
+    cluster = Cluster(
+        share_coordinator_state_topic_num_partitions="6",
+        share_coordinator_state_topic_replication_factor="1",
+        share_coordinator_state_topic_min_isr="1",
+    )
+    async with cluster:
         topic_id = cluster.nodes[1].node.cluster.cache.topic("t").id
         key = f"g:{to_text(topic_id)}:0"
         coordinator = await _share_coordinator(cluster, key)
