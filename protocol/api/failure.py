@@ -132,7 +132,7 @@ def _copied(plan: FieldPlan, value: Any) -> Any:
 def _text(cls: EntityClass, api: Api, error: KafkaError) -> Mapping[str, str | None]:
     for plan in field_plans(cls):
         if plan.name == TEXT:
-            text = error.message if api.explains_failure else error.explicit_message
+            text = error.explicit_message if api.terse else error.message
             return {TEXT: text if plan.nullable else text or ""}
     return {}
 

@@ -131,10 +131,7 @@ OFFSET_FETCH = (
 FIND_COORDINATOR = (
     whole("GROUP", "DESCRIBE", what="the group (until version 3)", rule="coordinator_group"),
     whole(
-        "TRANSACTIONAL_ID",
-        "DESCRIBE",
-        what="the transactional id (until version 3)",
-        rule="coordinator_transaction",
+        "TRANSACTIONAL_ID", "DESCRIBE", what="the transactional id (until version 3)", rule="coordinator_transaction"
     ),
     whole("CLUSTER", "CLUSTER_ACTION", what="the cluster, for keys of share groups", rule="share_coordinator"),
     each(
@@ -182,11 +179,7 @@ LIST_TRANSACTIONS = (
 )
 CONSUMER_GROUP_HEARTBEAT = (
     READ_GROUP,
-    own(
-        "TOPIC",
-        "DESCRIBE",
-        "each topic that is subscribed to by name; others are left out of an expression",
-    ),
+    own("TOPIC", "DESCRIBE", "each topic that is subscribed to by name; others are left out of an expression"),
 )
 STREAMS_GROUP_HEARTBEAT = (
     READ_GROUP,
@@ -202,3 +195,4 @@ DESCRIBE_SHARE_GROUP_OFFSETS = (
     own("GROUP", "DESCRIBE", "each group", in_turns="groups"),
     own("TOPIC", "DESCRIBE", OR_LEFT_OUT),
 )
+CREATE_DELEGATION_TOKEN = (own("USER", "CREATE_TOKENS", "the owner, if that is not the client"),)

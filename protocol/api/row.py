@@ -47,7 +47,7 @@ class Api:
         knows_fenced_from: the first version that knows PRODUCER_FENCED (KIP-588).
         own_form_until: the last version whose answers have another form than the newest.
         fails_everywhere: a failure is told at the top of the answer, and at each item.
-        explains_failure: an error that has no text of its own is told with its usual one.
+        terse: an error that has no text of its own is answered without one, not with its usual text.
         forgives: errors that are answered as if there were none.
         when_failed: values of an answer's fields, at the top or of an item, that failed; others have the schema's. So
             has a field with None here in versions where it cannot be null.
@@ -75,7 +75,7 @@ class Api:
     knows_fenced_from: int = 0
     own_form_until: int = -1
     fails_everywhere: bool = False
-    explains_failure: bool = True
+    terse: bool = False
     forgives: tuple[str, ...] = ()
     when_failed: tuple[tuple[str, Any], ...] = ()
 
