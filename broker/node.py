@@ -33,9 +33,9 @@ from broker.replicas.directory_assignments import CHECK_MS as ASSIGN_MS
 from broker.replicas.directory_assignments import DirectoryAssignments
 from broker.replicas.folder_checks import CHECK_MS
 from broker.replicas.replica_manager import ReplicaManager
+from broker.request_context import Cluster, Coordinators, Local, Services
 from broker.security.node_security import CHECK_MS as SECURITY_CHECK_MS
 from broker.security.node_security import RENEWAL_MS
-from broker.services import Cluster, Coordinators, Local, Services
 from broker.stopping import Stopped, end_work
 from broker.version import own_version
 from controller import brokers

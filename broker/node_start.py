@@ -49,9 +49,8 @@ from broker.quotas.throttling import Throttling
 from broker.replicas.fetch_session import FetchSessionCache
 from broker.replicas.folder_checks import FolderChecks
 from broker.replicas.replica_manager import ReplicaManager
-from broker.request_context import RequestContext
+from broker.request_context import Cluster, Coordinators, Local, RequestContext, Services
 from broker.security.delegation_tokens import DelegationTokens
-from broker.services import Cluster, Coordinators, Local, Services
 from broker.share.opening import open_share_parts
 from controller.acls import decide_create
 from metadata.image import MetadataImage

@@ -23,8 +23,7 @@ from kio.schema.envelope.v0 import EnvelopeRequest, EnvelopeResponse
 from kio.schema.errors import ErrorCode
 
 from broker.cluster.controller_service import ControllerService
-from broker.network.principal import Principal
-from broker.network.request import CloseConnectionError, Peer
+from broker.network.request import CloseConnectionError, Peer, Principal
 from broker.request_context import RequestContext
 from controller.alter_partition import decide as decide_partition
 from controller.assign_replicas import decide as decide_directories

@@ -18,7 +18,7 @@ from kio.schema.renew_delegation_token.v2 import RenewDelegationTokenRequest, Re
 from broker.config.delegation_tokens import token_settings
 from broker.config.listeners import protocol_map
 from broker.network.handler import Handler
-from broker.network.principal import ANONYMOUS, Principal
+from broker.network.request import ANONYMOUS, Principal
 from broker.request_context import RequestContext
 from controller.delegation_tokens import NewToken, TokenSettings, decide_create, decide_expire, decide_renew, secret_of
 from metadata.acls import AclOperation, ResourceType
@@ -27,8 +27,8 @@ from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import (
     DelegationTokenAuthorization,
     DelegationTokenDisabled,
+    InvalidRequest,
     KafkaError,
-    UnknownServerError,
     UnsupportedByAuthentication,
 )
 from protocol.metadata.credentials import DelegationTokenRecord
@@ -70,7 +70,7 @@ async def _create_delegation_token(
     ctx: RequestContext, request: CreateDelegationTokenRequest
 ) -> CreateDelegationTokenResponse:
     if request.owner_principal_name and request.owner_principal_type is None:
-        raise UnknownServerError  # as in Kafka
+        raise InvalidRequest("The owner has a name and no type.")
     require_token_client(ctx)
     controller = ctx.controller
     owner, requester = str(_owner(ctx, request)), str(ctx.connection.principal)

@@ -26,7 +26,7 @@ from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from metadata.maps import Map
 from metadata.topics import PartitionRegistration, TopicImage, in_order
 from protocol.durations import ZERO
-from protocol.errors import InvalidRequest, UnknownServerError
+from protocol.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from broker.replicas.replica_manager import ReplicaManager
@@ -60,7 +60,7 @@ def metadata(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     if any(topic.topic_id is not None for topic in wanted):
         return _response(ctx, _by_ids(ctx, request, wanted))
     if any(topic.name is None for topic in wanted):
-        raise UnknownServerError("a topic with neither name nor id was asked for")  # as in Kafka
+        raise InvalidRequest("A topic with neither name nor id was asked for.")
     names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
     forbidden = {name for name in names if not _may_describe(ctx, name)}
     if request.allow_auto_topic_creation and ctx.local.config.boolean("auto.create.topics.enable"):

@@ -51,7 +51,6 @@ from protocol.errors import (
     NotLeaderOrFollower,
     OffsetNotAvailable,
     Timeout,
-    UnknownServerError,
     UnsupportedVersion,
 )
 from protocol.topic_partition import PartitionKey, TopicPartition, by_topic
@@ -88,7 +87,7 @@ def list_offsets(
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     """Answer at once unless a lookup by time has to read the log."""
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-        raise UnknownServerError
+        raise InvalidRequest
     lookup = Lookup(ctx, request)
     if any(asked.timestamp not in (LATEST, EARLIEST) for _, asked in lookup.places):
         return lookup.by_reading()

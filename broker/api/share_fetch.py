@@ -27,7 +27,7 @@ from broker.request_context import RequestContext
 from broker.share.runs import Wish
 from broker.share.sessions import FINAL_EPOCH, FULL_EPOCH
 from protocol.durations import MILLISECOND, ZERO
-from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
+from protocol.errors import InvalidRequest, KafkaError
 from protocol.produce_fetch.parts import LeaderIdAndEpoch as LeaderOf
 from protocol.uuids import ZERO as NO_TOPIC
 
@@ -65,7 +65,7 @@ async def share_fetch(ctx: RequestContext, request: ShareFetchRequest) -> ShareF
         session = shares.sessions.use(key, epoch)
         session.change(_named(ctx, wanted), _forgotten(request))
     if request.share_acquire_mode not in (BATCHES, RECORD_LIMIT):
-        raise UnknownServerError
+        raise InvalidRequest
     results = await acknowledge(ctx, group_id, member_id, batches, renews=renews)
     fetching = ShareFetching(ctx, session, _limits(ctx, request))
     told, session.new = session.new & set(session), set()

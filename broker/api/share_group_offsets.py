@@ -47,10 +47,10 @@ from protocol.coordinator_records.share_records import (
 from protocol.durations import ZERO
 from protocol.errors import (
     GroupAuthorization,
+    InvalidRequest,
     KafkaError,
     LeaderNotAvailable,
     TopicAuthorization,
-    UnknownServerError,
     UnknownTopicOrPartition,
 )
 from protocol.topic_partition import PartitionKey
@@ -100,11 +100,11 @@ async def _group(ctx: RequestContext, wanted: Any) -> DescribeShareGroupOffsetsR
 
 
 def _check(group_id: str, asked: Sequence[Sequence[int]]) -> None:
-    """`asked` are the partitions of each topic that there is; of others nothing is read. Raises UnknownServerError."""
+    """`asked` are the partitions of each topic that there is; of others nothing is read. Raises InvalidRequest."""
     if asked and not group_id:
-        raise UnknownServerError("The group id is empty.")
+        raise InvalidRequest("The group id is empty.")
     if any(not indexes or min(indexes) < 0 for indexes in asked):
-        raise UnknownServerError("Each topic must name partitions, none of them negative.")
+        raise InvalidRequest("Each topic must name partitions, none of them negative.")
 
 
 def _initialized(state: GroupCoordinatorShard, group_id: str) -> Mapping[UUID, TopicPartitions]:

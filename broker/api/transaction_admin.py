@@ -60,7 +60,6 @@ from protocol.errors import (
     KafkaStorage,
     NotCoordinator,
     TransactionalIdNotFound,
-    UnknownServerError,
     UnknownTopicOrPartition,
 )
 from protocol.re2_patterns import InvalidPatternError, Pattern, compile_pattern
@@ -94,12 +93,12 @@ def write_txn_markers(
         for partition in _partitions(marker):
             online = ctx.replicas.online(*partition) is not None
             if _names_no_producer(marker) and online:
-                raise UnknownServerError  # this fails the whole request in Kafka
+                raise InvalidRequest("A marker names no producer.")
             try:
                 if not online:
                     raise UnknownTopicOrPartition
                 if marker.transaction_version < 0:
-                    raise UnknownServerError  # as in Kafka
+                    raise InvalidRequest("A marker has a negative version of transactions.")
                 written = write(*partition)
             except KafkaError as error:
                 _note(codes, marker.producer_id, partition, error)

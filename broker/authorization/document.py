@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from broker.authorization.checks import ERRORS
 from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES, Asked, Right
+from broker.authorization.guard import ERRORS
 from metadata.acls import ResourceType
 from protocol.api.rights import Right as ApiRight
 from protocol.api.row import Api

@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 class ClientPrincipal(Protocol):
-    """Who a client is (`broker.network.principal.Principal`)."""
+    """Who a client is (`broker.network.request.Principal`)."""
 
     @property
     def type(self) -> str: ...

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from broker.config.http_settings import LOGIN_LISTENERS, why_no_logins
 from broker.console.rights import Rights
 from broker.control.endpoint import ControlError
-from broker.network.principal import Principal
-from broker.network.request import CloseConnectionError
+from broker.network.request import CloseConnectionError, Principal
 from broker.node import Node
 from broker.security.listener_security import Prepared
 from broker.security.outgoing.logins import Account, Login, LoginError

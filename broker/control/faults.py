@@ -10,10 +10,9 @@ from broker.control.waiting import DEFAULT_TIMEOUT_S, TIMEOUT, Changes, wait_unt
 from broker.faults.connections import ConnectionFault, Direction
 from broker.faults.connections import Kind as ConnectionKind
 from broker.faults.crash import Crash
-from broker.faults.fault import Fault
-from broker.faults.faults import FaultError, Faults
+from broker.faults.faults import Faults
 from broker.faults.injection import Around
-from broker.faults.spec import Drop, FaultSpec, Phase, Then
+from broker.faults.spec import Drop, Fault, FaultError, FaultSpec, Phase, Then
 from broker.node import Node
 from protocol.api.names import API_NAMES, error_name
 

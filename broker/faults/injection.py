@@ -21,18 +21,17 @@ from typing import TYPE_CHECKING, Any, cast
 from kio.schema.errors import ErrorCode
 
 from broker.faults import partial
-from broker.faults.facts import Facts, facts_of
-from broker.faults.matching import Selection, matches_head, select
+from broker.faults.crash import synced, written
+from broker.faults.matching import Facts, Selection, facts_of, matches_head, select
 from broker.faults.rendering import as_json
 from broker.faults.spec import Drop, Phase, Then
-from broker.faults.syncs import synced, written
 from broker.faults.transports import Muted
 from broker.network.request import CloseConnectionError
 from broker.request_context import RequestContext
 from protocol.errors import KafkaError, type_by_code
 
 if TYPE_CHECKING:
-    from broker.faults.fault import Fault
+    from broker.faults.spec import Fault
     from broker.network.connection import Connection
     from broker.network.dispatch import Route
     from timing.clock import Clock

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v13.response import MetadataResponse, MetadataResponseTopic
 
-from broker.faults.facts import name_of, topic_name
+from broker.faults.matching import name_of, topic_name
 from metadata.topic_names import is_internal
 from protocol.api import failure, messages
 from protocol.api.shape import TopicList, topics_answered, topics_of

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from broker.faults.facts import OLD_PREFIX, raw_of, topic_name
+from broker.faults.matching import OLD_PREFIX, raw_of, topic_name
 from protocol.api.names import error_name
 from protocol.records.batch import HEADER_SIZE, read_header
 from protocol.records.compression import DecompressionError

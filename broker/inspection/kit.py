@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from broker.faults.connections import ConnectionFault, Kind
-from broker.faults.fault import Fault
-from broker.faults.spec import FaultSpec
+from broker.faults.spec import Fault, FaultSpec
 from broker.node import Node
 from protocol.api.names import API_NAMES, error_name
 from timing.adjustable_clock import AdjustableClock

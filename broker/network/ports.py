@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from broker.network.client_lines import ClientLines
     from broker.network.handler import Handler
     from broker.network.outbox import Outbox
-    from broker.network.principal import Principal
-    from broker.network.request import Request
+    from broker.network.request import Principal, Request
     from protocol.api.row import Api
     from timing.clock import Clock
     from timing.wheel import TimingWheel

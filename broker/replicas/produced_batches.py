@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from protocol.errors import KafkaError, TransactionalIdAuthorization, UnsupportedCompressionType
 from protocol.produce_fetch.parts import TopicKey
 from protocol.produce_fetch.produce_messages import PartitionRecords, ProduceRequest
@@ -11,6 +13,9 @@ from storage.log.validator import first_batch_size, single_batch_size
 
 FIRST_VERSION_WITH_ZSTD = 7
 NOTHING = memoryview(b"")
+
+PartitionKey = tuple[TopicKey, int]
+"""A topic's name or id, as the request has it, and a partition."""
 
 
 def first_compression(records: memoryview) -> int:
@@ -38,18 +43,17 @@ def malformed(version: int, records: memoryview | None) -> KafkaError | None:
     return None
 
 
-def distinct(version: int, request: ProduceRequest) -> list[tuple[TopicKey, list[PartitionRecords]]]:
-    """The request's partitions; of several entries for one, the last that is well formed counts, as in Kafka."""
+def named_once(request: ProduceRequest) -> tuple[list[tuple[TopicKey, list[PartitionRecords]]], list[PartitionKey]]:
+    """The partitions that the request names once, by topic, and those that it names several times."""
     topics = request.topics
-    if len(topics) == 1 and 0 < len(topics[0][1]) == len(dict(topics[0][1])):
-        return topics
-    merged: dict[TopicKey, dict[int, memoryview | None]] = {}
+    if len(topics) == 1 and len(topics[0][1]) == len(dict(topics[0][1])):
+        return topics, []
+    times = Counter((key, index) for key, partitions in topics for index, _ in partitions)
+    once: dict[TopicKey, list[PartitionRecords]] = {}
     for key, partitions in topics:
-        known = merged.setdefault(key, {}) if partitions else {}
-        for index, records in partitions:
-            if index not in known or malformed(version, known[index]) or not malformed(version, records):
-                known[index] = records
-    return [(key, list(partitions.items())) for key, partitions in merged.items()]
+        known = once.setdefault(key, [])
+        known += [entry for entry in partitions if times[key, entry[0]] == 1]
+    return list(once.items()), [key for key, count in times.items() if count > 1]
 
 
 def transactional_id_of(request: ProduceRequest) -> str | None:

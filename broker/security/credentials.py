@@ -9,7 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from broker.config.delegation_tokens import token_settings
-from broker.network.principal import Principal
+from broker.network.request import Principal
 from broker.security.sasl.scram import ScramCredential, user_credential
 from controller.delegation_tokens import is_expired, secret_of
 from controller.scram import ScramMechanism, stretched

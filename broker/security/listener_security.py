@@ -12,7 +12,7 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.listener_settings import USERS_FILE, ListenerSettings
 from broker.config.listeners import Listener
 from broker.config.security_checks import KEY_FILES
-from broker.network.principal import ANONYMOUS, USER, Principal, UnknownClientError
+from broker.network.request import ANONYMOUS, USER, Principal, UnknownClientError
 from broker.security.errors import SecurityError
 from broker.security.sasl.mechanisms import Sources, make_mechanisms
 

@@ -7,8 +7,7 @@ from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any
 
 from broker.monitoring.pushed_metrics import pushed
-from broker.network.principal import USER, Principal
-from broker.network.request import CloseConnectionError
+from broker.network.request import USER, CloseConnectionError, Principal
 from broker.security.sasl.conversation import AuthenticationError, Challenge
 from broker.security.sasl.oauthbearer import OAuthBearerConversation
 from broker.security.sasl.plain import PlainConversation

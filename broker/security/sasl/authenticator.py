@@ -33,8 +33,7 @@ from kio.schema.sasl_authenticate.v2.response import SaslAuthenticateResponse
 from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 
 from broker.network.dispatch import Buffers, Dispatcher, Pending
-from broker.network.principal import Principal
-from broker.network.request import CloseConnectionError
+from broker.network.request import CloseConnectionError, Principal
 from broker.security.sasl.conversation import (
     AuthenticationError,
     Begin,

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from broker.network.principal import Principal
+from broker.network.request import Principal
 
 
 class AuthenticationError(Exception):

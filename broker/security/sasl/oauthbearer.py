@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from broker.network.principal import USER, Principal
-from broker.network.request import CloseConnectionError
+from broker.network.request import USER, CloseConnectionError, Principal
 from broker.security.sasl.conversation import AuthenticationError, Challenge, Step, Success, invalid_credentials
 
 MECHANISM = "OAUTHBEARER"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 
-from broker.network.principal import USER, Principal
+from broker.network.request import USER, Principal
 from broker.security.sasl.conversation import AuthenticationError, Success
 
 _NOBODY = b"no password is this one, which takes the time of a comparison"

@@ -23,8 +23,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from random import Random
 
-from broker.network.principal import USER, Principal
-from broker.network.request import CloseConnectionError
+from broker.network.request import USER, CloseConnectionError, Principal
 from broker.security.sasl.conversation import AuthenticationError, Challenge, Step, Success, invalid_credentials
 from controller.scram import MIN_ITERATIONS, SCRAM_MECHANISMS
 from protocol.metadata.credentials import UserScramCredentialRecord

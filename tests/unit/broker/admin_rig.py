@@ -25,14 +25,13 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.current import CurrentConfig
 from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.metrics import Metrics
-from broker.network.principal import ANONYMOUS, Principal
+from broker.network.request import ANONYMOUS, Principal
 from broker.quotas.throttling import Throttling
 from broker.replicas.fetch_session import FetchSessionCache
-from broker.request_context import RequestContext
+from broker.request_context import Cluster, Local, RequestContext
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.node_security import NodeSecurity
 from broker.security.sasl.mechanisms import Sources
-from broker.services import Cluster, Local
 from controller.brokers import Registration
 from controller.configs import changed_records
 from controller.decision import Decision, Surroundings

@@ -19,7 +19,7 @@ from broker.authorization.document import rows
 from broker.journal.entries import Exchange
 from broker.journal.journal import Journal
 from broker.journal.rendering import entry_json
-from broker.network.principal import Principal
+from broker.network.request import Principal
 from protocol import newer
 from protocol.api import document, rights
 from protocol.api.row import Api

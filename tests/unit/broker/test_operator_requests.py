@@ -15,7 +15,7 @@ from broker import operator_requests
 from broker.config.broker_config import ConfigurationError
 from broker.config.sources import load
 from broker.inspection import groups
-from broker.network.principal import ANONYMOUS, Principal
+from broker.network.request import ANONYMOUS, Principal
 from metadata.acls import AclOperation, PatternType, PermissionType, ResourceType
 from protocol.api.table import API_TABLE, OWN_TABLE
 from storage.state.manifest import read

@@ -83,7 +83,7 @@ async def test_sasl_is_out_of_place() -> None:
         ((None, None), "delegation_token_request_not_allowed", ("User", "ANONYMOUS")),
         (("Group", ""), "delegation_token_request_not_allowed", ("User", "ANONYMOUS")),
         (("Group", "g"), "delegation_token_request_not_allowed", ("Group", "g")),
-        ((None, "u"), "unknown_server_error", ("User", "ANONYMOUS")),
+        ((None, "u"), "invalid_request", ("User", "ANONYMOUS")),
     ],
 )
 async def test_no_token_is_given_over_plaintext(

@@ -19,7 +19,7 @@ from broker.console.history import History
 from broker.console.pages import PAGES
 from broker.console.rights import Rights
 from broker.control.faults import faults_of
-from broker.network.principal import USER, Principal
+from broker.network.request import USER, Principal
 from metadata.acls import CLUSTER_NAME, AclOperation, PatternType, PermissionType, ResourceType
 from protocol.api.table import asked_for
 from protocol.metadata.credentials import AccessControlEntryRecord

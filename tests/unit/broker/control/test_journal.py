@@ -14,7 +14,7 @@ from kio.schema.metadata.v1.request import MetadataRequestTopic
 from broker.control.endpoint import ControlError
 from broker.journal import recorder
 from broker.logging import WARNINGS
-from broker.network.principal import Principal
+from broker.network.request import Principal
 from metadata.configs import ResourceType
 from tests.doubles.clock import settle
 from tests.unit.broker.control.asking import control, keep_journal

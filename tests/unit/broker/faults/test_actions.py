@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.faults.checks import phases_of
-from broker.faults.spec import Phase
+from broker.faults.spec import Phase, phases_of
 from protocol.api.table import API_BY_NAME
 from tests.doubles.clock import settle
 from tests.unit.broker.faults.breaking import ASKS, SETTINGS, TOPIC, Ask, Breaking, codes

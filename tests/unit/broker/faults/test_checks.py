@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.faults import partial
-from broker.faults.checks import FaultError, fault_spec
+from broker.faults.spec import FaultError, fault_spec
 from protocol.api.messages import newest_response
 from protocol.api.names import find_api
 from protocol.api.row import Api

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from broker.authorization import names
-from broker.authorization.checks import ERRORS, checks_of
 from broker.authorization.document import document
+from broker.authorization.guard import ERRORS, checks_of
 from metadata.acls import ResourceType
 from protocol.api.row import Api
 from protocol.api.table import API_BY_KEY, CONTROLLER_ONLY

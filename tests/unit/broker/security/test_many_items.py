@@ -19,7 +19,7 @@ from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.offset_fetch.v9.request import OffsetFetchRequestGroup
 from kio.schema.produce.v9.request import PartitionProduceData, TopicProduceData
 
-from broker.authorization import checks
+from broker.authorization import guard as checks
 from broker.security.authorizer import Authorizer
 from metadata.acls import AclOperation
 from tests.doubles.clock import settle

@@ -9,7 +9,7 @@ import pytest
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.jaas import parse_jaas
-from broker.network.principal import Principal
+from broker.network.request import Principal
 from broker.security.outgoing.logins import Account
 from broker.security.sasl.scram import ScramCredential, user_credential
 from broker.security.tls.stores import KeyMaterial
