@@ -42,7 +42,8 @@ from protocol.uuids import ZERO as NO_TOPIC
 
 FIRST_VERSION_WITH_RENEWAL = 2
 
-AcknowledgingPlace = tuple[UUID, int]
+Place = tuple[UUID, int]
+"""A topic's id and a partition."""
 
 
 class AcknowledgementBatch(Protocol):
@@ -62,13 +63,13 @@ async def acknowledge(
     ctx: RequestContext,
     group_id: str,
     member_id: str,
-    batches: Mapping[AcknowledgingPlace, Sequence[AcknowledgementBatch]],
+    batches: Mapping[Place, Sequence[AcknowledgementBatch]],
     *,
     renews: bool,
-) -> dict[AcknowledgingPlace, KafkaError | None]:
+) -> dict[Place, KafkaError | None]:
     """What came of the acknowledgements of each partition: None once they are durable."""
     shares = ctx.local.share
-    answers: dict[AcknowledgingPlace, Future[None] | KafkaError] = {}
+    answers: dict[Place, Future[None] | KafkaError] = {}
     for place, ranges in batches.items():
         topic_id, index = place
         try:
@@ -124,7 +125,6 @@ def _ranges(batches: Iterable[AcknowledgementBatch], renews: bool) -> Ranges:
 
 
 NO_LEADER = LeaderOf(0, 0)
-ShareAcknowledgePlace = tuple[UUID, int]
 
 
 async def share_acknowledge(ctx: RequestContext, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
@@ -170,7 +170,7 @@ async def share_acknowledge(ctx: RequestContext, request: ShareAcknowledgeReques
 
 
 def _by_topic(
-    results: Mapping[ShareAcknowledgePlace, KafkaError | None], leaders: Mapping[ShareAcknowledgePlace, LeaderOf | None]
+    results: Mapping[Place, KafkaError | None], leaders: Mapping[Place, LeaderOf | None]
 ) -> dict[UUID, list[PartitionData]]:
     found: dict[UUID, list[PartitionData]] = {}
     for place, error in results.items():

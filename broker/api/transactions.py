@@ -246,7 +246,7 @@ def add_offsets_to_txn(
 
 
 FIRST_VERSION_WITH_TRANSACTION_ABORTABLE = 4
-FIRST_VERSION_OF_TRANSACTIONS_V2_OF_TXN_OFFSET_COMMIT = 5
+FIRST_VERSION_OF_TRANSACTIONS_V2 = 5
 FIRST_VERSION_WITH_TOPIC_IDS = 6
 
 TxnCommitAnswer = TxnOffsetCommitResponse
@@ -266,7 +266,7 @@ def _txn_offset_commit(
         raise InvalidGroupId
     partition = _groups_partition(ctx, request.group_id)
     abilities = ClientAbilities(
-        ctx.version >= FIRST_VERSION_OF_TRANSACTIONS_V2_OF_TXN_OFFSET_COMMIT,
+        ctx.version >= FIRST_VERSION_OF_TRANSACTIONS_V2,
         ctx.version >= FIRST_VERSION_WITH_TRANSACTION_ABORTABLE,
         knows_concurrent=True,
     )
@@ -341,15 +341,13 @@ def _failed_as_a_whole(ctx: RequestContext, request: TxnOffsetCommitRequest, err
 txn_offset_commit = Handler(_txn_offset_commit, failed=_failed_as_a_whole)
 
 
-FIRST_VERSION_OF_TRANSACTIONS_V2_OF_END_TXN = 5
-
 new_end_txn_response = maker(EndTxnResponse)
 
 
 def end_txn(ctx: RequestContext, request: EndTxnRequest) -> EndTxnResponse | Awaitable[EndTxnResponse]:
     if not request.transactional_id:
         raise InvalidRequest
-    client_version = TV_2 if ctx.version >= FIRST_VERSION_OF_TRANSACTIONS_V2_OF_END_TXN else TV_0
+    client_version = TV_2 if ctx.version >= FIRST_VERSION_OF_TRANSACTIONS_V2 else TV_0
     producer = ProducerEpoch(request.producer_id, request.producer_epoch)
     answer = ctx.coordinators.transactions.write(
         request.transactional_id,
