@@ -22,7 +22,7 @@ from kio.schema.describe_acls.v3 import DescribeAclsRequest, DescribeAclsRespons
 from kio.schema.describe_acls.v3.response import AclDescription, DescribeAclsResource
 from kio.schema.errors import ErrorCode
 
-from broker.network.handler import Handler
+from broker.network.ports import Handler
 from broker.request_context import RequestContext
 from controller.acls import Deleted, decide_create, decide_delete
 from metadata.acls import AclFilter, PatternType, acl_order, pattern_of

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from kio.schema.api_versions.v4.response import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
 from kio.schema.errors import ErrorCode
 
-from broker.network.handler import Handler
+from broker.network.ports import Handler
 from broker.request_context import RequestContext
 from controller.features import SUPPORTED
 from protocol.api.row import API_VERSIONS_KEY, Api

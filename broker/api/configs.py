@@ -27,7 +27,7 @@ from kio.schema.list_config_resources.v1.response import ConfigResource
 
 from broker.config.alter import changed_config
 from broker.config.preprocess import preprocess
-from broker.network.handler import Handler
+from broker.network.ports import Handler
 from broker.request_context import RequestContext
 from broker.security.errors import SecurityError
 from controller.configs import AlterOp, Change, ResourceChange, decide

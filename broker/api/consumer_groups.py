@@ -23,7 +23,7 @@ from kio.schema.errors import ErrorCode
 from broker.api.group_admin import describe_each, failed_group, operations_on, require_visible
 from broker.coordinators.group_coordinator import require_consumer_protocol
 from broker.network.answers import when_done
-from broker.network.handler import Handler
+from broker.network.ports import Handler
 from broker.request_context import RequestContext
 from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.describe import DescribedConsumerGroup, DescribedMember, TopicAssignment, describe

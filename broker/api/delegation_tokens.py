@@ -17,7 +17,7 @@ from kio.schema.renew_delegation_token.v2 import RenewDelegationTokenRequest, Re
 
 from broker.config.delegation_tokens import token_settings
 from broker.config.listeners import protocol_map
-from broker.network.handler import Handler
+from broker.network.ports import Handler
 from broker.network.request import ANONYMOUS, Principal
 from broker.request_context import RequestContext
 from controller.delegation_tokens import NewToken, TokenSettings, decide_create, decide_expire, decide_renew, secret_of

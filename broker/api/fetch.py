@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 
 from broker.cluster.endpoints import endpoints_of, leader_of
-from broker.network.handler import Handler
+from broker.network.ports import Handler
 from broker.replicas.delayed_fetch import PartitionFetch
 from broker.replicas.fetch_session import FetchContext, Results, Target
 from broker.replicas.leading.replica_selector import ConsumerPlace

@@ -19,7 +19,7 @@ from kio.schema.offset_fetch.v10.response import OffsetFetchResponsePartitions
 
 from broker.coordinators.offset_commits import Refused, answered, failed, response_of, split
 from broker.network.answers import when_all_settled, when_done
-from broker.network.handler import Handler
+from broker.network.ports import Handler
 from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.offsets.offsets import Commit, Fetched, OffsetToCommit

@@ -22,7 +22,7 @@ from broker.coordinators.transactional_produce import (
     admit,
     new_append,
 )
-from broker.network.handler import Handler
+from broker.network.ports import Handler
 from broker.network.request import CloseConnectionError
 from broker.replicas.produced_batches import (
     malformed,

@@ -11,7 +11,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from broker.network.handler import Handle, Handler
+from broker.network.ports import Handle, Handler
 
 if TYPE_CHECKING:
     # What `import_module` imports: so it is in the graph of imports, too.

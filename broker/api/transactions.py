@@ -43,7 +43,7 @@ from kio.schema.txn_offset_commit.v5.response import TxnOffsetCommitResponsePart
 from broker.coordinators.offset_commits import Refused, answered, failed, response_of, split
 from broker.coordinators.transactional_produce import Append, ClientAbilities, Refusals, admit
 from broker.network.answers import when_all_settled, when_done
-from broker.network.handler import Handler
+from broker.network.ports import Handler
 from broker.replicas.partition import Partition, Role
 from broker.request_context import RequestContext
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
@@ -52,7 +52,6 @@ from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.transaction_metadata import TV_0, TV_2
 from metadata.acls import AclOperation, ResourceType
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME, is_internal
-from protocol.api.failure import known_to
 from protocol.api.messages import decode_request
 from protocol.api.table import API_BY_NAME
 from protocol.durations import ZERO
@@ -183,7 +182,7 @@ def _codes(ctx: RequestContext, wanted: Wanted, result: Any) -> Codes:
     if isinstance(result, UnsupportedVersion):
         raise result  # this fails the whole request in Kafka
     if isinstance(result, KafkaError):
-        return wanted.all(known_to(API, ctx.version, result).code)
+        return wanted.all(API.known_error(ctx.version, result).code)
     codes = wanted.all(ErrorCode.none)
     if wanted.verify_only:
         codes |= {

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from broker.authorization import names
 from broker.authorization.names import Name, Resource, Resources
-from broker.network.handler import Handle
+from broker.network.ports import Handle
 from broker.request_context import RequestContext
 from broker.security.permissions import Permissions
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
@@ -32,7 +32,7 @@ from protocol.errors import (
 )
 
 if TYPE_CHECKING:
-    from broker.network.handler import Handler
+    from broker.network.ports import Handler
     from broker.network.request import Peer
     from broker.security.authorizer import Authorizer
 

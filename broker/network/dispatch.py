@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 import structlog
 
 from broker.network.answers import Later
-from broker.network.handler import FindsHandlers, Handle, Handler
+from broker.network.ports import FindsHandlers, Handle, Handler
 from broker.network.request import CloseConnectionError, NewRequest, Peer, Request
 from protocol import headers
 from protocol.api import messages

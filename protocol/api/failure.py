@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kio.schema.errors import ErrorCode
 
-from ..errors import InvalidProducerEpoch, KafkaError, ProducerFenced
+from ..errors import KafkaError
 from ..schema import Entity, EntityClass, FieldPlan, default_entity, field_plans
 from . import messages
 from .row import Api
@@ -59,7 +59,7 @@ class Asked(Protocol):
 def failed(api: Api, ctx: Asked, request: Entity, error: KafkaError) -> Entity:
     """The answer of a request that failed as a whole."""
     version = ctx.version
-    error = known_to(api, version, error)
+    error = api.known_error(version, error)
     response = messages.newest_response(api)
     if version <= api.own_form_until:
         response = messages.response_class(api.key, version)
@@ -83,13 +83,6 @@ def failed(api: Api, ctx: Asked, request: Entity, error: KafkaError) -> Entity:
 def has_own_error(response: EntityClass) -> bool:
     """Whether an answer has an error of the request as a whole."""
     return "error_code" in field_names(response)
-
-
-def known_to(api: Api, version: int, error: KafkaError) -> KafkaError:
-    """The error; PRODUCER_FENCED becomes INVALID_PRODUCER_EPOCH for a client that does not know it (KIP-588)."""
-    if isinstance(error, ProducerFenced) and version < api.knows_fenced_from:
-        return InvalidProducerEpoch()
-    return error
 
 
 def of_items(api: Api, _ctx: Asked, request: Entity, error: KafkaError) -> Entity:

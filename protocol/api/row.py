@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
+from ..errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 from .rights import Right
 
 Log = Literal["", "topic", "group", "transaction", "share"]
@@ -94,6 +95,12 @@ class Api:
     def response_header_version(self, version: int) -> int:
         """ApiVersions responses always carry header 0: a client may not know yet what the broker speaks (KIP-511)."""
         return 1 if version >= self.first_flexible and self.key != API_VERSIONS_KEY else 0
+
+    def known_error(self, version: int, error: KafkaError) -> KafkaError:
+        """The error; PRODUCER_FENCED becomes INVALID_PRODUCER_EPOCH for a client that does not know it (KIP-588)."""
+        if version < self.knows_fenced_from and isinstance(error, ProducerFenced):
+            return InvalidProducerEpoch()
+        return error
 
     @property
     def advertised_lowest(self) -> int:
