@@ -23,7 +23,7 @@ from broker.node_state import Base
 from broker.peers.client import PeerClient, PeerNetwork, PeerSettings
 from broker.peers.clients import INSPECTION_CLIENT_ID, PeerClients
 from broker.peers.versions import ask_versions
-from broker.replicas.cluster_access import ALONE, ClusterAccess, ReplicationSettings
+from broker.replication.cluster_access import ALONE, ClusterAccess, ReplicationSettings
 from broker.security.outgoing.security import secured
 from controller.brokers import Registration
 from controller.decision import Surroundings

@@ -29,10 +29,10 @@ from broker.network.server import Server
 from broker.node_state import Base, Bound
 from broker.periodic import Periodic
 from broker.quotas.connection_rates import ConnectionRates
-from broker.replicas.directory_assignments import CHECK_MS as ASSIGN_MS
-from broker.replicas.directory_assignments import DirectoryAssignments
-from broker.replicas.folder_checks import CHECK_MS
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.directory_assignments import CHECK_MS as ASSIGN_MS
+from broker.replication.directory_assignments import DirectoryAssignments
+from broker.replication.folders import CHECK_MS
+from broker.replication.replica_manager import ReplicaManager
 from broker.request_context import Cluster, Coordinators, Local, Services
 from broker.security.node_security import CHECK_MS as SECURITY_CHECK_MS
 from broker.security.node_security import RENEWAL_MS

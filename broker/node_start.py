@@ -46,9 +46,9 @@ from broker.node import Node, Parts, close_logs
 from broker.node_state import Base, Bound, Seams, new_base
 from broker.quotas.connection_rates import ConnectionRates
 from broker.quotas.throttling import Throttling
-from broker.replicas.fetch_session import FetchSessionCache
-from broker.replicas.folder_checks import FolderChecks
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.fetch_session import FetchSessionCache
+from broker.replication.folders import FolderChecks
+from broker.replication.replica_manager import ReplicaManager
 from broker.request_context import Cluster, Coordinators, Local, RequestContext, Services
 from broker.security.delegation_tokens import DelegationTokens
 from broker.share.opening import open_share_parts

@@ -18,8 +18,8 @@ from broker.monitoring.cardinality import Most
 from broker.monitoring.metrics import Metrics
 from broker.peers.client import Connect, open_socket
 from broker.peers.cuts import Cuts
-from broker.replicas.folder_checks import FolderChecks
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.folders import FolderChecks
+from broker.replication.replica_manager import ReplicaManager
 from broker.security.authorizer import Authorizer
 from broker.security.credentials import Credentials
 from broker.security.node_security import NodeSecurity

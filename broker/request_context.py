@@ -22,8 +22,8 @@ from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.metrics import Metrics
 from broker.network.request import Peer
 from broker.quotas.throttling import Throttling
-from broker.replicas.fetch_session import FetchSessionCache
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.fetch_session import FetchSessionCache
+from broker.replication.replica_manager import ReplicaManager
 from broker.security.authorized_operations import ALL
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.node_security import NodeSecurity

@@ -16,11 +16,11 @@ from kio.schema.errors import ErrorCode
 
 from broker.cluster.endpoints import endpoints_of, leader_of
 from broker.network.ports import Handler
-from broker.replicas.delayed_fetch import PartitionFetch
-from broker.replicas.fetch_session import FetchContext, Results, Target
-from broker.replicas.leading.replica_selector import ConsumerPlace
-from broker.replicas.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Partition
-from broker.replicas.records_read import Reader, RecordsRead
+from broker.replication.fetch_session import FetchContext, Results, Target
+from broker.replication.leading.leader_state import ConsumerPlace
+from broker.replication.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Partition
+from broker.replication.reads import Reader, RecordsRead
+from broker.replication.waits import PartitionFetch
 from broker.request_context import RequestContext
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from protocol.errors import (

@@ -34,7 +34,7 @@ from protocol.topic_partition import PartitionKey, TopicPartition, by_topic
 from storage.folders import log_names
 
 if TYPE_CHECKING:
-    from broker.replicas.partition import Partition
+    from broker.replication.partition import Partition
 
 
 def describe_log_dirs(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:

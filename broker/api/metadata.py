@@ -29,7 +29,7 @@ from protocol.durations import ZERO
 from protocol.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from broker.replicas.replica_manager import ReplicaManager
+    from broker.replication.replica_manager import ReplicaManager
 
 NO_LEADER = -1
 

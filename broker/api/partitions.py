@@ -36,9 +36,9 @@ from kio.schema.offset_for_leader_epoch.v4 import OffsetForLeaderEpochRequest, O
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition
 from kio.schema.offset_for_leader_epoch.v4.response import EpochEndOffset, OffsetForLeaderTopicResult
 
-from broker.replicas import records_delete
-from broker.replicas.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition, Role
-from broker.replicas.records_delete import DelayedDelete, Deletion
+from broker.replication import log_maintenance as records_delete
+from broker.replication.log_maintenance import DelayedDelete, Deletion
+from broker.replication.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition, Role
 from broker.request_context import RequestContext
 from metadata.topic_names import INTERNAL_TOPICS
 from protocol.durations import MILLISECOND, ZERO
@@ -58,7 +58,7 @@ from storage.log import time_lookup
 from storage.log.time_lookup import TimestampOffsetEpoch
 
 if TYPE_CHECKING:
-    from broker.replicas.replica_manager import ReplicaManager
+    from broker.replication.replica_manager import ReplicaManager
 
 
 UNKNOWN_OFFSET = -1

@@ -24,12 +24,8 @@ from broker.coordinators.transactional_produce import (
 )
 from broker.network.ports import Handler
 from broker.network.request import CloseConnectionError
-from broker.replicas.produced_batches import (
-    malformed,
-    named_once,
-    transactional_id_of,
-)
-from broker.replicas.records_append import RecordsAppend, put_error
+from broker.replication.appends import RecordsAppend, put_error
+from broker.replication.batch_checks import malformed, named_once, transactional_id_of
 from broker.request_context import RequestContext
 from coordinator.runtime.outcome import new_producer_epoch
 from protocol.errors import (
@@ -57,7 +53,7 @@ from protocol.records.batch import (
 )
 
 if TYPE_CHECKING:
-    from broker.replicas.partition import Partition
+    from broker.replication.partition import Partition
 
 
 FIRST_VERSION_WITH_LEADERS = 10

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from broker.replicas.delayed_fetch import DelayedFetch, PartitionFetch
-from broker.replicas.fetch_session import Target
-from broker.replicas.partition import NO_LEADER_EPOCH, Partition
-from broker.replicas.records_read import Reader, RecordsRead
+from broker.replication.fetch_session import Target
+from broker.replication.partition import NO_LEADER_EPOCH, Partition
+from broker.replication.reads import Reader, RecordsRead
+from broker.replication.waits import DelayedFetch, PartitionFetch
 from broker.request_context import RequestContext
 from broker.share.record_batches import ReadBatch, aborted_ranges, batches_of, spanning
 from broker.share.runs import Acquired, Wish

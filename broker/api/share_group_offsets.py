@@ -32,7 +32,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.api.share_groups import require_share_groups
 from broker.monitoring.group_metrics import EndsElsewhere
-from broker.replicas.partition import Role
+from broker.replication.partition import Role
 from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.share_offsets import begin_altering, note_altered, note_deleted, states_to_delete

@@ -41,7 +41,7 @@ from kio.schema.write_txn_markers.v2.response import (
 )
 
 from broker.network.answers import ask_each, when_all_settled
-from broker.replicas.partition import Partition
+from broker.replication.partition import Partition
 from broker.request_context import RequestContext
 from coordinator.transaction.marker_port import EndMarker
 from coordinator.transaction.states import BY_WIRE_NAME

@@ -44,7 +44,7 @@ from broker.coordinators.offset_commits import Refused, answered, failed, respon
 from broker.coordinators.transactional_produce import Append, ClientAbilities, Refusals, admit
 from broker.network.answers import when_all_settled, when_done
 from broker.network.ports import Handler
-from broker.replicas.partition import Partition, Role
+from broker.replication.partition import Partition, Role
 from broker.request_context import RequestContext
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from coordinator.runtime import errors

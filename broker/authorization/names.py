@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from typing import Any, TypeAlias
 
-from broker.replicas.produced_batches import transactional_id_of
+from broker.replication.batch_checks import transactional_id_of
 from broker.request_context import RequestContext
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from metadata.configs import ResourceType as ConfigType

@@ -12,7 +12,7 @@ from broker.console.decoding import as_json, field_of, same_as_text
 from broker.control.budget import JSON_WORK, Budget
 from broker.control.endpoint import ControlError
 from broker.control.topic_reader import Found, TopicReader
-from broker.replicas.partition import Partition, Role
+from broker.replication.partition import Partition, Role
 from protocol.records.build import Record
 from storage.log import time_lookup
 

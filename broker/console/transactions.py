@@ -12,7 +12,7 @@ from broker.control.endpoint import ControlError
 from broker.explain.explain import explain_transaction
 from broker.inspection.cluster import list_transactions, read_transaction
 from broker.inspection.transactions import TransactionView
-from broker.replicas.partition import Role
+from broker.replication.partition import Role
 from metadata.acls import ResourceType
 from protocol.topic_partition import PartitionKey
 

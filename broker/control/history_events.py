@@ -13,7 +13,7 @@ from uuid import UUID
 
 from broker.control.topic_reader import READ_BYTES, decode_batches
 from broker.node import Node
-from broker.replicas.partition import Role
+from broker.replication.partition import Role
 from protocol.api import messages
 from protocol.api.names import error_name
 from protocol.api.table import API_BY_NAME

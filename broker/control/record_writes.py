@@ -15,7 +15,7 @@ from broker.control.record_json import WHAT_A_RECORD_IS, Produced, as_json, prod
 from broker.control.topics import TOPIC, topic_of
 from broker.inspection.partitions import read_topics
 from broker.node import Node
-from broker.replicas.records_append import RecordsAppend
+from broker.replication.appends import RecordsAppend
 from metadata.topics import TopicImage
 from protocol.api.table import API_BY_KEY
 from protocol.errors import UnknownServerError, type_by_code

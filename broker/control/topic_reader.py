@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from broker.control.budget import Budget, SpentError
 from broker.node import Node
-from broker.replicas.bounds import HIGH_WATERMARK, TXN_COMMITTED
-from broker.replicas.delayed_fetch import DelayedFetch, PartitionFetch
-from broker.replicas.fetch_session import Target
-from broker.replicas.partition import NO_LEADER_EPOCH, Partition
+from broker.replication.bounds import HIGH_WATERMARK, TXN_COMMITTED
+from broker.replication.fetch_session import Target
+from broker.replication.partition import NO_LEADER_EPOCH, Partition
+from broker.replication.waits import DelayedFetch, PartitionFetch
 from protocol.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from protocol.primitives import Buffer
 from protocol.produce_fetch.fetch_response import FetchPartitionResponse

@@ -19,7 +19,7 @@ from broker.inspection.partitions import leader_of, read_partitions
 from broker.nearest import did_you_mean
 from broker.node import Node
 from broker.peers.asking import ask
-from broker.replicas.records_delete import TO_HIGH_WATERMARK
+from broker.replication.log_maintenance import TO_HIGH_WATERMARK
 from controller import create_topics, delete_topics
 from controller.decision import NoQuota
 from metadata.configs import ResourceType

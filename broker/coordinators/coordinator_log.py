@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 import structlog
 
-from broker.replicas.partition import Partition
+from broker.replication.partition import Partition
 from protocol.errors import CorruptMessage, KafkaError, KafkaStorage
 from protocol.records.batch import LOG_OVERHEAD, read_header
 from storage.append_types import AppendOrigin

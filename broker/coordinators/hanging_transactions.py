@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import structlog
 
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
-from broker.replicas.partition import Partition
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.partition import Partition
+from broker.replication.replica_manager import ReplicaManager
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.runtime.coordinator_context import CoordinatorState
 from coordinator.runtime.runtime import CoordinatorRuntime

@@ -14,8 +14,8 @@ from broker.cluster.metadata_cache import MetadataCache
 from broker.config.current import CurrentConfig
 from broker.coordinators.coordinator_log import PartitionCoordinatorLog
 from broker.network.answers import when_all_settled
-from broker.replicas.partition import Partition, Role
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.partition import Partition, Role
+from broker.replication.replica_manager import ReplicaManager
 from coordinator.hashing import partition_for
 from coordinator.runtime.coordinator_context import Operation
 from coordinator.runtime.coordinator_shard import CoordinatorShard

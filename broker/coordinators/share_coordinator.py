@@ -12,7 +12,7 @@ from broker.coordinators.remote_states import RemoteStates
 from broker.monitoring.group_metrics import EndsElsewhere
 from broker.monitoring.metrics import Metrics
 from broker.monitoring.share_metrics import register_share_metrics
-from broker.replicas.records_delete import delete_records
+from broker.replication.log_maintenance import delete_records
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.share.share_coordinator_shard import ROWS, ShareCoordinatorShard

@@ -14,8 +14,8 @@ from broker.coordinators.remote_transactions import Question, RemoteTransactions
 from broker.coordinators.transaction_markers import TransactionMarkers
 from broker.monitoring.metrics import Metrics
 from broker.monitoring.transaction_metrics import register_transaction_metrics
-from broker.replicas.commit_wait import WRITE_TIMEOUT_MS
-from broker.replicas.partition import Partition
+from broker.replication.partition import Partition
+from broker.replication.waits import WRITE_TIMEOUT_MS
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import ProducerEpoch

@@ -5,9 +5,9 @@ from __future__ import annotations
 from asyncio import Future
 from functools import partial
 
-from broker.replicas.commit_wait import until_committed
-from broker.replicas.partition import Partition
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.partition import Partition
+from broker.replication.replica_manager import ReplicaManager
+from broker.replication.waits import until_committed
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.runtime.batches import encode_end_marker
 from coordinator.runtime.outcome import ProducerEpoch

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from broker.config.broker_config import BrokerConfig
 from broker.coordinators.remote_transactions import Question
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
-from broker.replicas.partition import Partition, Role
+from broker.replication.partition import Partition, Role
 from coordinator.runtime.outcome import ProducerEpoch
 from protocol.errors import (
     ConcurrentTransactions,

@@ -13,7 +13,7 @@ import structlog
 from broker.coordinators.share_coordinator import coordinator_key
 from broker.faults.power_failure import PowerFailureFiles
 from broker.faults.spec import Then
-from broker.replicas.partition import Role
+from broker.replication.partition import Role
 from metadata.topic_names import (
     GROUP_METADATA_TOPIC_NAME,
     SHARE_GROUP_STATE_TOPIC_NAME,
@@ -24,7 +24,7 @@ from storage.files import FileSystem
 
 if TYPE_CHECKING:
     from broker.faults.matching import Facts
-    from broker.replicas.partition import Partition
+    from broker.replication.partition import Partition
     from broker.request_context import RequestContext
     from protocol.api.row import Api
     from timing.clock import Clock

@@ -9,7 +9,7 @@ from uuid import UUID
 from broker.journal.entries import Client, Exchange, Outcome
 from broker.journal.rendering import header_of
 from broker.node import Node
-from broker.replicas.partition import READ_COMMITTED
+from broker.replication.partition import READ_COMMITTED
 from metadata.topics import TopicsImage
 from protocol.primitives import DecodeError
 from protocol.produce_fetch.fetch_request import FetchRequest, decode_request

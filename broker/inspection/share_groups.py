@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from broker.inspection.groups import GroupView
 from broker.node import Node
-from broker.replicas.partition import READ_COMMITTED
+from broker.replication.partition import READ_COMMITTED
 from broker.share.record_states import RecordState
 from broker.share.share_partition import SharePartition
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard

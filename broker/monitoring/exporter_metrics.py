@@ -13,8 +13,8 @@ from functools import partial
 from broker.cluster.metadata_cache import MetadataCache
 from broker.monitoring.cardinality import bounded
 from broker.monitoring.metrics import Labelled, Metrics
-from broker.replicas.partition import Role
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.partition import Role
+from broker.replication.replica_manager import ReplicaManager
 
 GROUP = "kafka_topic_partition"
 PARTITION = ("topic", "partition")

@@ -12,8 +12,8 @@ from broker.cluster.metadata_cache import MetadataCache
 from broker.monitoring.cardinality import bounded
 from broker.monitoring.metrics import Labelled, Metrics
 from broker.peers.queues import Reach
-from broker.replicas.partition import Role
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.partition import Role
+from broker.replication.replica_manager import ReplicaManager
 from coordinator.group.classic.metrics import GroupMetrics
 from coordinator.group.classic.states import GroupState
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics

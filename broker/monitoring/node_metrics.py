@@ -13,9 +13,9 @@ from broker.monitoring.request_phases import register_phases
 from broker.network.server import Server
 from broker.quotas.entities import QuotaType
 from broker.quotas.throttling import Throttling
-from broker.replicas.fetch_session import FetchSessionCache
-from broker.replicas.partition import Role
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.fetch_session import FetchSessionCache
+from broker.replication.partition import Role
+from broker.replication.replica_manager import ReplicaManager
 from storage.log.unified_log import UnifiedLog
 from storage.shortages import Shortages
 from timing.purgatory import Purgatory

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from broker.monitoring.cardinality import bounded
 from broker.monitoring.metrics import Metrics, Values
-from broker.replicas.partition import Role
+from broker.replication.partition import Role
 
 if TYPE_CHECKING:
-    from broker.replicas.leading.leader_state import LeaderState
-    from broker.replicas.partition import Partition
-    from broker.replicas.replica_manager import ReplicaManager
+    from broker.replication.leading.leader_state import LeaderState
+    from broker.replication.partition import Partition
+    from broker.replication.replica_manager import ReplicaManager
 
 MANAGER = "kafka_server_replicamanager"
 PARTITION = "kafka_cluster_partition"

@@ -8,7 +8,7 @@ from itertools import groupby
 from broker.cluster.metadata_cache import MetadataCache
 from broker.monitoring.group_metrics import EndsElsewhere, GroupLags, GroupOffset
 from broker.monitoring.metrics import Metrics
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.replica_manager import ReplicaManager
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.share.share_coordinator_shard import ShareCoordinatorShard
 from protocol.coordinator_records.share_records import NO_START_OFFSET, UNKNOWN_COUNT

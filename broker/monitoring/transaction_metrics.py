@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from broker.monitoring.metrics import Metrics, Values
-from broker.replicas.partition import Partition, Role
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.partition import Partition, Role
+from broker.replication.replica_manager import ReplicaManager
 from coordinator.transaction.metrics import TransactionMetrics
 from coordinator.transaction.states import AT_REST, TransactionState
 from coordinator.transaction.transaction_metadata import TransactionMetadata

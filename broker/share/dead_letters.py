@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import structlog
 
 from broker.coordinators.hosted import Host
-from broker.replicas.partition import Partition
+from broker.replication.partition import Partition
 from broker.share.letter_queues import AppendBatch, LetterQueues
 from broker.share.record_batches import batches_of
 from broker.share.record_states import LetterCause

@@ -14,7 +14,7 @@ from broker.cluster.internal_topics import wanted
 from broker.coordinators.hosted import Host
 from broker.peers.call import entity_call
 from broker.peers.errors import PeerError
-from broker.replicas.commit_wait import until_committed
+from broker.replication.waits import until_committed
 from metadata.configs import ResourceType
 from metadata.topics import TopicImage
 from protocol.errors import (

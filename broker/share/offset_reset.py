@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from broker.replicas.partition import Partition
+from broker.replication.partition import Partition
 from protocol.errors import OffsetNotAvailable
 from storage.log import time_lookup
 

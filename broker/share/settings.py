@@ -9,7 +9,7 @@ from broker.cluster.metadata_cache import MetadataCache
 from broker.config.current import CurrentConfig
 from broker.config.definition import Value, integer_of
 from broker.config.resource_defs import effective_group_configs
-from broker.replicas.partition import READ_COMMITTED, READ_UNCOMMITTED
+from broker.replication.partition import READ_COMMITTED, READ_UNCOMMITTED
 from broker.share.runs import Rules
 from metadata.configs import ResourceType
 from metadata.delta import MetadataDelta

@@ -6,8 +6,8 @@ import asyncio
 from asyncio import Future
 from collections.abc import Callable, Iterable
 
-from broker.replicas.partition import Partition, Role
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.partition import Partition, Role
+from broker.replication.replica_manager import ReplicaManager
 from broker.share.offset_reset import first_offset
 from broker.share.persister import for_member
 from broker.share.sessions import ShareSession, ShareSessions

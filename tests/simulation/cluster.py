@@ -10,8 +10,8 @@ import asyncio
 import random
 from typing import Any
 
-from broker.replicas.partition import Role
-from broker.replicas.records_delete import delete_records
+from broker.replication.log_maintenance import delete_records
+from broker.replication.partition import Role
 from metadata.image import MetadataImage
 from protocol.records.build import Record, build_batch
 from tests.doubles.clock import ManualClock, settle

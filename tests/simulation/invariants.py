@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from broker.replicas.partition import Partition, Role
+from broker.replication.partition import Partition, Role
 from protocol.records.batch import read_header
 from protocol.records.build import iter_records
 from protocol.records.markers import ControlRecordType, read_control_batch

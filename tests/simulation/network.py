@@ -65,7 +65,7 @@ class Network:
 
 
 class Link:
-    """A connection of one node to another (`broker.replicas.cluster_access.Peer`)."""
+    """A connection of one node to another (`broker.replication.cluster_access.Peer`)."""
 
     def __init__(self, network: Network, clock: ManualClock, sender: int, receiver: int, version_limit: int) -> None:
         self._network = network

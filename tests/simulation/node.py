@@ -14,9 +14,9 @@ from uuid import UUID
 from broker.api.table import handler_of
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.publisher import Follower, MetadataPublisher
-from broker.replicas.cluster_access import ClusterAccess, Peer, ReplicationSettings
-from broker.replicas.fetch_session import FetchSessionCache
-from broker.replicas.replica_manager import ReplicaManager
+from broker.replication.cluster_access import ClusterAccess, Peer, ReplicationSettings
+from broker.replication.fetch_session import FetchSessionCache
+from broker.replication.replica_manager import ReplicaManager
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from protocol.api import messages

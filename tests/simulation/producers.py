@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from broker.replicas.partition import Role
-from broker.replicas.records_append import RecordsAppend
+from broker.replication.appends import RecordsAppend
+from broker.replication.partition import Role
 from protocol.errors import KafkaError
 from protocol.produce_fetch.produce_messages import PartitionProduceResponse, ProduceResponse
 from protocol.records.build import Record, build_batch

@@ -27,7 +27,7 @@ from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.metrics import Metrics
 from broker.network.request import ANONYMOUS, Principal
 from broker.quotas.throttling import Throttling
-from broker.replicas.fetch_session import FetchSessionCache
+from broker.replication.fetch_session import FetchSessionCache
 from broker.request_context import Cluster, Local, RequestContext
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.node_security import NodeSecurity

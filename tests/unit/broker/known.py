@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from broker.replicas.partition import Partition
+from broker.replication.partition import Partition
 from protocol.records.batch import read_header
 from protocol.records.build import iter_records
 from tests.unit.storage.support import contents

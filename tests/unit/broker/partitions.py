@@ -7,9 +7,9 @@ from typing import Any
 from uuid import UUID
 
 from broker.cluster.metadata_cache import MetadataCache
-from broker.replicas.cluster_access import ALONE
-from broker.replicas.leading.alter_partition import AlterPartition
-from broker.replicas.leading.leader_state import Replication
+from broker.replication.cluster_access import ALONE
+from broker.replication.leading.alter_partition import AlterPartition
+from broker.replication.leading.leader_state import Replication
 from metadata.brokers import BrokerRegistration, ClusterImage
 from metadata.image import MetadataImage
 from metadata.maps import Map

@@ -10,8 +10,8 @@ import pytest
 from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsTopic
 
 from broker.logging import Tracebacks
-from broker.replicas.partition import Partition
-from broker.replicas.records_delete import delete_records
+from broker.replication.log_maintenance import delete_records
+from broker.replication.partition import Partition
 from storage.append_types import AppendOrigin
 from tests.doubles.clock import settle
 from tests.doubles.files import Fault

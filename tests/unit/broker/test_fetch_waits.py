@@ -11,9 +11,9 @@ from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsets
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 
 from broker.logging import Tracebacks
-from broker.replicas.bounds import Bounds
-from broker.replicas.partition import Partition
-from broker.replicas.records_delete import delete_records
+from broker.replication.bounds import Bounds
+from broker.replication.log_maintenance import delete_records
+from broker.replication.partition import Partition
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import NOW, answer, batch, fetch, frame, produce

@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.logging import Tracebacks
 from broker.monitoring.collector import MetricsReader
 from broker.monitoring.group_metrics import OFFSETS_A_STEP
-from broker.replicas.partition import Partition
+from broker.replication.partition import Partition
 from coordinator.group.classic.messages import JoinRequest, LeaveRequest, MemberIdentity, SyncRequest
 from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.consumer.messages import ConsumerHeartbeat

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from broker.network.gradual_reply import PIECE
-from broker.replicas.records_read import READ_AT_ONCE
+from broker.replication.reads import READ_AT_ONCE
 from tests.doubles.clock import settle
 from tests.doubles.files import Fault
 from tests.unit.broker.rig import HIGH_WATER, Client, Rig

@@ -12,9 +12,8 @@ from structlog.testing import capture_logs
 
 from broker.config.broker_config import BrokerConfig
 from broker.periodic import Periodic
-from broker.replicas.log_maintenance import LogMaintenance
-from broker.replicas.partition import Partition
-from broker.replicas.records_delete import delete_records
+from broker.replication.log_maintenance import LogMaintenance, delete_records
+from broker.replication.partition import Partition
 from protocol.errors import OffsetOutOfRange, PolicyViolation
 from storage.append_types import AppendOrigin, LogConfig
 from storage.log.retention import delete_old_segments

@@ -16,7 +16,7 @@ from broker.monitoring.loop_lag import PERIOD_MS, LoopLag
 from broker.monitoring.metrics import TIME_BOUNDS_MS, Histogram, Metrics
 from broker.monitoring.node_metrics import register_gauges
 from broker.monitoring.recent_rates import RecentRates
-from broker.replicas.partition import Role
+from broker.replication.partition import Role
 from broker.version import KAFKA_VERSION, own_version
 from protocol.api.table import API_BY_NAME
 from storage.shortages import Shortages

@@ -18,7 +18,7 @@ from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteR
 from kio.schema.delete_topics.v6.request import DeleteTopicState
 
 from broker.network.server import ListenError
-from broker.replicas.partition import Partition
+from broker.replication.partition import Partition
 from broker.stopping import Stopped
 from protocol.errors import KafkaStorage
 from storage.folders.log_dirs import LogDirError

@@ -11,7 +11,7 @@ from kio.schema.create_topics.v7.request import CreatableReplicaAssignment, Crea
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsTopic
 from kio.schema.offset_commit.v8.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
-from broker.replicas.full_folders import HOLD_MS, FullFolders
+from broker.replication.folders import HOLD_MS, FullFolders
 from controller.replica_rules import LOST
 from protocol import uuids
 from protocol.durations import MILLISECOND

@@ -10,7 +10,7 @@ from kio.schema.delete_topics.v6.request import DeleteTopicState
 from kio.schema.list_offsets.v9.request import ListOffsetsPartition, ListOffsetsTopic
 from kio.schema.offset_commit.v8.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
-from broker.replicas.leading.alter_partition import IsrChange
+from broker.replication.leading.alter_partition import IsrChange
 from protocol.durations import MILLISECOND
 from tests.doubles.workers import HeldLane
 from tests.unit.broker.cluster.three_brokers import (

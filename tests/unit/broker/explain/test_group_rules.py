@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.control.endpoint import ControlError
-from broker.replicas.records_delete import delete_records
+from broker.replication.log_maintenance import delete_records
 from tests.unit.broker.control.asking import control, keep_journal
 from tests.unit.broker.explain.findings import found
 from tests.unit.broker.members import CONFIG, ClassicMember, ConsumerMember, commit

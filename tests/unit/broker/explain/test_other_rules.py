@@ -11,7 +11,7 @@ from broker.control.faults import faults_of
 from broker.explain.finding import Severity, counted, in_order, listed, seconds
 from broker.explain.kit_rules import a_fault_is_set, clock_is_frozen
 from broker.inspection.kit import KitView
-from broker.replicas.records_delete import delete_records
+from broker.replication.log_maintenance import delete_records
 from tests.unit.broker.control.asking import control, keep_journal
 from tests.unit.broker.explain.findings import found
 from tests.unit.broker.members import CONFIG, TICK_MS, commit

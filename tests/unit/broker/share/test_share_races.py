@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.replicas.records_read import RecordsRead
+from broker.replication.reads import RecordsRead
 from broker.share import dead_letters
 from broker.share.share_states import ShareStates
 from protocol.coordinator_records.share_records import SharePartitionKey

@@ -1,1 +1,0 @@
-"""The partitions that a node hosts, and the requests that wait for them."""

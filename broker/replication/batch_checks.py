@@ -1,0 +1,109 @@
+"""The batches of a Produce request before any log has seen them.
+
+Checks of large batches in worker threads: decompressing, walking and compressing them may take more than 5 ms.
+
+Only a few are checked at once, in the order in which they came: the checks that are written in Python share the
+interpreter's lock with the loop. How much of them is in memory is bounded by `protocol.records.budget`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from functools import partial
+
+from broker.replication.partition import Partition
+from protocol.errors import KafkaError, TransactionalIdAuthorization, UnsupportedCompressionType
+from protocol.produce_fetch.parts import TopicKey
+from protocol.produce_fetch.produce_messages import PartitionRecords, ProduceRequest
+from protocol.records.batch import ATTRIBUTES_LOW_AT, COMPRESSION_MASK, MAGIC, MAGIC_AT, TRANSACTIONAL_FLAG
+from protocol.records.compression import Compression
+from storage.append_types import AppendOrigin
+from storage.log.validator import Validated, first_batch_size, single_batch_size, validate
+from storage.workers import Workers
+
+FIRST_VERSION_WITH_ZSTD = 7
+NOTHING = memoryview(b"")
+
+PartitionKey = tuple[TopicKey, int]
+"""A topic's name or id, as the request has it, and a partition."""
+
+
+def first_compression(records: memoryview) -> int:
+    """The codec's id in the first whole batch of magic 2; 0 without one."""
+    if first_batch_size(records) and records[MAGIC_AT] == MAGIC:
+        return records[ATTRIBUTES_LOW_AT] & COMPRESSION_MASK
+    return 0
+
+
+def check_records(version: int, records: memoryview) -> None:
+    """Check one partition's data by itself. A log would refuse it as well, except for zstd.
+
+    Raises UnsupportedCompressionType for zstd in a version that does not have it, and what `single_batch_size` does.
+    """
+    if version < FIRST_VERSION_WITH_ZSTD and first_compression(records) == Compression.ZSTD:
+        raise UnsupportedCompressionType
+    single_batch_size(records)
+
+
+def malformed(version: int, records: memoryview | None) -> KafkaError | None:
+    try:
+        check_records(version, records or NOTHING)
+    except KafkaError as error:
+        return error
+    return None
+
+
+def named_once(request: ProduceRequest) -> tuple[list[tuple[TopicKey, list[PartitionRecords]]], list[PartitionKey]]:
+    """The partitions that the request names once, by topic, and those that it names several times."""
+    topics = request.topics
+    if len(topics) == 1 and len(topics[0][1]) == len(dict(topics[0][1])):
+        return topics, []
+    times = Counter((key, index) for key, partitions in topics for index, _ in partitions)
+    once: dict[TopicKey, list[PartitionRecords]] = {}
+    for key, partitions in topics:
+        known = once.setdefault(key, [])
+        known += [entry for entry in partitions if times[key, entry[0]] == 1]
+    return list(once.items()), [key for key, count in times.items() if count > 1]
+
+
+def transactional_id_of(request: ProduceRequest) -> str | None:
+    """The transactional id if a batch is transactional; what fails the request as a whole is found here.
+
+    No partition has been looked at. Raises CorruptMessage if a partition's data starts with what cannot be a batch,
+    TransactionalIdAuthorization if a batch is transactional and the request names no transactional id.
+    """
+    for _, partitions in request.topics:
+        for _, records in partitions:
+            if records is None or not first_batch_size(records):
+                continue
+            if records[ATTRIBUTES_LOW_AT] & TRANSACTIONAL_FLAG and records[MAGIC_AT] == MAGIC:
+                if request.transactional_id is None:
+                    raise TransactionalIdAuthorization
+                return request.transactional_id  # Kafka looks for one such batch, and for nothing after it
+    return None
+
+
+AT_ONCE = 2
+
+
+class LargeBatches:
+    """Validates batches for partitions in worker threads."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers.lane("large batches")
+        self._turn = asyncio.Semaphore(AT_ONCE)
+
+    async def validate(self, partition: Partition, batch: memoryview, now_ms: int) -> Validated:
+        """The batch as the partition stores it under the configuration that it has when this returns.
+
+        Raises what `storage.log.validator.validate` does. Other appends go on meanwhile: whatever depends on the log's
+        state is checked when this is over.
+        """
+        async with self._turn:
+            while True:
+                config = partition.log.config
+                check = partial(validate, batch, config, AppendOrigin.CLIENT, now_ms, partition.log.name)
+                validated = await self._workers.call(check)
+                if partition.log.config is config:
+                    return validated
