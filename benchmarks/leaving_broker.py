@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
-from broker.cluster.controller_service import ControllerService
+from broker.membership.controller_service import ControllerService
 from controller.local import LocalController
 from controller.quorum.metadata_batches import encode_values
 from metadata.delta import MetadataDelta

@@ -19,13 +19,13 @@ import click  # noqa: E402
 import structlog  # noqa: E402
 
 from broker import logging, operator_requests, process  # noqa: E402
-from broker.cluster.broker_lifecycle import RegistrationError  # noqa: E402
 from broker.cluster.earlier_entries import CorruptMetadataError  # noqa: E402
 from broker.config.broker_config import BrokerConfig, ConfigurationError  # noqa: E402
 from broker.config.options import config_options, load_options  # noqa: E402
 from broker.config.sources import Loaded  # noqa: E402
 from broker.console.console import Console  # noqa: E402
 from broker.control.server import ControlServer  # noqa: E402
+from broker.membership.broker_lifecycle import RegistrationError  # noqa: E402
 from broker.monitoring.gc_time import GcTime  # noqa: E402
 from broker.monitoring.otlp_export import OtlpError, OtlpExport, check_export  # noqa: E402
 from broker.network.server import ListenError  # noqa: E402

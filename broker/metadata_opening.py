@@ -8,17 +8,16 @@ from contextlib import AsyncExitStack
 from functools import partial
 from uuid import UUID
 
-from broker.cluster.broker_clients import BrokerClients
-from broker.cluster.config_schema import NodeConfigSchema
-from broker.cluster.endpoints import endpoint_of
-from broker.cluster.followed_metadata import Belonging, FollowedMetadata
-from broker.cluster.metadata_cache import MetadataCache
-from broker.cluster.node_metadata import Joining, NodeMetadata
-from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
 from broker.config.controllers import inter_broker_listener, listener_of_brokers, listener_of_controllers
 from broker.config.listeners import Listener
 from broker.config.outgoing import CONTROLLER_MECHANISM, INTER_BROKER_MECHANISM
+from broker.membership.broker_clients import BrokerClients
+from broker.membership.config_schema import NodeConfigSchema
+from broker.membership.followed_metadata import Belonging, FollowedMetadata
+from broker.membership.metadata_cache import MetadataCache, endpoint_of
+from broker.membership.publisher import Joining, NodeMetadata
+from broker.membership.standalone import StandaloneMetadata
 from broker.node_state import Base
 from broker.peers.client import PeerClient, PeerNetwork, PeerSettings
 from broker.peers.clients import INSPECTION_CLIENT_ID, PeerClients

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from broker.cluster.controller_port import Controller
-from broker.cluster.followed_metadata import FollowedMetadata
-from broker.cluster.node_metadata import NodeMetadata
-from broker.cluster.publisher import Follower
 from broker.coordinators.hanging_transactions import HangingTransactions
+from broker.membership.controller_port import Controller
+from broker.membership.followed_metadata import FollowedMetadata
+from broker.membership.publisher import Follower, NodeMetadata
 from broker.monitoring.cluster_metrics import register_cluster_metrics
 from broker.monitoring.controller_metrics import UncleanElections, register_controller_metrics
 from broker.monitoring.exporter_metrics import register_exporter_metrics

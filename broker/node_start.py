@@ -12,13 +12,6 @@ from uuid import UUID
 
 from broker import process
 from broker.api.table import handler_of
-from broker.cluster.auto_create import AutoTopicCreation
-from broker.cluster.broker_clients import BrokerClients
-from broker.cluster.controller_service import ControllerService
-from broker.cluster.metadata_cache import MetadataCache
-from broker.cluster.node_metadata import NodeMetadata
-from broker.cluster.producer_ids import ProducerIds
-from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listeners
 from broker.config.quota_windows import windows_of
@@ -30,6 +23,13 @@ from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.hosted import Host
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.folder_opening import lock_folders
+from broker.membership.auto_create import AutoTopicCreation
+from broker.membership.broker_clients import BrokerClients
+from broker.membership.controller_service import ControllerService
+from broker.membership.metadata_cache import MetadataCache
+from broker.membership.producer_ids import ProducerIds
+from broker.membership.publisher import NodeMetadata
+from broker.membership.standalone import StandaloneMetadata
 from broker.metadata_opening import (
     clients_for_inspection,
     clients_for_transactions,

@@ -7,17 +7,17 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from broker.cluster.auto_create import AutoTopicCreation
-from broker.cluster.broker_clients import BrokerClients
-from broker.cluster.controller_port import Controller
-from broker.cluster.controller_service import ControllerService
-from broker.cluster.metadata_cache import MetadataCache
-from broker.cluster.producer_ids import ProducerIds
 from broker.config.broker_config import BrokerConfig
 from broker.config.current import CurrentConfig
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.share_coordinator import ShareCoordinator
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
+from broker.membership.auto_create import AutoTopicCreation
+from broker.membership.broker_clients import BrokerClients
+from broker.membership.controller_port import Controller
+from broker.membership.controller_service import ControllerService
+from broker.membership.metadata_cache import MetadataCache
+from broker.membership.producer_ids import ProducerIds
 from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.metrics import Metrics
 from broker.network.request import Peer

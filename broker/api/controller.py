@@ -22,7 +22,7 @@ from kio.schema.default_principal_data.v0 import DefaultPrincipalData
 from kio.schema.envelope.v0 import EnvelopeRequest, EnvelopeResponse
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.controller_service import ControllerService
+from broker.membership.controller_service import ControllerService
 from broker.network.request import CloseConnectionError, Peer, Principal
 from broker.request_context import RequestContext
 from controller.alter_partition import decide as decide_partition

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.endpoints import endpoints_of, leader_of
+from broker.membership.metadata_cache import endpoints_of, leader_of
 from broker.network.ports import Handler
 from broker.replication.fetch_session import FetchContext, Results, Target
 from broker.replication.leading.leader_state import ConsumerPlace

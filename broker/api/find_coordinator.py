@@ -15,9 +15,9 @@ from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v6 import FindCoordinatorRequest, FindCoordinatorResponse
 from kio.schema.find_coordinator.v6.response import Coordinator
 
-from broker.cluster.endpoints import endpoint_of
 from broker.config.definition import parse_integer
 from broker.coordinators.hosted import HostedCoordinator
+from broker.membership.metadata_cache import endpoint_of
 from broker.request_context import RequestContext
 from protocol import uuids
 from protocol.api.shape import KeyType

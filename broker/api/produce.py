@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.endpoints import endpoints_of, leader_of
 from broker.coordinators.transactional_produce import (
     NO_REFUSALS,
     Append,
@@ -22,6 +21,7 @@ from broker.coordinators.transactional_produce import (
     admit,
     new_append,
 )
+from broker.membership.metadata_cache import endpoints_of, leader_of
 from broker.network.ports import Handler
 from broker.network.request import CloseConnectionError
 from broker.replication.appends import RecordsAppend, put_error

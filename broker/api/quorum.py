@@ -30,8 +30,8 @@ from kio.schema.update_features.v1.response import UpdatableFeatureResult
 from kio.schema.update_features.v1.response import UpdateFeaturesResponse as ResponseWithResults
 from kio.schema.update_features.v2 import UpdateFeaturesRequest, UpdateFeaturesResponse
 
-from broker.cluster.endpoints import controller_id
 from broker.config.broker_config import split_list
+from broker.membership.metadata_cache import controller_id
 from broker.request_context import RequestContext
 from broker.security import authorized_operations
 from controller.decision import Decision

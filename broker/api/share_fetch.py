@@ -22,7 +22,7 @@ from kio.schema.share_fetch.v2.response import (
 from broker.api.share_acknowledge import FIRST_VERSION_WITH_RENEWAL, acknowledge
 from broker.api.share_fetching import Limits, ShareFetching, Taken
 from broker.api.share_groups import group_and_member, require_share_groups
-from broker.cluster.endpoints import endpoints_of, leader_to_ask
+from broker.membership.metadata_cache import endpoints_of, leader_to_ask
 from broker.request_context import RequestContext
 from broker.share.runs import Wish
 from broker.share.sessions import FINAL_EPOCH, FULL_EPOCH

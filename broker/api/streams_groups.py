@@ -17,7 +17,7 @@ from kio.schema.streams_group_heartbeat.v0 import request as asked
 from kio.schema.streams_group_heartbeat.v0 import response as answered
 
 from broker.api.group_admin import describe_each, failed_group, operations_on, require_visible
-from broker.cluster.internal_topics import BY_DEFAULT, wanted
+from broker.membership.auto_create import BY_DEFAULT, wanted
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard

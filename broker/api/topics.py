@@ -52,7 +52,7 @@ from kio.schema.list_partition_reassignments.v0 import (
 )
 
 from broker.api.metadata import NO_LEADER
-from broker.cluster.endpoints import alive_ids
+from broker.membership.metadata_cache import alive_ids
 from broker.network.ports import Handler
 from broker.request_context import RequestContext
 from controller.create_partitions import decide as decide_partitions

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.cluster.controller_service import ControllerService
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.membership.controller_service import ControllerService
 from broker.node import Node
 from broker.peers.cuts import Address
 

@@ -13,9 +13,9 @@ from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopic
 from kio.schema.errors import ErrorCode
 
 from broker.api.partitions import raise_log_starts
-from broker.cluster.internal_topics import BY_DEFAULT, wanted
 from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
 from broker.inspection.partitions import leader_of, read_partitions
+from broker.membership.auto_create import BY_DEFAULT, wanted
 from broker.nearest import did_you_mean
 from broker.node import Node
 from broker.peers.asking import ask

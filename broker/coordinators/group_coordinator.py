@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import structlog
 
-from broker.cluster.broker_clients import BrokerClients
 from broker.config.broker_config import BrokerConfig, split_list
 from broker.config.current import CurrentConfig
 from broker.config.resource_defs import within_limits
 from broker.coordinators.group_topics import GroupTopics
 from broker.coordinators.hosted import Host, HostedCoordinator
+from broker.membership.broker_clients import BrokerClients
 from broker.monitoring.group_metrics import EndsElsewhere, register_group_metrics
 from broker.monitoring.metrics import Metrics
 from coordinator.group.classic.groups import ClassicGroups

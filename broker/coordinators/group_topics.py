@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import UUID
 
-from broker.cluster.metadata_cache import MetadataCache
+from broker.membership.metadata_cache import MetadataCache
 from coordinator.group.consumer.topics_port import TopicImage as GroupTopic
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Generic, TypeVar
 
-from broker.cluster.auto_create import AutoTopicCreation
-from broker.cluster.broker_clients import BrokerClients
-from broker.cluster.metadata_cache import MetadataCache
 from broker.config.current import CurrentConfig
 from broker.coordinators.coordinator_log import PartitionCoordinatorLog
+from broker.membership.auto_create import AutoTopicCreation
+from broker.membership.broker_clients import BrokerClients
+from broker.membership.metadata_cache import MetadataCache
 from broker.network.answers import when_all_settled
 from broker.replication.partition import Partition, Role
 from broker.replication.replica_manager import ReplicaManager

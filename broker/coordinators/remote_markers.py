@@ -16,8 +16,8 @@ from kio.schema.errors import ErrorCode
 from kio.schema.write_txn_markers.v2 import WriteTxnMarkersRequest
 from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WritableTxnMarkerTopic
 
-from broker.cluster.metadata_cache import MetadataCache
 from broker.coordinators.transaction_markers import TransactionMarkers
+from broker.membership.metadata_cache import MetadataCache
 from broker.peers.call import entity_call
 from broker.peers.client import PeerClient
 from broker.peers.queues import BrokerQueues, Reach, Sent

@@ -6,9 +6,9 @@ from uuid import UUID
 
 import structlog
 
-from broker.cluster.broker_clients import BrokerClients
 from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.coordinators.remote_states import RemoteStates
+from broker.membership.broker_clients import BrokerClients
 from broker.monitoring.group_metrics import EndsElsewhere
 from broker.monitoring.metrics import Metrics
 from broker.monitoring.share_metrics import register_share_metrics

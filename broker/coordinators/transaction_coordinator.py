@@ -6,12 +6,12 @@ from asyncio import Future
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from broker.cluster.producer_ids import ProducerIds
 from broker.config.broker_config import BrokerConfig
 from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.coordinators.remote_markers import RoutedMarkers
 from broker.coordinators.remote_transactions import Question, RemoteTransactions
 from broker.coordinators.transaction_markers import TransactionMarkers
+from broker.membership.producer_ids import ProducerIds
 from broker.monitoring.metrics import Metrics
 from broker.monitoring.transaction_metrics import register_transaction_metrics
 from broker.replication.partition import Partition

@@ -18,8 +18,8 @@ import crc32c
 import structlog
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.metadata_cache import MetadataCache
 from broker.config.resource_defs import effective_client_metrics_configs, parse_match
+from broker.membership.metadata_cache import MetadataCache
 from broker.monitoring.pushed_metrics import MOST_POINTS, Pushed, PushedMetrics, pushed
 from metadata.configs import ConfigsImage, ResourceType
 from metadata.delta import MetadataDelta

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.cluster.broker_lifecycle import State
-from broker.cluster.followed_metadata import FollowedMetadata
+from broker.membership.broker_lifecycle import State
+from broker.membership.followed_metadata import FollowedMetadata
 from broker.monitoring.metrics import Metrics
 from broker.monitoring.recent_rates import RecentRates
 from timing.clock import Clock

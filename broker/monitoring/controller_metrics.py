@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from broker.cluster.metadata_cache import MetadataCache
+from broker.membership.metadata_cache import MetadataCache
 from broker.monitoring.metrics import Labelled, Metrics
 from broker.monitoring.recent_rates import RecentRates
 from controller.quorum.metadata_log import MetadataLog

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from broker.cluster.metadata_cache import MetadataCache
+from broker.membership.metadata_cache import MetadataCache
 from broker.monitoring.cardinality import bounded
 from broker.monitoring.metrics import Labelled, Metrics
 from broker.replication.partition import Role

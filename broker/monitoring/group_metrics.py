@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from broker.cluster.metadata_cache import MetadataCache
+from broker.membership.metadata_cache import MetadataCache
 from broker.monitoring.cardinality import bounded
 from broker.monitoring.metrics import Labelled, Metrics
 from broker.peers.queues import Reach

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from broker.cluster.metadata_cache import MetadataCache
+from broker.membership.metadata_cache import MetadataCache
 from broker.monitoring.group_metrics import EndsElsewhere, GroupLags, GroupOffset
 from broker.monitoring.metrics import Metrics
 from broker.replication.replica_manager import ReplicaManager

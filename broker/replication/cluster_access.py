@@ -22,8 +22,8 @@ from metadata.configs import ResourceType
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from broker.cluster.metadata_cache import MetadataCache
     from broker.config.broker_config import BrokerConfig
+    from broker.membership.metadata_cache import MetadataCache
     from broker.peers.call import Call
     from broker.replication.leading.alter_partition import AskController
     from metadata.image import MetadataImage

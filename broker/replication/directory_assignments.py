@@ -28,7 +28,7 @@ from protocol import uuids
 from protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from broker.cluster.metadata_cache import MetadataCache
+    from broker.membership.metadata_cache import MetadataCache
     from broker.replication.partition import Partition
     from broker.replication.replica_manager import ReplicaManager
     from metadata.delta import MetadataDelta

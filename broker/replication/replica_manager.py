@@ -36,7 +36,7 @@ from protocol.metadata.topics import NO_LEADER
 from timing.purgatory import Purgatory
 
 if TYPE_CHECKING:
-    from broker.cluster.metadata_cache import MetadataCache
+    from broker.membership.metadata_cache import MetadataCache
     from broker.replication.waits import Unacknowledged
     from metadata.delta import MetadataDelta
     from metadata.image import MetadataImage

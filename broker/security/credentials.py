@@ -15,8 +15,8 @@ from controller.delegation_tokens import is_expired, secret_of
 from controller.scram import ScramMechanism, stretched
 
 if TYPE_CHECKING:
-    from broker.cluster.metadata_cache import MetadataCache
     from broker.config.current import CurrentConfig
+    from broker.membership.metadata_cache import MetadataCache
     from protocol.metadata.credentials import DelegationTokenRecord
     from storage.workers import Workers
 

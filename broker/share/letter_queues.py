@@ -10,8 +10,8 @@ from kio.schema.errors import ErrorCode
 from kio.schema.produce.v9 import ProduceRequest
 from kio.schema.produce.v9.request import PartitionProduceData, TopicProduceData
 
-from broker.cluster.internal_topics import wanted
 from broker.coordinators.hosted import Host
+from broker.membership.auto_create import wanted
 from broker.peers.call import entity_call
 from broker.peers.errors import PeerError
 from broker.replication.waits import until_committed

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from broker.cluster.metadata_cache import MetadataCache
 from broker.config.current import CurrentConfig
 from broker.config.definition import Value, integer_of
 from broker.config.resource_defs import effective_group_configs
+from broker.membership.metadata_cache import MetadataCache
 from broker.replication.partition import READ_COMMITTED, READ_UNCOMMITTED
 from broker.share.runs import Rules
 from metadata.configs import ResourceType

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 from broker.cluster.earlier_entries import CorruptMetadataError
-from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
+from broker.membership.standalone import StandaloneMetadata
 from broker.metadata_opening import open_metadata
 from broker.node_state import Base, Seams, new_base
 from broker.user_tool.users import Users, UserToolError

@@ -12,8 +12,8 @@ from typing import Any
 from uuid import UUID
 
 from broker.api.table import handler_of
-from broker.cluster.metadata_cache import MetadataCache
-from broker.cluster.publisher import Follower, MetadataPublisher
+from broker.membership.metadata_cache import MetadataCache
+from broker.membership.publisher import Follower, MetadataPublisher
 from broker.replication.cluster_access import ClusterAccess, Peer, ReplicationSettings
 from broker.replication.fetch_session import FetchSessionCache
 from broker.replication.replica_manager import ReplicaManager

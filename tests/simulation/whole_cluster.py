@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from kio.schema.create_topics.v7.request import CreatableTopic
 
-from broker.cluster.controller_service import ControllerService
+from broker.membership.controller_service import ControllerService
 from broker.replication.partition import Partition
 from protocol.durations import MILLISECOND
 from protocol.errors import KafkaError

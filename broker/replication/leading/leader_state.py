@@ -28,7 +28,7 @@ from protocol.errors import NotEnoughReplicas, NotLeaderOrFollower
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from broker.cluster.metadata_cache import MetadataCache
+    from broker.membership.metadata_cache import MetadataCache
     from broker.replication.leading.alter_partition import AlterPartition
     from metadata.image import MetadataImage
     from metadata.topics import PartitionRegistration

@@ -15,14 +15,14 @@ from uuid import UUID
 from kio.schema.create_topics.v7.request import CreatableTopic
 
 from broker.api.table import handler_of
-from broker.cluster.auto_create import AutoTopicCreation
-from broker.cluster.config_schema import NodeConfigSchema
-from broker.cluster.metadata_cache import MetadataCache
-from broker.cluster.producer_ids import ProducerIds
-from broker.cluster.publisher import Follower
-from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
 from broker.config.current import CurrentConfig
+from broker.membership.auto_create import AutoTopicCreation
+from broker.membership.config_schema import NodeConfigSchema
+from broker.membership.metadata_cache import MetadataCache
+from broker.membership.producer_ids import ProducerIds
+from broker.membership.publisher import Follower
+from broker.membership.standalone import StandaloneMetadata
 from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.metrics import Metrics
 from broker.network.request import ANONYMOUS, Principal

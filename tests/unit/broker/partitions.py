@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
-from broker.cluster.metadata_cache import MetadataCache
+from broker.membership.metadata_cache import MetadataCache
 from broker.replication.cluster_access import ALONE
 from broker.replication.leading.alter_partition import AlterPartition
 from broker.replication.leading.leader_state import Replication

@@ -16,7 +16,7 @@ from kio.schema.elect_leaders.v2.request import TopicPartitions
 from kio.schema.errors import ErrorCode
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
 
-from broker.cluster.internal_topics import wanted
+from broker.membership.auto_create import wanted
 from protocol.errors import FencedLeaderEpoch, KafkaStorage, UnknownTopicOrPartition
 from tests.unit.broker.admin_rig import Rig
 

@@ -24,7 +24,7 @@ from tests.unit.broker.admin_rig import Rig
 from tests.unit.broker.test_config_handlers import DELETE, LOGGER, SET, change, describe
 from timing.clock import SystemClock
 
-OURS, OTHER = "broker.network.server", "broker.cluster.publisher"
+OURS, OTHER = "broker.network.server", "broker.membership.publisher"
 
 
 @pytest.fixture(autouse=True)

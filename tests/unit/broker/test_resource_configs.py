@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
 
-from broker.cluster.internal_topics import wanted
 from broker.config.describe import describe_topic
 from broker.config.resource_defs import effective_client_metrics_configs
 from broker.config.topic_config import log_config
 from broker.coordinators.group_coordinator import GroupOverrides, consumer_group_config
+from broker.membership.auto_create import wanted
 from controller.configs import AlterOp
 from controller.decision import Decision
 from metadata.configs import CLUSTER_DEFAULT, ResourceType

@@ -17,7 +17,7 @@ from kio.schema.create_topics.v7 import CreateTopicsRequest
 from kio.schema.delete_topics.v6 import DeleteTopicsRequest
 from kio.schema.delete_topics.v6.request import DeleteTopicState
 
-from broker.cluster.internal_topics import wanted
+from broker.membership.auto_create import wanted
 from controller import (
     configs,
     create_partitions,

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from uuid import UUID
 
-from broker.cluster.config_schema import NodeConfigSchema
-from broker.cluster.metadata_cache import MetadataCache
-from broker.cluster.publisher import Follower
-from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
+from broker.membership.config_schema import NodeConfigSchema
+from broker.membership.metadata_cache import MetadataCache
+from broker.membership.publisher import Follower
+from broker.membership.standalone import StandaloneMetadata
 from controller.brokers import Registration
 from controller.decision import Decision, Surroundings
 from controller.quorum.opening import MetadataLogConfig

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.cluster.config_schema import MOST_DESCRIBED, NodeConfigSchema
 from broker.config.broker_config import BrokerConfig
+from broker.membership.config_schema import MOST_DESCRIBED, NodeConfigSchema
 from metadata.configs import ResourceType
 from protocol.errors import InvalidConfiguration, InvalidRequest, KafkaError
 

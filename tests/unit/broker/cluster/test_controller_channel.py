@@ -11,9 +11,8 @@ import pytest
 from kio.schema.allocate_producer_ids.v0 import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.controller_channel import ControllerChannel, NoControllerError
-from broker.cluster.controller_quorum import ControllerQuorum
 from broker.config.controllers import ControllerAddress
+from broker.membership.controller_channel import ControllerChannel, ControllerQuorum, NoControllerError
 from broker.peers.call import entity_call
 from broker.peers.client import PeerNetwork, PeerSettings
 from broker.peers.clients import PeerClients

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.cluster.fetched_log import FetchedLog
+from broker.membership.metadata_copy import FetchedLog
 from controller.quorum.errors import MetadataLogError
 from controller.quorum.metadata_batches import OpenBatch, control_batch, encode_values
 from protocol.metadata.control import KRaftVersionRecord, LeaderChangeMessage

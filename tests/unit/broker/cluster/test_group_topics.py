@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from broker.cluster.metadata_cache import MetadataCache
-from broker.cluster.publisher import Follower, MetadataPublisher
 from broker.coordinators.group_topics import GroupTopics
+from broker.membership.metadata_cache import MetadataCache
+from broker.membership.publisher import Follower, MetadataPublisher
 from controller.decision import Decision
 from controller.local import LocalController
 from metadata.configs import ResourceType

@@ -9,8 +9,8 @@ import pytest
 from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
 from kio.schema.metadata.v13.request import MetadataRequestTopic
 
-from broker.cluster.followed_metadata import FollowedMetadata
-from broker.cluster.served_features import unserved
+from broker.membership.broker_lifecycle import unserved
+from broker.membership.followed_metadata import FollowedMetadata
 from metadata.configs import ResourceType
 from metadata.image import MetadataImage
 from metadata.maps import Map

@@ -12,13 +12,12 @@ import pytest
 from kio.schema.alter_partition.v3 import AlterPartitionRequest
 from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest
 
-from broker.cluster.broker_lifecycle import State
-from broker.cluster.controller_channel import NoControllerError
-from broker.cluster.followed_metadata import Belonging, FollowedMetadata
-from broker.cluster.metadata_cache import MetadataCache
-from broker.cluster.node_metadata import Joining
-from broker.cluster.publisher import Follower
 from broker.config.broker_config import BrokerConfig
+from broker.membership.broker_lifecycle import State
+from broker.membership.controller_channel import NoControllerError
+from broker.membership.followed_metadata import Belonging, FollowedMetadata
+from broker.membership.metadata_cache import MetadataCache
+from broker.membership.publisher import Follower, Joining
 from broker.peers.client import PeerNetwork
 from broker.stopping import Stopped
 from controller.brokers import Registration

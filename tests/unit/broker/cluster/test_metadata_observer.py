@@ -11,12 +11,10 @@ from typing import Any, cast
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.controller_channel import NoControllerError
-from broker.cluster.controller_quorum import ControllerQuorum
-from broker.cluster.metadata_copy import MetadataCopy
-from broker.cluster.metadata_observer import MetadataObserver
-from broker.cluster.observer_requests import Observer
 from broker.config.controllers import ControllerAddress
+from broker.membership.controller_channel import ControllerQuorum, NoControllerError
+from broker.membership.metadata_copy import MetadataCopy, Observer
+from broker.membership.metadata_observer import MetadataObserver
 from broker.peers.clients import PeerClients
 from broker.peers.errors import PeerError
 from protocol.api.table import API_BY_NAME

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from broker.cluster.producer_ids import PREFETCH_BELOW, ProducerIds
+from broker.membership.producer_ids import PREFETCH_BELOW, ProducerIds
 from controller import producer_ids
 from controller.local import LocalController
 from controller.producer_ids import BLOCK_SIZE

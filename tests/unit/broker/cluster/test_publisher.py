@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from structlog.testing import capture_logs
 
-from broker.cluster.metadata_cache import MetadataCache
-from broker.cluster.publisher import Follower, MetadataPublisher
+from broker.membership.metadata_cache import MetadataCache
+from broker.membership.publisher import Follower, MetadataPublisher
 from metadata.delta import MetadataDelta
 from metadata.image import EMPTY, MetadataImage
 from tests.unit.controller.images import topic

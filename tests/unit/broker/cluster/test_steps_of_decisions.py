@@ -15,8 +15,8 @@ from kio.schema.broker_registration.v4.request import Feature, Listener
 from kio.schema.elect_leaders.v2 import ElectLeadersRequest
 
 from broker.api.topics import elect_leaders
-from broker.cluster.controller_port import OwnController
-from broker.cluster.controller_service import ControllerService
+from broker.membership.controller_port import OwnController
+from broker.membership.controller_service import ControllerService
 from controller.broker_changes import MOST_IN_A_STEP
 from controller.decision import Decision
 from controller.local import LocalController

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.metadata_cache import MetadataCache
-from broker.cluster.publisher import Follower, MetadataPublisher
+from broker.membership.metadata_cache import MetadataCache
+from broker.membership.publisher import Follower, MetadataPublisher
 from broker.replication.directory_assignments import FIRST_METADATA_VERSION, DirectoryAssignments
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import ReplicaManager

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.cluster.metadata_cache import MetadataCache
 from broker.config.broker_config import BrokerConfig
+from broker.membership.metadata_cache import MetadataCache
 from broker.rate import Windows
 from broker.replication.cluster_access import ReplicationQuota, ReplicationSettings
 from metadata.configs import CLUSTER_DEFAULT, ConfigsImage, ResourceType

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.metadata_cache import MetadataCache
+from broker.membership.metadata_cache import MetadataCache
 from broker.peers.call import Call
 from broker.peers.errors import PeerDisconnectedError
 from broker.replication.cluster_access import ClusterAccess, ReplicationQuota, ReplicationSettings

@@ -22,11 +22,17 @@ from typing import Any, TypeVar
 import structlog
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.controller_channel import NoControllerError
-from broker.cluster.controller_quorum import ControllerQuorum
-from broker.cluster.fetched_log import FetchedLog
-from broker.cluster.metadata_copy import Copied, MetadataCopy
-from broker.cluster.observer_requests import MOST_BYTES, Observer, Position, fetch, fetch_snapshot
+from broker.membership.controller_channel import ControllerQuorum, NoControllerError
+from broker.membership.metadata_copy import (
+    MOST_BYTES,
+    Copied,
+    FetchedLog,
+    MetadataCopy,
+    Observer,
+    Position,
+    fetch,
+    fetch_snapshot,
+)
 from broker.peers.client import PeerClient
 from broker.peers.clients import PeerClients
 from broker.peers.errors import PeerError

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from broker.cluster.endpoints import endpoint_of
-from broker.cluster.metadata_cache import MetadataCache
+from broker.membership.metadata_cache import MetadataCache, endpoint_of
 from broker.peers.client import PeerClient
 from broker.peers.clients import PeerClients
 

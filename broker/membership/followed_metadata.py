@@ -17,20 +17,16 @@ from kio.schema.allocate_producer_ids.v0 import AllocateProducerIdsRequest
 from kio.schema.alter_partition.v3 import AlterPartitionRequest, AlterPartitionResponse
 from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 
-from broker.cluster.broker_lifecycle import BrokerLifecycle, Identity, Intervals
-from broker.cluster.controller_channel import ControllerChannel
-from broker.cluster.controller_port import Controller
-from broker.cluster.controller_quorum import ControllerQuorum
-from broker.cluster.forwarding_controller import ForwardingController
-from broker.cluster.metadata_cache import MetadataCache
-from broker.cluster.metadata_copy import MetadataCopy
-from broker.cluster.metadata_observer import MetadataObserver
-from broker.cluster.node_metadata import Joining
-from broker.cluster.observer_requests import Observer
-from broker.cluster.publisher import MetadataPublisher
-from broker.cluster.served_features import unserved
 from broker.config.broker_config import BrokerConfig
 from broker.config.controllers import controllers
+from broker.membership.broker_lifecycle import BrokerLifecycle, Identity, Intervals, unserved
+from broker.membership.controller_channel import ControllerChannel, ControllerQuorum
+from broker.membership.controller_port import Controller
+from broker.membership.forwarding_controller import ForwardingController
+from broker.membership.metadata_cache import MetadataCache
+from broker.membership.metadata_copy import MetadataCopy, Observer
+from broker.membership.metadata_observer import MetadataObserver
+from broker.membership.publisher import Joining, MetadataPublisher
 from broker.peers.call import entity_call
 from broker.peers.client import PeerNetwork, PeerSettings
 from broker.peers.clients import PeerClients
@@ -63,7 +59,7 @@ class Belonging:
 
 
 class FollowedMetadata:
-    """See the theory of operation above; and `broker.cluster.node_metadata` for what a node uses of it.
+    """See the theory of operation above; and `broker.membership.publisher` for what a node uses of it.
 
     Attributes:
         quorum: which controller is the active one.

@@ -14,6 +14,8 @@ Theory of operation. The node's life in the cluster goes through these states, i
 The controller unfences a node only once its image has the node's own registration, so nobody is served from an image
 in which an earlier run of this node still leads. A node whose session has lapsed is fenced by the controller, and
 unfenced with its next heartbeat.
+
+The levels of features that a broker of this release can work with in a cluster of other controllers (KIP-584).
 """
 
 from __future__ import annotations
@@ -28,10 +30,11 @@ from uuid import UUID
 import structlog
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.controller_channel import ControllerChannel
+from broker.membership.controller_channel import ControllerChannel
 from broker.peers.call import entity_call
 from broker.peers.errors import PeerError
 from controller.features import SUPPORTED
+from metadata.image import MetadataImage
 from protocol.metadata.brokers import Endpoint
 from timing.clock import Clock
 
@@ -298,3 +301,17 @@ def _registration(identity: Identity) -> Any:
         log_dirs=tuple(identity.directories),
         previous_broker_epoch=identity.previous_epoch,
     )
+
+
+def unserved(image: MetadataImage) -> list[str]:
+    """What the cluster has finalized that this release does not serve, a sentence each."""
+    complaints = []
+    for name, level in sorted(image.features.items()):
+        lowest, highest = SUPPORTED.get(name, (0, 0))
+        if not lowest <= level <= highest:
+            serves = f"serves the levels {lowest} to {highest}" if highest else "does not serve this feature"
+            complaints.append(
+                f"the cluster has finalized {name} at level {level}, and this node {serves}: lower it first, for "
+                f"instance with `kafka-features.sh downgrade --feature {name}={highest}`"
+            )
+    return complaints

@@ -19,9 +19,8 @@ from uuid import UUID
 import structlog
 
 from broker.cluster import earlier_store
-from broker.cluster.controller_port import Controller, OwnController
-from broker.cluster.node_metadata import Joining
-from broker.cluster.publisher import MetadataPublisher
+from broker.membership.controller_port import Controller, OwnController
+from broker.membership.publisher import Joining, MetadataPublisher
 from controller import alter_partition, assign_replicas, brokers, producer_ids, restoring
 from controller.brokers import Registration
 from controller.decision import Decision, Surroundings
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from kio.schema.alter_partition.v3 import AlterPartitionRequest, AlterPartitionResponse
     from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 
-    from broker.cluster.metadata_cache import MetadataCache
+    from broker.membership.metadata_cache import MetadataCache
     from storage.log.log_services import LogServices
 
 logger = structlog.get_logger(__name__)

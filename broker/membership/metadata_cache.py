@@ -1,20 +1,66 @@
-"""Where brokers are reached, by a listener's name (Kafka's `MetadataCache.getAliveBrokerNode`).
+"""The newest published image (Kafka's `MetadataCache`).
+
+Where brokers are reached, by a listener's name (Kafka's `MetadataCache.getAliveBrokerNode`).
 
 Where the leader is, for clients that asked another node (KIP-951).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from uuid import UUID
 
 from metadata.brokers import BrokerRegistration
-from metadata.image import MetadataImage
+from metadata.configs import CLUSTER_DEFAULT, ResourceType
+from metadata.image import EMPTY, MetadataImage
 from metadata.maps import Map
+from metadata.settings import KRAFT_VERSION
+from metadata.topics import TopicImage
 from protocol.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower
 from protocol.metadata.brokers import Endpoint
 from protocol.produce_fetch.parts import UNKNOWN_LEADER, LeaderIdAndEpoch, NodeEndpoint
+
+
+class MetadataCache:
+    """`image` is replaced as a whole; who looks at more than one thing of it keeps the image that it began with.
+
+    `kraft_version` gives the finalized level of that feature, which is in control records of the metadata log: no image
+    has them.
+    """
+
+    __slots__ = ("image", "kraft_version")
+
+    def __init__(self, image: MetadataImage = EMPTY) -> None:
+        self.image = image
+        self.kraft_version: Callable[[], int] = lambda: 0
+
+    def topic(self, name: str) -> TopicImage | None:
+        return self.image.topics.get(name)
+
+    def topic_by_id(self, topic_id: UUID | None) -> TopicImage | None:
+        return self.image.topics.by_id(topic_id)
+
+    def broker(self, node_id: int) -> BrokerRegistration | None:
+        return self.image.cluster.brokers.get(node_id)
+
+    def topic_configs(self, name: str) -> Mapping[str, str]:
+        """What is set for a topic."""
+        return self.image.configs.of(ResourceType.TOPIC, name)
+
+    def feature(self, name: str) -> int:
+        """The finalized level of a feature; 0 if it is not finalized."""
+        return self.image.features.get(name, 0)
+
+    def finalized_features(self, image: MetadataImage) -> dict[str, int]:
+        """The level of each finalized feature, by name, as clients are told: level 0 is not finalized."""
+        levels = {**image.features, KRAFT_VERSION: self.kraft_version()}
+        return {name: levels[name] for name in sorted(levels) if levels[name]}
+
+    def broker_configs(self, node_id: int) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """What is set for one broker, and for the cluster."""
+        configs = self.image.configs
+        return configs.of(ResourceType.BROKER, str(node_id)), configs.of(ResourceType.BROKER, CLUSTER_DEFAULT)
 
 
 def endpoint_of(image: MetadataImage, node_id: int, listener_name: str) -> Endpoint | None:

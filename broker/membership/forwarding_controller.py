@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.controller_channel import ControllerChannel
-from broker.cluster.controller_port import Asked, ClientPrincipal
+from broker.membership.controller_channel import ControllerChannel
+from broker.membership.controller_port import Asked, ClientPrincipal
 from broker.peers.call import Call, entity_call
 from broker.peers.errors import PeerError, PeerVersionError
 from controller.decision import Decision, Surroundings
