@@ -33,7 +33,7 @@ from broker.node import Node  # noqa: E402
 from broker.node_start import start_node  # noqa: E402
 from broker.node_state import Seams  # noqa: E402
 from broker.parent import Parent  # noqa: E402
-from broker.peers.errors import PeerError  # noqa: E402
+from broker.peers.call import PeerError  # noqa: E402
 from broker.ready import Ready  # noqa: E402
 from broker.security.errors import SecurityError  # noqa: E402
 from broker.stopping import Stopped  # noqa: E402

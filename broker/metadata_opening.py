@@ -19,9 +19,7 @@ from broker.membership.metadata_cache import MetadataCache, endpoint_of
 from broker.membership.publisher import Joining, NodeMetadata
 from broker.membership.standalone import StandaloneMetadata
 from broker.node_state import Base
-from broker.peers.client import PeerClient, PeerNetwork, PeerSettings
-from broker.peers.clients import INSPECTION_CLIENT_ID, PeerClients
-from broker.peers.versions import ask_versions
+from broker.peers.client import INSPECTION_CLIENT_ID, PeerClient, PeerClients, PeerNetwork, PeerSettings, ask_versions
 from broker.replication.cluster_access import ALONE, ClusterAccess, ReplicationSettings
 from broker.security.outgoing.security import secured
 from controller.brokers import Registration

@@ -16,7 +16,7 @@ from broker.inspection.groups import GroupView
 from broker.inspection.lag import PartitionLag, read_lags, total_lag
 from broker.inspection.share_groups import is_share, sessions_of
 from broker.node import Node
-from broker.peers.asking import PATIENCE_MS, RETRY_MS, NoAnswerError
+from broker.peers.leaders import PATIENCE_MS, RETRY_MS, NoAnswerError
 from broker.share.deletion import delete_groups
 from coordinator.group import on_demand
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit

@@ -18,7 +18,7 @@ from broker.inspection.partitions import leader_of, read_partitions
 from broker.membership.auto_create import BY_DEFAULT, wanted
 from broker.nearest import did_you_mean
 from broker.node import Node
-from broker.peers.asking import ask
+from broker.peers.leaders import ask
 from broker.replication.log_maintenance import TO_HIGH_WATERMARK
 from controller import create_topics, delete_topics
 from controller.decision import NoQuota

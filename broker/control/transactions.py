@@ -10,7 +10,7 @@ from broker.control.waiting import DEFAULT_TIMEOUT_S, TIMEOUT, Changes, wait_unt
 from broker.inspection.cluster import list_transactions, read_transaction
 from broker.inspection.transactions import TransactionView
 from broker.node import Node
-from broker.peers.asking import RETRY_MS, NoAnswerError
+from broker.peers.leaders import RETRY_MS, NoAnswerError
 from coordinator.runtime.outcome import Outcome
 from coordinator.transaction.transaction_coordinator_shard import TransactionCoordinatorShard
 from protocol.errors import CoordinatorLoadInProgress, NotCoordinator

@@ -16,9 +16,8 @@ from kio.schema.read_share_group_state_summary.v1 import request as summary
 from kio.schema.write_share_group_state.v1 import WriteShareGroupStateRequest
 from kio.schema.write_share_group_state.v1 import request as write
 
-from broker.peers.call import entity_call
+from broker.peers.call import PeerError, entity_call
 from broker.peers.client import PeerClient
-from broker.peers.errors import PeerError
 from coordinator.share.share_coordinator_shard import ShareWrite
 from protocol.coordinator_records.share_records import SharePartitionKey, ShareSnapshotValue, StateBatch
 from protocol.errors import CoordinatorNotAvailable, type_by_code

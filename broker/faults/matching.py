@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from broker.peers.clients import INSPECTION_CLIENT_ID
+from broker.peers.client import INSPECTION_CLIENT_ID
 from metadata.configs import ResourceType
 from protocol.api import messages
 from protocol.api.shape import GROUP, TRANSACTIONAL_ID, KeyType, TopicList, keys_of, names_of, topics_of

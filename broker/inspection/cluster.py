@@ -14,7 +14,7 @@ from broker.inspection.remote_groups import describe_groups_at, list_groups_at
 from broker.inspection.remote_transactions import describe_transactions_at, list_transactions_at
 from broker.inspection.transactions import TransactionView
 from broker.node import Node
-from broker.peers.asking import PATIENCE_MS
+from broker.peers.leaders import PATIENCE_MS
 from protocol.errors import KafkaError
 from protocol.metadata.topics import NO_LEADER
 

@@ -10,7 +10,7 @@ from broker.inspection.partitions import PartitionView, read_partitions
 from broker.inspection.share_groups import is_share
 from broker.inspection.share_offsets import ShareOffset, read_share_offsets
 from broker.node import Node
-from broker.peers.asking import PATIENCE_MS
+from broker.peers.leaders import PATIENCE_MS
 from coordinator.group.group_port import GroupType
 from metadata.topics import TopicsImage
 from protocol.topic_partition import PartitionKey

@@ -11,8 +11,17 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from broker.node import Node
-from broker.peers.asking import PATIENCE_MS, RETRY_MS
-from broker.peers.leaders import NONE, Bounds, Told, Unknown, ask_bounds, ask_offsets, ask_open_producers
+from broker.peers.leaders import (
+    NONE,
+    PATIENCE_MS,
+    RETRY_MS,
+    Bounds,
+    Told,
+    Unknown,
+    ask_bounds,
+    ask_offsets,
+    ask_open_producers,
+)
 from broker.replication.partition import Role
 from protocol.errors import KafkaError, OffsetNotAvailable
 from protocol.metadata.topics import NO_LEADER

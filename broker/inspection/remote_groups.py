@@ -30,7 +30,7 @@ from broker.inspection.groups import (
     topics_subscribed_by,
 )
 from broker.node import Node
-from broker.peers.asking import NotServedError, ask, check
+from broker.peers.leaders import NotServedError, ask, check
 from coordinator.group.group_port import GroupType
 from coordinator.group.offsets.store import CommittedOffset
 from metadata.topics import TopicsImage

@@ -13,7 +13,7 @@ from kio.schema.list_transactions.v1 import ListTransactionsRequest
 
 from broker.inspection.transactions import TransactionView
 from broker.node import Node
-from broker.peers.asking import ask, check
+from broker.peers.leaders import ask, check
 from protocol.topic_partition import PartitionKey
 
 MILLISECOND = timedelta(milliseconds=1)

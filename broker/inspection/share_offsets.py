@@ -15,7 +15,7 @@ from kio.schema.describe_share_group_offsets.v1.request import DescribeShareGrou
 from broker.inspection.groups import GroupView
 from broker.inspection.share_groups import initialized, is_share
 from broker.node import Node
-from broker.peers.asking import NotServedError, ask, check
+from broker.peers.leaders import NotServedError, ask, check
 from protocol.coordinator_records.share_records import (
     NO_START_OFFSET,
     UNKNOWN_COUNT,

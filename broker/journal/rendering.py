@@ -11,7 +11,7 @@ from typing import Any
 from broker.config.describe import is_secret
 from broker.faults.rendering import entity_as_json
 from broker.journal.entries import Client, ConnectionEvent, Entry, Exchange
-from broker.peers.clients import INSPECTION_CLIENT_ID
+from broker.peers.client import INSPECTION_CLIENT_ID
 from protocol.api import messages
 from protocol.api.table import API_BY_KEY
 from protocol.headers import RequestHeader, parse_request_header

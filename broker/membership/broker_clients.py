@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from broker.membership.metadata_cache import MetadataCache, endpoint_of
-from broker.peers.client import PeerClient
-from broker.peers.clients import PeerClients
+from broker.peers.client import PeerClient, PeerClients
 
 
 class BrokerClients:

@@ -31,8 +31,7 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from broker.membership.controller_channel import ControllerChannel
-from broker.peers.call import entity_call
-from broker.peers.errors import PeerError
+from broker.peers.call import PeerError, entity_call
 from controller.features import SUPPORTED
 from metadata.image import MetadataImage
 from protocol.metadata.brokers import Endpoint

@@ -19,9 +19,8 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from broker.config.controllers import ControllerAddress
-from broker.peers.call import Call
-from broker.peers.clients import PeerClients
-from broker.peers.errors import PeerError, PeerVersionError
+from broker.peers.call import Call, PeerError, PeerVersionError
+from broker.peers.client import PeerClients
 from timing.clock import Clock
 
 logger = structlog.get_logger(__name__)

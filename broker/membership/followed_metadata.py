@@ -28,9 +28,7 @@ from broker.membership.metadata_copy import MetadataCopy, Observer
 from broker.membership.metadata_observer import MetadataObserver
 from broker.membership.publisher import Joining, MetadataPublisher
 from broker.peers.call import entity_call
-from broker.peers.client import PeerNetwork, PeerSettings
-from broker.peers.clients import PeerClients
-from broker.peers.versions import ask_versions
+from broker.peers.client import PeerClients, PeerNetwork, PeerSettings, ask_versions
 from controller.decision import Surroundings
 from controller.quorum.errors import MetadataLogError
 from metadata.delta import MetadataDelta

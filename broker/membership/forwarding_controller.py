@@ -15,8 +15,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.membership.controller_channel import ControllerChannel
 from broker.membership.controller_port import Asked, ClientPrincipal
-from broker.peers.call import Call, entity_call
-from broker.peers.errors import PeerError, PeerVersionError
+from broker.peers.call import Call, PeerError, PeerVersionError, entity_call
 from controller.decision import Decision, Surroundings
 from metadata.image import MetadataImage
 from protocol.api.messages import request_class, response_class

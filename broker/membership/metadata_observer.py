@@ -33,9 +33,8 @@ from broker.membership.metadata_copy import (
     fetch,
     fetch_snapshot,
 )
-from broker.peers.client import PeerClient
-from broker.peers.clients import PeerClients
-from broker.peers.errors import PeerError
+from broker.peers.call import PeerError
+from broker.peers.client import PeerClient, PeerClients
 from controller.quorum.errors import MetadataLogError
 from controller.quorum.snapshots import SnapshotId
 from metadata.delta import MetadataDelta

@@ -1,4 +1,7 @@
-"""One request to another node, and how its answer is read."""
+"""Why a request to another node has no answer. What the other node answers, an error code included, is an answer.
+
+One request to another node, and how its answer is read.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,31 @@ from protocol.api.messages import request_class, response_class
 from protocol.api.row import API_VERSIONS_KEY
 from protocol.primitives import INT32, skip_tagged_fields
 from protocol.schema import Entity
+
+
+class PeerError(Exception):
+    """The request was not answered; it may or may not have been handled. The message names the node's address."""
+
+
+class PeerUnreachableError(PeerError):
+    """No connection could be opened, or the other node is no broker or controller: nothing was sent."""
+
+
+class PeerAuthenticationError(PeerError):
+    """The other node does not take this node's credentials, or cannot show that it knows them."""
+
+
+class PeerDisconnectedError(PeerError):
+    """The connection ended before the answer came."""
+
+
+class PeerTimeoutError(PeerError):
+    """The answer did not come in time; the connection was closed, since later answers would wait behind it."""
+
+
+class PeerVersionError(PeerError):
+    """The other node serves no version of the API that this node speaks: nothing was sent."""
+
 
 T = TypeVar("T")
 

@@ -7,6 +7,10 @@ which doubles from `reconnect_backoff_ms` to `reconnect_backoff_max_ms`, less or
 may try again at once. A connection that was opened resets it. `close` is final.
 
 The settings are Kafka's defaults of clients (`CommonClientConfigs`); requests have a deadline by the node's clock.
+
+Clients of several nodes, one for each address.
+
+Which versions of its APIs another node serves, asked once a connection.
 """
 
 from __future__ import annotations
@@ -17,9 +21,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from broker.peers.call import Call
+from broker.peers.call import (
+    Call,
+    PeerDisconnectedError,
+    PeerTimeoutError,
+    PeerUnreachableError,
+    PeerVersionError,
+    entity_call,
+)
 from broker.peers.connection import PeerConnection
-from broker.peers.errors import PeerDisconnectedError, PeerTimeoutError, PeerUnreachableError, PeerVersionError
 from timing.clock import Clock
 
 T = TypeVar("T")
@@ -231,3 +241,55 @@ class PeerClient:
         jitter = 1 + self._network.random.uniform(-JITTER, JITTER)
         self._not_before_ms = self._network.clock.monotonic_ms() + backoff * jitter
         self._failures = min(self._failures + 1, 32)
+
+
+INSPECTION_CLIENT_ID = "odradek-inspection"
+"""The client id of the questions of brokers about each other. No fault strikes them, and no journal shows them: whoever
+looks at a cluster must not change what is seen."""
+
+
+class PeerClients:
+    """Makes a client when its address is first asked for, and keeps it until the end."""
+
+    def __init__(self, settings: PeerSettings, network: PeerNetwork, prepare: Prepare | None = None) -> None:
+        self._settings = settings
+        self._network = network
+        self._prepare = prepare
+        self._by_address: dict[tuple[str, int], PeerClient] = {}
+        self._closed = False
+
+    def of(self, host: str, port: int) -> PeerClient:
+        client = self._by_address.get((host, port))
+        if client is None:
+            client = PeerClient(host, port, self._settings, self._network, self._prepare)
+            self._by_address[host, port] = client
+            if self._closed:
+                client.close()
+        return client
+
+    def keep_only(self, host: str, port: int) -> None:
+        """Close the connections to all other addresses: what is in flight there fails."""
+        for address in [known for known in self._by_address if known != (host, port)]:
+            self._by_address.pop(address).close()
+
+    def close(self) -> None:
+        """End all connections for good, those of later clients too."""
+        self._closed = True
+        for client in self._by_address.values():
+            client.close()
+
+
+CLIENT_SOFTWARE = "odradek"
+
+
+async def ask_versions(connection: PeerConnection, timeout_ms: float = 30_000) -> VersionRanges:
+    """The answer of ApiVersions; for `PeerClient`'s `prepare`. Raises PeerError."""
+    from kio.schema.api_versions.v3 import ApiVersionsRequest
+    from kio.schema.errors import ErrorCode
+
+    request = ApiVersionsRequest(client_software_name=CLIENT_SOFTWARE, client_software_version="1")
+    call = entity_call(request)
+    response = await connection.send(call, call.highest, timeout_ms)
+    if response.error_code is not ErrorCode.none:
+        raise PeerDisconnectedError(f"{connection.address} refused ApiVersions: {response.error_code.name}")
+    return {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}

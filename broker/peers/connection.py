@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from broker.peers.call import Call
-from broker.peers.errors import PeerDisconnectedError, PeerError, PeerTimeoutError
+from broker.peers.call import Call, PeerDisconnectedError, PeerError, PeerTimeoutError
 from protocol.primitives import INT32, DecodeError
 from timing.clock import Clock, Timer
 

@@ -17,8 +17,8 @@ from typing import Generic, TypeVar
 
 import structlog
 
+from broker.peers.call import PeerError, PeerUnreachableError
 from broker.peers.client import PeerClient
-from broker.peers.errors import PeerError, PeerUnreachableError
 from protocol.errors import Network
 
 logger = structlog.get_logger(__name__)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from broker.config.defs.followers import RACK_AWARE_SELECTOR
 from broker.config.quota_windows import windows_of
-from broker.peers.errors import PeerUnreachableError
+from broker.peers.call import PeerUnreachableError
 from broker.rate import SimpleRate, Windows
 from metadata.configs import ResourceType
 

@@ -21,7 +21,7 @@ from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest, A
 from kio.schema.assign_replicas_to_dirs.v0.request import DirectoryData, PartitionData, TopicData
 from kio.schema.errors import ErrorCode
 
-from broker.peers.errors import PeerError
+from broker.peers.call import PeerError
 from broker.replication.folders import FullFolders
 from controller.replica_rules import LOST
 from protocol import uuids

@@ -12,8 +12,7 @@ from kio.schema.produce.v9.request import PartitionProduceData, TopicProduceData
 
 from broker.coordinators.hosted import Host
 from broker.membership.auto_create import wanted
-from broker.peers.call import entity_call
-from broker.peers.errors import PeerError
+from broker.peers.call import PeerError, entity_call
 from broker.replication.waits import until_committed
 from metadata.configs import ResourceType
 from metadata.topics import TopicImage

@@ -20,10 +20,8 @@ from broker.config.listeners import Listener
 from broker.config.outgoing import INTER_BROKER_MECHANISM, outgoing_problems
 from broker.config.properties import parse_properties
 from broker.config.providers import read_providers, resolved
-from broker.peers.call import entity_call
-from broker.peers.client import PeerClient, PeerNetwork, PeerSettings
-from broker.peers.errors import PeerError
-from broker.peers.versions import ask_versions
+from broker.peers.call import PeerError, entity_call
+from broker.peers.client import PeerClient, PeerNetwork, PeerSettings, ask_versions
 from broker.security.outgoing.security import secured
 from broker.user_tool.users import Users, UserToolError
 from controller.scram import Alteration, Deletion, Upsertion

@@ -15,10 +15,8 @@ from broker.config.current import CurrentConfig
 from broker.config.jaas import MODULES
 from broker.config.listeners import Listener
 from broker.config.outgoing import INTER_BROKER_MECHANISM, MECHANISMS
-from broker.peers.call import entity_call
-from broker.peers.client import PeerClient, PeerNetwork, PeerSettings
-from broker.peers.errors import PeerAuthenticationError, PeerUnreachableError
-from broker.peers.versions import ask_versions
+from broker.peers.call import PeerAuthenticationError, PeerUnreachableError, entity_call
+from broker.peers.client import PeerClient, PeerNetwork, PeerSettings, ask_versions
 from broker.security.outgoing.security import secured
 from odradek import Broker
 from storage.workers import ThreadWorkers

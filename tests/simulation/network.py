@@ -7,8 +7,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from broker.peers.call import Call
-from broker.peers.errors import PeerDisconnectedError, PeerTimeoutError, PeerUnreachableError
+from broker.peers.call import Call, PeerDisconnectedError, PeerTimeoutError, PeerUnreachableError
 from tests.doubles.clock import ManualClock
 
 T = TypeVar("T")

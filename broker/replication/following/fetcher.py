@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import structlog
 from kio.schema.errors import ErrorCode
 
-from broker.peers.call import Call, entity_call
-from broker.peers.errors import PeerError
+from broker.peers.call import Call, PeerError, entity_call
 from broker.replication.following import follower_log
 from broker.replication.following.follower_log import FetchSession, Key, offset_to_truncate_to
 from broker.replication.partition import Partition, Role, do_nothing

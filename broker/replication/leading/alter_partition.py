@@ -18,7 +18,7 @@ from uuid import UUID
 import structlog
 from kio.schema.errors import ErrorCode
 
-from broker.peers.errors import PeerError
+from broker.peers.call import PeerError
 from protocol.errors import KafkaError
 
 if TYPE_CHECKING:

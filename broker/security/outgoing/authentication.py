@@ -8,9 +8,8 @@ from kio.schema.errors import ErrorCode
 from kio.schema.sasl_authenticate.v2 import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1 import SaslHandshakeRequest
 
-from broker.peers.call import entity_call
+from broker.peers.call import PeerAuthenticationError, entity_call
 from broker.peers.connection import PeerConnection
-from broker.peers.errors import PeerAuthenticationError
 from broker.security.outgoing.logins import Account, Login, LoginError
 from storage.workers import Workers
 

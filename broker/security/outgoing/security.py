@@ -16,9 +16,9 @@ from broker.config.current import CurrentConfig
 from broker.config.jaas import parse_jaas
 from broker.config.listener_settings import ListenerSettings
 from broker.config.listeners import Listener
+from broker.peers.call import PeerAuthenticationError
 from broker.peers.client import Connect, PeerNetwork
 from broker.peers.connection import PeerConnection
-from broker.peers.errors import PeerAuthenticationError
 from broker.security.errors import SecurityError
 from broker.security.outgoing.authentication import authenticate
 from broker.security.outgoing.logins import Account

@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from broker.inspection import cluster, remote_groups, remote_transactions
 from broker.inspection import groups as groups_here
 from broker.inspection.groups import GroupSummary
-from broker.peers.asking import PATIENCE_MS
+from broker.peers.leaders import PATIENCE_MS
 from protocol.errors import CoordinatorLoadInProgress, KafkaError
 from tests.doubles.clock import ManualClock, settle
 

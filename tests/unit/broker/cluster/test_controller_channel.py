@@ -14,8 +14,7 @@ from kio.schema.errors import ErrorCode
 from broker.config.controllers import ControllerAddress
 from broker.membership.controller_channel import ControllerChannel, ControllerQuorum, NoControllerError
 from broker.peers.call import entity_call
-from broker.peers.client import PeerNetwork, PeerSettings
-from broker.peers.clients import PeerClients
+from broker.peers.client import PeerClients, PeerNetwork, PeerSettings
 from protocol.schema import default_entity
 from protocol.writer import frame_writer
 from tests.doubles.clock import ManualClock, settle

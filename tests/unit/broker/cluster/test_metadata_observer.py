@@ -15,8 +15,8 @@ from broker.config.controllers import ControllerAddress
 from broker.membership.controller_channel import ControllerQuorum, NoControllerError
 from broker.membership.metadata_copy import MetadataCopy, Observer
 from broker.membership.metadata_observer import MetadataObserver
-from broker.peers.clients import PeerClients
-from broker.peers.errors import PeerError
+from broker.peers.call import PeerError
+from broker.peers.client import PeerClients
 from protocol.api.table import API_BY_NAME
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import MemoryFileSystem

@@ -15,16 +15,15 @@ from kio.schema.api_versions.v3.response import ApiVersion
 from kio.schema.broker_heartbeat.v2 import BrokerHeartbeatRequest
 from kio.schema.errors import ErrorCode
 
-from broker.peers.call import entity_call
-from broker.peers.client import PeerClient, PeerNetwork, PeerSettings, Prepare
-from broker.peers.errors import (
+from broker.peers.call import (
     PeerDisconnectedError,
     PeerError,
     PeerTimeoutError,
     PeerUnreachableError,
     PeerVersionError,
+    entity_call,
 )
-from broker.peers.versions import ask_versions
+from broker.peers.client import PeerClient, PeerNetwork, PeerSettings, Prepare, ask_versions
 from protocol.api.messages import request_class
 from protocol.reader import entity_reader
 from protocol.schema import default_entity

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
+from broker.peers.call import PeerTimeoutError
 from broker.peers.client import PeerClient
-from broker.peers.errors import PeerTimeoutError
 from broker.peers.queues import MOST_A_REQUEST, BrokerQueues, Sent
 from protocol.errors import Network
 from tests.doubles.clock import settle

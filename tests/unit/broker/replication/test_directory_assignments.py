@@ -9,7 +9,7 @@ from uuid import UUID
 from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from kio.schema.errors import ErrorCode
 
-from broker.peers.errors import PeerUnreachableError
+from broker.peers.call import PeerUnreachableError
 from broker.replication.directory_assignments import CHECKS_EACH, FIRST_METADATA_VERSION, DirectoryAssignments
 from controller.replica_rules import LOST
 from metadata.delta import MetadataDelta

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 from kio.schema.errors import ErrorCode
 
 from broker.membership.metadata_cache import MetadataCache
-from broker.peers.call import Call
-from broker.peers.errors import PeerDisconnectedError
+from broker.peers.call import Call, PeerDisconnectedError
 from broker.replication.cluster_access import ClusterAccess, ReplicationQuota, ReplicationSettings
 from broker.replication.following.fetcher import EARLIEST, LATEST, Fetcher, FetcherContext
 from broker.replication.partition import Partition

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.peers.errors import PeerUnreachableError
+from broker.peers.call import PeerUnreachableError
 from broker.replication.leading.alter_partition import RETRY_MS
 from broker.replication.leading.leader_state import ASK_AGAIN_MS
 from broker.replication.partition import Partition
