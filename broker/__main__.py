@@ -39,9 +39,12 @@ from broker.security.errors import SecurityError  # noqa: E402
 from broker.stopping import Stopped  # noqa: E402
 from broker.systemd import Systemd  # noqa: E402
 from protocol.errors import KafkaError  # noqa: E402
-from storage.files import FileSystem, OsFileSystem  # noqa: E402
+from storage.files import (  # noqa: E402
+    FileSystem,
+    OsFileSystem,
+    UnsyncedFileSystem,  # noqa: E402
+)
 from storage.folders.log_dirs import LogDirError  # noqa: E402
-from storage.unsynced_files import UnsyncedFileSystem  # noqa: E402
 from storage.workers import ThreadWorkers  # noqa: E402
 from timing.adjustable_clock import AdjustableClock  # noqa: E402
 from timing.clock import Clock, SystemClock  # noqa: E402

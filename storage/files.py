@@ -2,6 +2,10 @@
 
 Nothing else opens, reads, renames or syncs a file in them. Tests substitute a file system in memory.
 Every method raises OSError as the operating system would; the caller decides what that means for its log.
+
+Files that are never synced to the device: for data that nobody keeps, such as a test's.
+
+A crash of the process loses nothing, as the kernel has every write. A power failure may lose or damage anything.
 """
 
 from __future__ import annotations
@@ -371,3 +375,22 @@ def write_file_atomically(fs: FileSystem, path: str, data: bytes, *, sync_folder
     fs.rename(temporary, path)
     if sync_folder:
         fs.fsync_dir(os.path.dirname(path) or ".")
+
+
+class UnsyncedFile(OsFile):
+    """A file descriptor whose writes the kernel may bring to the device whenever it likes."""
+
+    __slots__ = ()
+
+    def fdatasync(self) -> None:
+        pass
+
+
+class UnsyncedFileSystem(OsFileSystem):
+    """The operating system's files, without a sync."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        return UnsyncedFile(os_descriptor(path, create=create))
+
+    def fsync_dir(self, path: str) -> None:
+        pass

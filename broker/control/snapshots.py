@@ -17,8 +17,8 @@ from broker.faults.power_failure import PowerFailureFiles
 from broker.node import Node
 from broker.node_start import restart_parts
 from storage.files import FileSystem
-from storage.folders.folder_removal import remove_folder
 from storage.folders.log_dirs import LogDirError
+from storage.folders.strays import remove_folder
 from storage.log.unified_log import UnifiedLog
 from storage.state.capture import FolderCapture, capture, discard, files_below, finish
 from storage.state.exchange import Exchange

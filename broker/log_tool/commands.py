@@ -21,9 +21,16 @@ from storage.files import OsFileSystem
 from storage.folders import meta_properties
 from storage.folders.log_dirs import LOCK_FILE
 from storage.segments.index import CorruptIndexError
-from storage.tools.keeping_files import KeepingFileSystem
-from storage.tools.repair import repair_data_folder, repair_partition
-from storage.tools.verification import Finding, is_partition, partitions_in, verify_data_folder, verify_partition
+from storage.tools.verification import (
+    Finding,
+    KeepingFileSystem,
+    is_partition,
+    partitions_in,
+    repair_data_folder,
+    repair_partition,
+    verify_data_folder,
+    verify_partition,
+)
 
 FS = OsFileSystem()
 DUMPED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", *TEXT_FILES)

@@ -16,7 +16,7 @@ from protocol.records.markers import read_end_marker
 from storage.files import FileSystem, read_file
 from storage.folders import log_names
 from storage.log.segment_recovery import whole_batches
-from storage.producers import producer_snapshot
+from storage.producers import snapshot_files as producer_snapshot
 from storage.segments.index import OffsetIndex, TimeIndex
 from storage.segments.txn_index import TxnIndex
 

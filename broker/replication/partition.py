@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from metadata.topics import PartitionRegistration
     from protocol.topic_partition import PartitionKey
     from storage.append_types import LogConfig
-    from storage.log.log_offset import LogOffsetMetadata
+    from storage.log.log_segments import LogOffsetMetadata
     from storage.log.read_plan import ReadPlan
     from storage.log.unified_log import UnifiedLog
     from storage.log.validator import Validated

@@ -18,7 +18,7 @@ from broker.replication.bounds import UNREADABLE
 from broker.replication.partition import Role
 from protocol.errors import KafkaError, Timeout
 from protocol.produce_fetch.produce_messages import PartitionProduceResponse, ProduceResponse
-from storage.log.log_offset import LogOffsetMetadata
+from storage.log.log_segments import LogOffsetMetadata
 from timing.purgatory import DelayedOperation
 
 if TYPE_CHECKING:

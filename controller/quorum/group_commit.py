@@ -20,7 +20,7 @@ from protocol.errors import InvalidRequest, KafkaStorage
 from protocol.records.batch import NO_TIMESTAMP, read_header
 from storage.append_types import AppendOrigin
 from storage.files import is_transient
-from storage.log.log_offset import LogOffsetMetadata
+from storage.log.log_segments import LogOffsetMetadata
 from storage.log.unified_log import UnifiedLog
 from storage.log.validator import Validated
 

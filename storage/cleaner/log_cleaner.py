@@ -16,12 +16,11 @@ import structlog
 
 from protocol.errors import KafkaError
 from protocol.topic_partition import TopicPartition
-from storage.cleaner.cleaner import LANE, Cleaning
+from storage.cleaner.cleaner import LANE, Cleaning, CleaningAbortedError
 from storage.cleaner.copying import CleanerStats
 from storage.cleaner.offset_map import OffsetMap
 from storage.cleaner.selection import LogToClean, examine
 from storage.cleaner.slices import Slices
-from storage.cleaner.swap import CleaningAbortedError
 from storage.files import is_device_failure
 from storage.folders.log_checkpoints import CheckpointError
 from storage.folders.log_manager import LogManager

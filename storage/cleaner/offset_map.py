@@ -7,7 +7,7 @@ from enum import Enum, auto
 from hashlib import blake2b
 
 from protocol.records.batch import BatchHeader
-from storage.cleaner.steps import RECORDS_A_STEP, Steps
+from storage.cleaner.slices import RECORDS_A_STEP, Steps
 
 _DIGEST_BYTES = 24
 _ONE_TABLE = 1 << 15

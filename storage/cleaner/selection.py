@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from storage.cleaner.steps import Steps
+from storage.cleaner.slices import Steps
 from storage.files import FileSystem
 from storage.log.unified_log import UnifiedLog
 from storage.segments.index import MAX_RELATIVE_OFFSET

@@ -1,15 +1,28 @@
-"""Long work that must not delay the loop: slices in a worker thread, with pauses between them."""
+"""Work in small steps, so that a worker thread can do a slice of it and then let the loop have the interpreter.
+
+Long work that must not delay the loop: slices in a worker thread, with pauses between them.
+
+Reading a segment that must be intact: compaction drops whatever it does not read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from typing import TypeVar
 
-from storage.cleaner.steps import Steps
+from protocol.records.batch import BatchHeader
+from storage.log.segment_recovery import whole_batches
+from storage.segments.segment import LogSegment
 from storage.workers import Workers
 from timing.clock import Clock
 
 T = TypeVar("T")
+
+Steps = Generator[int, None, T]
+"""Yields often, each time the bytes read and written since the last yield; may be abandoned at any yield."""
+
+RECORDS_A_STEP = 200
+
 
 SLICE_MS = 2.0
 PAUSE_MS = 1.0
@@ -73,3 +86,17 @@ class Slices:
     def _ahead_ms(self) -> float:
         """How long to wait in order to keep to the rate."""
         return self._bytes / self._rate * 1000 - (self._clock.monotonic_ms() - self._began_ms)
+
+
+def batches_of(segment: LogSegment, start: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """(header, bytes) of every batch from position `start`, where a batch must begin, to the segment's end.
+
+    Raises OSError, and ValueError if anything but a batch comes before the end: Kafka's cleaner then leaves the log
+    alone (CorruptRecordException).
+    """
+    end = start
+    for position, header, batch in whole_batches(segment.file.open(), start, segment.size):
+        yield header, batch
+        end = position + header.size
+    if end != segment.size:
+        raise ValueError(f"{segment.file.path} holds no whole batch at {end}, though it has {segment.size} bytes")

@@ -11,7 +11,7 @@ from storage.files import read_file, sync_file, write_fully
 from storage.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from storage.log.leader_epochs import EpochEntry, lines_of
 from storage.log.unified_log import UnifiedLog
-from storage.producers.producer_snapshot import file_name as snapshot_name
+from storage.producers.snapshot_files import file_name as snapshot_name
 from storage.segments.segment import LogSegment
 from storage.segments.segment_files import LOG_SUFFIX, SEGMENT_SUFFIXES, file_name
 

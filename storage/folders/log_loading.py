@@ -15,11 +15,10 @@ from protocol.errors import KafkaError, KafkaStorage
 from protocol.topic_partition import TopicPartition
 from storage import damage
 from storage.folders import log_names, partition_metadata
-from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION
-from storage.folders.folder_removal import remove_folder
+from storage.folders.log_checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION
 from storage.folders.log_dirs import each_usable
 from storage.folders.log_opening import Found, read_topic_id
-from storage.folders.strays import FolderState, FolderStateOf, clear_away, is_new
+from storage.folders.strays import FolderState, FolderStateOf, clear_away, is_new, remove_folder
 
 if TYPE_CHECKING:
     from storage.append_types import LogConfig

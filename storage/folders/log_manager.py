@@ -14,16 +14,20 @@ from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
 from storage.files import is_device_failure, is_transient
 from storage.folders import log_names, partition_metadata
-from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION
 from storage.folders.folder_host import FolderHost
-from storage.folders.folder_removal import remove_folder, remove_folder_later
-from storage.folders.log_checkpoints import CheckpointError, LogCheckpoints
+from storage.folders.log_checkpoints import (
+    CLEANER,
+    LOG_START,
+    RECOVERY_POINT,
+    REPLICATION,
+    CheckpointError,
+    LogCheckpoints,
+)
 from storage.folders.log_dirs import LogDir, LogDirs
 from storage.folders.log_loading import LogLoader, find_all
 from storage.folders.log_opening import Found, offline_log, open_log, read_topic_id
-from storage.folders.log_placement import LogPlacement
-from storage.folders.new_logs import making
-from storage.folders.strays import FolderState, FolderStateOf, clear_away
+from storage.folders.new_logs import LogPlacement, making
+from storage.folders.strays import FolderState, FolderStateOf, clear_away, remove_folder, remove_folder_later
 from storage.log.log_services import LogServices
 from storage.log.unified_log import UnifiedLog
 from storage.producers.producer_state import DEFAULT_EXPIRATION_MS

@@ -30,10 +30,10 @@ from protocol.errors import KafkaStorage
 from protocol.topic_partition import TopicPartition
 from storage.files import FileSystem, is_out_of_descriptors, is_transient
 from storage.folders import log_names, partition_metadata
-from storage.folders.folder_removal import remove_folder, remove_folder_later
 from storage.folders.log_copy import LogCopy, SourceError, Step
 from storage.folders.log_dirs import LogDir
 from storage.folders.log_manager import LogManager
+from storage.folders.strays import remove_folder, remove_folder_later
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
 from storage.log.unified_log import UnifiedLog
 

@@ -1,4 +1,6 @@
-"""Flushing one log: `fdatasync` in a worker thread, one at a time, each covering every append before it started.
+"""The blocking part of one flush: what it puts on the device.
+
+Flushing one log: `fdatasync` in a worker thread, one at a time, each covering every append before it started.
 
 How it works: `request` notes that the log is to be flushed to its present end. If no flush is running, one starts: it
 takes the list of what changed since the last one (the active segment's file, new names, leader epochs), and syncs that
@@ -10,19 +12,80 @@ partition. After a failed flush the log is offline.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import structlog
 
 from protocol.errors import KafkaError
-from storage.files import File, is_out_of_descriptors
-from storage.log.flush_work import FlushWork
+from storage.files import File, FileSystem, is_out_of_descriptors, is_transient, sync_file
 from storage.log.leader_epochs import LeaderEpochs
-from storage.log.log_offset import LogOffsetMetadata
-from storage.log.log_segments import LogSegments
+from storage.log.log_segments import LogOffsetMetadata, LogSegments
 from storage.log.log_services import DESCRIPTORS_RETRY_MS, LogServices
 from storage.producers.producer_state import ProducerStateManager
 from storage.segments.segment import LogSegment
-from storage.segments.segment_file import SegmentFile
+from storage.segments.segment_files import SegmentFile
 from storage.workers import folder_lane
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class FlushWork:
+    """What one flush must sync: open files, files by name, and the folder if names in it have changed.
+
+    `epochs` are saved too, so that the recovery point never passes an epoch that no file has. `target` is the log's end
+    when the flush was prepared, `generation` the log's count of truncations at that time; `release` lets go of the open
+    files.
+    """
+
+    fs: FileSystem
+    target: LogOffsetMetadata
+    generation: int
+    files: list[File]
+    names: list[str]
+    folder: str | None
+    release: Callable[[], None]
+    epochs: LeaderEpochs | None
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+    _done: bool = False
+    _error: OSError | None = None
+
+    def run(self) -> None:
+        """Sync everything, once; blocking, any thread. A second caller waits for the same outcome. Raises OSError."""
+        with self._turn:
+            if self._error is not None:
+                raise self._error
+            if self._done:
+                return
+            try:
+                self._sync()
+            except OSError as error:
+                self._error = error
+                raise
+            self._done = True
+
+    def _sync(self) -> None:
+        for file in self.files:
+            file.fdatasync()
+        for name in self.names:
+            with contextlib.suppress(FileNotFoundError):  # its segment was removed meanwhile
+                sync_file(self.fs, name)
+        if self.folder is not None:
+            self.fs.fsync_dir(self.folder)
+        if self.epochs is not None:
+            _save_or_wait(self.epochs)
+
+
+def _save_or_wait(epochs: LeaderEpochs) -> None:
+    """Save the epochs, or leave that to the next flush if room or a descriptor is missing: records have them too."""
+    try:
+        epochs.save()
+    except OSError as error:
+        if not is_transient(error):
+            raise
+        logger.warning("leader epochs not saved, retried at the next flush", error=str(error))
 
 
 class LogFlusher:

@@ -1,12 +1,28 @@
-"""The segments of one log, ordered by base offset (Kafka's LogSegments)."""
+"""An offset of a log, and where it lies.
+
+The segments of one log, ordered by base offset (Kafka's LogSegments).
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
 
 from protocol.records.batch import HEADER_SIZE, read_header
 from storage.segments.segment import LogSegment
+
+
+class LogOffsetMetadata(NamedTuple):
+    """An offset and where it lies: the segment's base offset and the byte position in it (-1: not known)."""
+
+    offset: int
+    segment_base: int = -1
+    position: int = -1
+
+
+new_offset_metadata: Callable[[tuple[int, int, int]], LogOffsetMetadata] = partial(tuple.__new__, LogOffsetMetadata)
 
 
 class LogSegments:

@@ -24,9 +24,8 @@ from storage.checkpoint_file import CorruptCheckpointError
 from storage.files import FileSystem
 from storage.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from storage.log.leader_epochs import EpochEntry, LeaderEpochs
-from storage.log.leftovers import finish_swaps, segment_offsets
 from storage.log.log_segments import LogSegments
-from storage.log.segment_recovery import SegmentRecovery, recover_segment, whole_batches
+from storage.log.segment_recovery import SegmentRecovery, finish_swaps, recover_segment, segment_offsets, whole_batches
 from storage.producers.producer_state import ProducerStateManager
 from storage.segments.index import CorruptIndexError
 from storage.segments.segment import LogSegment

@@ -20,7 +20,7 @@ from protocol.records.batch import set_offsets_and_epoch
 from storage.append_types import AppendInfo, AppendOrigin, LogConfig, new_append_info
 from storage.files import is_transient
 from storage.log.log_flusher import LogFlusher
-from storage.log.log_offset import LogOffsetMetadata, new_offset_metadata
+from storage.log.log_segments import LogOffsetMetadata, new_offset_metadata
 from storage.log.log_services import LogHost, LogServices
 from storage.log.read_plan import ReadPlan
 from storage.log.recovery import LoadedState

@@ -42,10 +42,8 @@ from protocol.records.markers import ControlRecordType, EndTransactionMarker, re
 from storage import damage
 from storage.append_types import AppendOrigin
 from storage.files import FileSystem
-from storage.producers.producer_entry import NO_EPOCH, NO_OFFSET, ProducerStateEntry, new_batch_metadata
-from storage.producers.producer_snapshot import CorruptSnapshotError, SnapshotEntry
-from storage.producers.snapshot_files import SnapshotFiles
-from storage.producers.verifications import Verifications
+from storage.producers.producer_entry import NO_EPOCH, NO_OFFSET, ProducerStateEntry, Verifications, new_batch_metadata
+from storage.producers.snapshot_files import CorruptSnapshotError, SnapshotEntry, SnapshotFiles
 
 logger = structlog.get_logger(__name__)
 

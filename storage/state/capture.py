@@ -20,15 +20,24 @@ from protocol.topic_partition import TopicPartition
 from storage.checkpoint_file import checkpoint_bytes
 from storage.files import FileSystem, write_fully
 from storage.folders import log_names, meta_properties, partition_metadata
-from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION, offset_lines
-from storage.folders.folder_removal import remove_folder
-from storage.folders.log_checkpoints import OffsetOf, cleaned_to, offsets_of, start_to_save
+from storage.folders.log_checkpoints import (
+    CLEANER,
+    LOG_START,
+    RECOVERY_POINT,
+    REPLICATION,
+    OffsetOf,
+    cleaned_to,
+    offset_lines,
+    offsets_of,
+    start_to_save,
+)
 from storage.folders.log_dirs import CLEAN_SHUTDOWN_FILE
 from storage.folders.log_manager import LogManager
+from storage.folders.strays import remove_folder
 from storage.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from storage.log.leader_epochs import lines_of
 from storage.log.unified_log import UnifiedLog
-from storage.producers import producer_snapshot
+from storage.producers import snapshot_files as producer_snapshot
 from storage.segments.segment import LogSegment
 from storage.segments.segment_files import LOG_SUFFIX, SEGMENT_SUFFIXES, file_name
 

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import structlog
 
 from storage.files import FileSystem
-from storage.folders.folder_removal import remove_folder
 from storage.folders.log_dirs import LOCK_FILE
+from storage.folders.strays import remove_folder
 from storage.state.manifest import FILE_NAME, Manifest
 
 logger = structlog.get_logger(__name__)

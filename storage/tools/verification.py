@@ -1,20 +1,32 @@
-"""Checking everything in a data folder, or in one partition's folder, without changing anything."""
+"""A file system that keeps a copy of whatever is removed through it, for repairs that a user may want to undo.
+
+Checking everything in a data folder, or in one partition's folder, without changing anything.
+
+Repairing a damaged log: recovery as after a crash, over the whole log, without throwing anything away.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from protocol.primitives import Buffer
 from protocol.records.batch import MAGIC, BatchHeader, check_crc
 from protocol.records.build import iter_records
-from storage.files import FileSystem, read_file
+from storage.append_types import LogConfig
+from storage.checkpoint_file import CorruptCheckpointError
+from storage.files import File, FileSystem, read_file, write_fully
 from storage.folders import log_names, meta_properties, partition_metadata
-from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION, OffsetCheckpoint
+from storage.folders.log_checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION, OffsetCheckpoint
 from storage.folders.meta_properties import MetaPropertiesError
 from storage.folders.partition_metadata import CorruptPartitionMetadataError
 from storage.log import leader_epochs
+from storage.log.leader_epochs import FILE_NAME, LeaderEpochs
+from storage.log.recovery import LoadRequest, load
 from storage.log.segment_recovery import whole_batches
-from storage.producers import producer_snapshot
+from storage.producers import snapshot_files as producer_snapshot
+from storage.producers.producer_state import ProducerStateManager
 from storage.segments.index import CorruptIndexError, OffsetIndex, TimeIndex
 from storage.segments.segment_files import (
     CLEANED_SUFFIX,
@@ -27,6 +39,94 @@ from storage.segments.segment_files import (
     file_name,
 )
 from storage.segments.txn_index import TXN_INDEX_SUFFIX, TxnIndex
+
+_CHUNK = 1 << 20
+
+
+class _KeepingFile:
+    """A segment's file: what a truncation cuts off is copied first."""
+
+    def __init__(self, file: File, keep: Callable[[File, int], None]) -> None:
+        self._file = file
+        self._keep = keep
+        self.pread = file.pread
+        self.pread_nowait = file.pread_nowait
+        self.pwrite: Callable[[Buffer, int], int] = file.pwrite
+        self.fdatasync = file.fdatasync
+        self.size = file.size
+        self.identity = file.identity
+        self.close = file.close
+
+    def truncate(self, size: int) -> None:
+        if size < self._file.size():
+            self._keep(self._file, size)
+        self._file.truncate(size)
+
+
+class KeepingFileSystem:
+    """Unlinking a path below `root` moves it to the same place below `aside`.
+
+    Attributes:
+        kept: the paths below `aside`, in order.
+    """
+
+    def __init__(self, fs: FileSystem, root: str, aside: str) -> None:
+        self._fs = fs
+        self._root = root
+        self._aside = aside
+        self.kept: list[str] = []
+        self.open_to_read = fs.open_to_read
+        self.rename = fs.rename
+        self.link = fs.link
+        self.copy_file = fs.copy_file
+        self.listdir = fs.listdir
+        self.mkdir = fs.mkdir
+        self.rmdir = fs.rmdir
+        self.exists = fs.exists
+        self.is_dir = fs.is_dir
+        self.is_file = fs.is_file
+        self.is_link = fs.is_link
+        self.identity = fs.identity
+        self.size = fs.size
+        self.modified_ms = fs.modified_ms
+        self.set_modified_ms = fs.set_modified_ms
+        self.fsync_dir = fs.fsync_dir
+        self.space = fs.space
+        self.lock = fs.lock
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        file = self._fs.open(path, create=create)
+        if not path.endswith(LOG_SUFFIX):
+            return file
+        return _KeepingFile(file, lambda inner, size: self._keep_tail(path, inner, size))
+
+    def unlink(self, path: str) -> None:
+        target = self._place(path)
+        self._fs.rename(path, target)
+        self._fs.fsync_dir(target.rpartition("/")[0])
+
+    def _keep_tail(self, path: str, file: File, start: int) -> None:
+        target = self._place(f"{path}.from-{start}")
+        copy = self._fs.open(target, create=True)
+        try:
+            for position in range(start, file.size(), _CHUNK):
+                write_fully(copy, file.pread(min(_CHUNK, file.size() - position), position), position - start)
+            copy.fdatasync()
+        finally:
+            copy.close()
+        self._fs.fsync_dir(target.rpartition("/")[0])
+
+    def _place(self, path: str) -> str:
+        """The path to move a file to, whose folder is made; a name that was kept before gets a number."""
+        target = self._aside + path.removeprefix(self._root)
+        self._fs.mkdir(target.rpartition("/")[0])
+        number = 1
+        while self._fs.exists(target):
+            number += 1
+            target = f"{self._aside}{path.removeprefix(self._root)}.{number}"
+        self.kept.append(target)
+        return target
+
 
 CHECKPOINTS = (RECOVERY_POINT, LOG_START, REPLICATION, CLEANER)
 _ENOUGH = 1 << 40
@@ -185,3 +285,50 @@ class _Segment:
                 return f"has timestamp {timestamp} at offset {offset}, after {before}"
             before = timestamp
         return None
+
+
+# Gaps between segments are no damage: compaction leaves them, and whether it ran is not known here.
+_ALL_CLEANED = 2**63 - 1
+
+
+def repair_data_folder(fs: FileSystem, path: str) -> None:
+    """Remove unreadable checkpoints; the next start does not need them. Raises OSError."""
+    for name in CHECKPOINTS:
+        try:
+            OffsetCheckpoint(fs, path, name).read()
+        except CorruptCheckpointError:
+            fs.unlink(f"{path}/{name}")
+    fs.fsync_dir(path)
+
+
+def repair_partition(fs: FileSystem, folder: str, now_ms: int) -> int:
+    """Cut the log at its first bad batch, and rebuild its indexes, snapshots and epochs. Returns its new end offset.
+
+    Raises OSError.
+    """
+    folder = os.path.abspath(folder)  # the data folder is the one above
+    data_folder, _, name = folder.rpartition("/")
+    partition = log_names.parse(name)
+    assert partition is not None
+    try:
+        LeaderEpochs(fs, folder)
+    except ValueError:
+        fs.unlink(f"{folder}/{FILE_NAME}")
+    try:
+        log_start = OffsetCheckpoint(fs, data_folder, LOG_START).read().get(partition, 0)
+    except CorruptCheckpointError:
+        log_start = 0
+    request = LoadRequest(
+        fs=fs,
+        folder=folder,
+        name=name,
+        config=LogConfig(),
+        clean=False,
+        recovery_point=0,
+        log_start_offset=log_start,
+        cleaned_to=_ALL_CLEANED,
+        now_ms=now_ms,
+        jitter_ms=lambda: 0,
+        producers=ProducerStateManager(fs, folder, name),
+    )
+    return load(request).log_end_offset

@@ -14,8 +14,8 @@ from storage.files import read_file, write_file_atomically
 from storage.folders.log_checkpoints import CheckpointError
 from storage.folders.log_dirs import LogDirError
 from storage.folders.meta_properties import MetaPropertiesError
-from storage.producers import producer_snapshot
-from storage.producers.producer_snapshot import CorruptSnapshotError
+from storage.producers import snapshot_files as producer_snapshot
+from storage.producers.snapshot_files import CorruptSnapshotError
 from storage.state import manifest
 from storage.state.manifest import SnapshotError
 from tests.doubles.files import MemoryFileSystem

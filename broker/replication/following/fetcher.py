@@ -33,8 +33,7 @@ from protocol.errors import KafkaError, KafkaStorage
 from protocol.produce_fetch import replica_fetch
 from protocol.produce_fetch.fetch_request import FetchPartition, FetchRequest
 from protocol.produce_fetch.fetch_response import NO_EPOCH, FetchPartitionResponse, FetchResponse
-from storage.log.follower_append import begins_anew
-from storage.log.log_truncation import Truncation
+from storage.log.follower_append import Truncation, begins_anew
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -30,7 +30,7 @@ from protocol.produce_fetch.fetch_request import FetchPartition, ForgottenTopic
 from protocol.produce_fetch.fetch_response import EpochEndOffset
 from protocol.produce_fetch.parts import TopicKey
 from storage.log import follower_append
-from storage.log.log_truncation import Truncation
+from storage.log.follower_append import Truncation
 from storage.log.unified_log import UnifiedLog
 from storage.workers import folder_lane
 

@@ -13,7 +13,7 @@ from protocol.records.batch import BatchHeader, check_crc, read_header
 from protocol.records.build import iter_records
 from protocol.records.markers import ControlRecordType, read_end_marker
 from storage.log.leader_epochs import LeaderEpochs
-from storage.producers import producer_snapshot
+from storage.producers import snapshot_files as producer_snapshot
 from storage.producers.producer_state import CompletedTxn, ProducerStateManager
 from storage.segments.txn_index import AbortedTxn, TxnIndex, collect_aborted
 from tests.doubles.files import MemoryFileSystem

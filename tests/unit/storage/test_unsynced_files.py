@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.files import OsFileSystem, read_file, sync_file, write_file_atomically
-from storage.unsynced_files import UnsyncedFileSystem
+from storage.files import OsFileSystem, UnsyncedFileSystem, read_file, sync_file, write_file_atomically
 
 
 @pytest.mark.parametrize(("fs", "expected"), [(OsFileSystem(), True), (UnsyncedFileSystem(), False)])

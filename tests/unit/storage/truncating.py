@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from storage.log.log_truncation import Truncation
+from storage.log.follower_append import Truncation
 from storage.log.unified_log import UnifiedLog
 
 

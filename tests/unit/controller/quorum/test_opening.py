@@ -19,7 +19,7 @@ from protocol.records.batch import read_header, set_offsets_and_epoch
 from protocol.records.build import Record, build_batch
 from storage.files import read_file
 from storage.folders import partition_metadata
-from storage.tools.repair import repair_partition
+from storage.tools.verification import repair_partition
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.controller.quorum.support import (
     FOLDER,

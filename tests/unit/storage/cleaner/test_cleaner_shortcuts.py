@@ -13,7 +13,7 @@ from storage.append_types import LogConfig
 from storage.cleaner import copying, offset_map
 from storage.cleaner.log_cleaner import CleanerConfig
 from storage.cleaner.offset_map import BYTES_PER_KEY, Kept, OffsetMap
-from storage.cleaner.steps import Steps
+from storage.cleaner.slices import Steps
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.storage.cleaner.cleaning import cleaner, end_txn, put, run
 from tests.unit.storage.support import NOW, Rig, append

@@ -12,7 +12,7 @@ from protocol.records.build import Record, iter_records
 from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
 from storage.files import write_file_atomically
-from storage.folders.checkpoints import CLEANER, OffsetCheckpoint
+from storage.folders.log_checkpoints import CLEANER, OffsetCheckpoint
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.storage.cleaner.cleaning import clean
 from tests.unit.storage.support import Rig

@@ -11,7 +11,7 @@ from protocol.errors import KafkaStorage
 from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
 from storage.files import OsFileSystem, read_file, write_file_atomically
-from storage.folders.checkpoints import OffsetCheckpoint
+from storage.folders.log_checkpoints import OffsetCheckpoint
 from storage.folders.log_dirs import LogDirError, LogDirs
 from storage.folders.log_names import delete_name, parse
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 from protocol import uuids
 from protocol.topic_partition import TopicPartition
 from storage.folders.log_dirs import LogDir, LogDirs
-from storage.folders.log_placement import MOST_PREFERENCES, LogPlacement
+from storage.folders.new_logs import MOST_PREFERENCES, LogPlacement
 from tests.doubles.files import MemoryFileSystem
 
 

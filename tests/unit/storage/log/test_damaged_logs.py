@@ -11,7 +11,7 @@ from protocol.errors import KafkaStorage
 from storage.append_types import LogConfig
 from storage.files import read_file, write_file_atomically
 from storage.folders import partition_metadata
-from storage.tools.repair import repair_partition
+from storage.tools.verification import repair_partition
 from tests.doubles.files import Fault
 from tests.unit.storage.folders.two_folders import TwoFolders
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents

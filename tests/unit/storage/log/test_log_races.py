@@ -13,7 +13,7 @@ import pytest
 from protocol.errors import KafkaStorage, NotLeaderOrFollower
 from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
-from storage.folders.checkpoints import LOG_START, RECOVERY_POINT, OffsetCheckpoint
+from storage.folders.log_checkpoints import LOG_START, RECOVERY_POINT, OffsetCheckpoint
 from storage.log.retention import delete_old_segments
 from storage.log.unified_log import UnifiedLog
 from storage.segments.index import OffsetIndex, TimeIndex, TimestampOffset

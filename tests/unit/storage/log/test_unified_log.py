@@ -12,7 +12,7 @@ from protocol.records.batch import read_header
 from protocol.records.build import Record, build_batch
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
 from storage.append_types import AppendOrigin, LogConfig
-from storage.log.log_offset import LogOffsetMetadata
+from storage.log.log_segments import LogOffsetMetadata
 from tests.doubles.files import Fault, MemoryFileSystem
 from tests.unit.storage.support import NOW, Rig, append, batch, contents, headers_in, now, read
 from tests.unit.storage.truncating import truncate_to

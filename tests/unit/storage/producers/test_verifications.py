@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from storage.producers.verifications import KEPT, Verifications
+from storage.producers.producer_entry import KEPT, Verifications
 
 
 def lowest(tried: Verifications, producer_id: int) -> int | None:

@@ -15,7 +15,7 @@ from crc32c import crc32c
 
 from broker.backup_tool.commands import main
 from storage.files import OsFileSystem
-from storage.folders.folder_removal import remove_folder
+from storage.folders.strays import remove_folder
 from storage.state import manifest
 from storage.state.manifest import FILE_NAME, SnapshotError, usable
 
