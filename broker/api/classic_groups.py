@@ -4,8 +4,8 @@ KIP-345, KIP-394, KIP-559, KIP-800, KIP-814; Kafka's `GroupCoordinatorService`. 
 its answers have the error in them.
 
 Deviations, all in cases where Kafka leaves somebody without an answer: see
-`coordinator.group.classic.join.check_request`, `coordinator.group.classic.roster.Roster.rejoin` and
-`coordinator.group.classic.sync._park`.
+`coordinator.group.classic.join.check_request`, `coordinator.group.classic.members.Roster.rejoin` and
+`coordinator.group.classic.member_requests._park`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from kio.schema.sync_group.v5 import SyncGroupRequest, SyncGroupResponse
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
 from coordinator.group.classic.join import check_request
-from coordinator.group.classic.leave import LeaveAnswer
+from coordinator.group.classic.member_requests import LeaveAnswer
 from coordinator.group.classic.messages import (
     JoinAnswer,
     JoinRequest,
     LeaveRequest,
     MemberIdentity,
+    MemberProtocol,
     SyncAnswer,
     SyncRequest,
 )
-from coordinator.group.classic.protocols import MemberProtocol
 from protocol.durations import MILLISECOND, ZERO
 from protocol.entities import maker
 from protocol.errors import InconsistentGroupProtocol, InvalidGroupId

@@ -15,15 +15,14 @@ from broker.membership.broker_clients import BrokerClients
 from broker.monitoring.group_metrics import EndsElsewhere, register_group_metrics
 from broker.monitoring.metrics import Metrics
 from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.classic.metrics import GroupMetrics
 from coordinator.group.config import GroupConfig
 from coordinator.group.consumer.config import ConsumerGroupConfig
 from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.leave import fence
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics
+from coordinator.group.counts import GroupMetrics, OffsetMetrics
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
-from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.share.config import ShareGroupConfig
 from coordinator.group.share.groups import ShareGroups
 from coordinator.group.share.heartbeat import fence as share_fence

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from coordinator.group.classic.group import ClassicGroup
-from coordinator.group.classic.member import Member
+from coordinator.group.classic.members import Member
+from coordinator.group.classic.messages import subscribed_topics
 from coordinator.group.classic.states import GroupState
-from coordinator.group.classic.subscription import subscribed_topics
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.member import ConsumerMember

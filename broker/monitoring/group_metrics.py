@@ -14,13 +14,12 @@ from broker.monitoring.metrics import Labelled, Metrics
 from broker.peers.queues import Reach
 from broker.replication.partition import Role
 from broker.replication.replica_manager import ReplicaManager
-from coordinator.group.classic.metrics import GroupMetrics
 from coordinator.group.classic.states import GroupState
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics
 from coordinator.group.consumer.states import ConsumerGroupState
+from coordinator.group.counts import GroupMetrics, OffsetMetrics
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupType
-from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.runtime.runtime import CoordinatorRuntime
 from protocol.metadata.topics import NO_LEADER
 from protocol.topic_partition import PartitionKey

@@ -8,10 +8,13 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic import heartbeat, join, leave, sync
+from coordinator.group.classic import join
+from coordinator.group.classic import member_requests as heartbeat
+from coordinator.group.classic import member_requests as leave
+from coordinator.group.classic import member_requests as sync
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.classic.leave import LeaveAnswer
+from coordinator.group.classic.member_requests import LeaveAnswer
 from coordinator.group.classic.messages import (
     HeartbeatRequest,
     JoinAnswer,

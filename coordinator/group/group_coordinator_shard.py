@@ -8,9 +8,9 @@ from typing import Any
 from coordinator.group.config import GroupConfig
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.replay import REPLAYS
+from coordinator.group.counts import OffsetMetrics
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.offsets.expiry import OffsetExpiry
-from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.offsets.offsets import Offsets
 from coordinator.group.offsets.store import OffsetStore
 from coordinator.group.share.group import ShareGroup

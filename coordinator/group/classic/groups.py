@@ -7,15 +7,13 @@ from typing import Any
 
 import structlog
 
-from coordinator.group.classic.group import ClassicGroup
-from coordinator.group.classic.member import DelayedHeartbeat, Member
-from coordinator.group.classic.metrics import GroupMetrics
-from coordinator.group.classic.protocols import MemberProtocol
-from coordinator.group.classic.rebalance import Rebalances
-from coordinator.group.classic.records import group_metadata
-from coordinator.group.classic.sessions import Sessions
+from coordinator.group.classic.group import ClassicGroup, group_metadata
+from coordinator.group.classic.members import DelayedHeartbeat, Member
+from coordinator.group.classic.messages import MemberProtocol
+from coordinator.group.classic.rebalance import Rebalances, Sessions
 from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupConfig
+from coordinator.group.counts import GroupMetrics
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
 from protocol.coordinator_records.group_records import GroupMetadataKey, GroupMetadataValue

@@ -1,17 +1,54 @@
-"""Requests to a classic group and their answers, independent of API versions.
+"""Which of their protocols (for consumers: assignors) the members of a classic group use.
+
+Requests to a classic group and their answers, independent of API versions.
 
 Errors are wire codes, 0 for none. Durations are milliseconds.
+
+The topics that a member of a "consumer" group subscribes to, read from its protocol metadata.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Container, Iterable
+from functools import lru_cache
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.protocols import MemberProtocol
-from protocol.consumer_protocol import NO_GENERATION
+from protocol.consumer_protocol import NO_GENERATION, deserialize_topics
+
+
+class MemberProtocol(NamedTuple):
+    """A protocol that a member supports, with the member's metadata for it."""
+
+    name: str
+    metadata: bytes
+
+
+def names_of(protocols: Iterable[MemberProtocol]) -> frozenset[str]:
+    """The protocols' names without repetitions. Deviation: Kafka counts repeated ones, and may find no common protocol.
+
+    In that case Kafka answers no member when the join phase ends.
+    """
+    return frozenset([protocol.name for protocol in protocols])
+
+
+def common_protocols(members: Iterable[tuple[MemberProtocol, ...]]) -> frozenset[str]:
+    """The names that every member supports; there must be members."""
+    return frozenset.intersection(*map(names_of, members))
+
+
+def choose_protocol(members: Iterable[tuple[MemberProtocol, ...]], candidates: Container[str]) -> str:
+    """The candidate with the most votes: each member votes for the first of its protocols that is a candidate.
+
+    In a tie, the candidate that got a vote first. Each member must support a candidate.
+    """
+    votes = Counter(
+        next(protocol.name for protocol in protocols if protocol.name in candidates) for protocols in members
+    )
+    return max(votes, key=votes.__getitem__)
+
 
 T = TypeVar("T")
 
@@ -114,3 +151,25 @@ class LeaveRequest(NamedTuple):
 
     group_id: str
     members: tuple[MemberIdentity, ...]
+
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+_LONGEST_KEPT = 4096
+"""The largest subscription, in bytes, that is cached: clients may send large ones."""
+
+
+def subscribed_topics(metadata: bytes) -> frozenset[str]:
+    """The topics in a serialized subscription.
+
+    Raises SchemaError, where Kafka carries on without them, and ImpossibleLengthError, where it fails unexpectedly.
+    """
+    return _read_again(metadata) if len(metadata) <= _LONGEST_KEPT else _read(metadata)
+
+
+def _read(metadata: bytes) -> frozenset[str]:
+    return frozenset(deserialize_topics(metadata))
+
+
+_read_again = lru_cache(maxsize=128)(_read)
+"""The topics, cached: a subscription is read more than once, and most members have the same."""

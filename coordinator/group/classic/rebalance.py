@@ -1,4 +1,8 @@
-"""A classic group's rebalance: wait until all have joined, send them the generation, wait until all have synced.
+"""What a classic group as a whole waits for: the end of the join phase and of the sync phase.
+
+The members' sessions: a member that gives no sign of life for its session timeout is gone.
+
+A classic group's rebalance: wait until all have joined, send them the generation, wait until all have synced.
 
 The rules are those of Kafka's `GroupMetadataManager` (prepareRebalance, completeClassicGroupJoin, expirePendingSync).
 All of it is soft state, changed in the effects of some operation; only a group that has become empty is recorded.
@@ -13,24 +17,150 @@ whose time is over sends the context a message, which finds out whether it is st
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 import structlog
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic import records
-from coordinator.group.classic.delayed import DelayedJoin, DelayedSync, InitialDelayedJoin
+from coordinator.group.classic import group as records
 from coordinator.group.classic.group import ClassicGroup
-from coordinator.group.classic.member import Member
+from coordinator.group.classic.members import DelayedHeartbeat, ExpiryAsMessage, Member
 from coordinator.group.classic.messages import JoinAnswer, SyncAnswer
-from coordinator.group.classic.metrics import GroupMetrics
-from coordinator.group.classic.sessions import Sessions
 from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupConfig
+from coordinator.group.counts import GroupMetrics
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import KafkaError
+from timing.clock import Clock
 from timing.purgatory import DelayedOperation, Purgatory
+
+
+class DelayedJoin(ExpiryAsMessage):
+    """The join phase: over when all members have joined, at the latest after the rebalance timeout.
+
+    `over` ends the phase at once.
+    """
+
+    __slots__ = ("_all_joined", "_group", "_over")
+
+    def __init__(
+        self, group: ClassicGroup, over: Callable[[ClassicGroup], None], expired: Callable[[Self], None]
+    ) -> None:
+        super().__init__(expired)
+        self._group = group
+        self._over = over
+        self._all_joined = False
+
+    def try_complete(self) -> bool:
+        if not self._group.all_joined:
+            return False
+        self._all_joined = True
+        return self.force_complete()
+
+    def on_complete(self) -> None:
+        if self._all_joined:
+            self._over(self._group)
+
+
+class InitialDelayedJoin(ExpiryAsMessage):
+    """One span of the initial delay of a group that was empty: joins do not end it, since more members may come.
+
+    After `delay_ms` another span follows if somebody joined meanwhile, as long as `remaining_ms` of the rebalance
+    timeout allow.
+    """
+
+    __slots__ = ("delay_ms", "remaining_ms")
+
+    def __init__(self, delay_ms: int, remaining_ms: int, expired: Callable[[Self], None]) -> None:
+        super().__init__(expired)
+        self.delay_ms = delay_ms
+        self.remaining_ms = remaining_ms
+
+
+class DelayedSync(ExpiryAsMessage):
+    """The sync phase of one generation: over when all members have sent a SyncGroup, at the latest after the rebalance
+    timeout."""
+
+    __slots__ = ("_group", "generation")
+
+    def __init__(self, group: ClassicGroup, expired: Callable[[Self], None]) -> None:
+        super().__init__(expired)
+        self.generation = group.generation
+        self._group = group
+
+    def try_complete(self) -> bool:
+        return not self._group.pending_sync and self.force_complete()
+
+
+NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
+"""The longest that a new member's JoinGroup waits: without an id it sends no heartbeats, so it may have given up."""
+
+
+class Sessions:
+    """Starts and ends the sessions of one shard's members; calls `ended(group id, member id, session)` on expiry."""
+
+    def __init__(self, clock: Clock, purgatory: Purgatory, ended: Callable[[str, str, DelayedHeartbeat], None]) -> None:
+        self._clock = clock
+        self._purgatory = purgatory
+        self._ended = ended
+
+    def restart(self, group: ClassicGroup, member: Member, timeout_ms: int | None = None) -> None:
+        """After a sign of life, let the member's session end `timeout_ms` from now (None: its session timeout)."""
+        timeout = member.session_timeout_ms if timeout_ms is None else timeout_ms
+        ends_ms = self._clock.monotonic_ms() + timeout
+        session = member.session
+        if session is not None and session.due_ms <= ends_ms and not session.completed:
+            session.ends_ms = ends_ms
+        else:
+            self.end(member)
+            member.session = self._start(group.group_id, member.member_id, timeout)
+
+    def was_prolonged(self, group: ClassicGroup, member: Member, session: DelayedHeartbeat) -> bool:
+        """Whether a sign of life has postponed the end of the session that was due; then it waits on."""
+        remaining = session.ends_ms - self._clock.monotonic_ms()
+        if remaining <= 0:
+            return False
+        member.session = self._start(group.group_id, member.member_id, remaining)
+        return True
+
+    def expire(self, member: Member) -> None:
+        """Let the member's session be over now, as if there had been no sign of life for its timeout."""
+        session = member.session
+        if session is not None and not session.completed:
+            session.ends_ms = self._clock.monotonic_ms()
+            session.expire()
+
+    def end(self, member: Member) -> None:
+        if member.session is not None:
+            member.session.force_complete()
+            member.session = None
+
+    def start_pending(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
+        """Wait until the timeout for a member id that was handed out to be used."""
+        group.pending[member_id] = self._start(group.group_id, member_id, timeout_ms)
+
+    def end_pending(self, group: ClassicGroup, member_id: str) -> bool:
+        """Stop waiting for a member id that is now used, or given up; return False if it was not pending."""
+        session = group.pending.pop(member_id, None)
+        if session is None:
+            return False
+        session.force_complete()
+        return True
+
+    def end_all(self, group: ClassicGroup) -> None:
+        for member in group.members.values():
+            self.end(member)
+        for member_id in list(group.pending):
+            self.end_pending(group, member_id)
+
+    def _start(self, group_id: str, member_id: str, timeout_ms: float) -> DelayedHeartbeat:
+        ends_ms = self._clock.monotonic_ms() + timeout_ms
+        session = DelayedHeartbeat(ends_ms, lambda expired: self._ended(group_id, member_id, expired))
+        self._purgatory.try_complete_else_watch(session, ((group_id, member_id),), timeout_ms)
+        return session
+
 
 logger = structlog.get_logger(__name__)
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import structlog
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.leave import LeaveAnswer
+from coordinator.group.classic.member_requests import LeaveAnswer
 from coordinator.group.classic.messages import (
+    CONSUMER_PROTOCOL_TYPE,
     UNKNOWN_MEMBER_ID,
     HeartbeatRequest,
     JoinAnswer,
@@ -21,7 +22,6 @@ from coordinator.group.classic.messages import (
     SyncAnswer,
     SyncRequest,
 )
-from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE
 from coordinator.group.consumer.advance import advance, assignment_is_due, record_member
 from coordinator.group.consumer.change import Change
 from coordinator.group.consumer.downgrade import downgrade_by, may_downgrade_by

@@ -9,9 +9,8 @@ from collections.abc import Collection, Mapping
 
 import structlog
 
-from coordinator.group.classic.protocols import choose_protocol, common_protocols
-from coordinator.group.classic.records import group_metadata
-from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE
+from coordinator.group.classic.group import group_metadata
+from coordinator.group.classic.messages import CONSUMER_PROTOCOL_TYPE, choose_protocol, common_protocols
 from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
 from coordinator.group.consumer.change import Change
 from coordinator.group.consumer.embedded import encoded_assignment, protocols_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from coordinator.group.classic.protocols import MemberProtocol
+from coordinator.group.classic.messages import MemberProtocol
 from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.topics_port import TopicsPort

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE
+from coordinator.group.classic.messages import CONSUMER_PROTOCOL_TYPE
 from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.regex import ResolvedRegex

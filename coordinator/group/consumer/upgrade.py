@@ -8,11 +8,9 @@ from __future__ import annotations
 import structlog
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.group import ClassicGroup
-from coordinator.group.classic.member import Member
-from coordinator.group.classic.messages import JoinAnswer, SyncAnswer
-from coordinator.group.classic.protocols import common_protocols
-from coordinator.group.classic.records import group_metadata
+from coordinator.group.classic.group import ClassicGroup, group_metadata
+from coordinator.group.classic.members import Member
+from coordinator.group.classic.messages import JoinAnswer, SyncAnswer, common_protocols
 from coordinator.group.classic.states import GroupState
 from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions, epochs_of
 from coordinator.group.consumer.change import Change

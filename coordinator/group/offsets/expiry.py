@@ -6,8 +6,8 @@ Kafka's GroupCoordinatorShard.cleanupGroupMetadata and OffsetExpirationCondition
 from __future__ import annotations
 
 from coordinator.group.config import GroupConfig
+from coordinator.group.counts import OffsetMetrics
 from coordinator.group.group_port import Group, Groups, GroupType
-from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.offsets.offsets import tombstone
 from coordinator.group.offsets.store import CommittedOffset, OffsetStore
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome

@@ -9,8 +9,8 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.config import GroupConfig
+from coordinator.group.counts import OffsetMetrics
 from coordinator.group.group_port import Group, Groups, OwnedPartition
-from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.offsets.store import CommittedOffset, OffsetStore
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, ProducerEpoch
 from protocol.coordinator_records.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue

@@ -6,8 +6,7 @@ from broker.logging import Tracebacks
 from broker.monitoring.collector import MetricsReader
 from broker.monitoring.group_metrics import OFFSETS_A_STEP
 from broker.replication.partition import Partition
-from coordinator.group.classic.messages import JoinRequest, LeaveRequest, MemberIdentity, SyncRequest
-from coordinator.group.classic.protocols import MemberProtocol
+from coordinator.group.classic.messages import JoinRequest, LeaveRequest, MemberIdentity, MemberProtocol, SyncRequest
 from coordinator.group.consumer.messages import ConsumerHeartbeat
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from protocol.records.build import Record, build_batch

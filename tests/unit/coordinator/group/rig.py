@@ -15,26 +15,25 @@ from kio.static.primitive import i32
 
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.classic.leave import LeaveAnswer
+from coordinator.group.classic.member_requests import LeaveAnswer
 from coordinator.group.classic.messages import (
     JoinAnswer,
     JoinRequest,
     LeaveRequest,
     MemberIdentity,
+    MemberProtocol,
     SyncAnswer,
     SyncRequest,
 )
-from coordinator.group.classic.metrics import GroupMetrics
-from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupConfig
 from coordinator.group.consumer.config import ConsumerGroupConfig
 from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.leave import fence
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics
+from coordinator.group.counts import GroupMetrics, OffsetMetrics
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
-from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.share.config import ShareGroupConfig
 from coordinator.group.share.groups import ShareGroups
 from coordinator.group.share.heartbeat import fence as share_fence

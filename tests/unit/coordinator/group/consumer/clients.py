@@ -6,8 +6,7 @@ from asyncio import Future
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coordinator.group.classic.messages import JoinAnswer, SyncAnswer
-from coordinator.group.classic.protocols import MemberProtocol
+from coordinator.group.classic.messages import JoinAnswer, MemberProtocol, SyncAnswer
 from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.member import LEFT, LEFT_FOR_A_WHILE
 from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer

@@ -1,20 +1,26 @@
-"""SyncGroup to a classic group (Kafka's `GroupMetadataManager.classicGroupSync`)."""
+"""SyncGroup to a classic group (Kafka's `GroupMetadataManager.classicGroupSync`).
+
+Heartbeat to a classic group (Kafka's `GroupMetadataManager.classicGroupHeartbeat`).
+
+LeaveGroup to a classic group (Kafka's `GroupMetadataManager.classicGroupLeave`).
+"""
 
 from __future__ import annotations
 
 import structlog
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic import records
+from coordinator.group.classic import group as records
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.classic.member import Member
-from coordinator.group.classic.messages import SyncAnswer, SyncRequest
+from coordinator.group.classic.members import Member
+from coordinator.group.classic.messages import HeartbeatRequest, LeaveRequest, MemberIdentity, SyncAnswer, SyncRequest
 from coordinator.group.classic.rebalance import assignment_of
 from coordinator.group.classic.states import GroupState
 from coordinator.runtime.outcome import Outcome
 from coordinator.runtime.waiter import Waiter
 from protocol.errors import (
+    FencedInstanceId,
     IllegalGeneration,
     InconsistentGroupProtocol,
     KafkaError,
@@ -93,3 +99,73 @@ def _assign(
             )
 
     return Outcome((record,), waiter, effects)
+
+
+def heartbeat(groups: ClassicGroups, request: HeartbeatRequest) -> Outcome[ErrorCode]:
+    """Answer REBALANCE_IN_PROGRESS, which still counts as a sign of life; other refusals are raised."""
+    group = groups.find(request.group_id)
+    if group is None:
+        raise UnknownMemberId
+    group.check_member(request.member_id, request.group_instance_id)
+    if request.generation_id != group.generation:
+        raise IllegalGeneration
+    member = group.members[request.member_id]
+    groups.sessions.restart(group, member)  # nothing is written, so nothing can fail
+    return _REBALANCING if group.state is GroupState.PREPARING_REBALANCE else _GO_ON
+
+
+_GO_ON = Outcome(reply=ErrorCode.none)
+_REBALANCING = Outcome(reply=ErrorCode.rebalance_in_progress)
+
+
+LeaveAnswer = tuple[ErrorCode, ...]
+"""An error code for each member of the request."""
+
+
+def leave(groups: ClassicGroups, request: LeaveRequest) -> Outcome[LeaveAnswer]:
+    """Remove the members; if the group does not exist, each is unknown.
+
+    The answer is sent by a separate message after those that the leaving caused: an empty group is recorded by then.
+    """
+    group = groups.find(request.group_id)
+    if group is None:
+        return Outcome(reply=(ErrorCode.unknown_member_id,) * len(request.members))
+    waiter = groups.context.waiter()
+
+    def effects(_: KafkaError | None) -> None:
+        errors = tuple(_remove(groups, group, identity) for identity in request.members)
+        gone = [identity.member_id for identity, error in zip(request.members, errors, strict=True) if not error]
+        if gone and not group.is_empty:
+            reason = f"explicit `LeaveGroup` request for ({', '.join(gone)}) members"
+            groups.rebalances.prepare_if_possible(group, reason)
+        groups.context.tell(lambda _: Outcome(effects=lambda _: waiter.answer(errors)))
+
+    return Outcome(reply=waiter, effects=effects)
+
+
+def _remove(groups: ClassicGroups, group: ClassicGroup, identity: MemberIdentity) -> ErrorCode:
+    member_id = identity.member_id
+    if not member_id and identity.group_instance_id is not None:
+        # An administrator may name only the instance.
+        member_id = group.static_ids.get(identity.group_instance_id, "")
+    elif groups.sessions.end_pending(group, member_id):
+        _log(group, member_id, identity, pending=True)
+        return ErrorCode.none
+    try:
+        group.check_member(member_id, identity.group_instance_id)
+    except (UnknownMemberId, FencedInstanceId) as refused:
+        return refused.code
+    _log(group, member_id, identity, pending=False)
+    groups.rebalances.remove(group, group.members[member_id])
+    return ErrorCode.none
+
+
+def _log(group: ClassicGroup, member_id: str, identity: MemberIdentity, *, pending: bool) -> None:
+    logger.info(
+        "member left the group",
+        group=group.group_id,
+        member=member_id,
+        state=group.state_name,
+        pending=pending,
+        client_reason=identity.reason or "not provided",
+    )

@@ -1,4 +1,7 @@
-"""What is counted about classic groups; the broker registers gauges that read it."""
+"""What is counted about classic groups; the broker registers gauges that read it.
+
+A node's counts of offset operations, shared by all shards.
+"""
 
 from __future__ import annotations
 
@@ -19,3 +22,12 @@ class GroupMetrics:
     groups: Counter[GroupState] = field(default_factory=Counter)
     completed_rebalances: int = 0
     expired_members: int = 0
+
+
+@dataclass(slots=True)
+class OffsetMetrics:
+    """Totals since the start, as Kafka's group-coordinator-metrics (`offset-commit-count` and so on)."""
+
+    offset_commits: int = 0
+    offset_expirations: int = 0
+    offset_deletions: int = 0
