@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 import structlog
 
 from controller.decision import Decision, Surroundings
-from controller.quorum.errors import MetadataLogError, NoRoomError
+from controller.quorum.metadata_batches import MetadataLogError, NoRoomError
 from controller.transactions import TransactionalAppends
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage

@@ -21,7 +21,7 @@ from controller.broker_changes import MOST_IN_A_STEP
 from controller.decision import Decision
 from controller.heartbeats import BrokerSessions, Fencing, Reply
 from controller.local import LocalController
-from controller.quorum.errors import MetadataLogError
+from controller.quorum.metadata_batches import MetadataLogError
 from controller.quorum.metadata_log import MetadataLog
 from controller.quorum.observers import MetadataObservers
 from metadata.image import MetadataImage

@@ -30,7 +30,7 @@ from broker.membership.publisher import Joining, MetadataPublisher
 from broker.peers.call import entity_call
 from broker.peers.client import PeerClients, PeerNetwork, PeerSettings, ask_versions
 from controller.decision import Surroundings
-from controller.quorum.errors import MetadataLogError
+from controller.quorum.metadata_batches import MetadataLogError
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from protocol.errors import type_by_code

@@ -26,13 +26,12 @@ import structlog
 
 from broker.peers.call import Call, entity_call
 from controller.quorum import snapshots
-from controller.quorum.errors import MetadataLogError
-from controller.quorum.metadata_batches import CommittedBatch, decode_batch
+from controller.quorum.metadata_batches import CommittedBatch, MetadataLogError, decode_batch
 from controller.quorum.opening import TOPIC, MetadataLogConfig
 from controller.quorum.snapshots import BOOTSTRAP, SnapshotId, list_snapshots
 from controller.quorum.survey import FOLDER_NAME, TOPIC_ID
+from metadata.delta import ImageLoader
 from metadata.image import EMPTY, MetadataImage
-from metadata.loader import ImageLoader
 from metadata.snapshot import records_of
 from protocol.durations import MILLISECOND
 from protocol.metadata import serde

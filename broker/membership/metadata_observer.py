@@ -35,12 +35,11 @@ from broker.membership.metadata_copy import (
 )
 from broker.peers.call import PeerError
 from broker.peers.client import PeerClient, PeerClients
-from controller.quorum.errors import MetadataLogError
+from controller.quorum.metadata_batches import MetadataLogError
 from controller.quorum.snapshots import SnapshotId
-from metadata.delta import MetadataDelta
+from metadata.delta import ImageLoader, MetadataDelta
 from metadata.difference import delta_to
 from metadata.image import MetadataImage
-from metadata.loader import ImageLoader
 from timing.clock import Clock
 
 logger = structlog.get_logger(__name__)

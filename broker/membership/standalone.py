@@ -25,12 +25,11 @@ from controller import alter_partition, assign_replicas, brokers, producer_ids, 
 from controller.brokers import Registration
 from controller.decision import Decision, Surroundings
 from controller.local import LocalController
-from controller.quorum.errors import MetadataLogError, NoRoomError
+from controller.quorum.metadata_batches import MetadataLogError, NoRoomError
 from controller.quorum.metadata_log import MetadataLog
 from controller.quorum.opening import MetadataLogConfig
-from metadata.delta import MetadataDelta
+from metadata.delta import ImageLoader, MetadataDelta
 from metadata.image import MetadataImage
-from metadata.loader import ImageLoader
 from metadata.snapshot import records_of
 from protocol.errors import KafkaStorage
 from protocol.topic_partition import TopicPartition

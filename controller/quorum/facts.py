@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from controller.quorum.errors import MetadataLogError
+from controller.quorum.metadata_batches import MetadataLogError
 from metadata.settings import METADATA_VERSION
 from protocol import uuids
 from protocol.metadata import serde

@@ -14,8 +14,7 @@ from typing import Any
 
 import structlog
 
-from controller.quorum.errors import MetadataLogError, NoRoomError
-from controller.quorum.metadata_batches import MAX_BATCH_BYTES, ControlBatch, OpenBatch
+from controller.quorum.metadata_batches import MAX_BATCH_BYTES, ControlBatch, MetadataLogError, NoRoomError, OpenBatch
 from protocol.errors import InvalidRequest, KafkaStorage
 from protocol.records.batch import NO_TIMESTAMP, read_header
 from storage.append_types import AppendOrigin

@@ -1,19 +1,91 @@
-"""Between records and the batches of the metadata log (Kafka's `BatchBuilder` and `RecordsIterator`).
+"""What can go wrong with the metadata log.
+
+Walking over the batches in a file of the metadata log, with all that can be checked of them.
+
+Nothing is ever removed from the middle of this log: offsets follow each other without a gap.
+
+Between records and the batches of the metadata log (Kafka's `BatchBuilder` and `RecordsIterator`).
 
 All records of a batch have the batch's time. Keys are null, nothing is compressed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from controller.quorum.errors import MetadataLogError
+from protocol.errors import KafkaStorage
 from protocol.metadata import serde
 from protocol.primitives import DecodeError
-from protocol.records.batch import CONTROL_FLAG, HEADER_SIZE, BatchHeader, read_header, set_offsets_and_epoch
+from protocol.records.batch import (
+    CONTROL_FLAG,
+    HEADER_SIZE,
+    MAGIC,
+    BatchHeader,
+    check_crc,
+    read_header,
+    set_offsets_and_epoch,
+)
 from protocol.records.build import encode_record, iter_records, pack_batch
+from storage.files import File
+from storage.log.segment_recovery import whole_batches
+
+
+class MetadataLogError(KafkaStorage):
+    """The metadata log cannot be used as it is found, or cannot be written; the message says why."""
+
+
+class DamagedError(MetadataLogError):
+    """A file does not have what was once written to it."""
+
+
+class NoRoomError(MetadataLogError):
+    """There was no room, or no file descriptor, for records that are refused now; the log takes later ones."""
+
+
+def good_batches(file: File, start: int, offset: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """(position, header, bytes) of each batch from position `start`, whose first offset is `offset`.
+
+    Stops at the first that is not whole, does not match its CRC, or has another offset than the one that is due.
+    """
+    for position, header, batch in whole_batches(file, start, file.size()):
+        whole = header.magic == MAGIC and header.record_count > 0 and header.last_offset_delta >= 0
+        if not whole or header.base_offset != offset or not check_crc(batch, 0, header):
+            return
+        yield position, header, batch
+        offset = header.next_offset
+
+
+def has_batch_after(data: bytes, offset: int) -> bool:
+    """Whether there is a whole batch somewhere in `data`, of records from `offset` on.
+
+    `data` follows the last good batch. One batch at a time is written, and synced before the next. So if power fails,
+    one batch may be torn, the last; but if others follow the bad bytes, these bytes were damaged later.
+    """
+    longest_match = HEADER_SIZE + len(data)
+    prefixes = {first.to_bytes(8)[:5] for first in (offset, offset + longest_match)}
+    for prefix in prefixes:
+        for match in re.finditer(b"(?=" + re.escape(prefix) + rb".{11}\x02)", data, re.DOTALL):
+            at = match.start()
+            if at + HEADER_SIZE > len(data):
+                continue
+            header = read_header(data, at)
+            later = offset <= header.base_offset <= offset + longest_match
+            if later and HEADER_SIZE <= header.size <= len(data) - at and check_crc(data, at, header):
+                return True
+    return False
+
+
+def damaged(path: str, position: int, offset: int) -> DamagedError:
+    """The error of a file that has no good batch where one must be."""
+    return DamagedError(
+        f"{path} is damaged: there is no whole batch at position {position}, where offset {offset} should be, though "
+        "what was there has been on disk. Restore the folder from a backup, or give up what follows with "
+        "`odradek log repair`."
+    )
+
 
 MAX_BATCH_BYTES = 8 << 20
 """The largest batch that Kafka's readers take (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`)."""

@@ -17,10 +17,16 @@ from uuid import UUID
 import structlog
 
 from controller.quorum import quorum_state, snapshots
-from controller.quorum.batch_walk import good_batches
-from controller.quorum.errors import DamagedError, MetadataLogError, NoRoomError
 from controller.quorum.group_commit import GroupCommit
-from controller.quorum.metadata_batches import CommittedBatch, decode_batch, encode_values
+from controller.quorum.metadata_batches import (
+    CommittedBatch,
+    DamagedError,
+    MetadataLogError,
+    NoRoomError,
+    decode_batch,
+    encode_values,
+    good_batches,
+)
 from controller.quorum.opening import MetadataLogConfig, open_partition_log
 from controller.quorum.quorum_state import QuorumState
 from controller.quorum.snapshots import SnapshotId

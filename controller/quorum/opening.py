@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from controller.quorum.errors import DamagedError
-from controller.quorum.metadata_batches import MAX_BATCH_BYTES
+from controller.quorum.metadata_batches import MAX_BATCH_BYTES, DamagedError
 from controller.quorum.survey import FOLDER_NAME, TOPIC_ID, Survey
 from protocol.errors import KafkaError
 from storage.append_types import LogConfig

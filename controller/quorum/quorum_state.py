@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from controller.quorum.errors import MetadataLogError
+from controller.quorum.metadata_batches import MetadataLogError
 from storage.files import FileSystem, read_file, write_file_atomically
 
 FILE_NAME = "quorum-state"

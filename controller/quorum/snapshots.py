@@ -11,10 +11,18 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from controller.quorum.batch_walk import damaged, good_batches
-from controller.quorum.errors import DamagedError, MetadataLogError
 from controller.quorum.facts import LogFacts
-from controller.quorum.metadata_batches import CommittedBatch, OpenBatch, control_batch, decode_batch, encode_values
+from controller.quorum.metadata_batches import (
+    CommittedBatch,
+    DamagedError,
+    MetadataLogError,
+    OpenBatch,
+    control_batch,
+    damaged,
+    decode_batch,
+    encode_values,
+    good_batches,
+)
 from protocol.errors import PositionOutOfRange, SnapshotNotFound
 from protocol.metadata.control import SnapshotFooterRecord, SnapshotHeaderRecord
 from storage.files import FileSystem, write_fully

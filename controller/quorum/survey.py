@@ -13,10 +13,15 @@ from typing import Any
 from uuid import UUID
 
 from controller.quorum import quorum_state, snapshots
-from controller.quorum.batch_walk import damaged, good_batches, has_batch_after
-from controller.quorum.errors import DamagedError, MetadataLogError
 from controller.quorum.facts import LogFacts
-from controller.quorum.metadata_batches import decode_batch
+from controller.quorum.metadata_batches import (
+    DamagedError,
+    MetadataLogError,
+    damaged,
+    decode_batch,
+    good_batches,
+    has_batch_after,
+)
 from controller.quorum.quorum_state import QuorumState
 from controller.quorum.snapshots import BOOTSTRAP, SnapshotId, list_snapshots
 from storage import damage

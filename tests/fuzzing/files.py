@@ -7,7 +7,7 @@ from functools import cache
 
 from broker.config.broker_config import ConfigurationError
 from broker.config.sources import load
-from controller.quorum.errors import MetadataLogError
+from controller.quorum.metadata_batches import MetadataLogError
 from protocol.errors import KafkaError
 from storage.checkpoint_file import CorruptCheckpointError
 from storage.files import read_file, write_file_atomically

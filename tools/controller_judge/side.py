@@ -11,8 +11,8 @@ from kio.schema.fetch.v18.request import FetchPartition, FetchRequest, FetchTopi
 from broker.peers.call import entity_call
 from controller.quorum.metadata_batches import decode_batch
 from controller.quorum.survey import TOPIC_ID
+from metadata.delta import ImageLoader
 from metadata.image import MetadataImage
-from metadata.loader import ImageLoader
 from protocol.primitives import INT32
 from protocol.records.batch import read_header
 

@@ -10,7 +10,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from controller.quorum.errors import MetadataLogError
+from controller.quorum.metadata_batches import MetadataLogError
 from storage.folders.log_dirs import LogDirError
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.broker.asking import append

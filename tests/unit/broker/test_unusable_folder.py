@@ -11,7 +11,7 @@ from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
 
 from broker.node import RETRY_MS
-from controller.quorum.errors import MetadataLogError
+from controller.quorum.metadata_batches import MetadataLogError
 from storage.folders.log_dirs import LogDirError
 from tests.doubles.clock import settle
 from tests.doubles.files import Fault

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from controller.decision import Decision
 from controller.local import LocalController
-from controller.quorum.errors import MetadataLogError, NoRoomError
+from controller.quorum.metadata_batches import MetadataLogError, NoRoomError
 from metadata.delta import MetadataDelta
 from metadata.image import EMPTY, MetadataImage
 from protocol.errors import InvalidRequest

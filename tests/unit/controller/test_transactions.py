@@ -9,8 +9,8 @@ import pytest
 
 from controller import transactions
 from controller.transactions import TransactionalAppends
+from metadata.delta import ImageLoader
 from metadata.image import MetadataImage
-from metadata.loader import ImageLoader
 from protocol.errors import InvalidRequest
 from protocol.metadata.settings import ConfigRecord
 from tests.doubles.metadata_log import MemoryMetadataLog

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metadata.delta import MetadataDelta
+from metadata.delta import ImageLoader, MetadataDelta
 from metadata.difference import delta_to
 from metadata.image import EMPTY, MetadataImage
-from metadata.loader import ImageLoader
 from metadata.maps import Map
 from metadata.snapshot import records_of
 from metadata.topics import TopicsImage

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.membership.metadata_copy import FetchedLog
-from controller.quorum.errors import MetadataLogError
-from controller.quorum.metadata_batches import OpenBatch, control_batch, encode_values
+from controller.quorum.metadata_batches import MetadataLogError, OpenBatch, control_batch, encode_values
 from protocol.metadata.control import KRaftVersionRecord, LeaderChangeMessage
 from protocol.metadata.settings import ConfigRecord
 

@@ -12,7 +12,7 @@ from broker.membership.producer_ids import PREFETCH_BELOW, ProducerIds
 from controller import producer_ids
 from controller.local import LocalController
 from controller.producer_ids import BLOCK_SIZE
-from controller.quorum.errors import MetadataLogError
+from controller.quorum.metadata_batches import MetadataLogError
 from metadata.delta import MetadataDelta
 from metadata.image import EMPTY, MetadataImage
 from protocol.errors import CoordinatorLoadInProgress

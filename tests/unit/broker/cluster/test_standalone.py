@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from controller.decision import Decision
-from controller.quorum.errors import MetadataLogError, NoRoomError
+from controller.quorum.metadata_batches import MetadataLogError, NoRoomError
 from metadata.image import MetadataImage
 from protocol.errors import KafkaStorage
 from protocol.topic_partition import TopicPartition

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from broker.cluster.earlier_entries import CorruptMetadataError
-from controller.quorum.errors import MetadataLogError, NoRoomError
+from controller.quorum.metadata_batches import MetadataLogError, NoRoomError
 from metadata.image import MetadataImage
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import Unsynced

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.quorum.errors import MetadataLogError, NoRoomError
+from controller.quorum.metadata_batches import MetadataLogError, NoRoomError
 from protocol.errors import InvalidRequest
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
 from tests.unit.controller.quorum.support import Process, config_record, made_root, numbers

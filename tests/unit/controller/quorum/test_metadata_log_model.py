@@ -15,7 +15,7 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from controller.quorum.errors import MetadataLogError, NoRoomError
+from controller.quorum.metadata_batches import MetadataLogError, NoRoomError
 from controller.quorum.opening import MetadataLogConfig
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import Unsynced

@@ -9,8 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from controller.quorum.errors import DamagedError, MetadataLogError
-from controller.quorum.metadata_batches import control_batch
+from controller.quorum.metadata_batches import DamagedError, MetadataLogError, control_batch
 from controller.quorum.metadata_log import MetadataLog
 from controller.quorum.opening import MetadataLogConfig
 from protocol import uuids

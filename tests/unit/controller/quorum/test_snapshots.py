@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from controller.quorum import snapshots
-from controller.quorum.errors import MetadataLogError, NoRoomError
-from controller.quorum.metadata_batches import CommittedBatch, OpenBatch
+from controller.quorum.metadata_batches import CommittedBatch, MetadataLogError, NoRoomError, OpenBatch
 from controller.quorum.opening import MetadataLogConfig
 from controller.quorum.snapshots import SnapshotId, list_snapshots
 from protocol.records.batch import read_header

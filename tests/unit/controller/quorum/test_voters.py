@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from controller.quorum.errors import MetadataLogError, NoRoomError
+from controller.quorum.metadata_batches import MetadataLogError, NoRoomError
 from controller.quorum.metadata_log import MetadataLog
 from protocol.metadata.control import VoterEndpoint
 from storage.files import read_file

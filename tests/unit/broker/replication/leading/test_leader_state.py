@@ -13,7 +13,7 @@ from broker.peers.call import PeerUnreachableError
 from broker.replication.leading.alter_partition import RETRY_MS
 from broker.replication.leading.leader_state import ASK_AGAIN_MS
 from broker.replication.partition import Partition
-from controller.quorum.errors import NoRoomError
+from controller.quorum.metadata_batches import NoRoomError
 from metadata.brokers import ClusterImage
 from metadata.image import MetadataImage
 from metadata.maps import Map
