@@ -109,9 +109,9 @@ def serve(
         atexit.register(parent.remove, remove_with_parent)
     ready = Ready(ready_fd, ready_file)
     if brokers is not None:
-        from broker.supervisor.command import run, shared_arguments
+        from broker.admin.supervisor import run_nodes, shared_arguments
 
-        sys.exit(run(loaded, brokers, shared_arguments(config_files, settings), ready, parent))
+        sys.exit(run_nodes(loaded, brokers, shared_arguments(config_files, settings), ready, parent))
     _run(loaded.config.string("odradek.loop"), lambda: _serve(loaded, tracebacks, ready, parent))
 
 
@@ -119,7 +119,7 @@ def serve(
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def log_tool(arguments: tuple[str, ...]) -> None:
     """Inspect or repair the files of a log: dump, verify, repair."""
-    from broker.log_tool.commands import main as tool
+    from broker.admin.logs import main as tool
 
     tool.main(arguments, prog_name="odradek log")
 
@@ -128,7 +128,7 @@ def log_tool(arguments: tuple[str, ...]) -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def format_tool(arguments: tuple[str, ...]) -> None:
     """Format the folders of log.dirs, as kafka-storage format does."""
-    from broker.format_tool.commands import main as tool
+    from broker.admin.format import main as tool
 
     tool.main(arguments, prog_name="odradek format")
 
@@ -137,7 +137,7 @@ def format_tool(arguments: tuple[str, ...]) -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def user_tool(arguments: tuple[str, ...]) -> None:
     """The users of SCRAM: add, list, delete."""
-    from broker.user_tool.commands import main as tool
+    from broker.admin.users import main as tool
 
     tool.main(arguments, prog_name="odradek user")
 
@@ -146,7 +146,7 @@ def user_tool(arguments: tuple[str, ...]) -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def metadata_tool(arguments: tuple[str, ...]) -> None:
     """Print the records of a metadata log: dump."""
-    from broker.metadata_tool.commands import main as tool
+    from broker.admin.metadata_log import main as tool
 
     tool.main(arguments, prog_name="odradek metadata")
 
@@ -155,7 +155,7 @@ def metadata_tool(arguments: tuple[str, ...]) -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def reference_tool(arguments: tuple[str, ...]) -> None:
     """Say what an error or a setting means."""
-    from broker.reference_tool.commands import main as tool
+    from broker.admin.reference import main as tool
 
     tool.main(arguments, prog_name="odradek explain")
 
@@ -164,7 +164,7 @@ def reference_tool(arguments: tuple[str, ...]) -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def doctor_tool(arguments: tuple[str, ...]) -> None:
     """Look for what would keep a broker from running well here."""
-    from broker.doctor_tool.commands import main as tool
+    from broker.admin.doctor import main as tool
 
     tool.main(arguments, prog_name="odradek doctor")
 
@@ -173,7 +173,7 @@ def doctor_tool(arguments: tuple[str, ...]) -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def backup_tool(arguments: tuple[str, ...]) -> None:
     """Verify a backup."""
-    from broker.backup_tool.commands import main as tool
+    from broker.admin.logs import backup as tool
 
     tool.main(arguments, prog_name="odradek backup")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from broker.reference_tool.advice import ADVICE, BETWEEN_NODES
-from broker.reference_tool.commands import main as explain
-from broker.reference_tool.document import document
+from broker.admin.advice import ADVICE, BETWEEN_NODES
+from broker.admin.reference import document
+from broker.admin.reference import main as explain
 from odradek.cli.main import odradek
 from protocol.errors import type_by_code
 
@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "errors.md"
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text() == document(), "python -m broker.reference_tool.document > docs/errors.md"
+    assert PAGE.read_text() == document(), "python -m broker.admin.reference > docs/errors.md"
 
 
 def test_advice_is_a_sentence_for_an_error_of_kafka() -> None:

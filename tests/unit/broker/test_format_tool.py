@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from broker.format_tool.commands import main
+from broker.admin.format import main
 from controller.quorum.survey import Survey, survey
 from protocol import uuids
 from storage.files import OsFileSystem

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 from click.testing import CliRunner, Result
 
-from broker.log_tool.commands import main
+from broker.admin.logs import main
 from protocol.coordinator_records.consumer_group_records import (
     CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
     ConsumerGroupCurrentMemberAssignmentKey,

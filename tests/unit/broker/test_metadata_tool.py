@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from broker.metadata_tool.commands import main
+from broker.admin.metadata_log import main
 from protocol.records.batch import read_header
 
 KAFKA = Path(__file__).parents[1] / "controller" / "quorum" / "kafka"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from broker.user_tool.commands import main as user_main
+from broker.admin.users import main as user_main
 from odradek.cli import contexts, produce
 from odradek.security import Security
 from odradek.testcontainers import KafkaContainer
@@ -37,10 +37,8 @@ def test_file_of_variables(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [BOM + b"p\xc2\x85ss\r\nx", b"p\xc2\x85ss"])
 def test_password_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(
-        "broker.user_tool.commands.upsertion", lambda _name, _kind, password, *_: asked.append(password)
-    )
-    monkeypatch.setattr("broker.user_tool.stopped_folder.alter", lambda *_: None)
+    monkeypatch.setattr("broker.admin.users.upsertion", lambda _name, _kind, password, *_: asked.append(password))
+    monkeypatch.setattr("broker.admin.users.alter", lambda *_: None)
     file = tmp_path / "password"
     file.write_bytes(content)
     options = ["--set", f"log.dirs={tmp_path}"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from broker.admin.node_settings import CONTROLLER, all_settings, joining
 from broker.config.broker_config import ConfigurationError
 from broker.config.sources import load
-from broker.supervisor.node_settings import CONTROLLER, all_settings, joining
 
 CLUSTER_ID = "k2hLyQu2SZu2ZLwXKgnjPw"
 

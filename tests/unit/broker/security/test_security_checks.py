@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from broker.admin import doctor as commands
 from broker.config.broker_config import BrokerConfig, ConfigurationError
 from broker.config.listener_settings import ListenerSettings
-from broker.doctor_tool import commands
 from tests.unit.broker.config.loading import load_text
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

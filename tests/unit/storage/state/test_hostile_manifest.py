@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from crc32c import crc32c
 
-from broker.backup_tool.commands import main
+from broker.admin.logs import backup
 from storage.files import OsFileSystem
 from storage.folders.strays import remove_folder
 from storage.state import manifest
@@ -107,7 +107,7 @@ def test_a_symbolic_link_is_refused_wherever_it_lies(tmp_path: Path, name: str) 
     (path / name).rename(tmp_path / "elsewhere")
     (path / name).symlink_to(tmp_path / "elsewhere")
     assert "symbolic link" in refusal(path)
-    assert CliRunner().invoke(main, ["verify", str(path)]).exit_code == 1
+    assert CliRunner().invoke(backup, ["verify", str(path)]).exit_code == 1
 
 
 @pytest.mark.parametrize("name", [f"0/{LOG}", FILE_NAME])
@@ -148,7 +148,7 @@ def test_meta_properties_of_another_node_or_cluster_than_the_list_says_are_refus
 def test_verify_opens_no_file_that_the_list_has_not(tmp_path: Path) -> None:
     path = snapshot(tmp_path / "s")
     os.mkfifo(path / "0" / "t-0" / f"{5:020}.log")
-    told = CliRunner().invoke(main, ["verify", str(path)])
+    told = CliRunner().invoke(backup, ["verify", str(path)])
     assert (told.exit_code, "not in the list of the backup" in told.output) == (1, True)
 
 

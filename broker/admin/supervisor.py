@@ -2,6 +2,8 @@
 
 The controller starts first and stops last. A node that ends by itself is said, and the others go on; when no broker is
 left, the controller ends too. A second signal to stop kills what still runs.
+
+`serve --brokers N`: what is done in place of running a node.
 """
 
 from __future__ import annotations
@@ -17,17 +19,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import click
 import structlog
 
-from broker.supervisor.node_settings import CONTROLLER, Settings, joining
+from broker.admin.node_settings import CONTROLLER, Settings, all_settings, joining
+from broker.config.broker_config import ConfigurationError
+from broker.config.sources import Loaded
+from broker.parent import Parent
+from broker.ready import Ready
 from broker.systemd import ENVIRONMENT, Systemd
+from timing.clock import SystemClock
 
 logger = structlog.get_logger(__name__)
 
 DEPENDENCIES = "ODRADEK_DEPENDENCIES"
 """See odradek/launcher.py, which takes it out of this process's environment."""
 
-Ready = dict[str, Any]
+ReadyLine = dict[str, Any]
 """What a node says of itself when it begins to serve; see `broker.ready`."""
 
 
@@ -38,7 +46,7 @@ class NodeProcess:
     node_id: int
     log_path: Path
     process: asyncio.subprocess.Process
-    ready: Ready = field(default_factory=dict)
+    ready: ReadyLine = field(default_factory=dict)
 
     @property
     def is_running(self) -> bool:
@@ -78,7 +86,7 @@ class Supervisor:
         self._watching: list[asyncio.Task[None]] = []
         self._died = False
 
-    async def run(self, say_ready: Callable[[Ready, list[Ready]], None]) -> int:
+    async def run(self, say_ready: Callable[[ReadyLine, list[ReadyLine]], None]) -> int:
         """Start the nodes, say when all serve, and return the exit status: 0 if all of them stopped cleanly.
 
         `say_ready` is called with what the controller and the brokers say of themselves.
@@ -229,3 +237,42 @@ def _end_of(node: NodeProcess) -> str:
     """The last line of its log."""
     lines = node.log_path.read_text(errors="replace").splitlines()
     return lines[-1] if lines else ""
+
+
+def run_nodes(loaded: Loaded, count: int, arguments: Sequence[str], ready: Ready, parent: Parent | None) -> int:
+    """Run the nodes, and return the exit status. `arguments` are those of `serve` that every node has.
+
+    The ready line has `nodes`, with the ready line of each broker, and `controller`, with the controller's.
+    """
+    try:
+        settings = all_settings(loaded, count)
+    except ConfigurationError as error:
+        for problem in error.problems:
+            click.echo(f"wrong configuration: {problem}", err=True)
+        return 1
+    folder = loaded.config.log_dirs[0]
+    os.makedirs(folder, exist_ok=True)
+    return asyncio.run(_run(settings, folder, arguments, ready, parent))
+
+
+async def _run(
+    settings: Mapping[int, Settings], folder: str, arguments: Sequence[str], ready: Ready, parent: Parent | None
+) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
+    if parent is not None:
+        parent.watch(loop, stop)
+    supervisor = Supervisor(settings, folder, arguments, stop, Systemd(os.environ, SystemClock(loop)))
+    return await supervisor.run(
+        lambda controller, brokers: ready.write(
+            {"ready": True, "nodes": brokers, "controller": controller, "pid": os.getpid()}
+        )
+    )
+
+
+def shared_arguments(config_files: Sequence[str], settings: Sequence[str]) -> list[str]:
+    """The arguments of `serve` that every node has."""
+    files = [part for name in config_files for part in ("--config", os.path.abspath(name))]
+    return files + [part for setting in settings for part in ("--set", setting)]

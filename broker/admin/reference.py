@@ -1,15 +1,19 @@
-"""`odradek explain error|setting NAME`: what the project itself knows of errors and settings."""
+"""`odradek explain error|setting NAME`: what the project itself knows of errors and settings.
+
+Writes docs/errors.md: `python -m broker.admin.reference > docs/errors.md`.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import click
 
+from broker.admin.advice import advice_for
 from broker.config.definition import ConfigDef
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
 from broker.nearest import did_you_mean
-from broker.reference_tool.advice import advice_for
 from protocol.errors import KafkaError, type_by_code
 
 
@@ -63,3 +67,30 @@ def _lines(kind: str, definition: ConfigDef) -> Iterator[str]:
     yield f"  expected: {definition.expected}"
     if definition.synonyms:
         yield f"  the broker's default is in: {', '.join(one.name for one in definition.synonyms)}"
+
+
+_INTRODUCTION = """\
+# Errors
+
+<!-- Written by `python -m broker.admin.reference`; do not edit. -->
+
+Every error of Kafka's protocol. `odradek explain error NAME` shows one of them, by its name or its code. After a
+*retriable* error a client may send the same request again, and clients do so by themselves.
+
+| code | error | what it means | retriable | what to do |
+| ---: | --- | --- | --- | --- |
+"""
+
+
+def document() -> str:
+    """The whole page."""
+    rows = []
+    for code, kind in sorted(type_by_code.items(), key=lambda each: each[0].value):
+        retriable = "yes" if code.retriable else ""
+        name = code.name.upper()
+        rows.append(f"| {code.value} | {name} | {kind.default_message} | {retriable} | {advice_for(kind)} |\n")
+    return _INTRODUCTION + "".join(rows)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())

@@ -1,1 +1,0 @@
-"""`odradek backup verify PATH`."""

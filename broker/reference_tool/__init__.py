@@ -1,1 +1,0 @@
-"""`odradek explain error|setting NAME`."""
