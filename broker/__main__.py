@@ -34,8 +34,8 @@ from broker.node_start import start_node  # noqa: E402
 from broker.node_state import Seams  # noqa: E402
 from broker.parent import Parent  # noqa: E402
 from broker.peers.call import PeerError  # noqa: E402
-from broker.ready import Ready  # noqa: E402
 from broker.security.errors import SecurityError  # noqa: E402
+from broker.serve import Ready  # noqa: E402
 from broker.stopping import Stopped  # noqa: E402
 from broker.systemd import Systemd  # noqa: E402
 from protocol.errors import KafkaError  # noqa: E402

@@ -26,7 +26,7 @@ from broker.admin.node_settings import CONTROLLER, Settings, all_settings, joini
 from broker.config.broker_config import ConfigurationError
 from broker.config.sources import Loaded
 from broker.parent import Parent
-from broker.ready import Ready
+from broker.serve import Ready
 from broker.systemd import ENVIRONMENT, Systemd
 from timing.clock import SystemClock
 
@@ -36,7 +36,7 @@ DEPENDENCIES = "ODRADEK_DEPENDENCIES"
 """See odradek/launcher.py, which takes it out of this process's environment."""
 
 ReadyLine = dict[str, Any]
-"""What a node says of itself when it begins to serve; see `broker.ready`."""
+"""What a node says of itself when it begins to serve; see `broker.serve`."""
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class Supervisor:
         try:
             if await self._start():
                 self._systemd.ready(self._status())
-                say_ready(self.nodes[0].ready, [broker.ready for broker in self._brokers])
+                say_ready(self.nodes[0].ready, [broker.serve for broker in self._brokers])
                 self._watching = [asyncio.ensure_future(self._watch(node)) for node in self.nodes]
                 await self._stop.wait()
         finally:
