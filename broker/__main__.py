@@ -26,12 +26,12 @@ from broker.config.sources import Loaded  # noqa: E402
 from broker.console.console import Console  # noqa: E402
 from broker.control.server import ControlServer  # noqa: E402
 from broker.membership.broker_lifecycle import RegistrationError  # noqa: E402
-from broker.monitoring.gc_time import GcTime  # noqa: E402
-from broker.monitoring.otlp_export import OtlpError, OtlpExport, check_export  # noqa: E402
 from broker.network.server import ListenError  # noqa: E402
 from broker.node import Node  # noqa: E402
 from broker.node_start import start_node  # noqa: E402
 from broker.node_state import Seams  # noqa: E402
+from broker.observe.otlp_export import OtlpError, OtlpExport, check_export  # noqa: E402
+from broker.observe.process_metrics import GcTime  # noqa: E402
 from broker.parent import Parent  # noqa: E402
 from broker.peers.call import PeerError  # noqa: E402
 from broker.security.errors import SecurityError  # noqa: E402

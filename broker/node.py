@@ -15,17 +15,16 @@ from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.membership.controller_port import Controller
 from broker.membership.followed_metadata import FollowedMetadata
 from broker.membership.publisher import Follower, NodeMetadata
-from broker.monitoring.cluster_metrics import register_cluster_metrics
-from broker.monitoring.controller_metrics import UncleanElections, register_controller_metrics
-from broker.monitoring.exporter_metrics import register_exporter_metrics
-from broker.monitoring.loop_lag import LoopLag
-from broker.monitoring.node_metrics import register_gauges
-from broker.monitoring.process_metrics import register_process, register_state
-from broker.monitoring.recent_rates import NOTE_MS, RecentRates
-from broker.monitoring.replication_metrics import register_replication
 from broker.network.dispatch import Dispatcher
 from broker.network.server import Server
 from broker.node_state import Base, Bound
+from broker.observe.cluster_metrics import register_cluster_metrics
+from broker.observe.controller_metrics import UncleanElections, register_controller_metrics
+from broker.observe.exporter_metrics import register_exporter_metrics
+from broker.observe.metrics import NOTE_MS, RecentRates
+from broker.observe.node_metrics import register_gauges
+from broker.observe.process_metrics import LoopLag, register_process, register_state
+from broker.observe.replication_metrics import register_replication
 from broker.periodic import Periodic
 from broker.quotas.connection_rates import ConnectionRates
 from broker.replication.directory_assignments import CHECK_MS as ASSIGN_MS
@@ -49,8 +48,8 @@ from timing.clock import Clock
 if TYPE_CHECKING:
     from broker.faults.faults import Faults
     from broker.journal.journal import Journal
-    from broker.monitoring.http import HttpServer
-    from broker.monitoring.http_app import Pages
+    from broker.observe.http import HttpServer
+    from broker.observe.http_app import Pages
 
 logger = structlog.get_logger(__name__)
 

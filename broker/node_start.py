@@ -38,12 +38,12 @@ from broker.metadata_opening import (
     joining,
     open_metadata,
 )
-from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.network.dispatch import Dispatcher
 from broker.network.request import NewRequest
 from broker.network.server import Server
 from broker.node import Node, Parts, close_logs
 from broker.node_state import Base, Bound, Seams, new_base
+from broker.observe.client_telemetry import ClientTelemetry
 from broker.quotas.connection_rates import ConnectionRates
 from broker.quotas.throttling import Throttling
 from broker.replication.fetch_session import FetchSessionCache
@@ -59,7 +59,7 @@ from storage.folders.log_manager import LogManager
 
 if TYPE_CHECKING:
     from broker.authorization.guard import Guard
-    from broker.monitoring.http import HttpServer
+    from broker.observe.http import HttpServer
 
 
 async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -> Node:
@@ -170,7 +170,7 @@ async def _bind_http(base: Base, hosts: list[str], undo: AsyncExitStack) -> Http
     config, state = base.current.config, base.state
     if config.integer("odradek.http.port") < 0:
         return None
-    from broker.monitoring.http import HttpServer
+    from broker.observe.http import HttpServer
 
     machine = base.seams.clock.machine
     http = HttpServer(config, base.metrics, lambda: state.not_ready, machine, state.problems, hosts)

@@ -14,8 +14,7 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.current import CurrentConfig
 from broker.config.listeners import Listener
 from broker.config.super_users import super_users
-from broker.monitoring.cardinality import Most
-from broker.monitoring.metrics import Metrics
+from broker.observe.metrics import Metrics, Most
 from broker.peers.client import Connect, open_socket
 from broker.peers.cuts import Cuts
 from broker.replication.folders import FolderChecks

@@ -18,9 +18,9 @@ from broker.membership.controller_port import Controller
 from broker.membership.controller_service import ControllerService
 from broker.membership.metadata_cache import MetadataCache
 from broker.membership.producer_ids import ProducerIds
-from broker.monitoring.client_telemetry import ClientTelemetry
-from broker.monitoring.metrics import Metrics
 from broker.network.request import Peer
+from broker.observe.client_telemetry import ClientTelemetry
+from broker.observe.metrics import Metrics
 from broker.quotas.throttling import Throttling
 from broker.replication.fetch_session import FetchSessionCache
 from broker.replication.replica_manager import ReplicaManager

@@ -31,7 +31,7 @@ from kio.schema.describe_share_group_offsets.v1.response import (
 from kio.schema.errors import ErrorCode
 
 from broker.api.share_groups import require_share_groups
-from broker.monitoring.group_metrics import EndsElsewhere
+from broker.observe.group_metrics import EndsElsewhere
 from broker.replication.partition import Role
 from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard

@@ -7,9 +7,9 @@ from typing import Any
 from broker.console.ask import Ask, Page, paged
 from broker.journal.entries import Exchange
 from broker.journal.rendering import header_of
-from broker.monitoring.metrics import TIME_BOUNDS_MS, bound_of
 from broker.network.connection import Connection
 from broker.node import Node
+from broker.observe.metrics import TIME_BOUNDS_MS, bound_of
 from broker.quotas.entities import QuotaType
 from protocol.api.names import API_NAMES
 from protocol.api.table import API_BY_KEY

@@ -17,8 +17,8 @@ import structlog
 from broker.inspection.cluster import read_group
 from broker.inspection.groups import GroupView, list_summaries
 from broker.inspection.lag import read_lags
-from broker.monitoring.metrics import LAG_BOUNDS_S, TIME_BOUNDS_MS, RequestCounters, bound_of
 from broker.node import Node
+from broker.observe.metrics import LAG_BOUNDS_S, TIME_BOUNDS_MS, RequestCounters, bound_of
 from protocol.errors import KafkaError
 from protocol.topic_partition import PartitionKey
 

@@ -12,8 +12,8 @@ from broker.config.resource_defs import within_limits
 from broker.coordinators.group_topics import GroupTopics
 from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.membership.broker_clients import BrokerClients
-from broker.monitoring.group_metrics import EndsElsewhere, register_group_metrics
-from broker.monitoring.metrics import Metrics
+from broker.observe.group_metrics import EndsElsewhere, register_group_metrics
+from broker.observe.metrics import Metrics
 from coordinator.group.classic.groups import ClassicGroups
 from coordinator.group.config import GroupConfig
 from coordinator.group.consumer.config import ConsumerGroupConfig

@@ -9,9 +9,9 @@ import structlog
 from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.coordinators.remote_states import RemoteStates
 from broker.membership.broker_clients import BrokerClients
-from broker.monitoring.group_metrics import EndsElsewhere
-from broker.monitoring.metrics import Metrics
-from broker.monitoring.share_metrics import register_share_metrics
+from broker.observe.group_metrics import EndsElsewhere
+from broker.observe.metrics import Metrics
+from broker.observe.share_metrics import register_share_metrics
 from broker.replication.log_maintenance import delete_records
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.runtime import CoordinatorRuntime

@@ -12,8 +12,8 @@ from broker.coordinators.remote_markers import RoutedMarkers
 from broker.coordinators.remote_transactions import Question, RemoteTransactions
 from broker.coordinators.transaction_markers import TransactionMarkers
 from broker.membership.producer_ids import ProducerIds
-from broker.monitoring.metrics import Metrics
-from broker.monitoring.transaction_metrics import register_transaction_metrics
+from broker.observe.metrics import Metrics
+from broker.observe.transaction_metrics import register_transaction_metrics
 from broker.replication.partition import Partition
 from broker.replication.waits import WRITE_TIMEOUT_MS
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard

@@ -71,7 +71,7 @@ class RequestCounters(Protocol):
 
 
 class RequestMetrics(Protocol):
-    """Counts requests and errors; see `broker.monitoring.metrics.Metrics`."""
+    """Counts requests and errors; see `broker.observe.metrics.Metrics`."""
 
     @property
     def requests(self) -> Mapping[str, RequestCounters]: ...

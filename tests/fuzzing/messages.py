@@ -6,8 +6,8 @@ import random
 from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any
 
-from broker.monitoring.pushed_metrics import pushed
 from broker.network.request import USER, CloseConnectionError, Principal
+from broker.observe.client_telemetry import pushed
 from broker.security.sasl.conversation import AuthenticationError, Challenge
 from broker.security.sasl.oauthbearer import OAuthBearerConversation
 from broker.security.sasl.plain import PlainConversation

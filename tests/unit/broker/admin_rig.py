@@ -23,9 +23,9 @@ from broker.membership.metadata_cache import MetadataCache
 from broker.membership.producer_ids import ProducerIds
 from broker.membership.publisher import Follower
 from broker.membership.standalone import StandaloneMetadata
-from broker.monitoring.client_telemetry import ClientTelemetry
-from broker.monitoring.metrics import Metrics
 from broker.network.request import ANONYMOUS, Principal
+from broker.observe.client_telemetry import ClientTelemetry
+from broker.observe.metrics import Metrics
 from broker.quotas.throttling import Throttling
 from broker.replication.fetch_session import FetchSessionCache
 from broker.request_context import Cluster, Local, RequestContext

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from prometheus_client.exposition import generate_latest
 
-from broker.monitoring.collector import MetricsReader, Scrape, process_registry
-from broker.monitoring.metrics import Metrics
+from broker.observe.collector import MetricsReader, Scrape, process_registry
+from broker.observe.metrics import Metrics
 
 
 def scrape(metrics: Metrics) -> Scrape:

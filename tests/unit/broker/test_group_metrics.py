@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from broker.logging import Tracebacks
-from broker.monitoring.collector import MetricsReader
-from broker.monitoring.group_metrics import OFFSETS_A_STEP
+from broker.observe.collector import MetricsReader
+from broker.observe.group_metrics import OFFSETS_A_STEP
 from broker.replication.partition import Partition
 from coordinator.group.classic.messages import JoinRequest, LeaveRequest, MemberIdentity, MemberProtocol, SyncRequest
 from coordinator.group.consumer.messages import ConsumerHeartbeat

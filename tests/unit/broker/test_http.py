@@ -14,9 +14,9 @@ import pytest
 from aiohttp import web
 
 from broker.config.broker_config import BrokerConfig
-from broker.monitoring.http import HttpServer
-from broker.monitoring.metrics import Metrics
 from broker.network.server import ListenError
+from broker.observe.http import HttpServer
+from broker.observe.metrics import Metrics
 from timing.clock import SystemClock
 
 

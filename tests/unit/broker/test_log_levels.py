@@ -17,9 +17,9 @@ from aiohttp.test_utils import make_mocked_request
 from broker import log_levels
 from broker.config.broker_config import BrokerConfig
 from broker.logging import configure
-from broker.monitoring.http import HttpServer
-from broker.monitoring.loggers_http import routes
-from broker.monitoring.metrics import Metrics
+from broker.observe.http import HttpServer
+from broker.observe.http_app import routes
+from broker.observe.metrics import Metrics
 from tests.unit.broker.admin_rig import Rig
 from tests.unit.broker.test_config_handlers import DELETE, LOGGER, SET, change, describe
 from timing.clock import SystemClock

@@ -9,12 +9,10 @@ from uuid import UUID
 
 import pytest
 
-from broker.monitoring import process_metrics
-from broker.monitoring.cardinality import Most, bounded, first
-from broker.monitoring.controller_metrics import UncleanElections
-from broker.monitoring.gc_time import GcTime
-from broker.monitoring.metrics import Metrics
-from broker.monitoring.recent_rates import NOTE_MS, NOTES, RecentRates
+from broker.observe import process_metrics
+from broker.observe.controller_metrics import UncleanElections
+from broker.observe.metrics import NOTE_MS, NOTES, Metrics, Most, RecentRates, bounded, first
+from broker.observe.process_metrics import GcTime
 from metadata.delta import MetadataDelta
 from protocol.metadata.topics import NO_LEADER, PartitionChangeRecord
 from tests.doubles.clock import ManualClock

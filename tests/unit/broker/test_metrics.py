@@ -12,10 +12,9 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from structlog.testing import capture_logs
 
-from broker.monitoring.loop_lag import PERIOD_MS, LoopLag
-from broker.monitoring.metrics import TIME_BOUNDS_MS, Histogram, Metrics
-from broker.monitoring.node_metrics import register_gauges
-from broker.monitoring.recent_rates import RecentRates
+from broker.observe.metrics import TIME_BOUNDS_MS, Histogram, Metrics, RecentRates
+from broker.observe.node_metrics import register_gauges
+from broker.observe.process_metrics import PERIOD_MS, LoopLag
 from broker.replication.partition import Role
 from broker.version import KAFKA_VERSION, own_version
 from protocol.api.table import API_BY_NAME

@@ -8,9 +8,9 @@ pytest.importorskip("opentelemetry")
 
 from opentelemetry.sdk.metrics.export import Histogram
 
-from broker.monitoring.collector import MetricsReader
-from broker.monitoring.metrics import Metrics
-from broker.monitoring.otlp_conversion import converted
+from broker.observe.collector import MetricsReader
+from broker.observe.metrics import Metrics
+from broker.observe.otlp_conversion import converted
 
 
 def test_a_histogram_has_the_counts_of_each_bucket() -> None:

@@ -10,9 +10,9 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from broker.config.broker_config import BrokerConfig
-from broker.monitoring import otlp_export
-from broker.monitoring.metrics import Metrics
-from broker.monitoring.otlp_export import ENDPOINT, OtlpError, OtlpExport, check_export
+from broker.observe import otlp_export
+from broker.observe.metrics import Metrics
+from broker.observe.otlp_export import ENDPOINT, OtlpError, OtlpExport, check_export
 from protocol.otlp import decode_points
 from tests.doubles.clock import ManualClock
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from broker.monitoring import pushed_metrics
-from broker.monitoring.cardinality import Most
-from broker.monitoring.metrics import Metrics
-from broker.monitoring.pushed_metrics import INTERVALS_KEPT, MOST_ATTRIBUTES, PushedMetrics, pushed
+from broker.observe import client_telemetry as pushed_metrics
+from broker.observe.client_telemetry import INTERVALS_KEPT, MOST_ATTRIBUTES, PushedMetrics, pushed
+from broker.observe.metrics import Metrics, Most
 from protocol.otlp import Point
 from protocol.uuids import to_text
 from tests.doubles.clock import ManualClock

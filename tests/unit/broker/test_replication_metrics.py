@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from broker.monitoring.metrics import Metrics
-from broker.monitoring.replication_metrics import register_replication
+from broker.observe.metrics import Metrics
+from broker.observe.replication_metrics import register_replication
 from storage.append_types import LogConfig
 from tests.unit.broker.replication.leading.test_leader_state import Led
 from tests.unit.broker.scraping import samples

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from broker.monitoring.metrics import Metrics
-from broker.monitoring.recent_rates import RecentRates
-from broker.monitoring.request_phases import register_phases
+from broker.observe.metrics import Metrics, RecentRates
+from broker.observe.node_metrics import register_phases
 from tests.doubles.clock import ManualClock
 from tests.unit.broker.scraping import only, samples
 

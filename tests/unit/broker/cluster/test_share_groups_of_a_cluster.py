@@ -10,7 +10,7 @@ from kio.schema.alter_share_group_offsets.v0.request import (
 )
 from kio.schema.describe_share_group_offsets.v1.request import DescribeShareGroupOffsetsRequestGroup
 
-from broker.monitoring.collector import MetricsReader
+from broker.observe.collector import MetricsReader
 from tests.unit.broker.cluster.three_brokers import ALL_PARTITIONS, GROUP, Cluster
 from tests.unit.broker.control.asking import control
 from tests.unit.broker.scraping import only, samples

@@ -14,7 +14,7 @@ from broker.control.endpoint import ControlError
 from broker.control.faults import faults_of
 from broker.control.waiting import TIMED_OUT
 from broker.journal.entries import Exchange
-from broker.monitoring.collector import MetricsReader
+from broker.observe.collector import MetricsReader
 from protocol.api.table import API_BY_NAME
 from protocol.errors import KafkaError
 from tests.unit.broker.cluster.three_brokers import ALL_PARTITIONS, GROUP, TRANSACTION, Cluster, Producer

@@ -20,7 +20,7 @@ from broker.control.app import make_app
 from broker.http import bodies
 from broker.http.connections import HttpPort
 from broker.logging import Tracebacks
-from broker.monitoring import loggers_http
+from broker.observe import http_app as loggers_http
 from tests.doubles.clock import settle
 from tests.unit.broker.console.test_login import SASL
 from tests.unit.broker.rig import Rig

@@ -15,8 +15,8 @@ from broker.console.app import App
 from broker.console.history import History
 from broker.control.app import make_app
 from broker.http.hosts import KnownHosts, is_known_host
-from broker.monitoring import http_app
-from broker.monitoring.metrics import Metrics
+from broker.observe import http_app
+from broker.observe.metrics import Metrics
 from tests.unit.broker.cluster_rig import CONTROLLER, ClusterRig
 from tests.unit.broker.console.test_login import SASL
 from tests.unit.broker.rig import Rig

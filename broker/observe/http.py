@@ -11,12 +11,12 @@ import structlog
 
 from broker.config.broker_config import BrokerConfig
 from broker.http.hosts import KnownHosts
-from broker.monitoring.metrics import Metrics
 from broker.network.server import ACCEPTED_AT_ONCE, ListenError, lengthen_backlog
+from broker.observe.metrics import Metrics
 
 if TYPE_CHECKING:
     from broker.http.connections import HttpPort
-    from broker.monitoring.http_app import Pages
+    from broker.observe.http_app import Pages
     from timing.clock import Clock
 
 logger = structlog.get_logger(__name__)
@@ -98,9 +98,9 @@ class HttpServer:
     async def _serve(self, pages: Pages | None) -> None:
         assert self._server is not None
         # The libraries take a quarter of a second to load, so a thread does it while the loop serves Kafka's clients.
-        await asyncio.to_thread(importlib.import_module, "broker.monitoring.http_app")
+        await asyncio.to_thread(importlib.import_module, "broker.observe.http_app")
         from broker.http.connections import HttpPort
-        from broker.monitoring.http_app import make_app
+        from broker.observe.http_app import make_app
 
         app = make_app(self._metrics, self._is_ready, self._problems, self._hosts, pages)
         self._opened = HttpPort(app, PORT_SETTING, self._config, self._clock)

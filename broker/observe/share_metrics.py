@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from broker.membership.metadata_cache import MetadataCache
-from broker.monitoring.group_metrics import EndsElsewhere, GroupLags, GroupOffset
-from broker.monitoring.metrics import Metrics
+from broker.observe.group_metrics import EndsElsewhere, GroupLags, GroupOffset
+from broker.observe.metrics import Metrics
 from broker.replication.replica_manager import ReplicaManager
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.share.share_coordinator_shard import ShareCoordinatorShard

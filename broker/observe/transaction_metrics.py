@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from broker.monitoring.metrics import Metrics, Values
+from broker.observe.metrics import Metrics, Values
 from broker.replication.partition import Partition, Role
 from broker.replication.replica_manager import ReplicaManager
 from coordinator.transaction.metrics import TransactionMetrics

@@ -9,8 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from broker.membership.metadata_cache import MetadataCache
-from broker.monitoring.cardinality import bounded
-from broker.monitoring.metrics import Labelled, Metrics
+from broker.observe.metrics import Labelled, Metrics, bounded
 from broker.peers.queues import Reach
 from broker.replication.partition import Role
 from broker.replication.replica_manager import ReplicaManager

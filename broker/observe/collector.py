@@ -1,4 +1,9 @@
-"""Renders a node's metrics for Prometheus, under the names that the JMX exporter gives Kafka's.
+"""Further names of metrics: rule files of the JMX exporter differ, and dashboards are made for one of them.
+
+Ours are those of Strimzi's rules where these have a name. Confluent's rules leave a meter its name in Kafka
+(`bytesinpersec`, a count all the same) and join the words of a type (`socketservermetrics`).
+
+Renders a node's metrics for Prometheus, under the names that the JMX exporter gives Kafka's.
 
 Import it only where metrics are served: loading prometheus_client takes a while.
 """
@@ -14,10 +19,52 @@ from prometheus_client import GCCollector, Info, PlatformCollector, ProcessColle
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from broker.monitoring.metrics import Family, Histogram, Kind, Metrics, Reading, Values
-from broker.monitoring.other_names import other_names
+from broker.observe.metrics import Family, Histogram, Kind, Metrics, Reading, Values
 from broker.version import KAFKA_VERSION, own_version
 from protocol.api.table import API_BY_NAME
+
+_METERS = (
+    "kafka_controller_controllerstats_",
+    "kafka_network_requestmetrics_",
+    "kafka_server_brokertopicmetrics_",
+    "kafka_server_fetchsessioncache_",
+    "kafka_server_replicamanager_",
+)
+"""Types whose counts are Kafka's meters, `...PerSec`."""
+
+_TYPES = {
+    "kafka_server_broker_metadata_metrics_": "kafka_server_brokermetadatametrics_",
+    "kafka_server_raft_metrics_": "kafka_server_raftmetrics_",
+    "kafka_server_socket_server_metrics_": "kafka_server_socketservermetrics_",
+}
+_SINGLE = {
+    "kafka_network_socketserver_networkprocessoravgidle_percent": (
+        "kafka_network_socketserver_networkprocessoravgidlepercent"
+    ),
+    "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent": (
+        "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent_oneminuterate"
+    ),
+}
+
+
+def other_names(family: Metric) -> Iterator[Metric]:
+    """The family once more, under the other name if it has one."""
+    name = _other_name(family)
+    if name is not None:
+        copy = GaugeMetricFamily(name, family.documentation)
+        copy.samples = [sample._replace(name=name) for sample in family.samples]
+        yield copy
+
+
+def _other_name(family: Metric) -> str | None:
+    name = family.name
+    if family.type == "counter":
+        return f"{name}persec" if name.startswith(_METERS) else None
+    if family.type != "gauge":
+        return None
+    prefix = next((prefix for prefix in _TYPES if name.startswith(prefix)), None)
+    return _SINGLE.get(name) if prefix is None else _TYPES[prefix] + name.removeprefix(prefix)
+
 
 logger = structlog.get_logger(__name__)
 

@@ -1,25 +1,146 @@
-"""The metrics of a node's parts, under the names of Kafka's JMX exporter."""
+"""Kafka's quantiles of the times of requests, by the part of the way that they took (`RequestMetrics`).
+
+They are of the last half minute, and as exact as the buckets of the histograms. Three of the parts take no time here:
+a request is handled in the turn of the loop in which it was read, and an answer is handed to the kernel in the turn in
+which it was made.
+
+The metrics of connections, under the names of Kafka's JMX exporter.
+
+The metrics of a node's parts, under the names of Kafka's JMX exporter.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
-from broker.monitoring.cardinality import bounded
-from broker.monitoring.connection_metrics import register_connections
-from broker.monitoring.metrics import Labelled, Metrics, Values
-from broker.monitoring.recent_rates import RecentRates
-from broker.monitoring.request_phases import register_phases
 from broker.network.server import Server
+from broker.observe.metrics import (
+    TIME_BOUNDS_MS,
+    Labelled,
+    Metrics,
+    RecentRates,
+    RequestCounters,
+    Values,
+    bound_of,
+    bounded,
+)
 from broker.quotas.entities import QuotaType
 from broker.quotas.throttling import Throttling
 from broker.replication.fetch_session import FetchSessionCache
 from broker.replication.partition import Role
 from broker.replication.replica_manager import ReplicaManager
+from protocol.api.table import API_BY_NAME
 from storage.log.unified_log import UnifiedLog
 from storage.shortages import Shortages
 from timing.purgatory import Purgatory
 from timing.wheel import TimingWheel
+
+REQUESTS = "kafka_network_requestmetrics_"
+QUANTILES = {"0.50": 0.5, "0.75": 0.75, "0.95": 0.95, "0.98": 0.98, "0.99": 0.99, "0.999": 0.999}
+MEASURED: Mapping[str, tuple[str, Callable[[RequestCounters], list[int]]]] = {
+    "localtimems": ("Milliseconds that the broker was busy with a request", RequestCounters.local_counts),
+    "remotetimems": ("Milliseconds that a request waited for data, members or brokers", RequestCounters.remote_counts),
+}
+NO_TIME = {
+    "requestqueuetimems": "Milliseconds from a request read to its handling",
+    "responsequeuetimems": "Milliseconds from an answer made to its sending",
+    "responsesendtimems": "Milliseconds of handing an answer to the kernel",
+}
+
+
+def register_phases(metrics: Metrics, rates: RecentRates) -> None:
+    """Register the metrics for `/metrics`."""
+    for name, (documentation, counts) in MEASURED.items():
+        recent = rates.of(partial(_counts, metrics, counts))
+        metrics.gauge(
+            REQUESTS + name,
+            f"{documentation}, of the last half minute, as quantiles.",
+            ("request", "quantile"),
+            partial(_quantiles, recent),
+        )
+    for name, documentation in NO_TIME.items():
+        metrics.gauge(
+            REQUESTS + name,
+            f"{documentation}: none here, it is the same turn of the event loop.",
+            ("request", "quantile"),
+            partial(_zeros, metrics),
+        )
+
+
+def _counts(metrics: Metrics, counts: Callable[[RequestCounters], list[int]]) -> dict[tuple[str, ...], float]:
+    """How many requests there were of each API in each bucket that is not empty."""
+    return {
+        (API_BY_NAME[api].kafka_name, str(bucket)): count
+        for api, counters in metrics.requests.items()
+        for bucket, count in enumerate(counts(counters))
+        if count
+    }
+
+
+def _quantiles(recent: Callable[[], Labelled]) -> Labelled:
+    by_api: dict[str, list[float]] = {}
+    for (api, bucket), rate in recent():
+        by_api.setdefault(api, [0.0] * (len(TIME_BOUNDS_MS) + 1))[int(bucket)] = rate
+    return [
+        ((api, quantile), bound_of(TIME_BOUNDS_MS, counts, share))
+        for api, counts in by_api.items()
+        for quantile, share in QUANTILES.items()
+    ]
+
+
+def _zeros(metrics: Metrics) -> Labelled:
+    answered = [API_BY_NAME[api].kafka_name for api, counters in metrics.requests.items() if counters.by_version]
+    if "Fetch" in answered:
+        answered += ["FetchConsumer", "FetchFollower"]
+    return [((api, quantile), 0) for api in answered for quantile in QUANTILES]
+
+
+SOCKET_SERVER = "kafka_server_socket_server_metrics_"
+SOFTWARE = ("client_software_name", "client_software_version", "listener")
+
+
+def register_connections(metrics: Metrics, server: Server, rates: RecentRates) -> None:
+    """Register the metrics for `/metrics`."""
+
+    def of_each(total: Mapping[str, int]) -> dict[tuple[str, ...], float]:
+        return {(name,): total[name] for name in server.bound}
+
+    def counts() -> Labelled:
+        found = Counter(connection.listener_name for connection in server.connections)
+        return [((name,), found[name]) for name in server.bound]
+
+    def software() -> Labelled:
+        found = Counter((*connection.client_software, connection.listener_name) for connection in server.connections)
+        return bounded(found.items(), metrics.most.clients, slice(0, 2))
+
+    metrics.gauge(f"{SOCKET_SERVER}connection_count", "Open connections.", ("listener",), counts)
+    metrics.gauge(
+        f"{SOCKET_SERVER}connections", "Open connections, by what clients say that they are.", SOFTWARE, software
+    )
+    totals: dict[str, tuple[str, Mapping[str, int]]] = {
+        "creation": ("Connections accepted", server.created),
+        "close": ("Connections closed", server.closed),
+    }
+    for name, (documentation, total) in totals.items():
+        metrics.counter(
+            f"{SOCKET_SERVER}connection_{name}_total",
+            f"{documentation}.",
+            ("listener",),
+            partial(_rows_of, partial(of_each, total)),
+        )
+        metrics.gauge(
+            f"{SOCKET_SERVER}connection_{name}_rate",
+            f"{documentation} a second, of late.",
+            ("listener",),
+            rates.of(partial(of_each, total)),
+        )
+
+
+def _rows_of(values: Callable[[], Mapping[tuple[str, ...], float]]) -> Labelled:
+    return values().items()
+
 
 PARTITION = ("topic", "partition")
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from broker.membership.broker_lifecycle import State
 from broker.membership.followed_metadata import FollowedMetadata
-from broker.monitoring.metrics import Metrics
-from broker.monitoring.recent_rates import RecentRates
+from broker.observe.metrics import Metrics, RecentRates
 from timing.clock import Clock
 
 _BROKER_STATES = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.config.broker_config import BrokerConfig
-from broker.monitoring.metrics import Metrics
+from broker.observe.metrics import Metrics
 from broker.periodic import Periodic
 from broker.version import own_version
 from timing.clock import Clock
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from prometheus_client.metrics_core import Metric
 
-    from broker.monitoring.collector import MetricsReader
+    from broker.observe.collector import MetricsReader
 
 logger = structlog.get_logger(__name__)
 
@@ -87,7 +87,7 @@ class OtlpExport:
     def _load(self) -> tuple[OTLPMetricExporter, MetricsReader]:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 
-        from broker.monitoring.collector import MetricsReader
+        from broker.observe.collector import MetricsReader
 
         return OTLPMetricExporter(self._endpoint, timeout=TIMEOUT_S), MetricsReader(self._metrics)
 
@@ -95,7 +95,7 @@ class OtlpExport:
         """Whether the metrics have arrived. Blocking."""
         from opentelemetry.sdk.metrics.export import MetricExportResult
 
-        from broker.monitoring.otlp_conversion import converted
+        from broker.observe.otlp_conversion import converted
 
         families = filter(None, (make() for make in makes))
         data = converted(families, self._resource, self._start_ms, now_ms)

@@ -1,21 +1,66 @@
-"""What the broker counts, as plain ints: cheap to count while serving requests, and read only on demand.
+"""Bounds the series of a metric: so many topics, groups and clients have their own, the rest are summed as `other`.
 
-`broker/monitoring/collector.py` renders it for Prometheus under the names that the JMX exporter gives Kafka's metrics;
+Those that came first keep their own series, as long as they exist.
+
+What the broker counts, as plain ints: cheap to count while serving requests, and read only on demand.
+
+`broker/observe/collector.py` renders it for Prometheus under the names that the JMX exporter gives Kafka's metrics;
 only that module knows prometheus_client. The rules of counting are Kafka's `BrokerTopicMetrics` and `RequestMetrics`.
+
+Rates of the last half minute, for metrics that Kafka gives as rates.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from itertools import accumulate
+from typing import TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from broker.monitoring.cardinality import OTHER, Most, first
+OTHER = "other"
+FIRST_LABEL = slice(0, 1)
+
+K = TypeVar("K", bound=Hashable)
+Rows = Iterable[tuple[tuple[str, ...], float]]
+"""Pairs of label values and a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Most:
+    """How many have their own series (`odradek.metrics.max.topics`, `odradek.metrics.max.clients`)."""
+
+    topics: int = 1000
+    clients: int = 1000
+
+
+def first(names: Iterable[K], most: int) -> frozenset[K]:
+    """The first names that differ, as many as may have their own series."""
+    found: dict[K, None] = {}
+    for name in names:
+        if len(found) == most and name not in found:
+            break
+        found[name] = None
+    return frozenset(found)
+
+
+def bounded(rows: Rows, most: int, key: slice = FIRST_LABEL) -> Rows:
+    """The rows whose labels `key` are among the first; the others as one, `other`: their sum, without more labels."""
+    rows = list(rows)
+    own = first((labels[key] for labels, _ in rows), most)
+    result: dict[tuple[str, ...], float] = defaultdict(float)
+    for labels, value in rows:
+        if labels[key] in own:
+            result[labels] += value
+        else:
+            places = range(len(labels))
+            result[tuple(OTHER if place in places[key] else "" for place in places)] += value
+    return result.items()
+
 
 TIME_BOUNDS_MS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000)
 """Upper bounds of the buckets of a request's time, in ms; long polls and slow joins fill the upper ones."""
@@ -267,3 +312,34 @@ class Metrics:
         if reading.name in self.readings:
             raise ValueError(f"the metric {reading.name} is registered already")
         self.readings[reading.name] = reading
+
+
+NOTE_MS = 5_000.0
+NOTES = 6
+
+Totals = Callable[[], Mapping[tuple[str, ...], float]]
+
+
+class RecentRates:
+    """Notes totals from time to time (`note`, every `NOTE_MS`), and compares them with what they are when asked."""
+
+    def __init__(self, monotonic_ms: Callable[[], float]) -> None:
+        self._monotonic_ms = monotonic_ms
+        self._noted: list[tuple[Totals, deque[tuple[float, Mapping[tuple[str, ...], float]]]]] = []
+
+    def of(self, totals: Totals) -> Callable[[], Labelled]:
+        """A reading of the rates of these totals, by their labels."""
+        notes = deque([(self._monotonic_ms(), totals())], NOTES)
+        self._noted.append((totals, notes))
+
+        def rates() -> Labelled:
+            since_ms, before = notes[0]
+            seconds = max(self._monotonic_ms() - since_ms, 1.0) / 1000
+            return [(labels, (value - before.get(labels, 0)) / seconds) for labels, value in totals().items()]
+
+        return rates
+
+    async def note(self) -> None:
+        """Note all totals as they are now."""
+        for totals, notes in self._noted:
+            notes.append((self._monotonic_ms(), totals()))

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from broker.membership.metadata_cache import MetadataCache
-from broker.monitoring.cardinality import bounded
-from broker.monitoring.metrics import Labelled, Metrics
+from broker.observe.metrics import Labelled, Metrics, bounded
 from broker.replication.partition import Role
 from broker.replication.replica_manager import ReplicaManager
 

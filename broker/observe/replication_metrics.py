@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from broker.monitoring.cardinality import bounded
-from broker.monitoring.metrics import Metrics, Values
+from broker.observe.metrics import Metrics, Values, bounded
 from broker.replication.partition import Role
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from broker.membership.metadata_cache import MetadataCache
-from broker.monitoring.metrics import Labelled, Metrics
-from broker.monitoring.recent_rates import RecentRates
+from broker.observe.metrics import Labelled, Metrics, RecentRates
 from controller.quorum.metadata_log import MetadataLog
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
