@@ -19,10 +19,10 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_groups.v5 import ListGroupsRequest, ListGroupsResponse
 from kio.schema.list_groups.v5.response import ListedGroup
 
+from broker.coordinators import share_coordinator as deletion
 from broker.network.answers import ask_each
 from broker.request_context import RequestContext
 from broker.security import authorized_operations
-from broker.share import deletion
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupDescription, Groups
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType

@@ -11,13 +11,13 @@ from broker.control.endpoint import ControlError, Endpoint, Kind, Parameter, Val
 from broker.control.group_json import committed_json, counted, described, group_json, lag_json, summary_json
 from broker.control.offset_resets import resolve, start_share_group
 from broker.control.waiting import DEFAULT_TIMEOUT_S, TIMEOUT, Changes, wait_until
+from broker.coordinators.share_coordinator import delete_groups
 from broker.inspection.cluster import list_groups, read_group
 from broker.inspection.groups import GroupView
 from broker.inspection.lag import PartitionLag, read_lags, total_lag
 from broker.inspection.share_groups import is_share, sessions_of
 from broker.node import Node
 from broker.peers.leaders import PATIENCE_MS, RETRY_MS, NoAnswerError
-from broker.share.deletion import delete_groups
 from coordinator.group import on_demand
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from protocol.errors import CoordinatorLoadInProgress, NotCoordinator

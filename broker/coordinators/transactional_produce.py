@@ -13,7 +13,7 @@ from functools import cache, partial
 from typing import Any, NamedTuple, Protocol
 
 from broker.config.broker_config import BrokerConfig
-from broker.coordinators.remote_transactions import Question
+from broker.coordinators.remote import Question
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.replication.partition import Partition, Role
 from coordinator.runtime.outcome import ProducerEpoch

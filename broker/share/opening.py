@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from broker.coordinators.hosted import Host
-from broker.coordinators.share_coordinator import ShareCoordinator
+from broker.coordinators.share_coordinator import ShareCoordinator, ShareStates
 from broker.share.dead_letters import DeadLetterQueues
 from broker.share.settings import AllShareSettings
 from broker.share.share_partitions import SharePartitions
-from broker.share.share_states import ShareStates
 
 
 class ShareParts(NamedTuple):

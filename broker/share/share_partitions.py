@@ -6,6 +6,7 @@ import asyncio
 from asyncio import Future
 from collections.abc import Callable, Iterable
 
+from broker.coordinators.share_coordinator import ShareStates
 from broker.replication.partition import Partition, Role
 from broker.replication.replica_manager import ReplicaManager
 from broker.share.offset_reset import first_offset
@@ -13,7 +14,6 @@ from broker.share.persister import for_member
 from broker.share.sessions import ShareSession, ShareSessions
 from broker.share.settings import AllShareSettings
 from broker.share.share_partition import DeadLetters, SharePartition
-from broker.share.share_states import ShareStates
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from protocol.coordinator_records.share_records import NO_START_OFFSET, SharePartitionKey

@@ -7,7 +7,7 @@ import errno
 
 import pytest
 
-from broker.coordinators.coordinator_log import PartitionCoordinatorLog
+from broker.coordinators.hosted import PartitionCoordinatorLog
 from protocol.errors import CorruptMessage, KafkaStorage
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
 from tests.doubles.files import Fault

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from broker.coordinators.group_topics import GroupTopics
+from broker.coordinators.group_coordinator import GroupTopics
 from broker.membership.metadata_cache import MetadataCache
 from broker.membership.publisher import Follower, MetadataPublisher
 from controller.decision import Decision

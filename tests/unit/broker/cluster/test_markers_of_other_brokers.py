@@ -14,8 +14,8 @@ from kio.schema.write_txn_markers.v2.response import (
     WritableTxnMarkerTopicResult,
 )
 
-from broker.coordinators.remote_markers import RoutedMarkers
-from broker.coordinators.transaction_markers import TransactionMarkers
+from broker.coordinators.remote import RoutedMarkers
+from broker.coordinators.transaction_coordinator import TransactionMarkers
 from broker.peers.call import Call
 from coordinator.transaction.marker_port import EndMarker, WriteMarker
 from protocol.api.messages import request_class

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.coordinators.coordinator_log import PartitionCoordinatorLog
+from broker.coordinators.hosted import PartitionCoordinatorLog
 from metadata.topic_names import SHARE_GROUP_STATE_TOPIC_NAME
 from protocol.coordinator_records.share_records import SharePartitionKey
 from protocol.errors import CoordinatorNotAvailable, KafkaError

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.share.share_states import ShareStates
+from broker.coordinators.share_coordinator import ShareStates
 from coordinator.runtime.outcome import Outcome
 from coordinator.share.share_coordinator_shard import ShareCoordinatorShard
 from protocol.errors import CoordinatorNotAvailable

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from broker.coordinators.share_coordinator import ShareStates
 from broker.replication.reads import RecordsRead
 from broker.share import dead_letters
-from broker.share.share_states import ShareStates
 from protocol.coordinator_records.share_records import SharePartitionKey
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import Rig
