@@ -51,7 +51,7 @@ from broker.replication.folders import FolderChecks
 from broker.replication.replica_manager import ReplicaManager
 from broker.request_context import Cluster, Coordinators, Local, RequestContext, Services
 from broker.security.delegation_tokens import DelegationTokens
-from broker.share.opening import open_share_parts
+from broker.share.share_partitions import open_share_parts
 from controller.acls import decide_create
 from metadata.image import MetadataImage
 from storage.folders.log_dirs import LogDirs

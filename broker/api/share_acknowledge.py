@@ -22,7 +22,7 @@ from kio.schema.share_acknowledge.v2.response import (
 from broker.api.share_groups import group_and_member, require_share_groups
 from broker.membership.metadata_cache import endpoints_of, leader_to_ask
 from broker.request_context import RequestContext
-from broker.share.record_states import AcknowledgeType
+from broker.share.runs import AcknowledgeType
 from broker.share.sessions import FINAL_EPOCH, FULL_EPOCH
 from broker.share.share_partition import Ranges
 from metadata.acls import AclOperation, ResourceType

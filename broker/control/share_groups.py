@@ -15,7 +15,7 @@ from broker.inspection.cluster import read_group
 from broker.inspection.groups import GroupView
 from broker.inspection.share_groups import RangeView, SharePartitionView, in_flight_here, is_share, sessions_of
 from broker.node import Node
-from broker.share.record_states import RecordState
+from broker.share.runs import RecordState
 from broker.share.share_partition import SharePartition
 
 End = Callable[[SharePartition, Collection[str] | None, int | None], tuple[int, Future[None]]]

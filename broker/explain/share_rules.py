@@ -9,7 +9,7 @@ from broker.explain.finding import Finding, Findings, Severity, counted, listed,
 from broker.explain.situations import GroupSituation, who
 from broker.inspection.partitions import PartitionView
 from broker.inspection.share_groups import RangeView, ShareGroupView, SharePartitionView
-from broker.share.record_states import RecordState
+from broker.share.runs import RecordState
 
 
 def waits_for_share_partitions(it: GroupSituation) -> Findings:

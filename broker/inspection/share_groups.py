@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from broker.inspection.groups import GroupView
 from broker.node import Node
 from broker.replication.partition import READ_COMMITTED
-from broker.share.record_states import RecordState
+from broker.share.runs import RecordState
 from broker.share.share_partition import SharePartition
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupType

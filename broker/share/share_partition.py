@@ -1,4 +1,6 @@
-"""A share partition: a partition as a share group sees it, on the node that leads it (Kafka's `SharePartition`).
+"""Where the state of share partitions is kept: the share coordinator, here or on another node (Kafka's `Persister`).
+
+A share partition: a partition as a share group sees it, on the node that leads it (Kafka's `SharePartition`).
 
 How it works: the state of what is in flight (`in_flight.py`) is loaded from the share coordinator when a member first
 fetches. Acquiring changes it at once. An acknowledgement, the end of a lock and the end of a session make a `Change`,
@@ -19,20 +21,46 @@ from typing import Protocol
 import structlog
 
 from broker.share.in_flight import InFlight
-from broker.share.persister import Persister, for_member
-from broker.share.record_states import AcknowledgeType, LetterCause, RecordState
-from broker.share.runs import Acquired, Change, Rules, Run, Wish
+from broker.share.runs import AcknowledgeType, Acquired, Change, LetterCause, RecordState, Rules, Run, Wish
 from coordinator.share.share_coordinator_shard import ShareWrite
 from protocol.coordinator_records.share_records import NO_START_OFFSET, SharePartitionKey, ShareSnapshotValue
 from protocol.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
     FencedLeaderEpoch,
     FencedStateEpoch,
     GroupIdNotFound,
     KafkaError,
+    NotCoordinator,
     NotLeaderOrFollower,
+    UnknownServerError,
     UnknownTopicOrPartition,
 )
 from timing.clock import Clock, Timer
+
+
+class Persister(Protocol):
+    """Requests to the share coordinator; the futures have KafkaErrors of it, and of finding it."""
+
+    def read(self, key: SharePartitionKey, leader_epoch: int) -> Future[ShareSnapshotValue]:
+        """The state as it was last persisted; fences leaders of older epochs."""
+
+    def write(self, key: SharePartitionKey, wanted: ShareWrite) -> Future[None]:
+        """Done when the state is durable."""
+
+
+def for_member(error: KafkaError) -> KafkaError:
+    """What a member is told of an error of the share coordinator (Kafka's `SharePartition.fetchPersisterError`)."""
+    match error:
+        case NotCoordinator() | CoordinatorNotAvailable() | CoordinatorLoadInProgress():
+            return CoordinatorNotAvailable(error.message)
+        case FencedLeaderEpoch() | FencedStateEpoch():
+            return NotLeaderOrFollower(error.message)
+        case GroupIdNotFound() | UnknownTopicOrPartition() | NotLeaderOrFollower():
+            return error
+        case _:
+            return UnknownServerError(error.message)
+
 
 logger = structlog.get_logger(__name__)
 

@@ -1,19 +1,23 @@
-"""The share partitions of this node: loaded when a member first fetches, kept while the node leads the partition."""
+"""The share partitions of this node: loaded when a member first fetches, kept while the node leads the partition.
+
+The parts of a node that serve share groups, put together.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from asyncio import Future
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
-from broker.coordinators.share_coordinator import ShareStates
+from broker.coordinators.hosted import Host
+from broker.coordinators.share_coordinator import ShareCoordinator, ShareStates
 from broker.replication.partition import Partition, Role
 from broker.replication.replica_manager import ReplicaManager
-from broker.share.offset_reset import first_offset
-from broker.share.persister import for_member
+from broker.share.dead_letters import DeadLetterQueues
 from broker.share.sessions import ShareSession, ShareSessions
-from broker.share.settings import AllShareSettings
-from broker.share.share_partition import DeadLetters, SharePartition
+from broker.share.settings import AllShareSettings, first_offset
+from broker.share.share_partition import DeadLetters, SharePartition, for_member
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from protocol.coordinator_records.share_records import NO_START_OFFSET, SharePartitionKey
@@ -198,3 +202,21 @@ class SharePartitions:
 
     def _end(self, key: SharePartitionKey) -> None:
         self._by_key.pop(key).close()
+
+
+class ShareParts(NamedTuple):
+    """The share coordinator, requests to it and to those of other nodes, and the share partitions led here."""
+
+    coordinator: ShareCoordinator
+    states: ShareStates
+    partitions: SharePartitions
+
+
+def open_share_parts(host: Host) -> ShareParts:
+    coordinator = ShareCoordinator(host)
+    states = ShareStates(coordinator)
+    settings = AllShareSettings(host.current, host.cache)
+    letters = DeadLetterQueues(host, settings)
+    most_sessions = host.current.config.integer("group.share.max.share.sessions")
+    partitions = SharePartitions(host.replicas, settings, states, letters, host.clock, most_sessions)
+    return ShareParts(coordinator, states, partitions)

@@ -7,7 +7,7 @@ from typing import Any
 
 from kio.schema.alter_configs.v2.request import AlterableConfig, AlterConfigsResource
 
-from broker.share.letter_queues import ENABLE, LetterQueues
+from broker.share.dead_letters import ENABLE, LetterQueues
 from protocol.records.batch import read_header
 from protocol.records.build import Record, build_batch, iter_records
 from tests.unit.broker.cluster.three_brokers import Cluster

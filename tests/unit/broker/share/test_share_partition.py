@@ -10,8 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from broker.share.record_states import AcknowledgeType, LetterCause, RecordState
-from broker.share.runs import Acquired, Rules, Run, Wish
+from broker.share.runs import AcknowledgeType, Acquired, LetterCause, RecordState, Rules, Run, Wish
 from broker.share.share_partition import RETRY_MS, SharePartition
 from coordinator.share.share_coordinator_shard import ShareWrite
 from coordinator.share.state_batches import merge
