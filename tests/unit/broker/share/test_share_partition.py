@@ -12,8 +12,7 @@ import pytest
 
 from broker.share.runs import AcknowledgeType, Acquired, LetterCause, RecordState, Rules, Run, Wish
 from broker.share.share_partition import RETRY_MS, SharePartition
-from coordinator.share.share_coordinator_shard import ShareWrite
-from coordinator.share.state_batches import merge
+from coordinator.share.share_coordinator_shard import ShareWrite, merge
 from protocol.coordinator_records.share_records import SharePartitionKey, ShareSnapshotValue
 from protocol.errors import (
     CoordinatorLoadInProgress,

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.share.state_batches import merge
+from coordinator.share.share_coordinator_shard import merge
 from protocol.coordinator_records.share_records import StateBatch
 
 BATCHES = st.builds(
