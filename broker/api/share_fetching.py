@@ -22,7 +22,7 @@ from broker.share.record_batches import ReadBatch, aborted_ranges, batches_of, s
 from broker.share.runs import Acquired, Wish
 from broker.share.sessions import ShareSession
 from broker.share.share_partition import SharePartition
-from coordinator.runtime.futures import resolve
+from coordinator.runtime.replies import resolve
 from metadata.acls import AclOperation, ResourceType
 from protocol.coordinator_records.share_records import SharePartitionKey
 from protocol.errors import (

@@ -31,11 +31,9 @@ from coordinator.runtime import errors
 from coordinator.runtime.batches import encode_batches, encode_end_marker
 from coordinator.runtime.coordinator_loader import replay_log
 from coordinator.runtime.coordinator_shard import CoordinatorShard, RecordRow
-from coordinator.runtime.deferred_replies import DeferredReplies
-from coordinator.runtime.futures import forget, forward
 from coordinator.runtime.outcome import NO_PRODUCER, CoordinatorRecord, Effects, Outcome, ProducerEpoch, new_position
+from coordinator.runtime.replies import DeferredReplies, Waiter, forget, forward
 from coordinator.runtime.timers import Timers
-from coordinator.runtime.waiter import Waiter
 from protocol.errors import (
     CoordinatorLoadInProgress,
     KafkaError,

@@ -10,7 +10,7 @@ from protocol.errors import KafkaError
 from protocol.records.batch import NO_PRODUCER_ID
 
 if TYPE_CHECKING:
-    from coordinator.runtime.waiter import Waiter
+    from coordinator.runtime.replies import Waiter
     from protocol.coordinator_records.record_schema import RecordSchema
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from coordinator.group.classic.messages import HeartbeatRequest, LeaveRequest, M
 from coordinator.group.classic.rebalance import assignment_of
 from coordinator.group.classic.states import GroupState
 from coordinator.runtime.outcome import Outcome
-from coordinator.runtime.waiter import Waiter
+from coordinator.runtime.replies import Waiter
 from protocol.errors import (
     FencedInstanceId,
     IllegalGeneration,

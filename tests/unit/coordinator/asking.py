@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from coordinator.runtime.coordinator_context import Operation
 from coordinator.runtime.coordinator_shard import CoordinatorShard
-from coordinator.runtime.futures import forget
+from coordinator.runtime.replies import forget
 from coordinator.runtime.runtime import CoordinatorRuntime
 
 S = TypeVar("S", bound=CoordinatorShard)

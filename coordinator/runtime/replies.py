@@ -1,4 +1,8 @@
-"""Answers held back until what they depend on is committed (the DeferredEventQueue of Kafka's CoordinatorRuntime).
+"""Futures that several parties may complete (the first one counts), and that pass on their outcome.
+
+An answer that a later operation gives.
+
+Answers held back until what they depend on is committed (the DeferredEventQueue of Kafka's CoordinatorRuntime).
 
 How it works: an answer is decided when the log ends at some offset, `_written`. Whatever the decision saw lies before
 that offset, so the answer is parked with it, and given once the high watermark has reached it. Offsets of parked
@@ -14,11 +18,84 @@ from __future__ import annotations
 from asyncio import Future
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from coordinator.runtime.futures import resolve
-from coordinator.runtime.waiter import Waiter
 from protocol.errors import KafkaError, NotCoordinator
+
+
+def resolve(future: Future[Any], value: Any, error: KafkaError | None) -> None:
+    """Set the value, or the error if there is one. A future that is done (its waiter gave up) stays as it is."""
+    if future.done():
+        return
+    if error is None:
+        future.set_result(value)
+    else:
+        future.set_exception(error)
+
+
+def forward(source: Future[Any], target: Future[Any]) -> None:
+    """Copy one future's outcome to another, now or when there is one."""
+
+    def pass_on(done: Future[Any]) -> None:
+        if done.cancelled():
+            target.cancel()
+            return
+        error = done.exception()
+        resolve(target, None if error else done.result(), error)  # type: ignore[arg-type]  # only KafkaErrors are set
+
+    if source.done():
+        pass_on(source)
+    else:
+        source.add_done_callback(pass_on)
+
+
+def forget(future: Future[Any]) -> None:
+    """Stop asyncio from reporting the future's exception as never retrieved: nobody waits for it."""
+    if future.done():
+        _seen(future)
+    else:
+        future.add_done_callback(_seen)
+
+
+def _seen(future: Future[Any]) -> None:
+    if not future.cancelled():
+        future.exception()
+
+
+T = TypeVar("T")
+
+Deliver = Callable[["Future[Any]", Any, "KafkaError | None"], None]
+
+
+class Waiter(Generic[T]):
+    """Made by `CoordinatorContext.waiter()` and returned as an outcome's reply; answered once, by any operation.
+
+    The answer is held back until everything written by then is committed. Answering again is harmless: only the first
+    answer counts, even against that of the context, which fails its waiters when it unloads.
+    """
+
+    __slots__ = ("_deliver", "answered", "future")
+
+    def __init__(self, future: Future[T], deliver: Deliver) -> None:
+        self.future = future
+        self.answered = False
+        self._deliver = deliver
+
+    def answer(self, value: T) -> None:
+        if not self.answered:
+            self.answered = True
+            self._deliver(self.future, value, None)
+
+    def fail(self, error: KafkaError) -> None:
+        if not self.answered:
+            self.answered = True
+            self._deliver(self.future, None, error)
+
+    def fail_now(self, error: KafkaError) -> None:
+        """Fail at once, for the context: the operation that made the waiter failed, so there is nothing to wait for."""
+        self.answered = True
+        if not self.future.done():
+            self.future.set_exception(error)
 
 
 class DeferredReplies:
