@@ -47,7 +47,7 @@ from broker.network.ports import Handler
 from broker.replication.partition import Partition, Role
 from broker.request_context import RequestContext
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
-from coordinator.runtime import errors
+from coordinator.runtime import replies as errors
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.transaction_metadata import TV_0, TV_2
 from metadata.acls import AclOperation, ResourceType

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import structlog
 
-from coordinator.runtime import errors
+from coordinator.runtime import replies as errors
 from coordinator.runtime.batches import encode_batches, encode_end_marker
 from coordinator.runtime.coordinator_loader import replay_log
 from coordinator.runtime.coordinator_shard import CoordinatorShard, RecordRow

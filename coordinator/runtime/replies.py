@@ -11,6 +11,8 @@ once. A waiter's answer is decided by a later operation, and is parked at the of
 given up (`drop`), answers that were decided fail with one error, and those that were not with NOT_COORDINATOR. What is
 parked for too long, since too few replicas are in sync, fails too (`expire`): what was written stays, and may be
 committed later, so the client asks again.
+
+The error that a coordinator's client gets for a failed append (Kafka's CoordinatorOperationExceptionHelper).
 """
 
 from __future__ import annotations
@@ -20,7 +22,20 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from protocol.errors import KafkaError, NotCoordinator
+from protocol.errors import (
+    CoordinatorNotAvailable,
+    KafkaError,
+    KafkaStorage,
+    MessageTooLarge,
+    NotCoordinator,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeaderOrFollower,
+    RecordBatchTooLarge,
+    Timeout,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
 
 
 def resolve(future: Future[Any], value: Any, error: KafkaError | None) -> None:
@@ -198,3 +213,18 @@ class DeferredReplies:
         self._parked.append((self._written, future, value, error))
         if is_first:
             self._begin_parking()
+
+
+_MEANING: tuple[tuple[tuple[type[KafkaError], ...], type[KafkaError]], ...] = (
+    ((UnknownTopicOrPartition, NotEnoughReplicas, NotEnoughReplicasAfterAppend, Timeout), CoordinatorNotAvailable),
+    ((NotLeaderOrFollower, KafkaStorage), NotCoordinator),
+    ((MessageTooLarge, RecordBatchTooLarge), UnknownServerError),
+)
+
+
+def client_error(error: KafkaError) -> KafkaError:
+    """The coordinator's error for an error of the log."""
+    for errors, meaning in _MEANING:
+        if isinstance(error, errors):
+            return meaning()
+    return error
