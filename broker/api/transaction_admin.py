@@ -43,10 +43,9 @@ from kio.schema.write_txn_markers.v2.response import (
 from broker.network.answers import ask_each, when_all_settled
 from broker.replication.partition import Partition
 from broker.request_context import RequestContext
-from coordinator.transaction.marker_port import EndMarker
-from coordinator.transaction.states import BY_WIRE_NAME
+from coordinator.transaction.marker_sender import EndMarker
 from coordinator.transaction.transaction_coordinator_shard import TransactionCoordinatorShard
-from coordinator.transaction.transaction_metadata import TransactionMetadata
+from coordinator.transaction.transaction_metadata import BY_WIRE_NAME, TransactionMetadata
 from metadata import topic_names
 from metadata.acls import AclOperation, ResourceType
 from protocol.durations import MILLISECOND, ZERO

@@ -19,8 +19,8 @@ from broker.replication.replica_manager import ReplicaManager
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.runtime.coordinator_context import CoordinatorState
 from coordinator.runtime.runtime import CoordinatorRuntime
-from coordinator.transaction.hanging import end_of_unknown
-from coordinator.transaction.marker_port import EndMarker
+from coordinator.transaction.marker_sender import EndMarker
+from coordinator.transaction.rules import end_of_unknown
 from coordinator.transaction.transaction_metadata import TransactionMetadata
 from protocol.errors import KafkaError
 from storage.producers.producer_entry import ProducerStateEntry

@@ -42,7 +42,7 @@ from broker.peers.client import PeerClient
 from broker.peers.queues import BrokerQueues, Reach, Sent
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.share.share_coordinator_shard import ShareWrite
-from coordinator.transaction.marker_port import EndMarker, WriteMarker
+from coordinator.transaction.marker_sender import EndMarker, WriteMarker
 from protocol.coordinator_records.share_records import SharePartitionKey, ShareSnapshotValue, StateBatch
 from protocol.errors import (
     CoordinatorNotAvailable,
@@ -69,7 +69,7 @@ _Sent = Sent[_Marker, None]
 
 
 class RoutedMarkers:
-    """Writes markers wherever the leaders are (`coordinator.transaction.marker_port`)."""
+    """Writes markers wherever the leaders are (`coordinator.transaction.marker_sender`)."""
 
     def __init__(self, node_id: int, cache: MetadataCache, own: TransactionMarkers, reach: Reach) -> None:
         self._node_id = node_id

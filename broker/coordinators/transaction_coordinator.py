@@ -1,4 +1,4 @@
-"""End markers on their way to partitions that this node leads (`coordinator.transaction.marker_port`).
+"""End markers on their way to partitions that this node leads (`coordinator.transaction.marker_sender`).
 
 The transaction coordinator of this node: its shards' state machines, connected to the host.
 """
@@ -24,10 +24,13 @@ from coordinator.runtime.batches import encode_end_marker
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.runtime.runtime import CoordinatorRuntime
-from coordinator.transaction.config import TransactionConfig
-from coordinator.transaction.marker_port import EndMarker, WriteMarker
-from coordinator.transaction.metrics import TransactionMetrics
-from coordinator.transaction.transaction_coordinator_shard import ROWS, TransactionCoordinatorShard
+from coordinator.transaction.marker_sender import EndMarker, WriteMarker
+from coordinator.transaction.transaction_coordinator_shard import (
+    ROWS,
+    TransactionConfig,
+    TransactionCoordinatorShard,
+    TransactionCounts,
+)
 from coordinator.transaction.transaction_metadata import TV_2, TransactionMetadata
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
@@ -118,7 +121,7 @@ class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
         config = host.current.config
         self._producer_ids = producer_ids
         self._config = transaction_config(config)
-        self.metrics = TransactionMetrics()
+        self.metrics = TransactionCounts()
         self.markers = TransactionMarkers(host.clock, host.wheel, host.replicas, groups)
         self._routed_markers = RoutedMarkers(host.node_id, host.cache, self.markers, host.brokers.reach)
         self._elsewhere = RemoteTransactions(host.brokers.reach)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from coordinator.transaction.states import PREPARED, TransactionState
 from coordinator.transaction.transaction_coordinator_shard import TransactionCoordinatorShard
+from coordinator.transaction.transaction_metadata import PREPARED, TransactionState
 from protocol.errors import NotCoordinator
 from protocol.topic_partition import PartitionKey
 

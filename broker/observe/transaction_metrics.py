@@ -9,9 +9,8 @@ from functools import partial
 from broker.observe.metrics import Metrics, Values
 from broker.replication.partition import Partition, Role
 from broker.replication.replica_manager import ReplicaManager
-from coordinator.transaction.metrics import TransactionMetrics
-from coordinator.transaction.states import AT_REST, TransactionState
-from coordinator.transaction.transaction_metadata import TransactionMetadata
+from coordinator.transaction.transaction_coordinator_shard import TransactionCounts
+from coordinator.transaction.transaction_metadata import AT_REST, TransactionMetadata, TransactionState
 from storage.producers.producer_entry import ProducerStateEntry
 from timing.clock import Clock
 
@@ -34,7 +33,7 @@ Known = Callable[[], Iterable[tuple[str, TransactionMetadata]]]
 
 def register_transaction_metrics(
     metrics: Metrics,
-    counts: TransactionMetrics,
+    counts: TransactionCounts,
     known: Known,
     partitions: ReplicaManager,
     clock: Clock,

@@ -1,4 +1,6 @@
-"""Writes a decided transaction's markers, for as long as it takes (Kafka's TransactionMarkerChannelManager).
+"""The port to the partitions that a transaction wrote to.
+
+Writes a decided transaction's markers, for as long as it takes (Kafka's TransactionMarkerChannelManager).
 
 How it works: a PREPARE record is sent on its way by `send_when_durable`, once it is committed: a marker must never be
 written for a decision that a crash may take back. The markers of all partitions are written at the same time. A
@@ -17,12 +19,11 @@ from __future__ import annotations
 from asyncio import Future
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import structlog
 
 from coordinator.runtime.outcome import Outcome
-from coordinator.transaction.marker_port import EndMarker
 from coordinator.transaction.transaction_metadata import NO_PARTITIONS, TransactionMetadata
 from protocol.errors import (
     InvalidProducerEpoch,
@@ -35,8 +36,41 @@ from protocol.topic_partition import PartitionKey
 
 if TYPE_CHECKING:
     from coordinator.runtime.coordinator_context import CoordinatorContext
-    from coordinator.transaction.marker_port import MarkerPort
-    from coordinator.transaction.metrics import TransactionMetrics
+    from coordinator.transaction.transaction_coordinator_shard import TransactionCounts
+
+
+class EndMarker(NamedTuple):
+    """A marker that ends a producer's transaction in a partition (KIP-98).
+
+    `transaction_version` is that of the transaction: from 2 on, the marker has a later epoch than the records that it
+    ends (KIP-1228).
+
+    `records_epoch` of a commit: the epoch of the transaction's records. If the partition's open transaction has
+    another, a power failure took something from one of the logs, and the decision is not about that one. None if an
+    admin sends the marker, and for an abort, which suits any transaction whose end is unknown.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    committed: bool
+    records_epoch: int | None = None
+    transaction_version: int = 0
+
+
+WriteMarker = Callable[[str, int], Future[None] | None]
+
+
+class MarkerPort(Protocol):
+    """Writes end markers to the partitions' leaders."""
+
+    def marker_writer(self, marker: EndMarker) -> WriteMarker:
+        """The function that writes the marker to a partition (topic, index): None if it is durable, else a future.
+
+        Both raise KafkaError: UnknownTopicOrPartition if the partition no longer exists, InvalidProducerEpoch and
+        TransactionCoordinatorFenced as the partition's log does, and others that are temporary.
+        """
+
 
 logger = structlog.get_logger(__name__)
 
@@ -51,7 +85,7 @@ class Transactions(Protocol):
     @property
     def context(self) -> CoordinatorContext[Any]: ...
     @property
-    def metrics(self) -> TransactionMetrics: ...
+    def metrics(self) -> TransactionCounts: ...
     def complete(
         self, transactional_id: str, prepared: TransactionMetadata, then: Callable[[KafkaError | None], None]
     ) -> Outcome[None] | None:

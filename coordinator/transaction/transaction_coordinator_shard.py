@@ -1,4 +1,8 @@
-"""The state machine of one partition of `__transaction_state` (Kafka's TransactionCoordinator).
+"""The transaction coordinator's part of the broker's configuration; times are milliseconds.
+
+What the transaction coordinator counts.
+
+The state machine of one partition of `__transaction_state` (Kafka's TransactionCoordinator).
 
 How it works: a request finds its transactional id, asks `rules` what it makes of it, and returns an Outcome with the
 one record that holds the new state. `replay` puts that state into `_by_id`; nothing else does. The effects then start
@@ -10,6 +14,7 @@ used for `transactional.id.expiration.ms`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
@@ -20,17 +25,44 @@ from coordinator.runtime.coordinator_shard import RecordRow, rows_by_id
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, Position, ProducerEpoch, new_record
 from coordinator.transaction import rules
 from coordinator.transaction.marker_sender import MarkerSender
-from coordinator.transaction.states import AT_REST, PREPARED, TransactionState
-from coordinator.transaction.transaction_metadata import TV_1, TV_2, TransactionMetadata
+from coordinator.transaction.transaction_metadata import (
+    AT_REST,
+    PREPARED,
+    TV_1,
+    TV_2,
+    TransactionMetadata,
+    TransactionState,
+)
 from protocol.coordinator_records.transaction_records import TRANSACTION_LOG, TRANSACTION_LOG_0, TransactionLogValue
 from protocol.errors import ConcurrentTransactions, InvalidTxnTimeout, KafkaError, UnsupportedVersion
 from protocol.topic_partition import PartitionKey
 
 if TYPE_CHECKING:
     from coordinator.runtime.coordinator_context import CoordinatorContext
-    from coordinator.transaction.config import TransactionConfig
-    from coordinator.transaction.marker_port import MarkerPort
-    from coordinator.transaction.metrics import TransactionMetrics
+    from coordinator.transaction.marker_sender import MarkerPort
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionConfig:
+    """Kafka's TransactionStateManagerConfig, with its defaults; a check interval is the time between two searches."""
+
+    max_timeout_ms: int = 15 * 60 * 1000
+    timeout_check_interval_ms: int = 10 * 1000
+    id_expiration_ms: int = 7 * 24 * 3600 * 1000
+    id_expiry_check_interval_ms: int = 3600 * 1000
+
+
+@dataclass(slots=True)
+class TransactionCounts:
+    """Counts since the start."""
+
+    committed: int = 0
+    aborted: int = 0
+    timed_out: int = 0
+    fenced: int = 0
+    expired_ids: int = 0
+    marker_retries: int = 0
+
 
 logger = structlog.get_logger(__name__)
 
@@ -55,7 +87,7 @@ class TransactionCoordinatorShard:
         coordinator_epoch: int,
         config: TransactionConfig,
         markers: MarkerPort,
-        metrics: TransactionMetrics,
+        metrics: TransactionCounts,
         new_producer_id: Callable[[], int],
         server_version: Callable[[], int],
     ) -> None:

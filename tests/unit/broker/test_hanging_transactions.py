@@ -9,10 +9,15 @@ from asyncio import Future
 import pytest
 
 from broker.coordinators.hanging_transactions import RETRY_MS
-from coordinator.transaction.hanging import end_of_unknown
-from coordinator.transaction.marker_port import EndMarker, WriteMarker
-from coordinator.transaction.states import TransactionState
-from coordinator.transaction.transaction_metadata import LAST_EPOCH_FOR_CLIENTS, TV_0, TV_2, TransactionMetadata
+from coordinator.transaction.marker_sender import EndMarker, WriteMarker
+from coordinator.transaction.rules import end_of_unknown
+from coordinator.transaction.transaction_metadata import (
+    LAST_EPOCH_FOR_CLIENTS,
+    TV_0,
+    TV_2,
+    TransactionMetadata,
+    TransactionState,
+)
 from metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
 from protocol.topic_partition import PartitionKey
 from storage.files import File, read_file

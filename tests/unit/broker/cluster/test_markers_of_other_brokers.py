@@ -17,7 +17,7 @@ from kio.schema.write_txn_markers.v2.response import (
 from broker.coordinators.remote import RoutedMarkers
 from broker.coordinators.transaction_coordinator import TransactionMarkers
 from broker.peers.call import Call
-from coordinator.transaction.marker_port import EndMarker, WriteMarker
+from coordinator.transaction.marker_sender import EndMarker, WriteMarker
 from protocol.api.messages import request_class
 from protocol.api.table import API_BY_NAME
 from protocol.reader import entity_reader

@@ -11,10 +11,13 @@ from typing import Any, NamedTuple
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.runtime.runtime import CoordinatorRuntime
-from coordinator.transaction.config import TransactionConfig
-from coordinator.transaction.marker_port import EndMarker, WriteMarker
-from coordinator.transaction.metrics import TransactionMetrics
-from coordinator.transaction.transaction_coordinator_shard import ROWS, TransactionCoordinatorShard
+from coordinator.transaction.marker_sender import EndMarker, WriteMarker
+from coordinator.transaction.transaction_coordinator_shard import (
+    ROWS,
+    TransactionConfig,
+    TransactionCoordinatorShard,
+    TransactionCounts,
+)
 from coordinator.transaction.transaction_metadata import TV_2, TransactionMetadata
 from protocol.coordinator_records.transaction_records import TRANSACTION_LOG
 from protocol.errors import ConcurrentTransactions, InvalidProducerEpoch, KafkaError, NotEnoughReplicas
@@ -104,7 +107,7 @@ class Rig:
         self.clock = ManualClock()
         self.log = MemoryLog()
         self.partitions = Partitions()
-        self.metrics = TransactionMetrics()
+        self.metrics = TransactionCounts()
         self.server_version = TV_2
         self._config = TransactionConfig(**config)
         self._next_producer_id = 100
@@ -181,7 +184,7 @@ class Rig:
 
     def states_in_log(self) -> list[str]:
         """The states of the records in the log, oldest first; "gone" is a tombstone."""
-        from coordinator.transaction.states import TransactionState
+        from coordinator.transaction.transaction_metadata import TransactionState
 
         return [
             "gone" if one.value is None else TransactionState(TRANSACTION_LOG.decode_value(one.value).status).wire_name

@@ -6,8 +6,14 @@ import pytest
 
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction import rules
-from coordinator.transaction.states import TransactionState
-from coordinator.transaction.transaction_metadata import LAST_EPOCH_FOR_CLIENTS, TV_0, TV_1, TV_2, TransactionMetadata
+from coordinator.transaction.transaction_metadata import (
+    LAST_EPOCH_FOR_CLIENTS,
+    TV_0,
+    TV_1,
+    TV_2,
+    TransactionMetadata,
+    TransactionState,
+)
 from protocol.errors import ProducerFenced
 
 NOW = 1_700_000_000_000
