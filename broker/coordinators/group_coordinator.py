@@ -19,13 +19,12 @@ from broker.membership.metadata_cache import MetadataCache
 from broker.observe.group_metrics import EndsElsewhere, register_group_metrics
 from broker.observe.metrics import Metrics
 from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.config import GroupConfig
+from coordinator.group.config import GroupConfig, GroupMetrics, OffsetMetrics
 from coordinator.group.consumer.config import ConsumerGroupConfig
 from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.leave import fence
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics
 from coordinator.group.consumer.topics_port import TopicImage as GroupTopic
-from coordinator.group.counts import GroupMetrics, OffsetMetrics
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
 from coordinator.group.share.config import ShareGroupConfig

@@ -14,9 +14,9 @@ from broker.peers.queues import Reach
 from broker.replication.partition import Role
 from broker.replication.replica_manager import ReplicaManager
 from coordinator.group.classic.states import GroupState
+from coordinator.group.config import GroupMetrics, OffsetMetrics
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics
 from coordinator.group.consumer.states import ConsumerGroupState
-from coordinator.group.counts import GroupMetrics, OffsetMetrics
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupType
 from coordinator.runtime.runtime import CoordinatorRuntime

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from coordinator.group.config import GroupConfig
+from coordinator.group.config import GroupConfig, OffsetMetrics
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.replay import REPLAYS
-from coordinator.group.counts import OffsetMetrics
 from coordinator.group.directory import GroupDirectory
-from coordinator.group.offsets.expiry import OffsetExpiry
-from coordinator.group.offsets.offsets import Offsets
+from coordinator.group.offsets.offsets import OffsetExpiry, Offsets
 from coordinator.group.offsets.store import OffsetStore
 from coordinator.group.share.group import ShareGroup
 from coordinator.group.share.records import REPLAYS as SHARE_REPLAYS

@@ -12,8 +12,7 @@ from coordinator.group.classic.members import DelayedHeartbeat, Member
 from coordinator.group.classic.messages import MemberProtocol
 from coordinator.group.classic.rebalance import Rebalances, Sessions
 from coordinator.group.classic.states import GroupState
-from coordinator.group.config import GroupConfig
-from coordinator.group.counts import GroupMetrics
+from coordinator.group.config import GroupConfig, GroupMetrics
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
 from protocol.coordinator_records.group_records import GroupMetadataKey, GroupMetadataValue

@@ -28,8 +28,7 @@ from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.members import DelayedHeartbeat, ExpiryAsMessage, Member
 from coordinator.group.classic.messages import JoinAnswer, SyncAnswer
 from coordinator.group.classic.states import GroupState
-from coordinator.group.config import GroupConfig
-from coordinator.group.counts import GroupMetrics
+from coordinator.group.config import GroupConfig, GroupMetrics
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import KafkaError

@@ -26,12 +26,11 @@ from coordinator.group.classic.messages import (
     SyncRequest,
 )
 from coordinator.group.classic.states import GroupState
-from coordinator.group.config import GroupConfig
+from coordinator.group.config import GroupConfig, GroupMetrics, OffsetMetrics
 from coordinator.group.consumer.config import ConsumerGroupConfig
 from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.leave import fence
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics
-from coordinator.group.counts import GroupMetrics, OffsetMetrics
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
 from coordinator.group.share.config import ShareGroupConfig

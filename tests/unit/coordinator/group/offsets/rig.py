@@ -8,7 +8,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.counts import OffsetMetrics
+from coordinator.group.config import OffsetMetrics
 from coordinator.group.offsets.offsets import Commit, Fetched, OffsetToCommit
 from coordinator.runtime.outcome import ProducerEpoch
 from protocol.coordinator_records.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue

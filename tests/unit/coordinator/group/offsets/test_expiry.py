@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.group.offsets import expiry
+from coordinator.group.offsets import offsets as expiry
 from protocol.coordinator_records.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
 from protocol.records.batch import NO_TIMESTAMP
 from protocol.records.build import Record, build_batch
