@@ -27,7 +27,7 @@ from protocol.metadata.brokers import (
     RegisterControllerRecord,
     SupportedFeature,
 )
-from protocol.metadata.settings import FeatureLevelRecord
+from protocol.metadata.topics import FeatureLevelRecord
 
 
 @dataclass(frozen=True, slots=True)

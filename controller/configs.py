@@ -24,8 +24,7 @@ from protocol.errors import (
     UnknownServerError,
     UnknownTopicOrPartition,
 )
-from protocol.metadata.settings import ConfigRecord
-from protocol.metadata.topics import ClearElrRecord
+from protocol.metadata.topics import ClearElrRecord, ConfigRecord
 
 LONGEST_VALUE = 32_767
 """In UTF-16 units: the longest string that a record can hold (`ConfigurationControlManager.MAX_VALUE_SIZE`)."""

@@ -39,8 +39,7 @@ from protocol.errors import (
     PolicyViolation,
     TopicExists,
 )
-from protocol.metadata.settings import ConfigRecord
-from protocol.metadata.topics import TopicRecord
+from protocol.metadata.topics import ConfigRecord, TopicRecord
 
 MOST_PARTITIONS = 10_000
 """The most partitions of one request (`ReplicationControlManager.MAX_PARTITIONS_PER_BATCH`)."""

@@ -13,7 +13,7 @@ from metadata.configs import CLUSTER_DEFAULT, ResourceType
 from metadata.image import MetadataImage
 from metadata.settings import KRAFT_VERSION, METADATA_VERSION
 from protocol.errors import InvalidUpdateVersion
-from protocol.metadata.settings import ConfigRecord, FeatureLevelRecord
+from protocol.metadata.topics import ConfigRecord, FeatureLevelRecord
 
 SUPPORTED: Mapping[str, tuple[int, int]] = MappingProxyType(
     {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller.decision import Decision
 from controller.registration import require_epoch
 from metadata.image import MetadataImage
-from protocol.metadata.settings import ProducerIdsRecord
+from protocol.metadata.topics import ProducerIdsRecord
 
 BLOCK_SIZE = 1000
 

@@ -13,7 +13,7 @@ from controller.decision import Decision
 from metadata.image import MetadataImage
 from metadata.settings import QuotaKey
 from protocol.errors import InvalidRequest, KafkaError
-from protocol.metadata.settings import ClientQuotaRecord, QuotaEntity
+from protocol.metadata.topics import ClientQuotaRecord, QuotaEntity
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 CONNECTION_RATE = "connection_creation_rate"

@@ -10,7 +10,7 @@ from metadata.brokers import BrokerRegistration
 from metadata.configs import ResourceType
 from metadata.image import MetadataImage
 from metadata.topics import PartitionRegistration, TopicImage
-from protocol.metadata.settings import ConfigRecord
+from protocol.metadata.topics import ConfigRecord
 
 ELR_FEATURE = "eligible.leader.replicas.version"
 MIN_ISR = "min.insync.replicas"

@@ -30,6 +30,6 @@ def _records(image: MetadataImage, former: MetadataImage) -> Iterator[Any]:
                 higher = replace(partition, leader_epoch=before.leader_epoch, partition_epoch=epoch)
                 yield partition_record(topic, index, higher)
     if former.next_producer_id > image.next_producer_id:
-        from protocol.metadata.settings import ProducerIdsRecord
+        from protocol.metadata.topics import ProducerIdsRecord
 
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=former.next_producer_id)

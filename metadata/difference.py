@@ -32,14 +32,14 @@ def records_between(before: MetadataImage, after: MetadataImage) -> Iterator[Any
     yield from _configs(_without(before.configs, _removed_with(before, after)), after.configs)
     yield from _quotas(before.quotas, after.quotas)
     if before.next_producer_id != after.next_producer_id:
-        from protocol.metadata.settings import ProducerIdsRecord
+        from protocol.metadata.topics import ProducerIdsRecord
 
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=after.next_producer_id)
     yield from _credentials(before, after)
 
 
 def _features(before: Map[str, int], after: Map[str, int]) -> Iterator[Any]:
-    from protocol.metadata.settings import FeatureLevelRecord
+    from protocol.metadata.topics import FeatureLevelRecord
 
     for name in sorted({*before, *after}, key=lambda name: (name != METADATA_VERSION, name)):
         if before.get(name) != after.get(name):
@@ -94,7 +94,7 @@ def _without(configs: ConfigsImage, gone: Iterable[Resource]) -> ConfigsImage:
 
 
 def _configs(before: ConfigsImage, after: ConfigsImage) -> Iterator[Any]:
-    from protocol.metadata.settings import ConfigRecord
+    from protocol.metadata.topics import ConfigRecord
 
     for resource_type, resource_name in {*before.by_resource, *after.by_resource}:
         old, new = before.of(resource_type, resource_name), after.of(resource_type, resource_name)
@@ -103,7 +103,7 @@ def _configs(before: ConfigsImage, after: ConfigsImage) -> Iterator[Any]:
 
 
 def _quotas(before: Map[QuotaKey, Map[str, float]], after: Map[QuotaKey, Map[str, float]]) -> Iterator[Any]:
-    from protocol.metadata.settings import ClientQuotaRecord, QuotaEntity
+    from protocol.metadata.topics import ClientQuotaRecord, QuotaEntity
 
     none: Map[str, float] = Map()
     for key in {*before, *after}:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 from metadata.maps import Map
-from protocol.metadata.settings import QuotaEntity
+from protocol.metadata.topics import QuotaEntity
 
 K = TypeVar("K")
 V = TypeVar("V")

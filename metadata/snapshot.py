@@ -20,7 +20,7 @@ def records_of(image: MetadataImage) -> Iterator[Any]:
     yield from _configs(image)
     yield from _quotas(image)
     if image.next_producer_id:
-        from protocol.metadata.settings import ProducerIdsRecord
+        from protocol.metadata.topics import ProducerIdsRecord
 
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
     yield from image.acls.values()
@@ -29,7 +29,7 @@ def records_of(image: MetadataImage) -> Iterator[Any]:
 
 
 def _features(image: MetadataImage) -> Iterator[Any]:
-    from protocol.metadata.settings import FeatureLevelRecord
+    from protocol.metadata.topics import FeatureLevelRecord
 
     for name in sorted(image.features, key=lambda name: (name != METADATA_VERSION, name)):
         yield FeatureLevelRecord(name=name, feature_level=image.features[name])
@@ -87,7 +87,7 @@ def partition_record(topic: TopicImage, index: int, partition: PartitionRegistra
 
 
 def _configs(image: MetadataImage) -> Iterator[Any]:
-    from protocol.metadata.settings import ConfigRecord
+    from protocol.metadata.topics import ConfigRecord
 
     for resource_type, resource_name in sorted(image.configs.by_resource):
         configs = image.configs.of(resource_type, resource_name)
@@ -96,7 +96,7 @@ def _configs(image: MetadataImage) -> Iterator[Any]:
 
 
 def _quotas(image: MetadataImage) -> Iterator[Any]:
-    from protocol.metadata.settings import ClientQuotaRecord, QuotaEntity
+    from protocol.metadata.topics import ClientQuotaRecord, QuotaEntity
 
     for key, quotas in image.quotas.items():
         entity = tuple(QuotaEntity(entity_type=entity_type, entity_name=name) for entity_type, name in key)

@@ -17,19 +17,18 @@ from typing import Any
 
 from .careful_reader import (
     CONVERTED,
+    Read,
     careful_reader,
     class_into,
+    duration,
     field_reader,
     fields_in_order,
     fields_not_read,
     read_tags,
     tagged_readers,
 )
-from .entities import mutable_twin
-from .generated_source import GeneratedSource
 from .primitives import LONGEST_STRING, MOST_ELEMENTS, Buffer, TooManyElementsError, read_uvarint, too_many
-from .schema import DURATIONS, NUMBER_FORMATS, Entity, EntityClass, FieldPlan
-from .value_readers import Read, duration
+from .schema import DURATIONS, NUMBER_FORMATS, Entity, EntityClass, FieldPlan, GeneratedSource, mutable_twin
 
 _COMPACT = """\
 if length > 127:

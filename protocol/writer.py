@@ -14,9 +14,17 @@ from struct import Struct
 from typing import Any, TypeAlias
 
 from .durations import MILLISECOND
-from .generated_source import GeneratedSource
 from .primitives import INT16, INT32, LONGEST_STRING, append_uvarint
-from .schema import DURATIONS, NUMBER_FORMATS, Entity, EntityClass, FieldPlan, default_entity, field_plans
+from .schema import (
+    DURATIONS,
+    NUMBER_FORMATS,
+    Entity,
+    EntityClass,
+    FieldPlan,
+    GeneratedSource,
+    default_entity,
+    field_plans,
+)
 from .value_writers import (
     NULL_STRING,
     Write,

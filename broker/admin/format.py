@@ -24,7 +24,7 @@ from controller.quorum.features import SCRAM_SINCE, FeatureError, chosen_levels,
 from controller.quorum.format import FormatError, Formatting, bootstrap_records, format_folders
 from controller.scram import MAX_ITERATIONS, MIN_ITERATIONS, SALT_BYTES, SCRAM_MECHANISMS, Upsertion, credential
 from metadata.settings import METADATA_VERSION
-from protocol.metadata.control import VoterEndpoint
+from protocol.metadata.brokers import VoterEndpoint
 from storage.files import OsFileSystem
 from storage.folders.meta_properties import MetaPropertiesError
 

@@ -26,9 +26,8 @@ from protocol.coordinator_records.group_records import GROUP_METADATA, OFFSET_CO
 from protocol.coordinator_records.record_schema import RecordSchema, record_id
 from protocol.coordinator_records.transaction_records import TRANSACTION_LOG
 from protocol.records.batch import check_crc
-from protocol.records.build import Record, iter_records
+from protocol.records.build import Record, iter_records, read_end_marker
 from protocol.records.compression import Compression
-from protocol.records.markers import read_end_marker
 from storage.files import FileSystem, OsFileSystem, read_file
 from storage.folders import log_names, meta_properties
 from storage.folders.log_dirs import LOCK_FILE

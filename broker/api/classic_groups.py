@@ -35,8 +35,8 @@ from coordinator.group.classic.messages import (
     SyncRequest,
 )
 from protocol.durations import MILLISECOND, ZERO
-from protocol.entities import maker
 from protocol.errors import InconsistentGroupProtocol, InvalidGroupId
+from protocol.schema import maker
 
 if TYPE_CHECKING:
     pass

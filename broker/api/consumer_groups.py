@@ -32,8 +32,8 @@ from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeart
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from metadata.acls import AclOperation, ResourceType
 from protocol.durations import MILLISECOND, ZERO
-from protocol.entities import maker
 from protocol.errors import KafkaError, TopicAuthorization
+from protocol.schema import maker
 from protocol.uuids import ZERO as NO_TOPIC
 
 FIRST_VERSION_WITH_OWN_MEMBER_IDS = 1

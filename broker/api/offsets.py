@@ -26,7 +26,6 @@ from coordinator.group.offsets.offsets import Commit, Fetched, OffsetToCommit
 from coordinator.group.offsets.store import CommittedOffset
 from metadata.acls import AclOperation, ResourceType
 from protocol.durations import MILLISECOND, ZERO
-from protocol.entities import maker
 from protocol.errors import GroupAuthorization, InvalidGroupId, KafkaError
 from protocol.newer.offset_commit import OffsetCommitRequest, OffsetCommitResponse, OffsetCommitResponseTopic
 from protocol.newer.offset_fetch import (
@@ -36,6 +35,7 @@ from protocol.newer.offset_fetch import (
     OffsetFetchResponseGroup,
     OffsetFetchResponseTopics,
 )
+from protocol.schema import maker
 from protocol.topic_partition import PartitionKey, by_topic
 
 LAST_VERSION_WITH_RETENTION = 4

@@ -53,8 +53,7 @@ from protocol.errors import (
     UnsupportedEndpointType,
     UnsupportedVersion,
 )
-from protocol.metadata.brokers import Endpoint
-from protocol.metadata.control import VoterEndpoint
+from protocol.metadata.brokers import Endpoint, VoterEndpoint
 from protocol.newer.unregister_controller_v0 import UnregisterControllerRequest, UnregisterControllerResponse
 
 BROKERS = 1

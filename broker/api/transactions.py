@@ -55,7 +55,6 @@ from metadata.topic_names import GROUP_METADATA_TOPIC_NAME, is_internal
 from protocol.api.messages import decode_request
 from protocol.api.table import API_BY_NAME
 from protocol.durations import ZERO
-from protocol.entities import maker
 from protocol.errors import (
     CoordinatorNotAvailable,
     InvalidGroupId,
@@ -70,6 +69,7 @@ from protocol.newer.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from protocol.records.batch import NO_SEQUENCE
+from protocol.schema import maker
 from protocol.topic_partition import PartitionKey
 
 API = API_BY_NAME["add_partitions_to_txn"]

@@ -15,14 +15,16 @@ from controller.scram import ScramMechanism
 from metadata.configs import ResourceType
 from metadata.settings import METADATA_VERSION
 from protocol.metadata.credentials import UserScramCredentialRecord
-from protocol.metadata.settings import (
+from protocol.metadata.topics import (
+    NO_LEADER,
     ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
+    PartitionRecord,
     ProducerIdsRecord,
     QuotaEntity,
+    TopicRecord,
 )
-from protocol.metadata.topics import NO_LEADER, PartitionRecord, TopicRecord
 from storage.files import FileSystem, read_file
 
 LOG_NAME = "metadata.log"

@@ -23,8 +23,7 @@ from protocol.primitives import Buffer, DecodeError
 from protocol.produce_fetch import produce_messages
 from protocol.reader import entity_reader
 from protocol.records.batch import HEADER_SIZE, BatchHeader, advance_sequence, read_header
-from protocol.records.build import Record, iter_records
-from protocol.records.markers import ControlRecordType, read_control_batch
+from protocol.records.build import ControlRecordType, Record, iter_records, read_control_batch
 
 PRODUCE, FETCH = API_BY_NAME["produce"], API_BY_NAME["fetch"]
 READ_COMMITTED = 1

@@ -17,9 +17,8 @@ from protocol.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from protocol.primitives import Buffer
 from protocol.produce_fetch.fetch_response import FetchPartitionResponse
 from protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
-from protocol.records.build import Record, iter_records
+from protocol.records.build import ControlRecordType, Record, iter_records, read_control_batch
 from protocol.records.cut import NOTHING, LeftOut, Most, cut_records
-from protocol.records.markers import ControlRecordType, read_control_batch
 from storage.segments.txn_index import AbortedTxn
 
 READ_BYTES = 1 << 20

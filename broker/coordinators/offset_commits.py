@@ -13,8 +13,8 @@ from kio.schema.errors import ErrorCode
 from coordinator.group.offsets.offsets import OffsetToCommit
 from metadata.topics import TopicsImage
 from protocol.durations import ZERO
-from protocol.entities import maker
 from protocol.errors import GroupAuthorization, KafkaError, TopicAuthorization, TransactionalIdAuthorization
+from protocol.schema import maker
 
 R = TypeVar("R")
 

@@ -35,7 +35,7 @@ from metadata.image import EMPTY, MetadataImage
 from metadata.snapshot import records_of
 from protocol.durations import MILLISECOND
 from protocol.metadata import serde
-from protocol.metadata.control import KRaftVersionRecord, VotersRecord
+from protocol.metadata.brokers import KRaftVersionRecord, VotersRecord
 from protocol.primitives import DecodeError
 from protocol.records.batch import HEADER_SIZE, MAGIC, BatchHeader, check_crc, read_header
 from protocol.records.build import iter_records

@@ -3,7 +3,7 @@
 Checks of large batches in worker threads: decompressing, walking and compressing them may take more than 5 ms.
 
 Only a few are checked at once, in the order in which they came: the checks that are written in Python share the
-interpreter's lock with the loop. How much of them is in memory is bounded by `protocol.records.budget`.
+interpreter's lock with the loop. How much of them is in memory is bounded by `protocol.records.walk`.
 """
 
 from __future__ import annotations

@@ -17,14 +17,14 @@ from controller.quorum.snapshots import BOOTSTRAP
 from controller.quorum.survey import FOLDER_NAME
 from metadata.settings import KRAFT_VERSION, METADATA_VERSION
 from protocol import uuids
-from protocol.metadata.control import (
+from protocol.metadata.brokers import (
     KRaftVersionFeature,
     KRaftVersionRecord,
     VoterDescription,
     VoterEndpoint,
     VotersRecord,
 )
-from protocol.metadata.settings import FeatureLevelRecord
+from protocol.metadata.topics import FeatureLevelRecord
 from storage.files import FileSystem
 from storage.folders import meta_properties
 from storage.folders.meta_properties import MetaProperties, MetaPropertiesError

@@ -32,7 +32,7 @@ from controller.quorum.quorum_state import QuorumState
 from controller.quorum.snapshots import SnapshotId
 from controller.quorum.survey import Survey, survey
 from protocol.errors import KafkaError, SnapshotNotFound
-from protocol.metadata.control import KRaftVersionRecord, LeaderChangeMessage, Voter, VoterEndpoint
+from protocol.metadata.brokers import KRaftVersionRecord, LeaderChangeMessage, Voter, VoterEndpoint
 from storage.files import is_transient
 from storage.log.log_services import LogServices
 from storage.log.retention import apply_retention

@@ -24,7 +24,7 @@ from controller.quorum.metadata_batches import (
     good_batches,
 )
 from protocol.errors import PositionOutOfRange, SnapshotNotFound
-from protocol.metadata.control import SnapshotFooterRecord, SnapshotHeaderRecord
+from protocol.metadata.brokers import SnapshotFooterRecord, SnapshotHeaderRecord
 from storage.files import FileSystem, write_fully
 
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from coordinator.runtime.outcome import NO_PRODUCER, CoordinatorRecord, ProducerEpoch
 from protocol.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG
-from protocol.records.build import encode_record, pack_batch
+from protocol.records.build import ControlRecordType, EndTransactionMarker, build_end_marker, encode_record, pack_batch
 from protocol.records.compression import Compression
-from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
 
 _MOST_BYTES_BESIDE_KEY_AND_VALUE = 32
 """A record's other fields, as varints at their longest: size 5, attributes 1, timestamp delta 10, offset delta 5, key

@@ -13,8 +13,7 @@ from coordinator.runtime.outcome import Position
 from protocol.coordinator_records.record_schema import record_id
 from protocol.primitives import INT16, Buffer
 from protocol.records.batch import CONTROL_FLAG, NO_PRODUCER_ID, TRANSACTIONAL_FLAG, BatchHeader, read_header
-from protocol.records.build import Record, iter_records
-from protocol.records.markers import ControlRecordType, read_end_marker
+from protocol.records.build import ControlRecordType, Record, iter_records, read_end_marker
 
 if TYPE_CHECKING:
     from coordinator.runtime.log_port import LogPort

@@ -16,7 +16,7 @@ from .row import Api
 from .table import API_BY_KEY
 
 if TYPE_CHECKING:
-    from ..value_readers import Read
+    from ..careful_reader import Read
     from ..writer import WriteFrame
 
 __all__ = [

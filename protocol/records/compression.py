@@ -1,4 +1,6 @@
-"""The codecs of record batches, framed as Kafka's Java client and broker frame them (Kafka's CompressionType).
+"""LZ4 frames by the package lz4, or by cramjam where that has no wheel (musl) and was not installed.
+
+The codecs of record batches, framed as Kafka's Java client and broker frame them (Kafka's CompressionType).
 
 Decompression stops at a limit, so that a small batch which unpacks to gigabytes cannot take the process's memory, nor
 one of countless empty parts its time. Every function works on a whole records section at once.
@@ -12,12 +14,82 @@ import zlib
 from collections.abc import Iterator
 from enum import IntEnum
 from io import BytesIO
+from typing import Any
 
 import cramjam
 import zstandard
 
 from ..primitives import Buffer
-from . import lz4_frames
+
+try:
+    import lz4.frame as lz4_frame  # type: ignore[import-untyped]
+except ImportError:
+    lz4_frame = None
+
+_FAST_LEVEL = 9  # at Kafka's default level the fast compressor is used, at every other the high one
+_HIGH_MIN = 3
+_LEAST_OUTPUT, _MOST_OUTPUT = 64 << 10, 1 << 20
+
+
+class Lz4FrameError(ValueError):
+    """The bytes are no whole frame."""
+
+
+def compress_lz4(data: Buffer, level: int) -> bytes:
+    """One frame of independent blocks; `level` is Kafka's scale (KIP-780)."""
+    own_level = 0 if level == _FAST_LEVEL else max(level, _HIGH_MIN)
+    if lz4_frame is None:
+        packer = cramjam.lz4.Compressor(level=own_level, content_checksum=False, block_linked=False)
+        packer.compress(bytes(data))
+        return bytes(packer.finish())
+    packed: bytes = lz4_frame.compress(
+        data,
+        compression_level=own_level,
+        block_size=lz4_frame.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        store_size=False,
+    )
+    return packed
+
+
+def unpacked_lz4(data: Buffer, limit: int) -> Iterator[bytes]:
+    """The content of a frame in pieces, or its first `limit` + 1 bytes if it is longer. Raises FrameError."""
+    return iter((_with_cramjam(data, limit),)) if lz4_frame is None else _with_lz4(data, limit)
+
+
+def _with_lz4(data: Buffer, limit: int) -> Iterator[bytes]:
+    """It allocates at once as much as it may give: so it may give a little at first, and then more each time.
+
+    It copies what it did not use each time, so that pieces are not much smaller than the frame.
+    """
+    unpacker: Any = lz4_frame.LZ4FrameDecompressor()
+    size, room = max(_LEAST_OUTPUT, 4 * len(data)), limit + 1
+    most = max(_MOST_OUTPUT, size)
+    while room > 0 and not unpacker.eof:
+        try:
+            part: bytes = unpacker.decompress(data, max_length=min(size, room))
+        except RuntimeError as error:
+            raise Lz4FrameError(str(error)) from error
+        if not part and not unpacker.eof:
+            raise Lz4FrameError("the frame is cut short")
+        yield part
+        size, room, data = min(4 * size, most), room - len(part), b""
+
+
+def _with_cramjam(data: Buffer, limit: int) -> bytes:
+    """It unpacks into a buffer of a given size: a larger one is tried until the content fits, or is too long."""
+    size = min(max(_LEAST_OUTPUT, 4 * len(data)), limit + 1)
+    while True:
+        output = bytearray(size)
+        try:
+            return bytes(output[: cramjam.lz4.decompress_into(bytes(data), output)])
+        except cramjam.DecompressionError as error:
+            if "whole buffer" not in str(error):  # what Rust says when a buffer is too small
+                raise Lz4FrameError(str(error)) from error
+            if size > limit:
+                return bytes(output)
+        size = min(4 * size, limit + 1)
+
 
 LEAST_LIMIT = 128 << 20
 LEAST_RATIO = 8
@@ -82,7 +154,7 @@ def compress(codec: Compression, data: Buffer, level: int | None = None) -> byte
         case Compression.SNAPPY:
             return _compress_xerial(data)
         case Compression.LZ4:
-            return lz4_frames.compress(data, level)
+            return compress(data, level)
         case Compression.ZSTD:
             return _compress_zstd(data, level)
 
@@ -229,12 +301,12 @@ def _unpacked_lz4(data: Buffer, limit: int) -> Iterator[bytes]:
         raise DecompressionError("lz4: the frame's blocks depend on one another")
     room = limit
     try:
-        for part in lz4_frames.unpacked(view, limit):
+        for part in unpacked(view, limit):
             room -= len(part)
             if room < 0:
                 raise _too_large(limit)
             yield part
-    except lz4_frames.FrameError as error:
+    except FrameError as error:
         raise DecompressionError(f"lz4: {error}") from error
 
 

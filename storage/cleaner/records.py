@@ -15,9 +15,16 @@ from typing import NamedTuple
 from protocol.primitives import Buffer
 from protocol.records import batch as batches
 from protocol.records.batch import BatchHeader
-from protocol.records.build import INT_BITS, LONG_BITS, encode_varint, iter_records, read_varint
+from protocol.records.build import (
+    INT_BITS,
+    LONG_BITS,
+    ControlRecordType,
+    encode_varint,
+    iter_records,
+    read_end_marker,
+    read_varint,
+)
 from protocol.records.compression import Compression, compress, decompress
-from protocol.records.markers import ControlRecordType, read_end_marker
 from storage.log.record_checks import as_long
 from storage.segments.txn_index import AbortedTxn, TxnIndex
 

@@ -28,9 +28,9 @@ from protocol.records.batch import (
     read_header,
     set_max_timestamp,
 )
-from protocol.records.budget import decompressed
 from protocol.records.build import Record, build_batch, decode_section
 from protocol.records.compression import Compression, DecompressionError, DecompressionLimitError, decompress
+from protocol.records.walk import decompressed
 from storage.append_types import AppendOrigin, LogConfig
 from storage.log.record_checks import LargeBatchError, as_long, check_records
 

@@ -38,7 +38,7 @@ from protocol.records.batch import (
     BatchHeader,
     advance_sequence,
 )
-from protocol.records.markers import ControlRecordType, EndTransactionMarker, read_control_batch
+from protocol.records.build import ControlRecordType, EndTransactionMarker, read_control_batch
 from storage import damage
 from storage.append_types import AppendOrigin
 from storage.files import FileSystem

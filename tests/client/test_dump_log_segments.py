@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from protocol.records.build import Record, build_batch
+from protocol.records.build import ControlRecordType, EndTransactionMarker, Record, build_batch, build_end_marker
 from protocol.records.compression import Compression
-from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
 from storage.append_types import AppendOrigin, LogConfig
 from storage.files import OsFileSystem
 from tests.client.java_tools import java

@@ -19,9 +19,8 @@ from controller.quorum.format import Formatting, bootstrap_records, format_folde
 from controller.quorum.metadata_log import MetadataLog
 from controller.quorum.opening import MetadataLogConfig
 from protocol import uuids
-from protocol.metadata.control import VoterEndpoint
-from protocol.metadata.settings import ConfigRecord
-from protocol.metadata.topics import PartitionRecord, TopicRecord
+from protocol.metadata.brokers import VoterEndpoint
+from protocol.metadata.topics import ConfigRecord, PartitionRecord, TopicRecord
 from protocol.metadata.transactions import NoOpRecord
 from storage.files import OsFileSystem
 from storage.folders import meta_properties

@@ -10,8 +10,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException, Producer
 
 from protocol.records.batch import LOG_OVERHEAD, read_header
-from protocol.records.build import iter_records
-from protocol.records.markers import ControlRecordType, read_control_batch
+from protocol.records.build import ControlRecordType, iter_records, read_control_batch
 from tests.cluster.load import batches_of
 from tests.cluster.worker import Worker
 

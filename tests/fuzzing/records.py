@@ -11,8 +11,7 @@ from coordinator.share import share_coordinator_shard
 from coordinator.transaction import transaction_coordinator_shard
 from protocol.metadata.credentials import AccessControlEntryRecord, UserScramCredentialRecord
 from protocol.metadata.serde import UnknownRecordError, decode_control, decode_record, encode_record
-from protocol.metadata.settings import ConfigRecord, FeatureLevelRecord
-from protocol.metadata.topics import TopicRecord
+from protocol.metadata.topics import ConfigRecord, FeatureLevelRecord, TopicRecord
 from protocol.primitives import DecodeError
 from tests.fuzzing.target import Target
 

@@ -20,8 +20,13 @@ from metadata.image import MetadataImage
 from metadata.topics import PartitionRegistration
 from protocol.durations import ZERO
 from protocol.errors import StaleBrokerEpoch
-from protocol.metadata.settings import ConfigRecord, FeatureLevelRecord
-from protocol.metadata.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
+from protocol.metadata.topics import (
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    TopicRecord,
+)
 from tests.unit.controller.images import Schema, image_of
 
 TOPIC, TOPIC_ID = "t", UUID(int=77)

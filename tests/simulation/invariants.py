@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from broker.replication.partition import Partition, Role
 from protocol.records.batch import read_header
-from protocol.records.build import iter_records
-from protocol.records.markers import ControlRecordType, read_control_batch
+from protocol.records.build import ControlRecordType, iter_records, read_control_batch
 from storage.log.segment_recovery import whole_batches
 from storage.segments.txn_index import collect_aborted
 from tests.simulation.controller import TOPIC

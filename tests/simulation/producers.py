@@ -13,8 +13,7 @@ from broker.replication.appends import RecordsAppend
 from broker.replication.partition import Role
 from protocol.errors import KafkaError
 from protocol.produce_fetch.produce_messages import PartitionProduceResponse, ProduceResponse
-from protocol.records.build import Record, build_batch
-from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
+from protocol.records.build import ControlRecordType, EndTransactionMarker, Record, build_batch, build_end_marker
 from storage.append_types import AppendOrigin
 from tests.doubles.clock import ManualClock
 from tests.simulation.controller import TOPIC

@@ -19,8 +19,7 @@ from broker.replication.partition import Partition
 from protocol.durations import MILLISECOND
 from protocol.errors import KafkaError
 from protocol.records.batch import read_header
-from protocol.records.build import iter_records
-from protocol.records.markers import ControlRecordType, read_control_batch
+from protocol.records.build import ControlRecordType, iter_records, read_control_batch
 from storage.workers import Workers
 from tests.doubles.workers import SlowWorkers
 from tests.simulation import group_members

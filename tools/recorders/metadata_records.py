@@ -10,7 +10,8 @@ from uuid import UUID
 from metadata.configs import ResourceType
 from metadata.image import MetadataImage
 from metadata.topics import PartitionRegistration, TopicImage
-from protocol.metadata import brokers, credentials, settings, topics, transactions
+from protocol.metadata import brokers, credentials, topics, transactions
+from protocol.metadata import topics as settings
 
 NAMES = ("a", "b", "c.d", "e")
 NODES = range(1, 6)

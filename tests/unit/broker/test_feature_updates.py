@@ -14,7 +14,7 @@ from controller.features import DEFAULTS, SAFE_DOWNGRADE, UPGRADE
 from controller.quorum.features import METADATA_VERSIONS
 from metadata.settings import KRAFT_VERSION
 from protocol.metadata.brokers import Endpoint
-from protocol.metadata.settings import FeatureLevelRecord
+from protocol.metadata.topics import FeatureLevelRecord
 from tests.unit.broker.admin_rig import DIRECTORY, Rig
 from tests.unit.controller.images import image_of
 

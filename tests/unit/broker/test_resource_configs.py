@@ -12,7 +12,7 @@ from broker.membership.auto_create import wanted
 from controller.configs import AlterOp
 from controller.decision import Decision
 from metadata.configs import CLUSTER_DEFAULT, ResourceType
-from protocol.metadata.settings import ConfigRecord
+from protocol.metadata.topics import ConfigRecord
 from tests.unit.broker.admin_rig import Rig
 from tests.unit.broker.rig import Rig as NodeRig
 

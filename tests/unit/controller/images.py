@@ -14,8 +14,7 @@ from metadata.delta import MetadataDelta
 from metadata.image import EMPTY, MetadataImage
 from protocol.errors import InvalidConfiguration
 from protocol.metadata.brokers import Endpoint, RegisterBrokerRecord
-from protocol.metadata.settings import ConfigRecord
-from protocol.metadata.topics import PartitionRecord, TopicRecord
+from protocol.metadata.topics import ConfigRecord, PartitionRecord, TopicRecord
 
 PLAINTEXT = Endpoint(name="PLAINTEXT", host="broker.example", port=9092, security_protocol=0)
 

@@ -11,8 +11,7 @@ from controller import broker_changes
 from metadata.image import MetadataImage
 from metadata.topics import PartitionRegistration
 from protocol.metadata.brokers import BrokerRegistrationChangeRecord
-from protocol.metadata.settings import FeatureLevelRecord
-from protocol.metadata.topics import NO_LEADER, PartitionChangeRecord
+from protocol.metadata.topics import NO_LEADER, FeatureLevelRecord, PartitionChangeRecord
 from tests.unit.controller.images import Schema, broker, directory, image_of, partition, topic
 
 ELR = FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)

@@ -14,8 +14,7 @@ from metadata.image import EMPTY, MetadataImage
 from metadata.settings import METADATA_VERSION
 from metadata.topics import PartitionRegistration
 from protocol.metadata.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord, RegisterControllerRecord
-from protocol.metadata.settings import FeatureLevelRecord
-from protocol.metadata.topics import NO_LEADER
+from protocol.metadata.topics import NO_LEADER, FeatureLevelRecord
 from tests.unit.controller.images import PLAINTEXT, Schema, after, config, image_of, topic
 
 SCHEMA = Schema()

@@ -22,7 +22,7 @@ from kio.schema.alter_partition_reassignments.v1.request import ReassignablePart
 from controller import alter_partition, broker_changes, reassignments
 from metadata.image import MetadataImage
 from metadata.topics import PartitionRegistration
-from protocol.metadata.settings import FeatureLevelRecord
+from protocol.metadata.topics import FeatureLevelRecord
 from tests.unit.controller.images import Schema, broker, image_of, topic
 
 BROKERS = (1, 2, 3, 4, 5)

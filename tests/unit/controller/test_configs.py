@@ -13,8 +13,7 @@ from controller.replica_rules import ELR_FEATURE, MIN_ISR
 from metadata.configs import CLUSTER_DEFAULT, ResourceType
 from metadata.image import MetadataImage
 from protocol.errors import InvalidConfiguration, KafkaError, UnknownServerError
-from protocol.metadata.settings import FeatureLevelRecord
-from protocol.metadata.topics import ClearElrRecord
+from protocol.metadata.topics import ClearElrRecord, FeatureLevelRecord
 from tests.unit.controller.images import after, around, broker, config, image_of, partition, topic
 
 SET, DELETE, APPEND, SUBTRACT = AlterOp

@@ -20,7 +20,7 @@ from controller.replica_rules import ELR_FEATURE, MIN_ISR
 from metadata.configs import CLUSTER_DEFAULT, ResourceType
 from metadata.image import MetadataImage
 from protocol.errors import InvalidUpdateVersion
-from protocol.metadata.settings import FeatureLevelRecord
+from protocol.metadata.topics import FeatureLevelRecord
 from tests.unit.controller.images import Schema, after, config, image_of
 
 SCHEMA = Schema()

@@ -14,7 +14,7 @@ from controller.quorum.metadata_batches import MetadataLogError, NoRoomError
 from metadata.delta import MetadataDelta
 from metadata.image import EMPTY, MetadataImage
 from protocol.errors import InvalidRequest
-from protocol.metadata.settings import ConfigRecord
+from protocol.metadata.topics import ConfigRecord
 from tests.doubles.clock import settle
 from tests.doubles.metadata_log import MemoryMetadataLog
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.producer_ids import BLOCK_SIZE, decide
 from metadata.image import EMPTY
-from protocol.metadata.settings import ProducerIdsRecord
+from protocol.metadata.topics import ProducerIdsRecord
 from tests.unit.controller.images import after
 
 

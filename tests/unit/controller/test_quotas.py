@@ -10,7 +10,7 @@ from controller.quotas import USER_AND_CLIENT_KEYS, Alteration, _check, decide
 from metadata.image import EMPTY, MetadataImage
 from metadata.settings import QuotaKey
 from protocol.errors import InvalidRequest
-from protocol.metadata.settings import ClientQuotaRecord, QuotaEntity
+from protocol.metadata.topics import ClientQuotaRecord, QuotaEntity
 from tests.unit.controller.images import after
 
 HOSTS = frozenset({"10.0.0.1", "host.example"})

@@ -12,7 +12,7 @@ from controller.transactions import TransactionalAppends
 from metadata.delta import ImageLoader
 from metadata.image import MetadataImage
 from protocol.errors import InvalidRequest
-from protocol.metadata.settings import ConfigRecord
+from protocol.metadata.topics import ConfigRecord
 from tests.doubles.metadata_log import MemoryMetadataLog
 
 

@@ -9,7 +9,7 @@ from metadata.image import EMPTY, MetadataImage
 from metadata.settings import METADATA_VERSION
 from protocol.errors import InvalidRequest, UnsupportedVersion
 from protocol.metadata.brokers import RegisterControllerRecord
-from protocol.metadata.settings import FeatureLevelRecord
+from protocol.metadata.topics import FeatureLevelRecord
 from tests.unit.controller.images import image_of
 
 ACTIVE, GONE, STRANGER = 1, 2, 3

@@ -16,8 +16,7 @@ from metadata.image import MetadataImage
 from metadata.snapshot import records_of
 from protocol.metadata.brokers import RegisterBrokerRecord, RegisterControllerRecord
 from protocol.metadata.serde import decode_record
-from protocol.metadata.settings import ClientQuotaRecord
-from protocol.metadata.topics import PartitionRecord
+from protocol.metadata.topics import ClientQuotaRecord, PartitionRecord
 
 SNAPSHOTS_RECORDS = (
     ("AccessControlEntryRecord", ("id",)),

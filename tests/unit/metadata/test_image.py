@@ -23,17 +23,15 @@ from protocol.metadata.brokers import (
     UnregisterBrokerRecord,
 )
 from protocol.metadata.credentials import RemoveUserScramCredentialRecord, UserScramCredentialRecord
-from protocol.metadata.settings import (
+from protocol.metadata.topics import (
+    ClearElrRecord,
     ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
-    ProducerIdsRecord,
-    QuotaEntity,
-)
-from protocol.metadata.topics import (
-    ClearElrRecord,
     PartitionChangeRecord,
     PartitionRecord,
+    ProducerIdsRecord,
+    QuotaEntity,
     RemoveTopicRecord,
     TopicRecord,
 )

@@ -11,8 +11,7 @@ from kio.schema.offset_commit.v9 import OffsetCommitResponse
 
 from protocol.api.messages import newest_response
 from protocol.api.row import Api
-from protocol.entities import maker
-from protocol.schema import default_entity
+from protocol.schema import default_entity, maker
 from tests.unit.protocol.conftest import Generator
 from tests.unit.protocol.every_version import every_api
 

@@ -28,11 +28,10 @@ from protocol.api.messages import (
 )
 from protocol.api.row import Api
 from protocol.api.table import API_BY_NAME
-from protocol.careful_reader import careful_reader
+from protocol.careful_reader import Read, careful_reader
 from protocol.lift import RESHAPED
 from protocol.reader import entity_reader
 from protocol.schema import default_entity, field_plans
-from protocol.value_readers import Read
 from protocol.writer import entity_writer
 from tests.unit.protocol.every_version import EVERY_VERSION, each_version
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from protocol.records.batch import BatchHeader, check_crc, read_header
-from protocol.records.build import iter_records
-from protocol.records.markers import ControlRecordType, read_end_marker
+from protocol.records.build import ControlRecordType, iter_records, read_end_marker
 from storage.log.leader_epochs import LeaderEpochs
 from storage.producers import snapshot_files as producer_snapshot
 from storage.producers.producer_state import CompletedTxn, ProducerStateManager

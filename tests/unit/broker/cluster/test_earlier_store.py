@@ -14,7 +14,7 @@ from controller.brokers import bootstrap
 from controller.quorum.opening import MetadataLogConfig
 from metadata.configs import CLUSTER_DEFAULT, ResourceType
 from metadata.image import MetadataImage
-from protocol.metadata.settings import ConfigRecord, FeatureLevelRecord
+from protocol.metadata.topics import ConfigRecord, FeatureLevelRecord
 from protocol.topic_partition import TopicPartition
 from storage.folders.strays import FolderState
 from tests.doubles.clock import ManualClock

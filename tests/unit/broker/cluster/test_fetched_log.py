@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from broker.membership.metadata_copy import FetchedLog
 from controller.quorum.metadata_batches import MetadataLogError, OpenBatch, control_batch, encode_values
-from protocol.metadata.control import KRaftVersionRecord, LeaderChangeMessage
-from protocol.metadata.settings import ConfigRecord
+from protocol.metadata.brokers import KRaftVersionRecord, LeaderChangeMessage
+from protocol.metadata.topics import ConfigRecord
 
 
 def record(name: str) -> ConfigRecord:

@@ -17,8 +17,7 @@ from metadata.image import EMPTY, MetadataImage
 from metadata.settings import METADATA_VERSION
 from protocol import uuids
 from protocol.durations import ZERO
-from protocol.metadata.settings import FeatureLevelRecord
-from protocol.metadata.topics import PartitionChangeRecord
+from protocol.metadata.topics import FeatureLevelRecord, PartitionChangeRecord
 from tests.unit.controller.images import image_of, topic
 
 TOPIC_ID = UUID(int=7)

@@ -25,8 +25,14 @@ from metadata.settings import METADATA_VERSION
 from metadata.topics import TopicImage
 from protocol import uuids
 from protocol.durations import ZERO
-from protocol.metadata.settings import ConfigRecord, FeatureLevelRecord
-from protocol.metadata.topics import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from protocol.metadata.topics import (
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
 from storage.folders.log_dirs import LogDirs

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from controller.quorum.metadata_log import MetadataLog
 from controller.quorum.opening import MetadataLogConfig
-from protocol.metadata.settings import ConfigRecord
+from protocol.metadata.topics import ConfigRecord
 from protocol.primitives import Buffer
 from storage.files import FileSystem, read_file
 from storage.log.log_services import LogServices

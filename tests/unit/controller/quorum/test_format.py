@@ -13,7 +13,7 @@ from controller.quorum.features import FeatureError, chosen_levels, default_leve
 from controller.quorum.format import FormatError, Formatting, bootstrap_records, format_folders, voters_record
 from controller.quorum.survey import survey
 from protocol import uuids
-from protocol.metadata.control import VoterEndpoint
+from protocol.metadata.brokers import VoterEndpoint
 from protocol.metadata.serde import decode_control
 from protocol.records.batch import read_header
 from protocol.records.build import iter_records

@@ -13,7 +13,7 @@ from controller.quorum.metadata_batches import DamagedError, MetadataLogError, c
 from controller.quorum.metadata_log import MetadataLog
 from controller.quorum.opening import MetadataLogConfig
 from protocol import uuids
-from protocol.metadata.control import LeaderChangeMessage, Voter
+from protocol.metadata.brokers import LeaderChangeMessage, Voter
 from protocol.records.batch import read_header, set_offsets_and_epoch
 from protocol.records.build import Record, build_batch
 from storage.files import read_file

@@ -10,7 +10,7 @@ import pytest
 
 from controller.quorum.metadata_batches import MetadataLogError, NoRoomError
 from controller.quorum.metadata_log import MetadataLog
-from protocol.metadata.control import VoterEndpoint
+from protocol.metadata.brokers import VoterEndpoint
 from storage.files import read_file
 from tests.doubles.files import Fault, MemoryFileSystem
 from tests.unit.controller.quorum.support import FOLDER, Process, config_record, made_root, numbers

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from protocol.records import budget
-from protocol.records.budget import FREE_BYTES, SHARE_BYTES, Budget, decompressed
+from protocol.records import walk as budget
 from protocol.records.compression import Compression, DecompressionLimitError, compress, decompress
+from protocol.records.walk import FREE_BYTES, SHARE_BYTES, Budget, decompressed
 
 PACKED = [codec for codec in Compression if codec is not Compression.NONE]
 

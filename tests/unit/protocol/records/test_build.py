@@ -19,9 +19,16 @@ from protocol.records.batch import (
     set_max_timestamp,
     set_offsets_and_epoch,
 )
-from protocol.records.build import Record, build_batch, iter_records
+from protocol.records.build import (
+    ControlRecordType,
+    EndTransactionMarker,
+    Record,
+    build_batch,
+    build_end_marker,
+    iter_records,
+    read_end_marker,
+)
 from protocol.records.compression import Compression
-from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker, read_end_marker
 from tests.unit.protocol.records.strategies import record_lists
 
 codecs = st.sampled_from(Compression)

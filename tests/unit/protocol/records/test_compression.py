@@ -14,7 +14,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.records import compression, lz4_frames
+from protocol.records import compression
+from protocol.records import compression as lz4_frames
 from protocol.records.compression import Compression, DecompressionError, DecompressionLimitError, compress, decompress
 
 PACKED = [codec for codec in Compression if codec is not Compression.NONE]

@@ -7,10 +7,9 @@ from collections.abc import Coroutine, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from protocol.records.batch import BatchHeader, read_header
-from protocol.records.build import Record, build_batch
+from protocol.records.build import ControlRecordType, EndTransactionMarker, Record, build_batch, build_end_marker
 from protocol.records.build import iter_records as records_of
 from protocol.records.compression import Compression
-from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
 from storage.append_types import AppendOrigin, LogConfig
 from storage.cleaner.log_cleaner import CleanerConfig, LogCleaner
 from storage.log.unified_log import UnifiedLog

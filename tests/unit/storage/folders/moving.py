@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from protocol.records.build import Record, build_batch
-from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
+from protocol.records.build import ControlRecordType, EndTransactionMarker, Record, build_batch, build_end_marker
 from storage.append_types import AppendOrigin, LogConfig
 from storage.folders.log_move import LogMove
 from storage.log.unified_log import UnifiedLog

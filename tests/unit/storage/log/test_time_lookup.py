@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from protocol.errors import InvalidRecord
-from protocol.records import budget
+from protocol.records import walk as budget
 from protocol.records.build import Record, build_batch, encode_record
 from protocol.records.compression import Compression, compress
 from storage.append_types import LogConfig

@@ -9,8 +9,7 @@ import pytest
 
 from protocol.errors import KafkaStorage, OffsetOutOfRange, RecordBatchTooLarge
 from protocol.records.batch import read_header
-from protocol.records.build import Record, build_batch
-from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
+from protocol.records.build import ControlRecordType, EndTransactionMarker, Record, build_batch, build_end_marker
 from storage.append_types import AppendOrigin, LogConfig
 from storage.log.log_segments import LogOffsetMetadata
 from tests.doubles.files import Fault, MemoryFileSystem

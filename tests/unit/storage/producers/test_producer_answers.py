@@ -6,7 +6,7 @@ import json
 
 from protocol.errors import KafkaError
 from protocol.records.batch import read_header
-from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
+from protocol.records.build import ControlRecordType, EndTransactionMarker, build_end_marker
 from storage.append_types import AppendOrigin
 from storage.producers.producer_state import Duplicate, ProducerStateManager
 from tests.doubles.files import MemoryFileSystem

@@ -15,8 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from protocol.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSequence, TransactionCoordinatorFenced
 from protocol.records.batch import read_header
-from protocol.records.build import Record, build_batch
-from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
+from protocol.records.build import ControlRecordType, EndTransactionMarker, Record, build_batch, build_end_marker
 from storage.append_types import AppendInfo, AppendOrigin, LogConfig
 from storage.segments.txn_index import collect_aborted
 from tests.unit.storage.support import NOW, Rig, contents

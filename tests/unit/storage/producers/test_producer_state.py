@@ -15,8 +15,7 @@ from protocol.errors import (
     TransactionCoordinatorFenced,
 )
 from protocol.records.batch import ATTRIBUTES_LOW_AT, CONTROL_FLAG, MAX_SEQUENCE, read_header
-from protocol.records.build import Record, build_batch
-from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
+from protocol.records.build import ControlRecordType, EndTransactionMarker, Record, build_batch, build_end_marker
 from storage.append_types import AppendOrigin
 from storage.producers.producer_state import CompletedTxn, Duplicate, ProducerStateManager
 from tests.doubles.files import MemoryFileSystem

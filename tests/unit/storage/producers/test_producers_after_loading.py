@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
+from protocol.records.build import ControlRecordType, EndTransactionMarker, build_end_marker
 from storage.append_types import AppendOrigin, LogConfig
 from storage.files import write_file_atomically
 from tests.doubles.files import MemoryFileSystem
