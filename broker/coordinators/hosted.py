@@ -21,10 +21,9 @@ from broker.membership.metadata_cache import MetadataCache
 from broker.network.answers import when_all_settled
 from broker.replication.partition import Partition, Role
 from broker.replication.replica_manager import ReplicaManager
-from coordinator.hashing import partition_for
 from coordinator.runtime.coordinator_context import Operation
 from coordinator.runtime.coordinator_shard import CoordinatorShard
-from coordinator.runtime.runtime import CoordinatorRuntime
+from coordinator.runtime.runtime import CoordinatorRuntime, partition_for
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from metadata.topics import TopicImage

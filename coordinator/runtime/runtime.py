@@ -4,6 +4,8 @@ How it works: the node tells `load` when it becomes leader of an internal partit
 Each partition has a CoordinatorContext, found by its index. Loads wait for each other, so that the first partitions
 serve while others load. A context whose log failed asks to be loaded again, and takes its place at the end of that
 line.
+
+Which partition a group or a transactional id belongs to.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import AbstractEventLoop, Future, Task
 from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import structlog
@@ -19,12 +22,14 @@ from coordinator.runtime.coordinator_context import CoordinatorContext, Coordina
 from coordinator.runtime.coordinator_shard import CoordinatorShard, RecordRow
 from coordinator.runtime.outcome import ProducerEpoch
 from protocol.errors import KafkaError, NotCoordinator
+from protocol.java_strings import java_string_hash
 from protocol.records.compression import Compression
 
 if TYPE_CHECKING:
     from coordinator.runtime.log_port import LogPort
     from timing.clock import Clock
     from timing.wheel import TimingWheel
+
 
 logger = structlog.get_logger(__name__)
 
@@ -158,3 +163,23 @@ class CoordinatorRuntime(Generic[S]):
     def _load_ended(self, partition: int, task: Task[None]) -> None:
         if self._loads.get(partition) is task:
             del self._loads[partition]
+
+
+_INT_MIN = -(1 << 31)
+
+
+_LONGEST_KEPT = 256
+"""The longest key, in characters, whose hash is cached: clients may send long ones."""
+
+
+def partition_for(key: str, partitions: int) -> int:
+    """`Utils.abs(key.hashCode()) % partitions`, whose abs of -2^31 is 0."""
+    return (_remembered(key) if len(key) <= _LONGEST_KEPT else _positive_hash(key)) % partitions
+
+
+def _positive_hash(key: str) -> int:
+    hashed = java_string_hash(key)
+    return 0 if hashed == _INT_MIN else abs(hashed)
+
+
+_remembered = lru_cache(maxsize=10_000)(_positive_hash)

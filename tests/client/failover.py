@@ -12,7 +12,7 @@ from typing import Self
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from coordinator.hashing import partition_for
+from coordinator.runtime.runtime import partition_for
 from odradek import Cluster, ClusterBroker, ControlError, Topic
 from tests.client.groups import PARTITIONS, Crew
 from tests.client.transactional import Play, expected

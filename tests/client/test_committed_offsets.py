@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
-from coordinator.hashing import partition_for
+from coordinator.runtime.runtime import partition_for
 from odradek import Broker
 from tests.brokers import sound_broker
 from tests.client.java_tools import java

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from coordinator.hashing import partition_for
+from coordinator.runtime.runtime import partition_for
 from tests.client import groups
 from tests.client.groups import Crew
 from tests.client.java_tools import java

@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from coordinator.hashing import partition_for
+from coordinator.runtime.runtime import partition_for
 from odradek import Broker
 from tests.brokers import sound_broker
 from tests.client import transactional

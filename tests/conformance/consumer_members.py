@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from coordinator.hashing import partition_for
+from coordinator.runtime.runtime import partition_for
 from tests.conformance import schema
 from tests.conformance.group_members import Member, Party, assignment, subscription
 from tests.conformance.runner import Talk, Topic

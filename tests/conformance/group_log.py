@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from coordinator.hashing import partition_for
+from coordinator.runtime.runtime import partition_for
 from tests.conformance.consumer_members import OFFSETS_PARTITIONS, Group
 from tests.conformance.runner import Topic
 from tests.conformance.schema import Reader

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from coordinator.hashing import partition_for
+from coordinator.runtime.runtime import partition_for
 from tests.conformance.schema import NO_ID
 from tests.conformance.wire import Wire
 from tests.unit.broker.offline_questions import ANSWERS, TOPIC, Subjects, questions

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.hashing import partition_for
+from coordinator.runtime.runtime import partition_for
 from tests.conformance import schema, wire
 from tests.doubles.clock import settle
 from tests.unit.broker.offline_questions import ANSWERS, Subjects, questions

@@ -12,8 +12,8 @@ from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnTransa
 from broker.network.frames import LARGEST_SCRATCH_BYTES, SCRATCH_BYTES
 from controller import features
 from controller.features import SAFE_DOWNGRADE, FeatureUpdate
-from coordinator.hashing import partition_for
 from coordinator.runtime.coordinator_context import CoordinatorState
+from coordinator.runtime.runtime import partition_for
 from metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
 from tests.doubles.clock import settle
 from tests.doubles.files import Unsynced

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from coordinator.hashing import partition_for
+from coordinator.runtime.runtime import partition_for
 
 
 @pytest.mark.parametrize(
