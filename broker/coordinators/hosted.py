@@ -1,4 +1,4 @@
-"""A partition as a coordinator's log (`coordinator.runtime.log_port.LogPort`).
+"""A partition as a coordinator's log (`coordinator.runtime.coordinator_log.LogPort`).
 
 The coordinators of this node: which shards they run, over which partitions, and how they are called.
 """

@@ -20,8 +20,8 @@ from broker.replication.partition import Partition
 from broker.replication.replica_manager import ReplicaManager
 from broker.replication.waits import WRITE_TIMEOUT_MS, until_committed
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.runtime.batches import encode_end_marker
 from coordinator.runtime.coordinator_context import CoordinatorContext
+from coordinator.runtime.coordinator_log import encode_end_marker
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.transaction.marker_sender import EndMarker, WriteMarker

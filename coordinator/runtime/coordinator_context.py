@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import structlog
 
 from coordinator.runtime import replies as errors
-from coordinator.runtime.batches import encode_batches, encode_end_marker
-from coordinator.runtime.coordinator_loader import replay_log
+from coordinator.runtime.coordinator_log import encode_batches, encode_end_marker, replay_log
 from coordinator.runtime.coordinator_shard import CoordinatorShard, RecordRow
 from coordinator.runtime.outcome import NO_PRODUCER, CoordinatorRecord, Effects, Outcome, ProducerEpoch, new_position
 from coordinator.runtime.replies import DeferredReplies, Waiter, forget, forward
@@ -45,7 +44,7 @@ from protocol.errors import (
 from protocol.records.compression import Compression
 
 if TYPE_CHECKING:
-    from coordinator.runtime.log_port import LogPort
+    from coordinator.runtime.coordinator_log import LogPort
     from timing.clock import Clock
     from timing.wheel import TimerTask, TimingWheel
 

@@ -26,7 +26,7 @@ from protocol.java_strings import java_string_hash
 from protocol.records.compression import Compression
 
 if TYPE_CHECKING:
-    from coordinator.runtime.log_port import LogPort
+    from coordinator.runtime.coordinator_log import LogPort
     from timing.clock import Clock
     from timing.wheel import TimingWheel
 

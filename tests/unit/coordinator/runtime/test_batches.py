@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.runtime.batches import encode_batches
+from coordinator.runtime.coordinator_log import encode_batches
 from coordinator.runtime.outcome import CoordinatorRecord
 from protocol.coordinator_records.record_schema import RecordSchema
 from protocol.records.batch import HEADER_SIZE, read_header

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.runtime.batches import encode_batches, encode_end_marker
 from coordinator.runtime.coordinator_context import CoordinatorState
-from coordinator.runtime.coordinator_loader import TURN_MS, LogReplay, replay_log
+from coordinator.runtime.coordinator_log import TURN_MS, LogReplay, encode_batches, encode_end_marker, replay_log
 from coordinator.runtime.coordinator_shard import RecordRow, rows_by_id
 from coordinator.runtime.outcome import CoordinatorRecord, ProducerEpoch
 from protocol.coordinator_records.record_schema import RecordSchema

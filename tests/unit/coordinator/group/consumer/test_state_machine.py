@@ -21,7 +21,7 @@ from coordinator.group.consumer.member import LEFT_FOR_A_WHILE
 from coordinator.group.consumer.messages import ConsumerHeartbeatAnswer
 from coordinator.group.consumer.states import ConsumerGroupState
 from coordinator.group.group_coordinator_shard import ROWS
-from coordinator.runtime.coordinator_loader import LogReplay
+from coordinator.runtime.coordinator_log import LogReplay
 from protocol.errors import MessageTooLarge, NotEnoughReplicas
 from tests.unit.coordinator.group.consumer.clients import sign_of_life
 from tests.unit.coordinator.group.consumer.machine_members import REBALANCE_MS, Actor, Classic, Modern
