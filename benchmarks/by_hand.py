@@ -9,7 +9,7 @@ from asyncio import Future
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from protocol.coordinator_records.fields import unsigned_varint
+from protocol.primitives import append_uvarint
 
 
 def text(value: str) -> bytes:
@@ -24,6 +24,12 @@ def frame(api: int, version: int, *fields: bytes) -> bytes:
     """A whole request of a version without tagged fields."""
     body = struct.pack(">hhi", api, version, 0) + text("bench") + b"".join(fields)
     return data(body)
+
+
+def unsigned_varint(number: int) -> bytes:
+    out = bytearray()
+    append_uvarint(out, number)
+    return bytes(out)
 
 
 def compact_data(value: bytes) -> bytes:

@@ -1,330 +1,53 @@
-"""`python -m broker serve`: the broker's process."""
+"""`python -m broker COMMAND`: the node's program. `odradek` runs it in a process of its own (`odradek/launcher.py`).
+
+Each command is a module, which is imported when the command is used: a tool for files imports no node.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import atexit
-import os
-import random
-import signal
+import importlib
 import sys
-from collections.abc import Callable, Coroutine
-from typing import Any, NoReturn
+
+import click
 
 # kio imports Hypothesis and structlog imports rich wherever they are installed: 0.3 s and 16 MB for nothing.
 for unwanted in ("hypothesis", "rich"):
     sys.modules.setdefault(unwanted, None)  # type: ignore[arg-type]
 
-import click  # noqa: E402
-import structlog  # noqa: E402
-
-from broker import logging, operator_requests, process  # noqa: E402
-from broker.cluster.earlier_entries import CorruptMetadataError  # noqa: E402
-from broker.config.broker_config import BrokerConfig, ConfigurationError  # noqa: E402
-from broker.config.options import config_options, load_options  # noqa: E402
-from broker.config.sources import Loaded  # noqa: E402
-from broker.console.console import Console  # noqa: E402
-from broker.control.server import ControlServer  # noqa: E402
-from broker.membership.broker_lifecycle import RegistrationError  # noqa: E402
-from broker.network.server import ListenError  # noqa: E402
-from broker.node import Node  # noqa: E402
-from broker.node_start import start_node  # noqa: E402
-from broker.node_state import Seams  # noqa: E402
-from broker.observe.otlp_export import OtlpError, OtlpExport, check_export  # noqa: E402
-from broker.observe.process_metrics import GcTime  # noqa: E402
-from broker.parent import Parent  # noqa: E402
-from broker.peers.call import PeerError  # noqa: E402
-from broker.security.errors import SecurityError  # noqa: E402
-from broker.serve import Ready  # noqa: E402
-from broker.stopping import Stopped  # noqa: E402
-from broker.systemd import Systemd  # noqa: E402
-from protocol.errors import KafkaError  # noqa: E402
-from storage.files import (  # noqa: E402
-    FileSystem,
-    OsFileSystem,
-    UnsyncedFileSystem,  # noqa: E402
-)
-from storage.folders.log_dirs import LogDirError  # noqa: E402
-from storage.workers import ThreadWorkers  # noqa: E402
-from timing.adjustable_clock import AdjustableClock  # noqa: E402
-from timing.clock import Clock, SystemClock  # noqa: E402
-
-logger = structlog.get_logger("broker")
-
-LAST_WORK_MS = 2000
-"""How long a process that has closed its data waits for its threads, which may still be removing files."""
-
-START_PATIENCE_MS = 3000
-"""How long a start may go on after a signal to stop; if it ends in time, the stop is clean."""
+COMMANDS = {
+    "serve": ("broker.serve", "serve", "Run a broker, or several."),
+    "log": ("broker.admin.logs", "main", "Inspect or repair the files of a log."),
+    "backup": ("broker.admin.logs", "backup", "Verify a backup."),
+    "format": ("broker.admin.format", "main", "Format the folders of log.dirs, as kafka-storage format does."),
+    "user": ("broker.admin.users", "main", "The users of SCRAM: add, list, delete."),
+    "metadata": ("broker.admin.metadata_log", "main", "Print the records of a metadata log."),
+    "explain": ("broker.admin.reference", "main", "Say what an error or a setting means."),
+    "doctor": ("broker.admin.doctor", "main", "Look for what would keep a broker from running well here."),
+}
+"""By name: module, command in it, and what it does."""
 
 
-@click.group()
+class Program(click.Group):
+    """The commands of the table."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, name, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
+
+
+@click.group(cls=Program)
 def main() -> None:
     """Odradek, a Kafka broker."""
-
-
-@main.command()
-@config_options
-@click.option("--fallback", metavar="FILE", help="Read this file if nothing else sets any of its configurations.")
-@click.option("--control", metavar="HOST:PORT", help="Open the control interface of the test kit; port 0: a free one.")
-@click.option("--profile", metavar="NAME", help="Settings for a purpose: dev, test or kafka (Kafka's defaults).")
-@click.option("--brokers", type=int, metavar="N", help="Run so many brokers as one cluster, a process each.")
-@click.option("--ready-fd", type=int, help="Write one JSON line to this descriptor once the broker serves.")
-@click.option("--ready-file", metavar="FILE", help="Write the same line to this file, which health checks read.")
-@click.option("--exit-with-parent", is_flag=True, help="Stop when standard input or the parent ends.")
-@click.option("--remove-with-parent", metavar="FOLDER", help="Then also remove this folder, at the end.")
-def serve(
-    config_files: tuple[str, ...],
-    fallback: str | None,
-    control: str | None,
-    brokers: int | None,
-    profile: str | None,
-    settings: tuple[str, ...],
-    ready_fd: int | None,
-    ready_file: str | None,
-    exit_with_parent: bool,
-    remove_with_parent: str | None,
-) -> None:
-    """Run a broker, or several, until SIGTERM, SIGINT or SIGHUP."""
-    process.open_standard_descriptors()
-    if ready_fd is not None and not process.is_open(ready_fd):
-        raise click.BadParameter(f"descriptor {ready_fd} is not open", param_hint="--ready-fd")
-    try:
-        if control is not None:
-            settings = (f"odradek.control={control}", *settings)
-        if profile is not None:
-            settings = (f"odradek.profile={profile}", *settings)
-        loaded = load_options(config_files, settings, fallback=fallback)
-    except ConfigurationError as error:
-        for problem in error.problems:
-            click.echo(f"wrong configuration: {problem}", err=True)
-        sys.exit(1)
-    tracebacks = logging.configure(
-        loaded.config.string("odradek.log.level"), loaded.config.string("odradek.log.format")
-    )
-    for warning in loaded.warnings:
-        logger.warning(warning)
-    parent = Parent() if exit_with_parent else None
-    if parent is not None and remove_with_parent is not None:
-        atexit.register(parent.remove, remove_with_parent)
-    ready = Ready(ready_fd, ready_file)
-    if brokers is not None:
-        from broker.admin.supervisor import run_nodes, shared_arguments
-
-        sys.exit(run_nodes(loaded, brokers, shared_arguments(config_files, settings), ready, parent))
-    _run(loaded.config.string("odradek.loop"), lambda: _serve(loaded, tracebacks, ready, parent))
-
-
-@main.command("log", context_settings={"ignore_unknown_options": True}, add_help_option=False)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def log_tool(arguments: tuple[str, ...]) -> None:
-    """Inspect or repair the files of a log: dump, verify, repair."""
-    from broker.admin.logs import main as tool
-
-    tool.main(arguments, prog_name="odradek log")
-
-
-@main.command("format", context_settings={"ignore_unknown_options": True}, add_help_option=False)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def format_tool(arguments: tuple[str, ...]) -> None:
-    """Format the folders of log.dirs, as kafka-storage format does."""
-    from broker.admin.format import main as tool
-
-    tool.main(arguments, prog_name="odradek format")
-
-
-@main.command("user", context_settings={"ignore_unknown_options": True}, add_help_option=False)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def user_tool(arguments: tuple[str, ...]) -> None:
-    """The users of SCRAM: add, list, delete."""
-    from broker.admin.users import main as tool
-
-    tool.main(arguments, prog_name="odradek user")
-
-
-@main.command("metadata", context_settings={"ignore_unknown_options": True}, add_help_option=False)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def metadata_tool(arguments: tuple[str, ...]) -> None:
-    """Print the records of a metadata log: dump."""
-    from broker.admin.metadata_log import main as tool
-
-    tool.main(arguments, prog_name="odradek metadata")
-
-
-@main.command("explain", context_settings={"ignore_unknown_options": True}, add_help_option=False)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def reference_tool(arguments: tuple[str, ...]) -> None:
-    """Say what an error or a setting means."""
-    from broker.admin.reference import main as tool
-
-    tool.main(arguments, prog_name="odradek explain")
-
-
-@main.command("doctor", context_settings={"ignore_unknown_options": True}, add_help_option=False)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def doctor_tool(arguments: tuple[str, ...]) -> None:
-    """Look for what would keep a broker from running well here."""
-    from broker.admin.doctor import main as tool
-
-    tool.main(arguments, prog_name="odradek doctor")
-
-
-@main.command("backup", context_settings={"ignore_unknown_options": True}, add_help_option=False)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def backup_tool(arguments: tuple[str, ...]) -> None:
-    """Verify a backup."""
-    from broker.admin.logs import backup as tool
-
-    tool.main(arguments, prog_name="odradek backup")
-
-
-def _run(loop: str, begin: Callable[[], Coroutine[Any, Any, int]]) -> None:
-    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
-    if loop != "asyncio":
-        try:
-            import uvloop
-
-            factory = uvloop.new_event_loop
-        except ImportError:
-            if loop == "uvloop":
-                click.echo("wrong configuration: odradek.loop = 'uvloop': uvloop is not installed", err=True)
-                sys.exit(1)
-    with asyncio.Runner(loop_factory=factory) as runner:
-        status = runner.run(begin())
-    logging.flush_last_lines()
-    sys.exit(status)
-
-
-def _seams(
-    config: BrokerConfig, loop: asyncio.AbstractEventLoop, workers: ThreadWorkers, tell: Callable[[str], None]
-) -> Seams:
-    """The machine's clock and files; with a control interface, a clock and files that a test can move and break."""
-    clock: Clock = SystemClock(loop)
-    files: FileSystem = OsFileSystem() if config.syncs else UnsyncedFileSystem()
-    if config.string("odradek.control").strip():
-        from broker.faults.power_failure import PowerFailureFiles
-
-        clock, files = AdjustableClock(clock), PowerFailureFiles(files)
-    return Seams(clock, files, workers, random.SystemRandom(), tell=tell)
-
-
-async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, parent: Parent | None) -> int:
-    loop = asyncio.get_running_loop()
-    # What is never synced is flushed at once.
-    workers = ThreadWorkers(loop, on_the_loop=() if loaded.config.syncs else ("flush ",))
-    systemd = Systemd(os.environ, SystemClock(loop))
-    seams = _seams(loaded.config, loop, workers, systemd.note)
-    logging.log_loop_exceptions(loop)
-    stop = asyncio.Event()
-    for signal_number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signal_number, stop.set)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as in a JVM; nohup ignores it
-        loop.add_signal_handler(signal.SIGHUP, stop.set)
-    if parent is not None:
-        parent.watch(loop, stop)
-    descriptors, allowed = process.allow_many_descriptors()
-    if descriptors != allowed:
-        logger.debug("open file limit raised", before=descriptors, now=allowed)
-    process.reuse_freed_memory()
-    process.share_the_interpreter()
-    try:
-        check_export(loaded.config)
-        control = ControlServer.of(loaded.config)
-        systemd.starting()
-        starting = asyncio.ensure_future(start_node(loaded.config, loaded.listeners, seams))
-        if not await process.unless_stopped(starting, stop, seams.clock.machine, START_PATIENCE_MS):
-            logger.warning("stopped during startup; the next start recovers the logs again")
-            _leave(1)
-    except (
-        OtlpError,
-        ListenError,
-        SecurityError,
-        LogDirError,
-        CorruptMetadataError,
-        RegistrationError,
-        PeerError,
-        KafkaError,
-        OSError,
-    ) as error:
-        logger.error("cannot start", error=str(error))
-        return 1
-    node = starting.result()
-    _count_tracebacks(node, tracebacks)
-    if not await _live(node, loaded.config, seams, ready, control, systemd, stop):
-        return 1
-    return await _stop(node, workers)
-
-
-def _count_tracebacks(node: Node, tracebacks: logging.Tracebacks) -> None:
-    """Each is a bug."""
-    node.local.metrics.counter(
-        "odradek_unhandled_exceptions_total",
-        "Log lines with a traceback: exceptions that no code expected, each of which is a bug.",
-        (),
-        lambda: tracebacks.count,
-        permanent=True,
-    )
-
-
-async def _live(
-    node: Node,
-    config: BrokerConfig,
-    seams: Seams,
-    ready: Ready,
-    control: ControlServer | None,
-    systemd: Systemd,
-    stop: asyncio.Event,
-) -> bool:
-    """Serve until the process is told to stop, or the node cannot go on; False if there is no port for HTTP."""
-    GcTime().begin(node.local.metrics)
-    console = Console(node) if config.boolean("odradek.console") else None
-    try:
-        http_port = await node.serve_http(None if console is None else console.answer)
-    except ListenError as error:
-        logger.error("cannot start", error=str(error))
-        await node.stop()
-        return False
-    operator_requests.begin(node)
-    process.exempt_loaded_modules_from_collection()
-    ready.tell(node, http_port, None if control is None else control.url)
-    if control is not None:
-        control.begin(node)
-    if console is not None and http_port is not None:
-        console.begin()
-    systemd.ready(f"serves at {', '.join(node.bound.addresses.values())}")
-    export = OtlpExport.of(config, node.local.metrics, seams.clock.machine)
-    if export is not None:
-        export.begin()
-    await process.first_of(stop, node.state.unusable)
-    systemd.stopping()
-    if export is not None:
-        await export.stop()
-    if console is not None:
-        await console.stop()
-    if control is not None:
-        await control.stop()
-    return True
-
-
-async def _stop(node: Node, workers: ThreadWorkers) -> int:
-    """Stop the node, and return the exit status; if threads are still busy after a while, end the process at once."""
-    stopped = await node.stop()
-    status = 0 if stopped is Stopped.CLEAN and not node.state.unusable.is_set() else 1
-    clock = node.local.clock.machine
-    deadline_ms = clock.monotonic_ms() + LAST_WORK_MS
-    while workers.is_busy and clock.monotonic_ms() < deadline_ms:
-        await clock.sleep(10)
-    if workers.is_busy:
-        _leave(status)
-    workers.close()
-    return status
-
-
-def _leave(status: int) -> NoReturn:
-    """End the process at once: the interpreter would wait for its threads, which may hang in a read."""
-    logging.flush_last_lines()
-    atexit._run_exitfuncs()
-    os._exit(status)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,11 @@
-"""Log lines: structlog to standard error, readable on a terminal and JSON lines otherwise.
+"""Log lines, by structlog to standard error: readable on a terminal, and JSON lines otherwise.
 
-Among the fields, `error` is the text of an exception, and `partition` a partition's name such as `topic-0`.
+Among the fields, `error` is the text of an exception, and `partition` a partition's name such as `topic-0`. Warnings
+that repeat are left out, and the journal of systemd is told the priority of each line.
+
+Levels are those of the standard library's loggers, and can be read and changed while the process runs (Kafka's
+BROKER_LOGGER resources): a logger without a level of its own has that of the nearest package above it
+(`broker.network` of `broker.network.server`), in the end that of `root`.
 """
 
 from __future__ import annotations
@@ -12,14 +17,98 @@ import io
 import logging
 import os
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from broker.log_lines import RepeatedLines, is_journal, with_priority
+PERIOD_S = 60.0
+LINES = 10
+"""Warnings of one event about one subject within a period."""
+MOST_REMEMBERED = 1_000
+"""Events and subjects that are counted; with more, the one of which nothing was heard longest is forgotten."""
+SUBJECTS = ("partition", "client", "listener", "group", "shard", "broker", "leader", "path", "place", "job", "metric")
+"""Fields that say what a line is about."""
+
+PRIORITIES = {"critical": 2, "error": 3, "warning": 4, "info": 6, "debug": 7}
+"""Syslog's number of each level; an `exception` has the level error."""
+
+ROOT = "root"
+LEVELS = {
+    "DEBUG": logging.DEBUG,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+    "INFO": logging.INFO,
+    "TRACE": 5,
+    "WARN": logging.WARNING,
+}
+"""The standard library's number of each of Kafka's levels."""
+_PACKAGES = frozenset({"broker", "controller", "coordinator", "metadata", "protocol", "storage", "timing"})
+_BY_SEVERITY = sorted(LEVELS.items(), key=lambda item: item[1])
+
+
+@dataclass(slots=True)
+class _Repeated:
+    since_s: float
+    count: int = 0
+
+
+class RepeatedLines:
+    """Lets so many warnings a minute pass of each event and subject; the next one to pass says how many did not."""
+
+    def __init__(self, monotonic_s: Callable[[], float]) -> None:
+        self._monotonic_s = monotonic_s
+        self._known: dict[tuple[object, ...], _Repeated] = {}
+        self._lock = threading.Lock()  # worker threads write lines too
+
+    def __call__(self, logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        if method in ("debug", "info"):
+            return event
+        key = (event.get("event"), *(str(event.get(field)) for field in SUBJECTS))
+        with self._lock:
+            count, left_out = self._counted(key, self._monotonic_s())
+        if count > LINES:
+            raise structlog.DropEvent
+        if count == LINES:
+            event["further_lines"] = "left out for a minute"
+        if left_out:
+            event["left_out"] = left_out
+        return event
+
+    def _counted(self, key: tuple[object, ...], now_s: float) -> tuple[int, int]:
+        """The lines of this period with this one, and how many of the period before were left out."""
+        known, left_out = self._known.pop(key, _Repeated(now_s)), 0
+        if now_s - known.since_s >= PERIOD_S:
+            known, left_out = _Repeated(now_s), max(known.count - LINES, 0)
+        known.count += 1
+        self._known[key] = known
+        if len(self._known) > MOST_REMEMBERED:
+            del self._known[next(iter(self._known))]
+        return known.count, left_out
+
+
+def is_journal(file: TextIO, environment: Mapping[str, str]) -> bool:
+    """Whether what is written to the file goes to the journal of systemd (`JOURNAL_STREAM`)."""
+    try:
+        status = os.fstat(file.fileno())
+    except OSError:  # no file of the system
+        return False
+    return environment.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
+
+
+def with_priority(render: Processor) -> Processor:
+    """The renderer, with the priority before each line as systemd reads it: `<4>` for a warning."""
+
+    def prefixed(logger: WrappedLogger, method: str, event: EventDict) -> str:
+        priority = PRIORITIES.get(event.get("level", ""), PRIORITIES["info"])
+        text: Any = render(logger, method, event)
+        return "\n".join(f"<{priority}>{line}" for line in str(text).split("\n"))
+
+    return prefixed
 
 
 class _Surviving:
@@ -74,7 +163,7 @@ def configure(
     """Set up all logging of the process: structlog's, and the standard library's for asyncio and aiohttp.
 
     `level` and `line_format` are the values of `odradek.log.level` and `odradek.log.format`; lines go to `file`, by
-    default standard error. The levels are those of the standard library's loggers (`broker/log_levels.py`), by whatever
+    default standard error. The levels are those of the standard library's loggers (`broker/logging.py`), by whatever
     name a line comes. No call fails because its line cannot be written. `monotonic_s` is the time by which repeated
     warnings are left out. Returns the counter of tracebacks from now on.
     """
@@ -167,3 +256,45 @@ def _traceback(file: TextIO, exc_info: Any) -> None:
 
 def _json() -> list[Processor]:
     return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+
+
+def levels() -> dict[str, str]:
+    """The level in force of each logger by its name, `root` first; a level is one of `LEVELS`."""
+    return {name: _text(_logger(name).getEffectiveLevel()) for name in (ROOT, *sorted(_names()))}
+
+
+def set_level(name: str, level: str) -> None:
+    """Give a logger a level, and with it those below that have none of their own. Raises KeyError for a wrong level."""
+    _logger(name).setLevel(LEVELS[level])
+
+
+def unset_level(name: str) -> None:
+    """Take a logger's own level away; not that of `root`, as nothing is above it."""
+    if name != ROOT:
+        _logger(name).setLevel(logging.NOTSET)
+
+
+def _logger(name: str) -> logging.Logger:
+    return logging.getLogger(None if name == ROOT else name)
+
+
+def _names() -> set[str]:
+    """The loggers of libraries, and those of our modules that are loaded, with the packages above them."""
+    found = set(logging.Logger.manager.loggerDict)
+    for name in _modules_that_log():
+        parts = name.split(".")
+        found.update(".".join(parts[:length]) for length in range(1, len(parts) + 1))
+    return found
+
+
+def _modules_that_log() -> Iterator[str]:
+    # structlog makes a module's logger, and with it the standard library's, when the first line is written.
+    lazy = type(structlog.get_logger())
+    for name, module in tuple(sys.modules.items()):
+        if name.partition(".")[0] in _PACKAGES and isinstance(getattr(module, "logger", None), lazy):
+            yield name
+
+
+def _text(level: int) -> str:
+    """Kafka's name of the level, or of the next one above."""
+    return next((name for name, number in _BY_SEVERITY if level <= number), "FATAL")

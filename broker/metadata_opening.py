@@ -9,9 +9,14 @@ from functools import partial
 from uuid import UUID
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.controllers import inter_broker_listener, listener_of_brokers, listener_of_controllers
+from broker.config.controllers import (
+    CONTROLLER_MECHANISM,
+    INTER_BROKER_MECHANISM,
+    inter_broker_listener,
+    listener_of_brokers,
+    listener_of_controllers,
+)
 from broker.config.listeners import Listener
-from broker.config.outgoing import CONTROLLER_MECHANISM, INTER_BROKER_MECHANISM
 from broker.membership.broker_clients import BrokerClients
 from broker.membership.config_schema import NodeConfigSchema
 from broker.membership.followed_metadata import Belonging, FollowedMetadata
@@ -20,8 +25,8 @@ from broker.membership.publisher import Joining, NodeMetadata
 from broker.membership.standalone import StandaloneMetadata
 from broker.node_state import Base
 from broker.peers.client import INSPECTION_CLIENT_ID, PeerClient, PeerClients, PeerNetwork, PeerSettings, ask_versions
-from broker.replication.cluster_access import ALONE, ClusterAccess, ReplicationSettings
-from broker.security.outgoing.security import secured
+from broker.replication.cluster_access import ALONE, ClusterAccess
+from broker.replication_settings import replication_settings
 from controller.brokers import Registration
 from controller.decision import Surroundings
 from protocol import uuids
@@ -62,7 +67,7 @@ async def open_metadata(base: Base, dirs: LogDirs, undo: AsyncExitStack) -> Node
         metadata = await _read_own(base, dirs, around, undo)
     metadata.on_failure = base.state.cannot_go_on
     base.state.metadata_problems = metadata.problems
-    current.config = current.config.with_dynamic(*metadata.cache.broker_configs(base.node_id))
+    current.follow(metadata.cache.image)
     return metadata
 
 
@@ -101,6 +106,10 @@ def _network(base: Base, listener: Listener, mechanism_setting: str) -> PeerNetw
     """How connections to such listeners of other nodes are opened."""
     seams = base.seams
     network = PeerNetwork(seams.clock.machine, seams.random, base.state.cuts.connect)
+    if not listener.uses_tls and not listener.uses_sasl:
+        return network
+    from broker.security.as_client import secured
+
     return secured(network, base.current, listener, seams.workers, mechanism_setting)
 
 
@@ -116,7 +125,7 @@ def cluster_access(base: Base, metadata: NodeMetadata, *, serves_others: bool) -
         lambda: metadata.broker_epoch,
         metadata.alter_partition,
         partial(_new_client, base, metadata.cache),
-        lambda: ReplicationSettings.of(current.config),
+        lambda: replication_settings(current.config),
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from broker.background import Periodic, Stopped, end_work
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.membership.controller_port import Controller
 from broker.membership.followed_metadata import FollowedMetadata
@@ -21,21 +22,23 @@ from broker.node_state import Base, Bound
 from broker.observe.cluster_metrics import register_cluster_metrics
 from broker.observe.controller_metrics import UncleanElections, register_controller_metrics
 from broker.observe.exporter_metrics import register_exporter_metrics
+from broker.observe.group_metrics import EndsElsewhere, register_group_metrics
 from broker.observe.metrics import NOTE_MS, RecentRates
 from broker.observe.node_metrics import register_gauges
 from broker.observe.process_metrics import LoopLag, register_process, register_state
 from broker.observe.replication_metrics import register_replication
-from broker.periodic import Periodic
+from broker.observe.share_metrics import register_share_metrics
+from broker.observe.transaction_metrics import register_transaction_metrics
+from broker.process import own_version
 from broker.quotas.connection_rates import ConnectionRates
 from broker.replication.directory_assignments import CHECK_MS as ASSIGN_MS
 from broker.replication.directory_assignments import DirectoryAssignments
 from broker.replication.folders import CHECK_MS
 from broker.replication.replica_manager import ReplicaManager
+from broker.replication_settings import configure_maintenance, schedule_maintenance
 from broker.request_context import Cluster, Coordinators, Local, Services
 from broker.security.node_security import CHECK_MS as SECURITY_CHECK_MS
 from broker.security.node_security import RENEWAL_MS
-from broker.stopping import Stopped, end_work
-from broker.version import own_version
 from controller import brokers
 from metadata.configs import ResourceType
 from metadata.delta import MetadataDelta
@@ -186,9 +189,13 @@ class Node:
         metrics, groups = self.local.metrics, self.coordinators.groups
         rates = self._rates = RecentRates(self.local.clock.machine.monotonic_ms)
         register_replication(metrics, self.replicas)
-        for one in (groups, self.coordinators.share):
-            one.register_metrics(metrics, self.cluster.peers if self._is_one_of_several else None)
-        self.coordinators.transactions.register_metrics(metrics)
+        cache = self.cluster.cache
+        elsewhere = partial(EndsElsewhere, self.node_id, cache, self.cluster.peers.reach)
+        several = self._is_one_of_several
+        register_group_metrics(metrics, groups, self.replicas, elsewhere() if several else None)
+        shares = self.coordinators.share
+        register_share_metrics(metrics, shares, self.replicas, elsewhere() if several else None, cache)
+        register_transaction_metrics(metrics, self.coordinators.transactions, self.replicas, self.local.clock)
         if isinstance(self.metadata, FollowedMetadata):
             register_cluster_metrics(metrics, self.metadata, self.local.clock.machine, rates)
         else:
@@ -210,9 +217,8 @@ class Node:
                 self.replicas.fetch_purgatory,
                 self.replicas.produce_purgatory,
                 self.replicas.delete_purgatory,
-                groups.rebalances,
-                groups.heartbeats,
             ),
+            coordinators_wait=groups.waiting,
             fetch_sessions=self.local.fetch_sessions,
             throttling=self.local.throttling,
             shortages=self.base.log_services.shortages,
@@ -221,7 +227,7 @@ class Node:
 
     def begin_periodic_work(self) -> None:
         """The node serves: begin what it does from time to time."""
-        self.replicas.maintenance.start(self.local.config, self._periodic)
+        schedule_maintenance(self.replicas.maintenance, self.local.config, self._periodic)
         half_of_lag_ms = self.local.config.integer("replica.lag.time.max.ms") // 2
         self._checks.every(half_of_lag_ms, "in-sync replicas", self.replicas.shrink_in_sync_replicas)
         checks = self.state.folder_checks
@@ -263,15 +269,15 @@ class Node:
 
     # -- changes
 
-    def _configs_changed(self, delta: MetadataDelta, _image: MetadataImage) -> None:
+    def _configs_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if delta.touched("configs") and any(kind == ResourceType.BROKER for kind, _ in delta.configs.changed):
             current = self.local.current
-            current.config = current.config.with_dynamic(*self.cluster.cache.broker_configs(self.node_id))
+            current.follow(image)
             self.replicas.reconfigure()
             self._cordon()
             self.server.limits_changed()
             self._start(self.local.security.follow_settings())
-            self.replicas.maintenance.reconfigure(current.config)
+            configure_maintenance(self.replicas.maintenance, current.config)
 
     def _cordon(self) -> None:
         """Apply `cordoned.log.dirs`; in a cluster, the next heartbeat tells its controllers."""
@@ -287,10 +293,10 @@ class Node:
         if delta.touched("tokens"):
             self.local.tokens.follow(delta.tokens.changed)
 
-    def _quotas_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def _quotas_changed(self, delta: MetadataDelta, _image: MetadataImage) -> None:
         if delta.touched("quotas"):
             self.local.throttling.follow(delta.quotas.changed)
-            self.connection_rates.follow(image)
+            self.connection_rates.follow(delta.quotas.changed)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do this soon; the node keeps it until it is done."""

@@ -14,13 +14,12 @@ from broker import process
 from broker.api.table import handler_of
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listeners
-from broker.config.quota_windows import windows_of
-from broker.config.start_acls import parse_start_acls
-from broker.config.start_topics import parse_start_topics
-from broker.config.topic_config import log_config
+from broker.config.resource_configs import log_config
+from broker.config.structured import parse_start_acls, parse_start_topics, windows_of
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.hosted import Host
+from broker.coordinators.share_coordinator import ShareCoordinator, ShareStates
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.folder_opening import lock_folders
 from broker.membership.auto_create import AutoTopicCreation
@@ -51,7 +50,7 @@ from broker.replication.folders import FolderChecks
 from broker.replication.replica_manager import ReplicaManager
 from broker.request_context import Cluster, Coordinators, Local, RequestContext, Services
 from broker.security.delegation_tokens import DelegationTokens
-from broker.share.share_partitions import open_share_parts
+from broker.share.share_partitions import SharePartitions
 from controller.acls import decide_create
 from metadata.image import MetadataImage
 from storage.folders.log_dirs import LogDirs
@@ -72,6 +71,7 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
     async with AsyncExitStack() as undo:
         base = new_base(config, seams)
         dirs = lock_folders(base, undo)
+        base.credentials.name_cluster(dirs.cluster_id)
         http = await _bind_http(base, [*listeners.hosts, socket.gethostname()], undo)
         opened = await _open_parts(base, dirs, undo, serves_others=bool(listeners.controllers))
         machine = seams.clock.machine
@@ -224,8 +224,7 @@ async def _start_parts(
     """Register the broker, host its partitions, and begin to load the coordinators."""
     await opened.metadata.join(joining(base, opened.dirs, bound.advertised, bound.controllers))
     # At the first start the registration has set what holds for the cluster.
-    dynamic = opened.metadata.cache.broker_configs(base.node_id)
-    base.current.config = base.current.config.with_dynamic(*dynamic)
+    base.current.follow(opened.metadata.cache.image)
     if opened.service is not None:
         _begin_service(opened.service, dispatcher, bound)
     if base.current.config.is_broker:
@@ -239,7 +238,7 @@ def _open_limits(base: Base, cache: MetadataCache) -> _Limits:
     throttling = Throttling(config, monotonic_ms)
     throttling.follow(cache.image.quotas)
     connection_rates = ConnectionRates(windows_of(config), monotonic_ms)
-    connection_rates.follow(cache.image)
+    connection_rates.follow(cache.image.quotas)
     return _Limits(throttling, connection_rates)
 
 
@@ -314,8 +313,9 @@ def _services(
     base.credentials.use(cache)
     auto_topics = AutoTopicCreation(current, cache, metadata.port)
     host = Host(base.node_id, current, cache, auto_topics, seams.random, seams.clock, base.wheel, replicas, brokers)
-    share = open_share_parts(host)
-    groups = GroupCoordinator(host, share.states)
+    share_coordinator = ShareCoordinator(host)
+    share_states = ShareStates(host, share_coordinator)
+    groups = GroupCoordinator(host, share_states)
     producer_ids = ProducerIds(metadata.allocate_producer_ids)
     transactions = TransactionCoordinator(host, groups.runtime, producer_ids)
     config = current.config
@@ -331,13 +331,13 @@ def _services(
         ClientTelemetry(cache, base.metrics, seams.clock.machine, seams.workers, config.integer("telemetry.max.bytes")),
         base.security,
         DelegationTokens(current),
-        share.partitions,
+        SharePartitions(host, share_states),
     )
     return Services(
         Cluster(dirs.cluster_id, cache, metadata.log, auto_topics, clients_for_inspection(base, cache), service),
         metadata.port,
         replicas,
-        Coordinators(groups, transactions, producer_ids, share.coordinator),
+        Coordinators(groups, transactions, producer_ids, share_coordinator),
         local,
     )
 

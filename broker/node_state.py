@@ -10,19 +10,18 @@ from uuid import UUID
 
 import structlog
 
-from broker.config.broker_config import BrokerConfig
-from broker.config.current import CurrentConfig
+from broker.config.broker_config import BrokerConfig, CurrentConfig
 from broker.config.listeners import Listener
-from broker.config.super_users import super_users
+from broker.config.structured import super_users
 from broker.observe.metrics import Metrics, Most
 from broker.peers.client import Connect, open_socket
 from broker.peers.cuts import Cuts
 from broker.replication.folders import FolderChecks
 from broker.replication.replica_manager import ReplicaManager
 from broker.security.authorizer import Authorizer
-from broker.security.credentials import Credentials
+from broker.security.delegation_tokens import Credentials
 from broker.security.node_security import NodeSecurity
-from broker.security.sasl.mechanisms import Sources
+from broker.security.sources import Sources
 from protocol import uuids
 from storage.files import FileSystem
 from storage.folders.log_dirs import LogDir
@@ -143,7 +142,7 @@ def new_base(config: BrokerConfig, seams: Seams) -> Base:
     current = CurrentConfig(config)
     workers = seams.workers.lane("security")
     credentials = Credentials(current, seams.random, clock.wall_ms, workers)
-    sources = Sources(clock, seams.random, workers, credentials.find)
+    sources = Sources(clock, seams.random, workers, credentials.find, credentials.salt)
     security, metrics = NodeSecurity(current, sources, request_wheel), Metrics(_most(config))
     metrics.counter(
         "odradek_authentications_total",

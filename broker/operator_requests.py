@@ -23,8 +23,7 @@ from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaStorage, PolicyViolation
 
 if TYPE_CHECKING:
-    from protocol.newer.create_backup_v0 import CreateBackupRequest, CreateBackupResponse
-    from protocol.newer.explain_v0 import ExplainRequest, ExplainResponse
+    from protocol.newer.admin import CreateBackupRequest, CreateBackupResponse, ExplainRequest, ExplainResponse
 
 logger = structlog.get_logger(__name__)
 
@@ -50,7 +49,7 @@ class Explain:
     async def handle(self, _ctx: RequestContext, request: ExplainRequest) -> ExplainResponse:
         if request.kind not in KINDS:
             raise InvalidRequest(f"kind = {request.kind[:40]!r}: expected one of {', '.join(KINDS)}")
-        from protocol.newer.explain_v0 import ExplainFinding, ExplainResponse
+        from protocol.newer.admin import ExplainFinding, ExplainResponse
 
         async with self._turn:
             rules = await _imported(self._node, "broker.explain.explain")
@@ -73,7 +72,7 @@ class CreateBackup:
 
     async def handle(self, ctx: RequestContext, request: CreateBackupRequest) -> CreateBackupResponse:
         node, path = self._node, _place(self._node.local.config, request.path)
-        from protocol.newer.create_backup_v0 import CreateBackupResponse
+        from protocol.newer.admin import CreateBackupResponse
 
         logger.info("backup asked for", path=path, principal=str(ctx.connection.principal), client=ctx.client_id)
         snapshots = await _imported(node, "broker.control.snapshots")

@@ -7,8 +7,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from broker.config.broker_config import BrokerConfig
-from broker.config.current import CurrentConfig
+from broker.config.broker_config import BrokerConfig, CurrentConfig
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.share_coordinator import ShareCoordinator
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
@@ -24,9 +23,9 @@ from broker.observe.metrics import Metrics
 from broker.quotas.throttling import Throttling
 from broker.replication.fetch_session import FetchSessionCache
 from broker.replication.replica_manager import ReplicaManager
-from broker.security.authorized_operations import ALL
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.node_security import NodeSecurity
+from broker.security.permissions import ALL
 from broker.share.share_partitions import SharePartitions
 from controller.quorum.metadata_log import MetadataLog
 from metadata.acls import AclOperation, ResourceType

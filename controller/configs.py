@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from controller.decision import ConfigSchema, Decision, Surroundings
+from controller.decision import ConfigSchema, Decision, Surroundings, require_few_records
 from controller.replica_rules import MIN_ISR, elr_enabled
 from metadata import topic_names
 from metadata.configs import CLUSTER_DEFAULT, Resource, ResourceType
@@ -65,7 +65,10 @@ class UnknownOperationError(UnknownServerError):
 def decide(
     image: MetadataImage, wanted: Sequence[ResourceChange], around: Surroundings, *, validate_only: bool
 ) -> Decision[list[KafkaError | None]]:
-    """Make every change that can be made; the response has each one's error, in the order of the changes."""
+    """Make every change that can be made; the response has each one's error, in the order of the changes.
+
+    Raises PolicyViolation for too many of them.
+    """
     errors: list[KafkaError | None] = []
     records: list[Any] = []
     for change in wanted:
@@ -77,6 +80,7 @@ def decide(
             errors.append(error)
         else:
             errors.append(None)
+            require_few_records(len(records))
     return Decision([] if validate_only else records, errors)
 
 

@@ -9,7 +9,7 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
-from controller.decision import Decision
+from controller.decision import Decision, require_few_records
 from metadata.image import MetadataImage
 from metadata.settings import QuotaKey
 from protocol.errors import InvalidRequest, KafkaError
@@ -51,7 +51,8 @@ def decide(
 ) -> Decision[list[tuple[QuotaKey, KafkaError | None]]]:
     """The outcome of each entity's alteration; of two for one entity the first is made, and the other refused.
 
-    `known_hosts` are those names of IP entities that are addresses or have one.
+    `known_hosts` are those names of IP entities that are addresses or have one. Raises PolicyViolation for too many
+    changes, also if they are only validated.
     """
     outcome: dict[QuotaKey, KafkaError | None] = {}
     records: list[Any] = []
@@ -66,6 +67,7 @@ def decide(
         else:
             outcome[each.entity] = None
             records += new
+            require_few_records(len(records))
     return Decision([] if validate_only else records, list(outcome.items()))
 
 

@@ -12,7 +12,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from controller.decision import Decision
+from controller.decision import Decision, require_few_records
 from metadata.image import MetadataImage
 from protocol.errors import (
     DuplicateResource,
@@ -73,7 +73,10 @@ Alteration = Deletion | Upsertion
 
 
 def decide(image: MetadataImage, alterations: Sequence[Alteration]) -> Decision[list[tuple[str, KafkaError | None]]]:
-    """The outcome of each user's alteration; a user with two of them gets none."""
+    """The outcome of each user's alteration; a user with two of them gets none.
+
+    Raises PolicyViolation for too many (Kafka fails with UNKNOWN_SERVER_ERROR).
+    """
     times = Counter(each.user for each in alterations)
     outcome: dict[str, KafkaError | None] = {}
     records: list[Any] = []
@@ -86,6 +89,7 @@ def decide(image: MetadataImage, alterations: Sequence[Alteration]) -> Decision[
         outcome.setdefault(each.user, error)
         if error is None:
             records.append(_record(each))
+            require_few_records(len(records))
     return Decision(records, list(outcome.items()))
 
 
@@ -110,18 +114,20 @@ def _record(alteration: Alteration) -> Any:
     return credential(alteration)
 
 
-def stretched(
-    user: str, mechanism: ScramMechanism, password: str, random: Random, iterations: int = MIN_ITERATIONS
-) -> UserScramCredentialRecord:
-    """The credential of a password, with a new salt. Takes milliseconds."""
-    return credential(upsertion(user, mechanism, password, random, iterations))
+def stretched(user: str, mechanism: ScramMechanism, password: str, salt: bytes) -> UserScramCredentialRecord:
+    """The credential of a password, with the fewest iterations. Takes milliseconds."""
+    return credential(salted(user, mechanism, password, salt, MIN_ITERATIONS))
 
 
 def upsertion(
     user: str, mechanism: ScramMechanism, password: str, random: Random, iterations: int = MIN_ITERATIONS
 ) -> Upsertion:
     """What a client sends of a password, with a new salt. Takes milliseconds."""
-    salt = random.randbytes(SALT_BYTES)
+    return salted(user, mechanism, password, random.randbytes(SALT_BYTES), iterations)
+
+
+def salted(user: str, mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> Upsertion:
+    """The same with a given salt."""
     return Upsertion(
         user, mechanism, iterations, salt, hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, iterations)
     )

@@ -1,9 +1,7 @@
-"""What records change in an image (Kafka's `MetadataDelta`).
+"""What records change in an image (Kafka's `MetadataDelta`), and how batches of the log become images.
 
-From batches of the metadata log to images (Kafka's `MetadataBatchLoader`, KIP-868).
-
-Records between BeginTransaction and EndTransaction take effect together; an AbortTransaction drops them. An image never
-shows half of them, nor half of a batch.
+Records between BeginTransaction and EndTransaction take effect together; an AbortTransaction drops them (KIP-868;
+Kafka's `MetadataBatchLoader`). An image never shows half of them, nor half of a batch.
 """
 
 from __future__ import annotations

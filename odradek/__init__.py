@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from odradek.clock import Clock
-from odradek.cluster.broker import ClusterBroker
+from odradek.assertions import History, HistoryError
+from odradek.clock import Clock, Snapshot
 from odradek.cluster.cluster import Cluster
+from odradek.cluster.nodes import ClusterBroker
 from odradek.control import ControlError, ControlUnavailableError, WaitTimeoutError
 from odradek.controls import RemoteBroker
-from odradek.explanation import Explanation, Finding
 from odradek.faults import Crash, Fault
-from odradek.groups import Delivery, Group, Lag, Member
-from odradek.history import History, HistoryError
-from odradek.journal import Journal, JournalEntry
+from odradek.groups import Delivery, Group, Lag, Member, Transaction
 from odradek.process import Broker, BrokerStartError
 from odradek.record import Record
-from odradek.snapshot import Snapshot
+from odradek.report import Explanation, Finding, Journal, JournalEntry
 from odradek.topic import Topic
-from odradek.transactions import Transaction
 
 __version__ = version("odradek")
 

@@ -1,14 +1,15 @@
-"""The broker's time in a test's hands."""
+"""The broker's time and its whole state in a test's hands: move and freeze its clock, keep and restore snapshots."""
 
 from __future__ import annotations
 
-import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from odradek.controls import Controls
+from odradek.control import Control, in_thread
 
 UNITS = ("seconds", "minutes", "hours", "days")
 
@@ -21,17 +22,18 @@ class Clock:
     do clients: their heartbeats come in real time, so a jump of more than their session timeout expires them.
     """
 
-    def __init__(self, controls: Controls) -> None:
-        self._controls = controls
+    def __init__(self, control: Callable[[], Control]) -> None:
+        """`control` gives the client of the broker's control interface, which changes with a restart."""
+        self._control = control
 
     def now(self) -> datetime:
         """The broker's time of day, in UTC."""
-        return _time(self._controls.control.get("/clock"))
+        return _time(self._control().get("/clock"))
 
     @property
     def frozen(self) -> bool:
         """Whether time stands still."""
-        return bool(self._controls.control.get("/clock")["frozen"])
+        return bool(self._control().get("/clock")["frozen"])
 
     def advance(
         self,
@@ -58,11 +60,9 @@ class Clock:
         if not any(given.values()) and delta is None:
             raise ValueError("advance: expected a timedelta, or seconds=, minutes=, hours= or days=")
         asked = {unit: value for unit, value in given.items() if value} or {"seconds": 0}
-        return _time(self._controls.control.post("/clock/advance", **asked))
+        return _time(self._control().post("/clock/advance", **asked))
 
-    async def advance_async(self, delta: timedelta | None = None, **units: float) -> datetime:
-        """As `advance`, without stopping the event loop."""
-        return await asyncio.to_thread(self.advance, delta, **units)
+    advance_async = in_thread(advance)
 
     def set(self, time: datetime | float) -> datetime:
         """Set the time of day: a datetime, or seconds since 1970; return it.
@@ -74,24 +74,22 @@ class Clock:
             time = (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
         elif isinstance(time, bool) or not isinstance(time, int | float):
             raise TypeError(f"time = {time!r}: expected a datetime, or seconds since 1970")
-        return _time(self._controls.control.post("/clock/set", epoch=time))
+        return _time(self._control().post("/clock/set", epoch=time))
 
-    async def set_async(self, time: datetime | float) -> datetime:
-        """As `set`, without stopping the event loop."""
-        return await asyncio.to_thread(self.set, time)
+    set_async = in_thread(set)
 
     def freeze(self) -> Frozen:
         """Let time stand still, until `resume` or, as `with broker.clock.freeze():`, the end of the block."""
-        self._controls.control.post("/clock/freeze")
+        self._control().post("/clock/freeze")
         return Frozen(self)
 
     def resume(self) -> None:
         """Let time go on from where it stands."""
-        self._controls.control.post("/clock/resume")
+        self._control().post("/clock/resume")
 
     def reset(self) -> None:
         """Go on with the machine's time of day; what was to happen in ten minutes still does."""
-        self._controls.control.post("/clock/reset")
+        self._control().post("/clock/reset")
 
 
 class Frozen:
@@ -118,3 +116,42 @@ def _check_number(name: str, value: object) -> None:
 
 def _time(answer: dict[str, Any]) -> datetime:
     return datetime.fromtimestamp(answer["now"], UTC)
+
+
+MANIFEST = "snapshot.json"
+"""The file that each snapshot has."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state of a broker at one moment: topics and records, groups and offsets, transactions, configurations.
+
+    Attributes:
+        path: its folder, where the broker runs.
+        bytes: the size of its files; most of them share their blocks with the broker's.
+        taken_ms: when it was taken, ms since 1970.
+    """
+
+    path: str
+    bytes: int
+    taken_ms: int
+    _control: Callable[[], Control] = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, answer: dict[str, Any], control: Callable[[], Control]) -> Snapshot:
+        """Make one of an answer of the control interface."""
+        return cls(answer["path"], answer["bytes"], answer["taken_ms"], control)
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def delete(self) -> None:
+        """Remove its files; a broker that was restored from it keeps what it has."""
+        self._control().delete("/snapshots", path=self.path)
+
+
+def path_of(snapshot: Snapshot | str | os.PathLike[str]) -> str:
+    """The absolute path of a snapshot. Raises TypeError."""
+    if not isinstance(snapshot, Snapshot | str | os.PathLike):
+        raise TypeError(f"snapshot = {snapshot!r}: expected what snapshot() returned, or a path")
+    return os.path.abspath(os.fspath(snapshot))

@@ -7,8 +7,9 @@ import json
 import threading
 import urllib.parse
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from functools import wraps
+from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
 CONNECT_TIMEOUT_S = 10.0
 ANSWER_TIMEOUT_S = 60.0
@@ -16,7 +17,7 @@ ANSWER_TIMEOUT_S = 60.0
 
 
 class ControlError(RuntimeError):
-    """What the broker refused, in a sentence. `parameter` is the name of the parameter that is wrong, if one is."""
+    """The broker refused something; the message is a sentence. `parameter` names the wrong parameter, if one is."""
 
     def __init__(self, message: str, *, status: int = 400, parameter: str | None = None) -> None:
         super().__init__(message)
@@ -143,6 +144,68 @@ class ControlClient(Control):
         with self._lock:
             self._idle.append(connection)
         return response.status, answer
+
+
+_Owner = TypeVar("_Owner")
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
+
+
+def in_thread(
+    method: Callable[Concatenate[_Owner, _Given], _Answer],
+) -> Callable[Concatenate[_Owner, _Given], Coroutine[Any, Any, _Answer]]:
+    """Make of a method that waits the same one for asyncio: it runs in a thread, and other tasks go on."""
+    name = method.__name__
+
+    @wraps(method)
+    async def waits(self: _Owner, /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
+        import asyncio  # only for who uses it: it is a third of what `import odradek` would take
+
+        call: Callable[_Given, _Answer] = getattr(self, name)  # that of a class below, if it has one
+        return await asyncio.to_thread(call, *given, **named)
+
+    waits.__name__, waits.__qualname__ = f"{name}_async", f"{method.__qualname__}_async"
+    waits.__doc__ = f"Do as `{name}`, without stopping the event loop."
+    return waits
+
+
+class Named(str):
+    """A thing that a broker has under a name: a topic, a group, a transactional id. Each look asks the broker anew.
+
+    It is a str too, the name, and clients take it as that.
+    """
+
+    _KIND: ClassVar[str]
+    """Their name in the paths of the control interface."""
+    _PARAMETER: ClassVar[str]
+    """The parameter of the name in the methods that make one."""
+
+    def __new__(cls, control: Callable[[], Control], name: str, *more: object) -> Self:
+        if not isinstance(name, str):
+            raise TypeError(f"{cls._PARAMETER} = {name!r}: expected a str")
+        return super().__new__(cls, name)
+
+    def __init__(self, control: Callable[[], Control], name: str) -> None:
+        """`control` gives the client of the broker's control interface, which changes with a restart."""
+        self._control = control
+        self._path = f"/{self._KIND}/{segment(name)}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+
+class Described(Named):
+    """A group or a transactional id, which the broker describes."""
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+        return str(self)
+
+    def describe(self) -> dict[str, Any]:
+        """Ask for all that the broker says of it; durations are seconds."""
+        answer: dict[str, Any] = self._control().get(self._path)
+        return answer
 
 
 def segment(name: str) -> str:

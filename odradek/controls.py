@@ -1,28 +1,30 @@
-"""What a test may do with a broker besides being its client: the same for one that it started and for one elsewhere."""
+"""What a test may do with a broker besides being its client: the same for one that it started and for one elsewhere.
+
+`Controls` needs the address of clients and the client of a control interface, and gives everything else: topics,
+groups, transactions, faults, the clock, snapshots, the journal. `Broker` and `Cluster` are controls of what they
+started (`SecuredControls`, whose clients may need TLS or a password), `RemoteBroker` of what runs elsewhere.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping
+from pathlib import Path
 from typing import Any
 
-from odradek import exactly_once, journal, report
-from odradek.client_config import client_config
-from odradek.clock import Clock
-from odradek.control import ControlClient, ControlError
-from odradek.explanation import Explanation
+from odradek.assertions import History, require_exactly_once
+from odradek.clock import Clock, Snapshot, path_of
+from odradek.control import Control, ControlClient, ControlError, in_thread
 from odradek.faults import FaultControls
-from odradek.groups import Group
-from odradek.history import History
+from odradek.groups import Group, Transaction
 from odradek.record import Record
-from odradek.snapshot import Snapshot, path_of
+from odradek.report import ENTRIES, Explanation, Journal, read_journal, report_text
+from odradek.security import Security, client_config
 from odradek.topic import DEFAULT_TIMEOUT, Topic
-from odradek.transactions import Transaction
 
 Mark = dict[str, list[str]]
-"""What there was at some time: the ids of topics, groups, transactional ids."""
+"""The things that there were at some time: the ids of topics, groups, transactional ids."""
 
 
 class Controls(FaultControls):
@@ -36,7 +38,7 @@ class Controls(FaultControls):
     @property
     def clock(self) -> Clock:
         """The broker's time: `advance`, `freeze`, `resume`, `set`, `now`."""
-        return Clock(self)
+        return Clock(self._client)
 
     def status(self) -> dict[str, Any]:
         """The broker's identity, listeners and health."""
@@ -48,7 +50,7 @@ class Controls(FaultControls):
         return client_config(self.bootstrap_servers, kind, **more)
 
     def mark(self) -> Mark:
-        """What topics, groups and transactional ids there are now, for `reset`."""
+        """Note what topics, groups and transactional ids there are now, for `reset`."""
         found: Mark = self.control.get("/mark")["mark"]
         return found
 
@@ -62,15 +64,15 @@ class Controls(FaultControls):
 
     def group(self, group_id: str) -> Group:
         """A consumer group, whether it exists or not."""
-        return Group(self, group_id)
+        return Group(self._client, group_id)
 
     def groups(self) -> dict[str, Group]:
         """The groups that exist, by id."""
-        found = (Group(self, one["group"]) for one in self._all("groups"))
+        found = (Group(self._client, one["group"]) for one in self._all("groups"))
         return {group: group for group in found}
 
     def _all(self, kind: str) -> list[dict[str, Any]]:
-        """What all coordinators know. Raises ControlError if one of them does not tell it."""
+        """Ask for what all coordinators know. Raises ControlError if one of them does not answer."""
         answer = self.control.get(f"/{kind}")
         if answer.get("unknown"):
             raise ControlError(f"not all {kind} are known: {'; '.join(answer['unknown'])}", status=503)
@@ -79,34 +81,34 @@ class Controls(FaultControls):
 
     def transaction(self, transactional_id: str) -> Transaction:
         """A transactional id, whether it exists or not."""
-        return Transaction(self, transactional_id)
+        return Transaction(self._client, transactional_id)
 
     def transactions(self) -> dict[str, Transaction]:
         """The transactional ids that exist, by id."""
-        found = (Transaction(self, one["transactional_id"]) for one in self._all("transactions"))
+        found = (Transaction(self._client, one["transactional_id"]) for one in self._all("transactions"))
         return {transaction: transaction for transaction in found}
 
     def journal(
         self, *, since: int | None = None, limit: int = 100, client_id: str | None = None, api: str | None = None
-    ) -> journal.Journal:
+    ) -> Journal:
         """The last requests with their answers, connections and warnings, the oldest first; at most `limit`.
 
         `since` is the `mark` of an earlier journal; `api` is Kafka's name, such as "JoinGroup". With `client_id` or
         `api`, only requests.
         """
         answer = self.control.get("/journal", since=since, limit=limit, client_id=client_id, api=api)
-        return journal.read(answer)
+        return read_journal(answer)
 
     def explain(
         self, *, group: str | None = None, topic: str | None = None, transactional_id: str | None = None
     ) -> Explanation:
-        """Why a consumer gets nothing, and what to do: of one group, topic or transactional id. Print it."""
+        """Explain why a consumer gets nothing, and what to do: of one group, topic or transactional id. Print it."""
         found = self.control.get("/explain", group=group, topic=topic, transactional_id=transactional_id)
         return Explanation(found)
 
     def report(self, *, since: int | None = None) -> str:
         """Topics, groups, open transactions, last requests and warnings, as a text; `since` a mark of the journal."""
-        return report.text(self.control.get("/report", since=since, limit=report.ENTRIES))
+        return report_text(self.control.get("/report", since=since, limit=ENTRIES))
 
     # -- topics and records
 
@@ -116,15 +118,13 @@ class Controls(FaultControls):
         Raises ControlError if it exists with another number of partitions or other configurations.
         """
         answer = self.control.post("/topics", topic=name, partitions=partitions, configs=configs)
-        return Topic(lambda: self.control, name, answer["partitions"])
+        return Topic(self._client, name, answer["partitions"])
 
     def topics(self, internal: bool = False) -> dict[str, Topic]:
         """All topics by name; with `internal`, also those of coordinators."""
         answer = self.control.get("/topics")["topics"]
         found = (
-            Topic(lambda: self.control, one["topic"], one["partitions"])
-            for one in answer
-            if internal or not one["internal"]
+            Topic(self._client, one["topic"], one["partitions"]) for one in answer if internal or not one["internal"]
         )
         return {topic: topic for topic in found}
 
@@ -147,17 +147,9 @@ class Controls(FaultControls):
             self.control.post("/exactly-once", source=str(source), sink=str(sink), key=key, timeout=timeout)
         else:
             topics = (self._existing(source), self._existing(sink))
-            exactly_once.require(*topics, key, timeout)
+            require_exactly_once(*topics, key, timeout)
 
-    async def assert_exactly_once_async(
-        self,
-        source: Topic | str,
-        sink: Topic | str,
-        key: str | Callable[[Record], Hashable] = "key",
-        timeout: float = DEFAULT_TIMEOUT,
-    ) -> None:
-        """The same as `assert_exactly_once`, without stopping the event loop."""
-        await asyncio.to_thread(self.assert_exactly_once, source, sink, key, timeout)
+    assert_exactly_once_async = in_thread(assert_exactly_once)
 
     def history(self) -> History:
         """Record from now on what producers send and are acknowledged, and what consumers are sent.
@@ -165,7 +157,7 @@ class Controls(FaultControls):
         `with broker.history() as h: ...; h.check()` names acknowledged records that are lost, doubled or reordered, and
         aborted ones that were read. Crashes and restarts of the broker do not end it.
         """
-        return History(lambda: self.control)
+        return History(self._client)
 
     # -- snapshots
 
@@ -175,7 +167,7 @@ class Controls(FaultControls):
         `path` is a new folder where the broker runs; by default one that goes with the broker.
         """
         chosen = self._snapshot_folder() if path is None else path_of(path)
-        return Snapshot.of(self.control.post("/snapshots", path=chosen), lambda: self.control)
+        return Snapshot.of(self.control.post("/snapshots", path=chosen), self._client)
 
     def restore(self, snapshot: Snapshot | str | os.PathLike[str]) -> None:
         """Go back to a snapshot. Clients stay connected; what they wait for is answered with errors to be retried.
@@ -185,11 +177,15 @@ class Controls(FaultControls):
         self.control.post("/snapshots/restore", path=path_of(snapshot))
 
     def _snapshot_folder(self) -> str | None:
-        """Where a snapshot goes if nobody says; None lets the broker choose."""
+        """Choose the folder of a snapshot for which none is given; None lets the broker choose."""
         return None
 
+    def _client(self) -> Control:
+        """Return the present client of the control interface: a restart of the broker makes a new one."""
+        return self.control
+
     def _existing(self, topic: Topic | str) -> Topic:
-        return topic if isinstance(topic, Topic) else Topic(lambda: self.control, topic, 0)
+        return topic if isinstance(topic, Topic) else Topic(self._client, topic, 0)
 
 
 class RemoteBroker(Controls):
@@ -207,3 +203,31 @@ class RemoteBroker(Controls):
     @property
     def control(self) -> ControlClient:
         return self._control
+
+
+class SecuredControls(Controls):
+    """Knows what clients need to get in."""
+
+    _security: Security | None = None
+
+    def client_config(
+        self, kind: str, *, user: str | None = None, mechanism: str | None = None, **more: Any
+    ) -> dict[str, Any]:
+        """The configuration of a client: of "aiokafka", "confluent", "kafka-python" or "java"; `more` is added.
+
+        `user` is one of the `users` of a broker with security, by default the first; `mechanism` is PLAIN (the
+        default), SCRAM-SHA-256 or SCRAM-SHA-512.
+        """
+        found = super().client_config(kind)
+        if self._security is not None:
+            found |= self._security.client_config(kind, user, mechanism)
+        elif user is not None or mechanism is not None:
+            raise ValueError("user and mechanism: expected none, as the broker was made without security")
+        return found | more
+
+    @property
+    def ca_file(self) -> Path:
+        """The certificate (PEM) of the authority that clients trust; RuntimeError without TLS."""
+        if self._security is None or not self._security.uses_tls:
+            raise RuntimeError("the broker was not made with security='SASL_SSL' or 'SSL'")
+        return self._security.ca_file

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from abc import ABC, abstractmethod
@@ -10,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Literal, Self, overload
 
-from odradek.control import Control, ControlError, ControlUnavailableError, WaitTimeoutError
+from odradek.control import Control, ControlError, ControlUnavailableError, WaitTimeoutError, in_thread
 
 NOT_FOUND = 404
 
@@ -60,9 +59,7 @@ class Fault:
         self._values = self._control.post(f"/faults/{self.id}/wait", n=n, timeout=timeout)
         return self
 
-    async def wait_async(self, n: int = 1, timeout: float = 5.0) -> Self:
-        """As `wait`, for asyncio: other tasks run meanwhile."""
-        return await asyncio.to_thread(self.wait, n, timeout)
+    wait_async = in_thread(wait)
 
     def remove(self) -> None:
         """Remove it; requests that it has struck already are not spared, and `hits` and `requests` stay.
@@ -119,7 +116,7 @@ class Crash(Fault):
 
 
 class FaultControls(ABC):
-    """What `Broker` and `RemoteBroker` can do to break things."""
+    """The ways in which `Broker` and `RemoteBroker` break things."""
 
     @property
     @abstractmethod

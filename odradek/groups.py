@@ -1,17 +1,13 @@
-"""Groups in a test's hands: consumer groups, share groups, streams groups."""
+"""What coordinators know, in a test's hands: groups of every kind, and transactional ids."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from odradek.control import ControlError, segment
-
-if TYPE_CHECKING:
-    from odradek.controls import Controls
+from odradek.control import ControlError, Described, in_thread
 
 GroupState = Literal["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Assigning", "Reconciling", "Dead"]
 TopicPartition = tuple[str, int]
@@ -82,34 +78,16 @@ class Lag(dict[TopicPartition, int]):
         return sum(self.values())
 
 
-class Group(str):
+class Group(Described):
     """A group of any kind: classic, consumer, share, streams. Every look at it asks the broker anew.
 
     It is a str too, its id, and clients take it as that.
     """
 
-    def __new__(cls, broker: Controls, group_id: str) -> Self:
-        if not isinstance(group_id, str):
-            raise TypeError(f"group = {group_id!r}: expected the group's id, a str")
-        return super().__new__(cls, group_id)
-
-    def __init__(self, broker: Controls, group_id: str) -> None:
-        self.id = str(group_id)
-        self._broker = broker
-        self._path = f"/groups/{segment(group_id)}"
-
-    def __str__(self) -> str:
-        return self.id
-
-    def __repr__(self) -> str:
-        return f"Group({self.id!r})"
+    _KIND = "groups"
+    _PARAMETER = "group"
 
     # -- how it is
-
-    def describe(self) -> dict[str, Any]:
-        """All that the broker says of it: state, protocol, generation, assignor, members."""
-        found: dict[str, Any] = self._broker.control.get(self._path)
-        return found
 
     @property
     def state(self) -> str:
@@ -134,7 +112,7 @@ class Group(str):
 
         Raises ControlError if a partition's end is not known, as it has no leader, or one that does not answer.
         """
-        found = self._broker.control.get(f"{self._path}/lag")["partitions"]
+        found = self._control().get(f"{self._path}/lag")["partitions"]
         unknown = [f"{one['topic']}-{one['partition']}: {one['unknown']}" for one in found if one["end"] is None]
         if unknown:
             raise ControlError(f"the lag of group {self.id} is not known ({'; '.join(unknown)})", status=503)
@@ -142,25 +120,25 @@ class Group(str):
 
     def committed(self) -> dict[TopicPartition, int]:
         """The committed offsets, by (topic, partition)."""
-        return _offsets(self._broker.control.get(f"{self._path}/committed"))
+        return _offsets(self._control().get(f"{self._path}/committed"))
 
     # -- share groups
 
     def share_sessions(self) -> list[str]:
         """The ids of the members that have a share session, which begins with a member's first fetch."""
-        found: list[str] = self._broker.control.get(f"{self._path}/deliveries")["share_sessions"]
+        found: list[str] = self._control().get(f"{self._path}/deliveries")["share_sessions"]
         return found
 
     def deliveries(self) -> list[Delivery]:
-        """What a share group has in flight, by partition and offset: who has acquired what, how often, until when.
+        """List what a share group has in flight, by partition and offset: who has acquired what, how often, until when.
 
         Raises ControlError if it is no share group.
         """
-        found = self._broker.control.get(f"{self._path}/deliveries")["partitions"]
+        found = self._control().get(f"{self._path}/deliveries")["partitions"]
         return [
-            Delivery(topic=each["topic"], partition=each["partition"], **one)
+            Delivery(topic=each["topic"], partition=each["partition"], **delivery)
             for each in found
-            for one in each["in_flight"]
+            for delivery in each["in_flight"]
         ]
 
     def release(
@@ -196,7 +174,7 @@ class Group(str):
         self, what: str, member: str | Member | None, topic: str | None, partition: int | None, offset: int | None
     ) -> int:
         name = member.id if isinstance(member, Member) else member
-        found: int = self._broker.control.post(
+        found: int = self._control().post(
             f"{self._path}/{what}", member=name, topic=topic, partition=partition, offset=offset
         )["released"]
         return found
@@ -218,7 +196,7 @@ class Group(str):
         members fetch as a share group. `timeout` is in seconds. Raises WaitTimeoutError, whose text says how the group
         was at the end.
         """
-        self._broker.control.post(
+        self._control().post(
             f"{self._path}/wait",
             state=state,
             members=members,
@@ -228,19 +206,7 @@ class Group(str):
         )
         return self
 
-    async def wait_async(
-        self,
-        *,
-        state: GroupState | None = None,
-        members: int | None = None,
-        lag: int | None = None,
-        share_sessions: int | None = None,
-        timeout: float = 5.0,
-    ) -> Self:
-        """Do as `wait`, while other tasks of the event loop go on."""
-        return await asyncio.to_thread(
-            self.wait, state=state, members=members, lag=lag, share_sessions=share_sessions, timeout=timeout
-        )
+    wait_async = in_thread(wait)
 
     # -- on demand
 
@@ -249,7 +215,7 @@ class Group(str):
 
         Raises ControlError if there are no members.
         """
-        self._broker.control.post(f"{self._path}/rebalance")
+        self._control().post(f"{self._path}/rebalance")
 
     def expire(self, member: str | Member | None = None) -> list[str]:
         """End sessions now, as if the member had been silent for its session timeout; return the member ids.
@@ -257,7 +223,7 @@ class Group(str):
         `member` is a member id, a client id or an instance id; without it, all sessions end.
         """
         name = member.id if isinstance(member, Member) else member
-        expired: list[str] = self._broker.control.post(f"{self._path}/expire", member=name)["expired"]
+        expired: list[str] = self._control().post(f"{self._path}/expire", member=name)["expired"]
         return expired
 
     def reset_offsets(
@@ -276,7 +242,7 @@ class Group(str):
         without `partitions`, all of the topic.
         """
         return _offsets(
-            self._broker.control.post(
+            self._control().post(
                 f"{self._path}/reset_offsets",
                 to=_target(to),
                 topic=topic,
@@ -286,7 +252,7 @@ class Group(str):
 
     def delete(self) -> None:
         """Delete it with its offsets. Raises ControlError if it has members, or does not exist."""
-        self._broker.control.delete(self._path)
+        self._control().delete(self._path)
 
 
 def _target(to: object) -> str | int:
@@ -297,5 +263,65 @@ def _target(to: object) -> str | int:
     raise TypeError(f'to = {to!r}: expected "earliest", "latest", an offset or a datetime')
 
 
-def _offsets(found: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    return {(one["topic"], one["partition"]): one["offset"] for one in found["partitions"]}
+def _offsets(answer: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    return {(partition["topic"], partition["partition"]): partition["offset"] for partition in answer["partitions"]}
+
+
+TransactionState = Literal[
+    "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead"
+]
+
+
+class Transaction(Described):
+    """A transactional id. Every look at it asks the broker anew.
+
+    It is a str too, the id, and clients take it as that.
+    """
+
+    _KIND = "transactions"
+    _PARAMETER = "transactional_id"
+
+    @property
+    def state(self) -> str:
+        """Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit or CompleteAbort; Dead if it does not exist."""
+        return str(self.describe()["state"])
+
+    @property
+    def producer_id(self) -> int:
+        """The id of its producer; -1 if it does not exist."""
+        return int(self.describe()["producer_id"])
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of its producer; -1 if it does not exist."""
+        return int(self.describe()["epoch"])
+
+    @property
+    def partitions(self) -> list[tuple[str, int]]:
+        """The partitions of the open transaction, as (topic, partition)."""
+        by_topic = self.describe()["partitions"]
+        return [(topic, index) for topic, indexes in by_topic.items() for index in indexes]
+
+    def abort(self, *, timeout: float = 5.0) -> None:
+        """Fence the producer and abort its open transaction, as Kafka's tools do; return once that is done.
+
+        `timeout` is in seconds. Raises ControlError if no transaction is open.
+        """
+        self._control().post(f"{self._path}/abort", timeout=timeout)
+
+    def fence(self, *, timeout: float = 5.0) -> None:
+        """Give the transactional id a new producer epoch: its producer is a zombie now. An open transaction is aborted.
+
+        As `Admin.fenceProducers` does.
+        """
+        self._control().post(f"{self._path}/fence", timeout=timeout)
+
+    def wait(self, *, state: TransactionState, timeout: float = 5.0) -> Self:
+        """Return once it is in that state; one that does not exist yet is waited for.
+
+        `timeout` is in seconds. Raises WaitTimeoutError, whose text says how it was at the end.
+        """
+        self._control().post(f"{self._path}/wait", state=state, timeout=timeout)
+        return self
+
+    wait_async = in_thread(wait)

@@ -21,22 +21,190 @@ What is called so here:
 - lost: it was acknowledged, retention has not removed it, and it is not there, or another record is; or it was left out
   of what a consumer was sent. What compaction removes is not lost.
 - doubled: a batch of an idempotent producer is at two places; or a record of any other producer is in the log more
-  often than the producer meant to write it (`odradek.history_sends`).
+  often than the producer meant to write it.
 - reordered: of two records that a producer sent to a partition, the later one has the smaller offset.
 - aborted: a read_committed consumer was sent a record of a transaction that was aborted, or was never committed.
+
+Records of a producer without sequence numbers have no identity: an attempt to write one again looks like a second
+record with the same content. It is taken for another attempt if the one before was answered with an error, or came on
+another connection; otherwise it is a record of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from odradek.history_log import Log
-from odradek.history_sends import Meant, Sends, acknowledge, out_of_order
-from odradek.history_words import NO_PRODUCER, Event, Place, Problem, name_of, shown
+Event = Mapping[str, Any]
+Place = tuple[str, int]
+"""Topic and partition."""
 
-__all__ = ["Problem", "find_problems"]
+NO_PRODUCER = -1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """An anomaly: `kind` is lost, doubled, reordered or aborted; `text` says it in a sentence."""
+
+    kind: str
+    topic: str
+    partition: int
+    offset: int
+    text: str
+
+
+def shown(record: Event) -> str:
+    """A record in a sentence."""
+    return str(record.get("show") or record["digest"])
+
+
+def name_of(place: Place) -> str:
+    """`topic-partition`."""
+    return f"{place[0]}-{place[1]}"
+
+
+class Log:
+    """The records and markers of a partition at the end."""
+
+    def __init__(self, event: Event) -> None:
+        self.event = event
+        self.place: Place = (event["topic"], event["partition"])
+        self.records: dict[int, Any] = {record["offset"]: record for record in event["records"]}
+        self._markers: dict[int, list[tuple[int, bool]]] = {}
+        for marker in sorted(event["markers"], key=lambda one: one["offset"]):
+            self._markers.setdefault(marker["producer_id"], []).append((marker["offset"], marker["committed"]))
+
+    def why_lost(self, offset: int, digest: str) -> str | None:
+        """How it was lost; None if it is there, or was removed as it should."""
+        if offset < self.event["start"]:
+            return None  # retention, or a deletion of records
+        record = self.records.get(offset)
+        if record is None:
+            if offset >= self.event["end"]:
+                return f"is gone: the log ends at {self.event['end']}"
+            return None if self.event["compacted"] else "is gone"
+        return None if record["digest"] == digest else f"is gone: {shown(record)} is there"
+
+    def has(self, offset: int, digest: str) -> bool:
+        """Whether this record is there; another one may be, after a crash."""
+        return offset in self.records and self.records[offset]["digest"] == digest
+
+    def outcome(self, offset: int) -> str:
+        """The outcome of a record's transaction: committed, aborted or open; `none` if it is in none, or unknown."""
+        record = self.records.get(offset)
+        if record is None or not record["transactional"]:
+            return "none"
+        for at, committed in self._markers.get(record["producer_id"], ()):
+            if at > offset:
+                return "committed" if committed else "aborted"
+        return "open"
+
+    def is_committed(self, offset: int) -> bool:
+        """Whether a read_committed consumer gets it."""
+        return self.outcome(offset) in ("committed", "none")
+
+    def doubled_sequences(self) -> Iterator[Problem]:
+        """Records of idempotent producers that are there twice."""
+        seen: dict[tuple[int, int, int], int] = {}
+        for offset, record in sorted(self.records.items()):
+            if record["producer_id"] == NO_PRODUCER or record["sequence"] < 0:
+                continue
+            key = record["producer_id"], record["epoch"], record["sequence"]
+            first = seen.setdefault(key, offset)
+            if first != offset:
+                text = (
+                    f"{shown(record)} of producer {record['producer_id']}, sequence {record['sequence']}, is in "
+                    f"{name_of(self.place)} twice: at {first} and {offset}"
+                )
+                yield Problem("doubled", *self.place, offset, text)
+
+    def doubled_digests(self, meant: Mapping[str, int]) -> Iterator[Problem]:
+        """Records without sequence numbers that are there more often than they were meant to be written."""
+        there: dict[str, list[int]] = {}
+        for offset, record in sorted(self.records.items()):
+            if record["producer_id"] == NO_PRODUCER:
+                there.setdefault(record["digest"], []).append(offset)
+        for digest, offsets in there.items():
+            count = meant.get(digest, 0)
+            if count and len(offsets) > count:
+                at = ", ".join(map(str, offsets))
+                text = (
+                    f"{shown(self.records[offsets[0]])} is in {name_of(self.place)} {len(offsets)} times, and was sent "
+                    f"{count} times: at {at}"
+                )
+                yield Problem("doubled", *self.place, offsets[-1], text)
+
+
+@dataclass(slots=True, eq=False)
+class Meant:
+    """A record that was meant to be written once. `offset` is where it was acknowledged first, None if nowhere."""
+
+    record: Event
+    connection: str
+    failed: bool = False
+    offset: int | None = None
+
+
+class Sends:
+    """The records that were sent to one partition without sequence numbers."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._by_content: dict[tuple[Any, ...], list[Meant]] = {}
+        self._streams: dict[tuple[str, str], list[Meant]] = {}
+        """By client and the connection of the first attempt, in the order in which they were sent."""
+
+    def add(self, sent: Event) -> list[Meant]:
+        """The records of an attempt."""
+        found: list[Meant] = []
+        for record in sent["records"]:
+            found.append(self._one(sent["client"], sent["connection"], record, found))
+        return found
+
+    def _one(self, client: str, connection: str, record: Event, taken: list[Meant]) -> Meant:
+        alike = self._by_content.setdefault((client, record["digest"], record.get("timestamp")), [])
+        for meant in alike:
+            if (meant.failed or meant.connection != connection) and meant not in taken:
+                meant.failed, meant.connection = False, connection
+                return meant
+        meant = Meant(record, connection)
+        alike.append(meant)
+        self._streams.setdefault((client, connection), []).append(meant)
+        return meant
+
+    def counts(self) -> Counter[str]:
+        """How often each digest was meant to be written."""
+        return Counter(meant.record["digest"] for alike in self._by_content.values() for meant in alike)
+
+    def reordered(self) -> Iterator[Problem]:
+        """Records that lie before one which the same connection sent earlier."""
+        for stream in self._streams.values():
+            before: Meant | None = None
+            for meant in stream:
+                if meant.offset is None:
+                    continue
+                if before is None or before.offset is None or meant.offset > before.offset:
+                    before = meant
+                else:
+                    yield out_of_order(self._place, meant.record, meant.offset, before.record, before.offset)
+
+
+def acknowledge(meant: list[Meant], offset: int) -> None:
+    """An attempt was acknowledged, at this offset of the first record; -1 is unknown."""
+    for at, one in enumerate(meant):
+        if offset >= 0:
+            one.offset = offset + at if one.offset is None else min(one.offset, offset + at)
+
+
+def out_of_order(place: Place, later: Event, offset: int, earlier: Event, its_offset: int) -> Problem:
+    """`later` was sent after `earlier`, and has a smaller offset."""
+    text = (
+        f"{shown(later)} was sent after {shown(earlier)}, and is before it in {name_of(place)}: at offset {offset}, "
+        f"the other at {its_offset}"
+    )
+    return Problem("reordered", *place, offset, text)
 
 
 def find_problems(events: Iterable[Event]) -> list[Problem]:
@@ -65,7 +233,7 @@ class _Batch:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What another attempt for the same batch of an idempotent producer has in common with this one."""
+        """The same for each attempt to write this batch of an idempotent producer."""
         return (*self.place, self.event["producer_id"], self.event["epoch"], self.event["sequence"])
 
 

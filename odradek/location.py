@@ -1,4 +1,4 @@
-"""Where the node's packages are, and the command that runs them in a process of their own."""
+"""Where the node's packages are, and how they are run: in a process of their own, or in place of this one."""
 
 from __future__ import annotations
 
@@ -6,11 +6,20 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 DEPENDENCIES = "ODRADEK_DEPENDENCIES"
 """The environment variable with more folders, after its own, in which a broker's process looks for its dependencies."""
 
 LAUNCHER = "launcher.py"
+
+NODE_COMMANDS = {
+    "serve": "Run a broker, or several as one cluster.",
+    "log": "Inspect or repair the files of a log.",
+    "format": "Format the folders of log.dirs, as kafka-storage does.",
+    "metadata": "Print the records of a metadata log.",
+}
+"""The commands that are the node's program's alone, and what they do."""
 
 
 class NotInstalledError(RuntimeError):
@@ -18,7 +27,7 @@ class NotInstalledError(RuntimeError):
 
 
 def launcher() -> Path:
-    """The script that runs the node. Raises NotInstalledError if `odradek` lies in an archive."""
+    """Find the script that runs the node. Raises NotInstalledError if `odradek` lies in an archive."""
     script = Path(__file__).with_name(LAUNCHER)
     if not script.is_file():
         raise NotInstalledError(
@@ -30,13 +39,27 @@ def launcher() -> Path:
 
 
 def command(arguments: Sequence[str], python: str | os.PathLike[str] | None = None) -> list[str]:
-    """The command of a broker's process, isolated (-I) from the user's folders; `python` is another environment's."""
+    """Make the command of the node's process, isolated (-I) from the user's folders.
+
+    `python` is another environment's.
+    """
     if python is not None:
         return [os.fspath(python), "-I", "-m", "odradek", *arguments]
     return [sys.executable, "-I", str(launcher()), *arguments]
 
 
 def environment(base: dict[str, str]) -> dict[str, str]:
-    """The environment of that process: an isolated Python ignores PYTHONPATH and `pip install --user`."""
+    """Make the environment of that process: an isolated Python ignores PYTHONPATH and `pip install --user`."""
     here = [os.path.abspath(folder) for folder in sys.path if folder and os.path.isdir(folder)]
     return {**base, DEPENDENCIES: os.pathsep.join(here)}
+
+
+def become_the_node(arguments: Sequence[str]) -> NoReturn:
+    """Go on as the node's program, in this process, isolated. Raises SystemExit if it cannot be run from here."""
+    try:
+        program = command(arguments)
+    except NotInstalledError as error:
+        sys.stderr.write(f"Error: {error}\n")
+        raise SystemExit(1) from error
+    sys.stdout.flush()
+    os.execve(program[0], program, environment(dict(os.environ)))

@@ -16,13 +16,23 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from odradek import location, workplace
+from odradek import location
+from odradek.clock import Snapshot
 from odradek.control import ControlClient
-from odradek.entered import Entered
-from odradek.secured_controls import SecuredControls
+from odradek.controls import SecuredControls
 from odradek.security import Security, Users, acl_settings
-from odradek.snapshot import Snapshot
-from odradek.start_settings import FOR_TESTS, SECRET_SETTINGS, as_list, first_state, properties_text, require_profile
+from odradek.starting import (
+    FOR_TESTS,
+    SECRET_SETTINGS,
+    Entered,
+    as_list,
+    first_state,
+    make_workplace,
+    properties_text,
+    remove_workplace,
+    require_profile,
+    secret_file,
+)
 
 LOG_LINES_SHOWN = 30
 SETTINGS_IN_ENVIRONMENT = ("KAFKA_", "ODRADEK_", "CLUSTER_ID")
@@ -77,8 +87,8 @@ class Broker(SecuredControls, Entered):
         clients need. With `acls` users may do what these allow, and nothing else: "app READ,WRITE TOPIC orders-*".
         """
         require_profile(profile)
-        self._workplace = workplace.make()
-        self._remove_workplace = weakref.finalize(self, workplace.remove, self._workplace, os.getpid())
+        self._workplace = make_workplace()
+        self._remove_workplace = weakref.finalize(self, remove_workplace, self._workplace, os.getpid())
         self.data_dir = Path(data_dir).absolute() if data_dir is not None else self._workplace / "data"
         self.log_path = self._workplace / "broker.log"
         defaults = {**FOR_TESTS, "odradek.profile": profile, "log.dirs": str(self.data_dir)}
@@ -195,7 +205,7 @@ class Broker(SecuredControls, Entered):
         except BaseException:
             self._discard()
             if self._closed:
-                workplace.remove(self._workplace, os.getpid())
+                remove_workplace(self._workplace, os.getpid())
             raise
         finally:
             os.close(read_end)
@@ -259,10 +269,8 @@ class Broker(SecuredControls, Entered):
         arguments += ["--remove-with-parent", str(self._workplace)]
         secret = {key: value for key, value in self._settings.items() if key.endswith(SECRET_SETTINGS)}
         if secret:
-            arguments += [
-                "--config",
-                str(workplace.secret_file(self._workplace, "secret.properties", properties_text(secret))),
-            ]
+            file = secret_file(self._workplace, "secret.properties", properties_text(secret))
+            arguments += ["--config", str(file)]
         for key in self._settings.keys() - secret.keys():
             arguments += ["--set", f"{key}={self._settings[key]}"]
         return location.command(arguments, self._python)
@@ -325,7 +333,7 @@ class Broker(SecuredControls, Entered):
 
 
 def _cpu_time_s(pid: int) -> float | None:
-    """What a process has used of the processors; None where the system does not tell it."""
+    """Read how much CPU time a process has used; None where the system does not say it."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
         user, system = stat.rpartition(")")[2].split()[11:13]  # a program's name may have spaces

@@ -69,7 +69,7 @@ class Record:
         return None if self.value is None else self.value.decode()
 
     def json(self) -> Any:
-        """What the value, which is JSON, says. Raises ValueError if it is none."""
+        """Read the value as JSON. Raises ValueError if it is none."""
         if self.value is None:
             raise ValueError(f"offset {self.offset} of {self.topic}-{self.partition} is a tombstone, and no JSON")
         try:

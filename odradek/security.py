@@ -1,4 +1,4 @@
-"""How clients come to the broker of a test: with TLS, with a password, or with both."""
+"""How clients come to the broker of a test: their configuration, with TLS, with a password, or with both."""
 
 from __future__ import annotations
 
@@ -8,7 +8,44 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from odradek import workplace
+from odradek.starting import secret_file
+
+KINDS = ("aiokafka", "confluent", "kafka-python", "java")
+REFRESH_MS = 1_000
+"""How often clients ask for topics and leaders, so that they see new ones soon."""
+RETRY_MS = 20
+"""How soon they try again: the broker is near, and nobody else waits for it."""
+
+_OF_LIBRDKAFKA: dict[str, Any] = {
+    "topic.metadata.refresh.interval.ms": REFRESH_MS,
+    "retry.backoff.ms": RETRY_MS,
+    "reconnect.backoff.ms": RETRY_MS,
+    "reconnect.backoff.max.ms": 10 * RETRY_MS,
+}
+_OF_JAVA: dict[str, Any] = {
+    "metadata.max.age.ms": REFRESH_MS,
+    "retry.backoff.ms": RETRY_MS,
+    "reconnect.backoff.ms": RETRY_MS,
+    "reconnect.backoff.max.ms": 10 * RETRY_MS,
+}
+_SHARED: dict[str, dict[str, Any]] = {
+    "aiokafka": {"metadata_max_age_ms": REFRESH_MS, "retry_backoff_ms": RETRY_MS},
+    "confluent": _OF_LIBRDKAFKA,
+    "kafka-python": {name.replace(".", "_"): value for name, value in _OF_JAVA.items()},
+    "java": _OF_JAVA,
+}
+
+
+def client_config(bootstrap_servers: str, kind: str, **more: Any) -> dict[str, Any]:
+    """Make the configuration of producers, consumers and admin clients of a kind; `more` is added.
+
+    Raises ValueError for an unknown kind.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind = {kind!r}: expected one of {', '.join(KINDS)}")
+    separator = "_" if kind in ("aiokafka", "kafka-python") else "."
+    return {f"bootstrap{separator}servers": bootstrap_servers, **_SHARED[kind], **more}
+
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -52,7 +89,7 @@ class Security:
     def chosen(
         cls, security: str | Security | None, users: Users | None, settings: Mapping[str, object], folder: Path
     ) -> Security | None:
-        """What the parameters `security` and `users` ask for; None for nothing. Raises ValueError."""
+        """Read the parameters `security` and `users`; None if they ask for nothing. Raises ValueError."""
         if isinstance(security, cls):
             return security
         if security is None:
@@ -99,14 +136,14 @@ class Security:
             found["odradek.tls.folder"] = str(self.folder)
         if self.users and self.uses_sasl:
             lines = "".join(f"{name}:{password}\n" for name, password in self.users.items())
-            found["odradek.users.file"] = str(workplace.secret_file(self.folder.parent, "users", lines))
+            found["odradek.users.file"] = str(secret_file(self.folder.parent, "users", lines))
         elif self.users:
             found |= {"ssl.client.auth": "required", "odradek.tls.clients": ",".join(self.users)}
             found["ssl.principal.mapping.rules"] = _COMMON_NAME
         return found
 
     def client_config(self, kind: str, user: str | None, mechanism: str | None) -> dict[str, Any]:
-        """What clients of a kind need besides the address. Raises ValueError for an unknown user or mechanism."""
+        """Make what clients of a kind need besides the address. Raises ValueError for an unknown user or mechanism."""
         name = self._user(user)
         certificate = self.certificate_of(name) if self.protocol == "SSL" and name is not None else None
         config: dict[str, Any] = {"security_protocol": self.protocol}

@@ -105,37 +105,12 @@ class KafkaContainer:
             self._fixed_port = _number(host)
         return self
 
-    def with_exposed_ports(self, *ports: int | str) -> Self:
-        """Change nothing: the broker's port is always reached."""
+    def _change_nothing(self, *given: Any, **named: Any) -> Self:
+        """Change nothing: it is Docker's, of which a process has no need; `start` returns once the broker serves."""
         return self
 
-    def with_network(self, network: object) -> Self:
-        """Change nothing: a process is in no network of Docker's."""
-        return self
-
-    def with_network_aliases(self, *aliases: str) -> Self:
-        """Change nothing: a process is in no network of Docker's."""
-        return self
-
-    def with_kwargs(self, **kwargs: Any) -> Self:
-        """Change nothing: these are Docker's."""
-        return self
-
-    def with_name(self, name: str) -> Self:
-        """Change nothing."""
-        return self
-
-    def with_tmpfs_mount(self, container_path: str, size: str | None = None) -> Self:
-        """Change nothing."""
-        return self
-
-    def maybe_emulate_amd64(self) -> Self:
-        """Change nothing."""
-        return self
-
-    def waiting_for(self, strategy: object) -> Self:
-        """Change nothing: `start` returns once the broker serves."""
-        return self
+    with_exposed_ports = with_network = with_network_aliases = with_kwargs = _change_nothing
+    with_name = with_tmpfs_mount = maybe_emulate_amd64 = waiting_for = _change_nothing
 
     # -- running
 
@@ -185,7 +160,7 @@ class KafkaContainer:
         return str(self._running().pid)
 
     def get_logs(self) -> tuple[bytes, bytes]:
-        """What the broker has logged, as output and as errors, of which there are none."""
+        """Return what the broker has logged, as output and as errors, of which there are none."""
         return self._running().log().encode(), b""
 
     @property

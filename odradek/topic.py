@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self
+from typing import Any
 
-from odradek.control import Control, WaitTimeoutError, segment
+from odradek.control import Control, Named, WaitTimeoutError, in_thread
 from odradek.record import (
     Content,
     HeadersGiven,
@@ -27,20 +26,16 @@ From = int | Mapping[int, int]
 """The first offset to read: the same for all partitions, or by partition."""
 
 
-class Topic(str):
+class Topic(Named):
     """A topic of a broker; `Broker.topic` makes it. It is a str too, its name, and clients take it as that."""
 
-    def __new__(cls, control: Callable[[], Control], name: str, partitions: int) -> Self:
-        return super().__new__(cls, name)
+    _KIND = "topics"
+    _PARAMETER = "name"
 
     def __init__(self, control: Callable[[], Control], name: str, partitions: int) -> None:
-        """`control` gives the client of the broker's control interface, which changes with a restart."""
-        self._control = control
-        self.name = name
+        super().__init__(control, name)
+        self.name = str(self)
         self.partitions = partitions
-
-    def __str__(self) -> str:
-        return self.name
 
     def __repr__(self) -> str:
         return f"Topic({self.name!r}, partitions={self.partitions})"
@@ -131,20 +126,7 @@ class Topic(str):
         )
         return [Record.of(record) for record in answer["records"]]
 
-    async def wait_async(
-        self,
-        count: int = 1,
-        where: Callable[[Record], object] | None = None,
-        timeout: float = DEFAULT_TIMEOUT,
-        *,
-        committed: bool = True,
-        partition: int | None = None,
-        from_: From | None = None,
-    ) -> list[Record]:
-        """The same as `wait`, without stopping the event loop; `where` is called in a thread."""
-        return await asyncio.to_thread(
-            self.wait, count, where, timeout, committed=committed, partition=partition, from_=from_
-        )
+    wait_async = in_thread(wait)
 
     def expect(
         self,
@@ -174,28 +156,7 @@ class Topic(str):
         )
         return Record.of(answer["records"][0])
 
-    async def expect_async(
-        self,
-        value: Value | object = ...,
-        *,
-        key: Content | object = ...,
-        headers: HeadersGiven | None = None,
-        timeout: float = DEFAULT_TIMEOUT,
-        committed: bool = True,
-        partition: int | None = None,
-        from_: From | None = None,
-    ) -> Record:
-        """The same as `expect`, without stopping the event loop."""
-        return await asyncio.to_thread(
-            self.expect,
-            value,
-            key=key,
-            headers=headers,
-            timeout=timeout,
-            committed=committed,
-            partition=partition,
-            from_=from_,
-        )
+    expect_async = in_thread(expect)
 
     # -- offsets, and the end
 
@@ -220,10 +181,6 @@ class Topic(str):
         self._control().delete(self._path)
 
     # --
-
-    @property
-    def _path(self) -> str:
-        return f"/topics/{segment(self.name)}"
 
     def _read(
         self, committed: bool, partition: int | None, from_: From | None, timeout: float

@@ -1,10 +1,8 @@
-"""Readers of single values, with every length checked and errors that name the field.
+"""Readers of messages that trust nothing: every length is checked, and errors name the field.
 
-Readers of kio's entity classes that trust nothing: every length is checked, and errors name the field.
-
-kio's own native reader is not used for what clients send: a huge compact array length makes it reserve memory for that
-many elements, and the failed allocation aborts the process (kio 0.6.5). Here every length is compared with the bytes
-that are left before it is used.
+The generated readers fall back on them. kio's own native reader is not used for what clients send: a huge compact
+array length makes it reserve memory for that many elements, and the failed allocation aborts the process (kio 0.6.5).
+Here every length is compared with the bytes that are left before it is used.
 """
 
 from __future__ import annotations
@@ -31,7 +29,17 @@ from .primitives import (
     too_many,
     underflow,
 )
-from .schema import DURATIONS, NUMBER_FORMATS, Entity, EntityClass, FieldPlan, field_plans
+from .schema import (
+    DURATIONS,
+    NUMBER_FORMATS,
+    Entity,
+    EntityClass,
+    FieldPlan,
+    field_plans,
+    is_tuple,
+    most_elements,
+    tuple_maker,
+)
 
 Read: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
 """`(buffer, position) -> (value, next position)`; raises only DecodeError."""
@@ -42,9 +50,8 @@ _LONGEST_MS = timedelta.max // MILLISECOND
 _SHORTEST_MS = timedelta.min // MILLISECOND
 
 
-def number_array_reader(code: str, item: Read, flexible: bool, nullable: bool, what: str) -> Read:
-    """As `array_reader`, for numbers with the `struct` letter `code`: read at once if all of them are there."""
-    read_items = array_reader(item, flexible, nullable, what)
+def number_array_reader(code: str, read_items: Read, flexible: bool, what: str) -> Read:
+    """As `read_items`, for numbers with the `struct` letter `code`: read at once if all of them are there."""
     read_length = read_compact_length if flexible else read_length32
     size = calcsize(">" + code)
 
@@ -58,7 +65,7 @@ def number_array_reader(code: str, item: Read, flexible: bool, nullable: bool, w
     return read_number_array
 
 
-def array_reader(item: Read, flexible: bool, nullable: bool, what: str) -> Read:
+def array_reader(item: Read, flexible: bool, nullable: bool, what: str, most: int = MOST_ELEMENTS) -> Read:
     """An array, as a tuple."""
 
     def read_array(buf: Buffer, pos: int) -> tuple[tuple[Any, ...] | None, int]:
@@ -73,7 +80,7 @@ def array_reader(item: Read, flexible: bool, nullable: bool, what: str) -> Read:
             if not nullable:
                 raise DecodeError(f"{what} is null")
             return None, pos
-        if count > MOST_ELEMENTS:
+        if count > most:
             raise too_many(what)
         items = []
         for _ in range(count):
@@ -84,13 +91,13 @@ def array_reader(item: Read, flexible: bool, nullable: bool, what: str) -> Read:
     return read_array
 
 
-def nullable_reader(read: Read, what: str) -> Read:
-    """A struct after a byte that is negative for null (KIP-893)."""
+def nullable_reader(read: Read, what: str, tagged: bool) -> Read:
+    """A struct after a byte that is negative for null (KIP-893); in a tagged field, 0 for null."""
 
     def read_nullable(buf: Buffer, pos: int) -> tuple[Any, int]:
         if pos >= len(buf):
             raise underflow(what, 1, buf, pos)
-        if buf[pos] & 0x80:
+        if not buf[pos] if tagged else buf[pos] & 0x80:
             return None, pos + 1
         return read(buf, pos + 1)
 
@@ -200,9 +207,11 @@ def careful_reader(cls: EntityClass, into: EntityClass) -> Read:
     unread = [(setter(into, plan.name), plan.default) for plan in fields_not_read(cls, into)]
     tagged = tagged_readers(cls, into)
     flexible: bool = cls.__flexible__
+    make = tuple_maker(into) if is_tuple(into) else None
+    size = len(field_plans(into))
 
     def read_entity(buf: Buffer, pos: int) -> tuple[Entity, int]:
-        entity = object.__new__(into)
+        entity = object.__new__(into) if make is None else [None] * size
         for put, default in unread:
             if put is not None:
                 put(entity, default)
@@ -210,7 +219,9 @@ def careful_reader(cls: EntityClass, into: EntityClass) -> Read:
             value, pos = read(buf, pos)
             if put is not None:
                 put(entity, value)
-        return entity, read_tags(buf, pos, entity, tagged) if flexible else pos
+        if flexible:
+            pos = read_tags(buf, pos, entity, tagged)
+        return entity if make is None else make(entity), pos
 
     return read_entity
 
@@ -227,9 +238,22 @@ def fields_not_read(cls: EntityClass, into: EntityClass) -> list[FieldPlan]:
 
 
 def setter(into: EntityClass, name: str) -> Put | None:
-    """A setter that bypasses the frozen dataclass, in a third of its constructor's time; None if it lacks the field."""
+    """Return a setter of a field, or None if `into` lacks it.
+
+    It bypasses the frozen dataclass, in a third of its constructor's time; of a tuple it sets the element of a list.
+    """
+    if is_tuple(into):
+        places = [place for place, plan in enumerate(field_plans(into)) if plan.name == name]
+        return _element_setter(places[0]) if places else None
     slot = into.__dict__.get(name)
     return None if slot is None else slot.__set__
+
+
+def _element_setter(place: int) -> Put:
+    def put(entity: Entity, value: Any) -> None:
+        entity[place] = value
+
+    return put
 
 
 def class_into(into: EntityClass, plan: FieldPlan) -> EntityClass:
@@ -238,6 +262,20 @@ def class_into(into: EntityClass, plan: FieldPlan) -> EntityClass:
 
 
 def field_reader(cls: EntityClass, into: EntityClass, plan: FieldPlan) -> Read:
+    """Return the reader of one field's value."""
+    read = _wire_reader(cls, into, plan)
+    load = plan.load
+    if load is None:
+        return read
+
+    def read_and_load(buf: Buffer, pos: int) -> tuple[Any, int]:
+        value, pos = read(buf, pos)
+        return load(value), pos
+
+    return read_and_load
+
+
+def _wire_reader(cls: EntityClass, into: EntityClass, plan: FieldPlan) -> Read:
     flexible: bool = cls.__flexible__
     what = f"{cls.__name__}.{plan.name}"
     if plan.entity is None:
@@ -245,10 +283,13 @@ def field_reader(cls: EntityClass, into: EntityClass, plan: FieldPlan) -> Read:
     else:
         read = careful_reader(plan.entity, class_into(into, plan))
     if plan.array and plan.kind in NUMBER_FORMATS and plan.kind not in CONVERTED:
-        return number_array_reader(NUMBER_FORMATS[plan.kind], read, flexible, plan.nullable, what)
+        items = array_reader(read, flexible, plan.nullable, what, most_elements(cls))
+        return number_array_reader(NUMBER_FORMATS[plan.kind], items, flexible, what)
     if plan.array:
-        return array_reader(read, flexible, plan.nullable, what)
-    return nullable_reader(read, plan.entity.__name__) if plan.entity is not None and plan.nullable else read
+        return array_reader(read, flexible, plan.nullable, what, most_elements(cls))
+    if plan.entity is not None and plan.nullable:
+        return nullable_reader(read, plan.entity.__name__, plan.tag is not None)
+    return read
 
 
 def tagged_readers(cls: EntityClass, into: EntityClass) -> Tagged:

@@ -37,10 +37,8 @@ class UnreadBytes(ABC):
         """The bytes, read without holding up the loop."""
 
 
-INT8 = Struct(">b")
 INT16 = Struct(">h")
 INT32 = Struct(">i")
-INT64 = Struct(">q")
 LONGEST_STRING = 0x7FFF
 MAX_INT = 0x7FFFFFFF
 """Varints above this are negative numbers to Kafka, and any negative length means null."""

@@ -27,8 +27,20 @@ from .careful_reader import (
     read_tags,
     tagged_readers,
 )
-from .primitives import LONGEST_STRING, MOST_ELEMENTS, Buffer, TooManyElementsError, read_uvarint, too_many
-from .schema import DURATIONS, NUMBER_FORMATS, Entity, EntityClass, FieldPlan, GeneratedSource, mutable_twin
+from .primitives import LONGEST_STRING, Buffer, TooManyElementsError, read_uvarint, too_many
+from .schema import (
+    DURATIONS,
+    NUMBER_FORMATS,
+    Entity,
+    EntityClass,
+    FieldPlan,
+    GeneratedSource,
+    field_plans,
+    is_tuple,
+    most_elements,
+    mutable_twin,
+    tuple_maker,
+)
 
 _COMPACT = """\
 if length > 127:
@@ -102,7 +114,7 @@ def entity_reader(cls: EntityClass, into: EntityClass) -> Read:
         return careful_reader(cls, into)(buf, pos)  # made when first needed
 
     names["careful"] = careful
-    exec(_READ.format(body="\n".join(lines), most=MOST_ELEMENTS), names)  # made of the names of kio's fields alone
+    exec(_READ.format(body="\n".join(lines), most=most_elements(cls)), names)  # made of the names of kio's fields alone
     read: Read = names["read"]
     return read
 
@@ -117,23 +129,32 @@ class _EntitySource(GeneratedSource):
         self._cls = cls
         self._flexible: bool = cls.__flexible__
         self._into = into
+        self._tuple = is_tuple(into)  # its values are collected in a list
+        self._places = {plan.name: place for place, plan in enumerate(field_plans(into))}
         self._run: list[tuple[str, str]] = []  # struct letters, and the variables that take their values
         self._numbers: list[FieldPlan] = []  # the fields among these
 
     def add(self) -> None:
-        self._add(f"entity{self._level} = {self._name(mutable_twin(self._into))}()")
-        for plan in fields_not_read(self._cls, self._into):
-            self._add_set(plan, self._name(plan.default))
+        entity = f"entity{self._level}"
+        if self._tuple:
+            self._add(f"{entity} = {self._name([plan.default for plan in field_plans(self._into)])}[:]")
+        else:
+            self._add(f"{entity} = {self._name(mutable_twin(self._into))}()")
+            for plan in fields_not_read(self._cls, self._into):
+                self._add(f"{entity}.{plan.name} = {self._name(plan.default)}")
         for plan in fields_in_order(self._cls):
             self._add_field(plan)
         if self._flexible:
             self._add_run("B", "tags")
         else:
             self._end_run()
-        self._add(f"entity{self._level}.__class__ = {self._name(self._into)}")
+        if not self._tuple:
+            self._add(f"{entity}.__class__ = {self._name(self._into)}")
         if self._flexible:
             tagged = self._name(tagged_readers(self._cls, self._into))
-            self._add(f"if tags:\n    pos = read_tags(buf, pos - 1, entity{self._level}, {tagged})")
+            self._add(f"if tags:\n    pos = read_tags(buf, pos - 1, {entity}, {tagged})")
+        if self._tuple:
+            self._add(f"{entity} = {self._name(tuple_maker(self._into))}({entity})")
 
     def _add_field(self, plan: FieldPlan) -> None:
         if plan.kind in _IN_RUNS and not plan.array:
@@ -149,7 +170,7 @@ class _EntitySource(GeneratedSource):
         else:
             self._end_run()
             self._add(f"value, pos = {self._name(field_reader(self._cls, self._into, plan))}(buf, pos)")
-            self._add_set(plan, "value")
+            self._add_set(plan, "value", loaded=True)
 
     def _add_sized(self, plan: FieldPlan, legacy: str, value: str, limit: str = "") -> None:
         """Read a value preceded by its length, for which `legacy` is the `struct` letter where it is not compact."""
@@ -190,6 +211,9 @@ class _EntitySource(GeneratedSource):
             self._add_set(plan, f"duration(number{number})" if plan.kind in DURATIONS else f"number{number}")
         self._run, self._numbers = [], []
 
-    def _add_set(self, plan: FieldPlan, value: str) -> None:
-        if plan.name in self._into.__slots__:
-            self._add(f"entity{self._level}.{plan.name} = {value}")
+    def _add_set(self, plan: FieldPlan, value: str, *, loaded: bool = False) -> None:
+        if plan.name in self._places:
+            target = f"[{self._places[plan.name]}]" if self._tuple else f".{plan.name}"
+            if plan.load is not None and not loaded:
+                value = f"{self._name(plan.load)}({value})"
+            self._add(f"entity{self._level}{target} = {value}")

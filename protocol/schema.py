@@ -1,26 +1,33 @@
-"""What kio's entity classes say about the wire, in the form the readers and writers are built from.
+"""What the classes of messages say about the wire, in the form the readers and writers are built from.
 
-kio's entities, made quickly.
+The classes are kio's dataclasses, which say it in the metadata of their fields, and those of `protocol.declared`, which
+say it in the types of their fields: dataclasses, or named tuples. A declared class serves all versions of a record; a
+`Layout` is what it looks like in one of them.
 
-A frozen dataclass's constructor sets each field by a call, which is three quarters of its cost. Here an object of a
-mutable class with the same slots is filled, and its `__class__` then set to kio's.
-
-What the generated readers and writers have in common: lines of source, and the names used in them.
+A frozen dataclass's constructor sets each field by a call, which is three quarters of its cost. So an object of a
+mutable class with the same slots is filled, and its `__class__` then set (`mutable_twin`, `maker`).
 """
 
 from __future__ import annotations
 
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from types import NoneType, UnionType
-from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from .primitives import MAX_INT, MOST_ELEMENTS
 
 Entity: TypeAlias = Any
-"""An instance of one of kio's frozen dataclasses (or whatever has the attributes of one)."""
+"""An instance of one of the classes (or whatever has the attributes of one)."""
 
 EntityClass: TypeAlias = Any
-"""One of kio's dataclasses (mypy considers `type[Any]` unhashable, so `functools.cache` would reject it)."""
+"""One of the classes (mypy considers `type[Any]` unhashable, so `functools.cache` would reject it)."""
+
+T = TypeVar("T")
+
+NEWEST = 0x7FFF
 
 NUMBER_FORMATS = {
     "int8": "b",
@@ -53,13 +60,32 @@ _ZEROS: dict[str, Any] = {
 }
 
 
+class Placed(NamedTuple):
+    """Where a declared field is: in versions `since` to `until`, and as a tagged field if it has a `tag`.
+
+    `absent` is its value in messages without the field, where that is not the default with which objects are made.
+    """
+
+    since: int = 0
+    until: int = NEWEST
+    tag: int | None = None
+    absent: Any = MISSING
+
+
+class Stored(NamedTuple):
+    """A declared field that is something else on the wire: `load` makes it of that, and `dump` the reverse."""
+
+    wire: Any
+    load: Callable[[Any], Any] | None = None
+    dump: Callable[[Any], Any] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class FieldPlan:
-    """One field of an entity class.
+    """One field of a class.
 
-    `kind` is kio's `kafka_type`, or "" for an entity, whose class is then `entity`. `type_name` is that of the type,
-    which for some says what a value is: TopicName, GroupId. `nullable` refers to the array where `array` is set.
-    `default` is the field's value where a message does not carry it.
+    `kind` is kio's `kafka_type`, or "" for an entity, whose class is then `entity`. `nullable` refers to the array
+    where `array` is set. `default` is the field's value where a message does not carry it.
     """
 
     name: str
@@ -70,13 +96,60 @@ class FieldPlan:
     nullable: bool
     tag: int | None
     default: Any
+    since: int = 0
+    until: int = NEWEST
+    load: Callable[[Any], Any] | None = None
+    dump: Callable[[Any], Any] | None = None
+
+
+class Layout:
+    """A declared class as it is on the wire in one version, and its parts too: without the fields of other versions.
+
+    Other than a request, a record may have any number of elements.
+    """
+
+    most_elements = MAX_INT
+
+    def __init__(self, cls: EntityClass, version: int, flexible: bool) -> None:
+        self.__name__ = cls.__name__
+        self.__flexible__ = flexible
+        self.plans = tuple(
+            plan if plan.entity is None else replace(plan, entity=layout(plan.entity, version, flexible))
+            for plan in field_plans(cls)
+            if plan.since <= version <= plan.until and (flexible or plan.tag is None)
+        )
+
+
+@cache
+def layout(cls: EntityClass, version: int, flexible: bool = True) -> EntityClass:
+    return Layout(cls, version, flexible)
+
+
+def most_elements(cls: EntityClass) -> int:
+    """How many elements the arrays of a message may have together."""
+    return cls.most_elements if isinstance(cls, Layout) else MOST_ELEMENTS
+
+
+def is_tuple(cls: EntityClass) -> bool:
+    """Whether the entities are named tuples, not dataclasses."""
+    return isinstance(cls, type) and issubclass(cls, tuple)
 
 
 @cache
 def field_plans(cls: EntityClass) -> tuple[FieldPlan, ...]:
     """The fields of `cls` in wire order; tagged ones are included, in the place where they are declared."""
-    hints = _hints(cls)
-    return tuple(_plan(field, hints[field.name]) for field in fields(cls))
+    if isinstance(cls, Layout):
+        return cls.plans
+    if is_tuple(cls):
+        return _declared_plans(cls, cls._field_defaults)
+    if any(isinstance(field.type, str) for field in fields(cls)):  # the annotations are postponed: it is none of kio's
+        return _declared_plans(cls, {field.name: field.default for field in fields(cls)})
+    return tuple(_plan(field.name, field.type, field.metadata, field.default) for field in fields(cls))
+
+
+def _declared_plans(cls: EntityClass, defaults: Mapping[str, Any]) -> tuple[FieldPlan, ...]:
+    hints = get_type_hints(cls, include_extras=True)
+    return tuple(_plan(name, hint, {}, defaults.get(name, MISSING)) for name, hint in hints.items())
 
 
 def default_entity(cls: EntityClass, **values: Any) -> Entity:
@@ -84,29 +157,46 @@ def default_entity(cls: EntityClass, **values: Any) -> Entity:
     return cls(**{plan.name: plan.default for plan in field_plans(cls)} | values)
 
 
-def _hints(cls: EntityClass) -> dict[str, Any]:
-    """The types of the fields, also where the class is declared with postponed annotations."""
-    types = {field.name: field.type for field in fields(cls)}
-    return get_type_hints(cls) if any(isinstance(declared, str) for declared in types.values()) else types
-
-
-def _plan(field: Field[Any], hint: Any) -> FieldPlan:
-    declared, nullable = _without_none(hint)
+def _plan(name: str, hint: Any, metadata: Mapping[Any, Any], default: Any) -> FieldPlan:
+    marks: list[Any] = []
+    declared = _without_marks(hint, marks)
+    stored = next((mark for mark in marks if isinstance(mark, Stored)), Stored(declared))
+    declared, nullable = _without_none(_without_marks(stored.wire, marks))
+    declared = _without_marks(declared, marks)
     array = get_origin(declared) is tuple
     if array:
         declared, _ = _without_none(get_args(declared)[0])  # an array of UUIDs is a tuple of UUID | None
-    entity = declared if is_dataclass(declared) else None
-    kind = "" if entity is not None else str(field.metadata["kafka_type"])
+        declared = _without_marks(declared, marks)
+    entity = declared if is_dataclass(declared) or hasattr(declared, "_fields") else None
+    kind = (
+        ""
+        if entity is not None
+        else next((m for m in marks if isinstance(m, str)), None) or str(metadata["kafka_type"])
+    )
+    placed = next((mark for mark in marks if isinstance(mark, Placed)), Placed(tag=metadata.get("tag")))
+    default = default if placed.absent is MISSING else placed.absent
     return FieldPlan(
-        name=field.name,
+        name=name,
         kind=kind,
         type_name=str(getattr(declared, "__name__", "")),
         entity=entity,
         array=array,
         nullable=nullable,
-        tag=field.metadata.get("tag"),
-        default=_default(field, kind, entity, array),
+        tag=placed.tag,
+        default=_zero(kind, entity, array) if default is MISSING else default,
+        since=placed.since,
+        until=placed.until,
+        load=stored.load,
+        dump=stored.dump,
     )
+
+
+def _without_marks(declared: Any, marks: list[Any]) -> Any:
+    """The type that an `Annotated` is of; what it says more is added to `marks`."""
+    if get_origin(declared) is not Annotated:
+        return declared
+    marks += declared.__metadata__
+    return declared.__origin__
 
 
 def _without_none(declared: Any) -> tuple[Any, bool]:
@@ -118,9 +208,7 @@ def _without_none(declared: Any) -> tuple[Any, bool]:
     return inner[0], True
 
 
-def _default(field: Field[Any], kind: str, entity: Any, array: bool) -> Any:
-    if field.default is not MISSING:
-        return field.default
+def _zero(kind: str, entity: Any, array: bool) -> Any:
     if array:
         return ()
     if entity is not None:
@@ -132,12 +220,14 @@ def _default(field: Field[Any], kind: str, entity: Any, array: bool) -> Any:
     return _ZEROS.get(kind, 0)
 
 
-T = TypeVar("T")
-
-
 def mutable_twin(cls: EntityClass) -> type[Any]:
     """A class with the slots of `cls` and nothing else: setting its objects' `__class__` makes them ones of `cls`."""
     return type(cls.__name__, (), {"__slots__": cls.__slots__})
+
+
+def tuple_maker(cls: EntityClass) -> Callable[[list[Any]], Any]:
+    """The function that makes one of the named tuples of `cls` from all its values, without a Python-level call."""
+    return tuple if hasattr(cls, "is_read_as_plain_tuple") else partial(tuple.__new__, cls)
 
 
 def maker(cls: type[T]) -> type[T]:
@@ -161,7 +251,7 @@ _STEP = "    "
 
 
 class GeneratedSource:
-    """The lines for one entity.
+    """What the generators of readers and writers have in common: the lines of source for one entity.
 
     `level` is the nesting depth of the entity: `entity0` is the message, `entity1` is inside it, read in its loop.
     Lines and names are those of the whole function; `depth` is the indentation of its outermost lines.

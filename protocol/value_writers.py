@@ -125,12 +125,13 @@ def _write_time(out: bytearray, value: datetime | int | None) -> None:
         out += _pack_time((value - _EPOCH) // MILLISECOND)
 
 
-def nullable_writer(write: Write) -> Write:
-    """A struct after a byte that is -1 for null and 1 otherwise (KIP-893)."""
+def nullable_writer(write: Write, tagged: bool) -> Write:
+    """A struct after a byte that is 1, or -1 for null (KIP-893); in a tagged field, 0 for null."""
+    null = 0 if tagged else 0xFF
 
     def write_nullable(out: bytearray, value: Any) -> None:
         if value is None:
-            out.append(0xFF)
+            out.append(null)
         else:
             out.append(1)
             write(out, value)

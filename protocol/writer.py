@@ -15,16 +15,7 @@ from typing import Any, TypeAlias
 
 from .durations import MILLISECOND
 from .primitives import INT16, INT32, LONGEST_STRING, append_uvarint
-from .schema import (
-    DURATIONS,
-    NUMBER_FORMATS,
-    Entity,
-    EntityClass,
-    FieldPlan,
-    GeneratedSource,
-    default_entity,
-    field_plans,
-)
+from .schema import DURATIONS, NUMBER_FORMATS, Entity, EntityClass, FieldPlan, GeneratedSource, field_plans, is_tuple
 from .value_writers import (
     NULL_STRING,
     Write,
@@ -36,8 +27,10 @@ from .value_writers import (
 )
 
 WriteFrame: TypeAlias = Callable[[Entity, int], bytearray]
+Encode: TypeAlias = Callable[[Entity], bytes]
 
 _PACKED = NUMBER_FORMATS | DURATIONS
+_TAGGED_NUMBERS = NUMBER_FORMATS.keys() - {"float64"}
 
 _COMPACT = """\
 value = {get}
@@ -127,6 +120,16 @@ def frame_writer(cls: EntityClass, source: EntityClass, header_version: int) -> 
     return write
 
 
+def record_encoder(cls: EntityClass, source: EntityClass, number: int) -> Encode:
+    """A function that returns an entity's bytes after an int16, which is `number`; else as `entity_writer`."""
+    lines = ["def encode(entity0):"]
+    names = dict(_NAMES)
+    _EntitySource(cls, source, 0, lines, names, (("h", str(number)),)).add()
+    exec("\n".join((*lines, "    return bytes(out)")), names)
+    encode: Encode = names["encode"]
+    return encode
+
+
 class _EntitySource(GeneratedSource):
     """Generates the lines that write one entity; if a `header` is given, `out` begins with its numbers."""
 
@@ -143,11 +146,16 @@ class _EntitySource(GeneratedSource):
         self._cls = cls
         self._flexible: bool = cls.__flexible__
         self._known = {plan.name: plan for plan in field_plans(source)}
+        self._tuple = is_tuple(source)  # its values are given names of their own
         self._begins = bool(header)
         self._run = list(header)  # struct letters, and the source of their values
 
     def add(self) -> None:
-        self._add("pass")  # there may be nothing else
+        if self._tuple:
+            names = ", ".join(map(self._variable, self._known))
+            self._add(f"{names}, = entity{self._level}")
+        else:
+            self._add("pass")  # there may be nothing else
         tagged: list[FieldPlan] = []
         for plan in field_plans(self._cls):
             if plan.tag is not None:
@@ -180,8 +188,12 @@ class _EntitySource(GeneratedSource):
     def _get(self, plan: FieldPlan) -> str:
         """The source that reads the field from the entity."""
         if plan.name in self._known:
-            return f"entity{self._level}.{plan.name}"
+            value = self._variable(plan.name) if self._tuple else f"entity{self._level}.{plan.name}"
+            return value if plan.dump is None else f"{self._name(plan.dump)}({value})"
         return f"getattr(entity{self._level}, {plan.name!r}, {self._name(plan.default)})"
+
+    def _variable(self, name: str) -> str:
+        return f"{name}_{self._level}"
 
     def _add_field(self, plan: FieldPlan) -> None:
         if plan.kind == "string" and not plan.array:
@@ -205,15 +217,22 @@ class _EntitySource(GeneratedSource):
 
     def _add_tags(self, plans: list[FieldPlan]) -> None:
         """Write the tagged fields that are not at their default, in the order of their tags."""
-        defaults = default_entity(self._cls)
-        tagged = []
+        values, tests, tagged = [], [], []
         for plan in plans:
-            write = self._value_writer(plan)
+            write, default = self._value_writer(plan), plan.default if plan.dump is None else plan.dump(plan.default)
             encoded_default = bytearray()
-            write(encoded_default, getattr(defaults, plan.name))
-            tagged.append((plan.tag, write, encoded_default))
-        values = ", ".join(self._get(plan) for plan in plans)
-        self._add(f"{self._name(_tags_writer(tagged))}(out, ({values},))")
+            write(encoded_default, default)
+            values.append(self._get(plan))
+            tests.append(f"{values[-1]} is not None" if default is None else f"{values[-1]} != {self._name(default)}")
+            tagged.append((plan.tag, write, default, encoded_default))
+        if all(plan.kind in _TAGGED_NUMBERS and not plan.array for plan in plans):
+            self._add(f"out.append({' + '.join(f'({test})' for test in tests)})")
+            for plan, value, test in zip(plans, values, tests, strict=True):
+                layout = Struct(f">BB{NUMBER_FORMATS[plan.kind]}")
+                self._add(f"if {test}:\n    out += {self._name(layout.pack)}({plan.tag}, {layout.size - 2}, {value})")
+        else:
+            write_tags = f"{self._name(_tags_writer(tagged))}(out, ({', '.join(values)},))"
+            self._add(f"if {' or '.join(tests)}:\n    {write_tags}\nelse:\n    out.append(0)")
 
     def _value_writer(self, plan: FieldPlan) -> Write:
         if plan.entity is None:
@@ -223,7 +242,7 @@ class _EntitySource(GeneratedSource):
         else:
             write = entity_writer(plan.entity, self._source_of(plan))
             if plan.nullable and not plan.array:
-                return nullable_writer(write)
+                return nullable_writer(write, plan.tag is not None)
         return array_writer(write, self._flexible, plan.nullable) if plan.array else write
 
     def _source_of(self, plan: FieldPlan) -> EntityClass:
@@ -232,13 +251,18 @@ class _EntitySource(GeneratedSource):
         return plan.entity if known is None or known.entity is None else known.entity
 
 
-def _tags_writer(tagged: list[tuple[Any, Write, bytearray]]) -> Write:
-    """The writer of a section of tagged fields from their values; `tagged` has tags, writers and encoded defaults."""
+def _tags_writer(tagged: list[tuple[Any, Write, Any, bytearray]]) -> Write:
+    """The writer of a section of tagged fields from their values.
+
+    `tagged` has tags, writers, defaults, and their bytes: a value that is written as the default is one too.
+    """
 
     def write_tags(out: bytearray, values: tuple[Any, ...]) -> None:
         count = 0
         section = bytearray()
-        for (tag, write, encoded_default), value in zip(tagged, values, strict=True):
+        for (tag, write, default, encoded_default), value in zip(tagged, values, strict=True):
+            if value == default:
+                continue
             encoded = bytearray()
             write(encoded, value)
             if encoded != encoded_default:

@@ -2,10 +2,6 @@
 
 Nothing else opens, reads, renames or syncs a file in them. Tests substitute a file system in memory.
 Every method raises OSError as the operating system would; the caller decides what that means for its log.
-
-Files that are never synced to the device: for data that nobody keeps, such as a test's.
-
-A crash of the process loses nothing, as the kernel has every write. A power failure may lose or damage anything.
 """
 
 from __future__ import annotations
@@ -378,7 +374,10 @@ def write_file_atomically(fs: FileSystem, path: str, data: bytes, *, sync_folder
 
 
 class UnsyncedFile(OsFile):
-    """A file descriptor whose writes the kernel may bring to the device whenever it likes."""
+    """A file whose writes the kernel may bring to the device whenever it likes: for data that nobody keeps.
+
+    A crash of the process loses nothing, as the kernel has every write. A power failure may lose or damage anything.
+    """
 
     __slots__ = ()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -44,3 +45,21 @@ class Odradek:
     def json(self, *arguments: str) -> Any:
         """The document that a command prints with --json."""
         return json.loads(self.told(*arguments, "--json"))
+
+
+def on_a_terminal(*arguments: str, environment: Mapping[str, str] = NO_CONTEXTS) -> bytes:
+    """All that a terminal is sent of output and errors; it writes line feeds as it is told, with a carriage return."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "odradek", *arguments]
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8", **environment}
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        sent = bytearray()
+        with os.fdopen(ours, "rb", 0) as terminal:
+            try:
+                while part := terminal.read(1 << 16):
+                    sent += part
+            except OSError:  # EIO: nobody has the other end any more
+                pass
+        process.wait(60)
+    return bytes(sent).replace(b"\r\n", b"\n")

@@ -171,7 +171,7 @@ BETWEEN_NODES: frozenset[type[KafkaError]] = frozenset(
 
 
 def advice_for(kind: type[KafkaError]) -> str:
-    """What to do about an error; empty for NONE."""
+    """Say what to do about an error; empty for NONE."""
     if kind in BETWEEN_NODES:
         return (
             "Only brokers and controllers tell each other so: the log of the node that was told it says what follows."

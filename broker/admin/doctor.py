@@ -1,7 +1,4 @@
-"""What the doctor looks at: folders, limits, clock, ports, advertised addresses. Each check gives findings.
-
-`odradek doctor`.
-"""
+"""`odradek doctor`: what would keep a broker from running well on this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ import click
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError
 from broker.config.listeners import Listener, Listeners
-from broker.config.options import config_options, load_options
+from broker.config.sources import config_options, load_options
 
 LEAST_FREE = 0.1
 LEAST_DESCRIPTORS = 4096
@@ -38,12 +35,49 @@ class Level(Enum):
 
 
 class Finding(NamedTuple):
-    """What was looked at, what was found, and what to do."""
+    """A thing that was looked at, what was found, and what to do."""
 
     level: Level
     subject: str
     text: str
     advice: str = ""
+
+
+SIGNS = {Level.OK: "ok", Level.WARNING: " !", Level.PROBLEM: "!!"}
+
+
+@click.command("doctor")
+@config_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def main(config_files: Sequence[str], settings: Sequence[str], as_json: bool) -> None:
+    """Look for what would keep a broker from running well on this machine, with the same settings as `serve`.
+
+    `odradek doctor -b HOST:PORT` looks at a cluster, as its clients here see it. The exit status is 1 for a problem.
+    """
+    found = _examine(config_files, settings)
+    if as_json:
+        click.echo(json.dumps([finding._asdict() | {"level": finding.level.value} for finding in found], indent=2))
+    else:
+        for finding in found:
+            advice = f"\n   -> {finding.advice}" if finding.advice else ""
+            click.echo(f"{SIGNS[finding.level]} {finding.subject}: {finding.text}{advice}")
+    sys.exit(any(finding.level is Level.PROBLEM for finding in found))
+
+
+def _examine(config_files: Sequence[str], settings: Sequence[str]) -> list[Finding]:
+    try:
+        loaded = load_options(config_files, settings)
+    except ConfigurationError as error:
+        return [Finding(Level.PROBLEM, "configuration", problem) for problem in error.problems]
+    found = [Finding(Level.WARNING, "configuration", warning) for warning in loaded.warnings]
+    return [
+        *(found or [Finding(Level.OK, "configuration", "every setting is known and right")]),
+        *folders(loaded.config),
+        *limits(loaded.config),
+        *clock(loaded.config),
+        *ports(loaded.listeners),
+        *advertised(loaded.listeners),
+    ]
 
 
 def folders(config: BrokerConfig) -> Iterator[Finding]:
@@ -137,40 +171,3 @@ def _found(listener: Listener) -> Finding:
             return Finding(Level.OK, subject, f"{text}; nothing answers there now ({error.strerror or error})")
         text += "; it answers"
     return Finding(Level.OK, subject, text)
-
-
-SIGNS = {Level.OK: "ok", Level.WARNING: " !", Level.PROBLEM: "!!"}
-
-
-@click.command("doctor")
-@config_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def main(config_files: Sequence[str], settings: Sequence[str], as_json: bool) -> None:
-    """Look for what would keep a broker from running well on this machine, with the same settings as `serve`.
-
-    `odradek doctor -b HOST:PORT` looks at a cluster, as its clients here see it. The exit status is 1 for a problem.
-    """
-    found = _examine(config_files, settings)
-    if as_json:
-        click.echo(json.dumps([finding._asdict() | {"level": finding.level.value} for finding in found], indent=2))
-    else:
-        for finding in found:
-            advice = f"\n   -> {finding.advice}" if finding.advice else ""
-            click.echo(f"{SIGNS[finding.level]} {finding.subject}: {finding.text}{advice}")
-    sys.exit(any(finding.level is Level.PROBLEM for finding in found))
-
-
-def _examine(config_files: Sequence[str], settings: Sequence[str]) -> list[Finding]:
-    try:
-        loaded = load_options(config_files, settings)
-    except ConfigurationError as error:
-        return [Finding(Level.PROBLEM, "configuration", problem) for problem in error.problems]
-    found = [Finding(Level.WARNING, "configuration", warning) for warning in loaded.warnings]
-    return [
-        *(found or [Finding(Level.OK, "configuration", "every setting is known and right")]),
-        *folders(loaded.config),
-        *limits(loaded.config),
-        *clock(loaded.config),
-        *ports(loaded.listeners),
-        *advertised(loaded.listeners),
-    ]

@@ -1,14 +1,10 @@
-"""`--add-scram`: users with a SCRAM credential from the start (Kafka's `ScramParser`, KIP-900).
-
-`odradek format`: its options, which are those of `kafka-storage format`, and what they mean for the folders.
-"""
+"""`odradek format`: its options, which are those of `kafka-storage format`, and what they mean for the folders."""
 
 from __future__ import annotations
 
 import binascii
 import hashlib
 import random
-import sys
 import time
 from base64 import b64decode
 from collections.abc import Sequence
@@ -17,9 +13,9 @@ from typing import Any
 
 import click
 
-from broker.config.broker_config import BrokerConfig, ConfigurationError, split_list
-from broker.config.options import config_options, load_options
-from broker.config.sources import Loaded
+from broker.admin import wrong_configuration_ends
+from broker.config.broker_config import BrokerConfig, split_list
+from broker.config.sources import Loaded, config_options, load_options
 from controller.quorum.features import SCRAM_SINCE, FeatureError, chosen_levels, version_name
 from controller.quorum.format import FormatError, Formatting, bootstrap_records, format_folders
 from controller.scram import MAX_ITERATIONS, MIN_ITERATIONS, SALT_BYTES, SCRAM_MECHANISMS, Upsertion, credential
@@ -27,69 +23,6 @@ from metadata.settings import METADATA_VERSION
 from protocol.metadata.brokers import VoterEndpoint
 from storage.files import OsFileSystem
 from storage.folders.meta_properties import MetaPropertiesError
-
-_NAMES = ("name", "salt", "iterations", "password", "saltedpassword")
-
-
-def scram_record(argument: str, random: Random) -> Any:
-    """The record of an argument such as `SCRAM-SHA-256=[name=alice,password=secret]`. Raises FormatError."""
-    try:
-        argument.encode()
-    except UnicodeEncodeError:
-        raise FormatError("The argument of add-scram is no text in UTF-8") from None
-    mechanism, parts = _parse(argument.strip())
-    number = SCRAM_MECHANISMS[mechanism]
-    name, iterations = parts.get("name"), _iterations(parts.get("iterations"), mechanism)
-    if not name:
-        raise FormatError("You must supply 'name' to add-scram")
-    salt = _decoded("salt", parts["salt"]) if "salt" in parts else random.randbytes(SALT_BYTES)
-    if "password" in parts:
-        salted = hashlib.pbkdf2_hmac(number.digest, parts["password"].encode(), salt, iterations)
-    elif "saltedpassword" not in parts:
-        raise FormatError("You must supply one of 'password' or 'saltedpassword' to add-scram")
-    elif "salt" not in parts:
-        raise FormatError("You must supply 'salt' with 'saltedpassword' to add-scram")
-    else:
-        salted = _decoded("saltedpassword", parts["saltedpassword"])
-    return credential(Upsertion(name, number, iterations, salt, salted))
-
-
-def _parse(argument: str) -> tuple[str, dict[str, str]]:
-    """The mechanism, and the values by name."""
-    mechanism, equals, rest = argument.partition("=")
-    if not equals:
-        raise FormatError(f"Failed to find equals sign in SCRAM argument '{argument}'")
-    if mechanism not in SCRAM_MECHANISMS:
-        raise FormatError(f"The add-scram mechanism {mechanism} is not supported.")
-    if not (rest.startswith("[") and rest.endswith("]")):
-        raise FormatError("Expected the configuration of add-scram in brackets: MECHANISM=[name=...,password=...]")
-    parts = {}
-    for part in rest[1:-1].split(","):
-        name, equals, value = part.partition("=")
-        if not equals:
-            raise FormatError(f"No equals sign found in SCRAM component: {part}")
-        parts[name] = value[1:-1] if len(value) >= 2 and value[0] == value[-1] == '"' else value
-    unknown = [name for name in parts if name not in _NAMES]
-    if unknown:
-        raise FormatError(f"Unknown SCRAM configurations: {', '.join(unknown)}")
-    return mechanism, parts
-
-
-def _iterations(text: str | None, mechanism: str) -> int:
-    try:
-        iterations = MIN_ITERATIONS if text is None else int(text)
-    except ValueError as error:
-        raise FormatError(f"Failed to parse iterations count: {text}") from error
-    if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
-        raise FormatError(f"The 'iterations' value must be from {MIN_ITERATIONS} to {MAX_ITERATIONS} for {mechanism}")
-    return iterations
-
-
-def _decoded(name: str, text: str) -> bytes:
-    try:
-        return b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise FormatError(f"Failed to decode given {name}: {text}") from error
 
 
 @click.command("format")
@@ -124,15 +57,12 @@ def main(
     The options are those of `kafka-storage format`, and so is what is written. A node formats new folders by itself;
     this is to choose the cluster id, older feature levels or first users, or to format for Apache Kafka.
     """
-    try:
+    with wrong_configuration_ends():
         loaded = load_options(config_files, settings, opens_listeners=False)
+    try:
         levels = chosen_levels(release_version, _levels(features), dynamic=standalone)
         wanted = _wanted(loaded, cluster_id, levels, scram, standalone=standalone, ignore_formatted=ignore_formatted)
         formatted = format_folders(OsFileSystem(), lambda: time.time_ns() // 1_000_000, random.SystemRandom(), wanted)
-    except ConfigurationError as error:
-        for problem in error.problems:
-            click.echo(f"wrong configuration: {problem}", err=True)
-        sys.exit(1)
     except (FormatError, FeatureError, MetaPropertiesError, OSError) as error:
         raise click.ClickException(str(error)) from error
     for folder in formatted:
@@ -202,7 +132,7 @@ def _metadata_folder(config: BrokerConfig, *, standalone: bool) -> str | None:
 
 
 def _endpoint(loaded: Loaded) -> VoterEndpoint:
-    """Where the controller is reached: its advertised listener, or else the one that it opens."""
+    """Find where the controller is reached: its advertised listener, or else the one that it opens."""
     names = split_list(loaded.config.optional_string("controller.listener.names") or "")
     of_controllers = (*loaded.listeners.controllers, *loaded.listeners.left_out)
     listeners = {listener.name: listener for listener in of_controllers}
@@ -216,3 +146,69 @@ def _endpoint(loaded: Loaded) -> VoterEndpoint:
             host, _, text = address.rpartition(":")
             port = int(text)
     return VoterEndpoint(name=first, host=host.strip("[]") or "localhost", port=port)
+
+
+# -- `--add-scram`: users with a SCRAM credential from the start (Kafka's `ScramParser`, KIP-900)
+
+_PARTS = ("name", "salt", "iterations", "password", "saltedpassword")
+
+
+def scram_record(argument: str, random: Random) -> Any:
+    """The record of an argument such as `SCRAM-SHA-256=[name=alice,password=secret]`. Raises FormatError."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        raise FormatError("The argument of add-scram is no text in UTF-8") from None
+    mechanism, parts = _parse(argument.strip())
+    number = SCRAM_MECHANISMS[mechanism]
+    name, iterations = parts.get("name"), _iterations(parts.get("iterations"), mechanism)
+    if not name:
+        raise FormatError("You must supply 'name' to add-scram")
+    salt = _decoded("salt", parts["salt"]) if "salt" in parts else random.randbytes(SALT_BYTES)
+    if "password" in parts:
+        salted = hashlib.pbkdf2_hmac(number.digest, parts["password"].encode(), salt, iterations)
+    elif "saltedpassword" not in parts:
+        raise FormatError("You must supply one of 'password' or 'saltedpassword' to add-scram")
+    elif "salt" not in parts:
+        raise FormatError("You must supply 'salt' with 'saltedpassword' to add-scram")
+    else:
+        salted = _decoded("saltedpassword", parts["saltedpassword"])
+    return credential(Upsertion(name, number, iterations, salt, salted))
+
+
+def _parse(argument: str) -> tuple[str, dict[str, str]]:
+    """The mechanism, and the values by name."""
+    mechanism, equals, rest = argument.partition("=")
+    if not equals:
+        raise FormatError(f"Failed to find equals sign in SCRAM argument '{argument}'")
+    if mechanism not in SCRAM_MECHANISMS:
+        raise FormatError(f"The add-scram mechanism {mechanism} is not supported.")
+    if not (rest.startswith("[") and rest.endswith("]")):
+        raise FormatError("Expected the configuration of add-scram in brackets: MECHANISM=[name=...,password=...]")
+    parts = {}
+    for part in rest[1:-1].split(","):
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise FormatError(f"No equals sign found in SCRAM component: {part}")
+        parts[name] = value[1:-1] if len(value) >= 2 and value[0] == value[-1] == '"' else value
+    unknown = [name for name in parts if name not in _PARTS]
+    if unknown:
+        raise FormatError(f"Unknown SCRAM configurations: {', '.join(unknown)}")
+    return mechanism, parts
+
+
+def _iterations(text: str | None, mechanism: str) -> int:
+    try:
+        iterations = MIN_ITERATIONS if text is None else int(text)
+    except ValueError as error:
+        raise FormatError(f"Failed to parse iterations count: {text}") from error
+    if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
+        raise FormatError(f"The 'iterations' value must be from {MIN_ITERATIONS} to {MAX_ITERATIONS} for {mechanism}")
+    return iterations
+
+
+def _decoded(name: str, text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise FormatError(f"Failed to decode given {name}: {text}") from error

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError
-from broker.config.control_address import control_address
 from broker.config.listeners import Listener
 from broker.config.sources import Loaded
+from broker.config.structured import control_address
 
 MOST_BROKERS = 16
 CONTROLLER = 3000
@@ -29,12 +29,11 @@ _OWN = (
 )
 _HIGHEST_PORT = 65535
 
-
 Settings = dict[str, str]
 
 
 def all_settings(loaded: Loaded, count: int) -> dict[int, Settings]:
-    """What the controller and brokers 1 to `count` are given besides, by node id. Raises ConfigurationError.
+    """Make the settings of the controller and of brokers 1 to `count`, by node id. Raises ConfigurationError.
 
     Ports follow each other: with `listeners=PLAINTEXT://:9092` broker 3 has 9094. The settings with which a broker
     joins are those of `joining`.

@@ -1,7 +1,4 @@
-"""`odradek explain error|setting NAME`: what the project itself knows of errors and settings.
-
-Writes docs/errors.md: `python -m broker.admin.reference > docs/errors.md`.
-"""
+"""`odradek explain error|setting NAME`, and the page docs/errors.md."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ def main() -> None:
 @main.command()
 @click.argument("name")
 def error(name: str) -> None:
-    """What an error means: NAME is Kafka's name, such as UNKNOWN_TOPIC_OR_PARTITION, or its code."""
+    """Say what an error means: NAME is Kafka's name, such as UNKNOWN_TOPIC_OR_PARTITION, or its code."""
     kinds = {code.name.upper(): kind for code, kind in type_by_code.items()}
     codes = {str(code.value): code.name.upper() for code in type_by_code}
     wanted = name.strip().upper().replace(" ", "_")
@@ -47,7 +44,7 @@ def _print_error(name: str, kind: type[KafkaError]) -> None:
 @main.command()
 @click.argument("name")
 def setting(name: str) -> None:
-    """What a setting of a broker or a topic means, its default, and what it may be."""
+    """Say what a setting of a broker or a topic means, its default, and what it may be."""
     kinds = [("broker", BROKER_CONFIGS.get(name)), ("topic", TOPIC_CONFIGS.get(name))]
     found = [(kind, definition) for kind, definition in kinds if definition is not None]
     if not found:
@@ -66,7 +63,7 @@ def _lines(kind: str, definition: ConfigDef) -> Iterator[str]:
     yield f"  default: {default if default not in (None, '') else 'none'}{unit}"
     yield f"  expected: {definition.expected}"
     if definition.synonyms:
-        yield f"  the broker's default is in: {', '.join(one.name for one in definition.synonyms)}"
+        yield f"  the broker's default is in: {', '.join(synonym.name for synonym in definition.synonyms)}"
 
 
 _INTRODUCTION = """\

@@ -1,9 +1,7 @@
-"""Runs several nodes, each in a process of its own, until it is told to stop; they end together.
+"""`odradek serve --brokers N`: runs several nodes, each in a process of its own; they stop together.
 
-The controller starts first and stops last. A node that ends by itself is said, and the others go on; when no broker is
-left, the controller ends too. A second signal to stop kills what still runs.
-
-`serve --brokers N`: what is done in place of running a node.
+The controller starts first and stops last. A node that ends by itself is logged, and the others go on; when no broker
+is left, the controller ends too. A second signal to stop kills what still runs.
 """
 
 from __future__ import annotations
@@ -19,15 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import click
 import structlog
 
+from broker.admin import wrong_configuration_ends
 from broker.admin.node_settings import CONTROLLER, Settings, all_settings, joining
-from broker.config.broker_config import ConfigurationError
 from broker.config.sources import Loaded
-from broker.parent import Parent
-from broker.serve import Ready
-from broker.systemd import ENVIRONMENT, Systemd
+from broker.process import ENVIRONMENT, Parent, Systemd
 from timing.clock import SystemClock
 
 logger = structlog.get_logger(__name__)
@@ -36,7 +31,7 @@ DEPENDENCIES = "ODRADEK_DEPENDENCIES"
 """See odradek/launcher.py, which takes it out of this process's environment."""
 
 ReadyLine = dict[str, Any]
-"""What a node says of itself when it begins to serve; see `broker.serve`."""
+"""The ready line of a node, decoded; see `broker.serve`."""
 
 
 @dataclass(slots=True)
@@ -63,7 +58,7 @@ class NodeProcess:
 
 
 class Supervisor:
-    """See the top.
+    """Runs the nodes until `stop` is set.
 
     `settings` are those of each node by its id, the controller's first; `arguments` are those of `serve` that all nodes
     share. `folder` gets their logs. `systemd` is told of all of them as of one service; the nodes know nothing of it.
@@ -95,7 +90,7 @@ class Supervisor:
         try:
             if await self._start():
                 self._systemd.ready(self._status())
-                say_ready(self.nodes[0].ready, [broker.serve for broker in self._brokers])
+                say_ready(self.nodes[0].ready, [broker.ready for broker in self._brokers])
                 self._watching = [asyncio.ensure_future(self._watch(node)) for node in self.nodes]
                 await self._stop.wait()
         finally:
@@ -104,7 +99,7 @@ class Supervisor:
         return 0 if clean and len(self.nodes) == len(self._settings) and not self._died else 1
 
     def _status(self) -> str:
-        """Who serves, and who has died."""
+        """Say which nodes serve, and which have died."""
         addresses = [node.address for node in self._brokers if node.is_running]
         died = [f"{node.role} {node.node_id} has died" for node in self.nodes if not node.is_running]
         return "; ".join([f"{len(addresses)} of {len(self._brokers)} brokers serve: {', '.join(addresses)}", *died])
@@ -239,40 +234,40 @@ def _end_of(node: NodeProcess) -> str:
     return lines[-1] if lines else ""
 
 
-def run_nodes(loaded: Loaded, count: int, arguments: Sequence[str], ready: Ready, parent: Parent | None) -> int:
+def run_nodes(
+    loaded: Loaded,
+    count: int,
+    arguments: Sequence[str],
+    write_ready: Callable[[ReadyLine], None],
+    parent: Parent | None,
+) -> int:
     """Run the nodes, and return the exit status. `arguments` are those of `serve` that every node has.
 
     The ready line has `nodes`, with the ready line of each broker, and `controller`, with the controller's.
     """
-    try:
+    with wrong_configuration_ends():
         settings = all_settings(loaded, count)
-    except ConfigurationError as error:
-        for problem in error.problems:
-            click.echo(f"wrong configuration: {problem}", err=True)
-        return 1
     folder = loaded.config.log_dirs[0]
     os.makedirs(folder, exist_ok=True)
-    return asyncio.run(_run(settings, folder, arguments, ready, parent))
 
-
-async def _run(
-    settings: Mapping[int, Settings], folder: str, arguments: Sequence[str], ready: Ready, parent: Parent | None
-) -> int:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, stop.set)
-    if parent is not None:
-        parent.watch(loop, stop)
-    supervisor = Supervisor(settings, folder, arguments, stop, Systemd(os.environ, SystemClock(loop)))
-    return await supervisor.run(
-        lambda controller, brokers: ready.write(
-            {"ready": True, "nodes": brokers, "controller": controller, "pid": os.getpid()}
+    async def run() -> int:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(number, stop.set)
+        if parent is not None:
+            parent.watch(loop, stop)
+        supervisor = Supervisor(settings, folder, arguments, stop, Systemd(os.environ, SystemClock(loop)))
+        return await supervisor.run(
+            lambda controller, brokers: write_ready(
+                {"ready": True, "nodes": brokers, "controller": controller, "pid": os.getpid()}
+            )
         )
-    )
+
+    return asyncio.run(run())
 
 
 def shared_arguments(config_files: Sequence[str], settings: Sequence[str]) -> list[str]:
-    """The arguments of `serve` that every node has."""
+    """Return the arguments of `serve` that every node has."""
     files = [part for name in config_files for part in ("--config", os.path.abspath(name))]
     return files + [part for setting in settings for part in ("--set", setting)]

@@ -1,12 +1,7 @@
-"""What the two ways to users share.
+"""`odradek user add|list|delete`: the users of SCRAM, of a running broker or in the folders of a stopped one.
 
-The users of a running broker, asked as Kafka's tools ask (KIP-554).
-
-The users in the folders of a broker that is stopped: its metadata log is read, and written as its controller does.
-
-Nobody else can open the folders meanwhile.
-
-`odradek user add|list|delete`: the users of SCRAM.
+A running broker is asked as Kafka's tools ask (KIP-554). Of a stopped one the metadata log is read, and written as its
+controller does; nobody else can open the folders meanwhile.
 """
 
 from __future__ import annotations
@@ -19,8 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -31,20 +25,19 @@ from kio.schema.alter_user_scram_credentials.v0.request import ScramCredentialDe
 from kio.schema.describe_user_scram_credentials.v0 import DescribeUserScramCredentialsRequest
 from kio.schema.errors import ErrorCode
 
-from broker.cluster.earlier_entries import CorruptMetadataError
-from broker.config.broker_config import PROVIDERS, BrokerConfig, ConfigurationError
-from broker.config.current import CurrentConfig
+from broker.admin import wrong_configuration_ends
+from broker.config.broker_config import PROVIDERS, BrokerConfig, ConfigurationError, CurrentConfig
+from broker.config.controllers import INTER_BROKER_MECHANISM, outgoing_problems
+from broker.config.environment import parse_properties
 from broker.config.listeners import Listener
-from broker.config.options import config_options, load_options
-from broker.config.outgoing import INTER_BROKER_MECHANISM, outgoing_problems
-from broker.config.properties import parse_properties
 from broker.config.providers import read_providers, resolved
+from broker.config.sources import config_options, load_options
 from broker.membership.standalone import StandaloneMetadata
 from broker.metadata_opening import open_metadata
 from broker.node_state import Base, Seams, new_base
 from broker.peers.call import PeerError, entity_call
 from broker.peers.client import PeerClient, PeerNetwork, PeerSettings, ask_versions
-from broker.security.outgoing.security import secured
+from broker.security.as_client import secured
 from controller.quorum.survey import FOLDER_NAME, OLD_BOOTSTRAP
 from controller.scram import (
     MAX_ITERATIONS,
@@ -67,16 +60,156 @@ Users = dict[str, dict[int, int]]
 """By user: the iterations, by the number of the mechanism."""
 
 
-class UserToolError(Exception):
+class UserToolError(click.ClickException):
     """The command cannot be done; the message says why, and has no password."""
 
 
 TIMEOUT_MS = 30_000.0
 _NAME = "TOOL"
+NAMES = {int(number): name for name, number in SCRAM_MECHANISMS.items()}
 
 
-class Connection:
-    """How a broker is reached: `client_properties` are those of Kafka's `--command-config`. Raises UserToolError."""
+@click.group("user")
+def main() -> None:
+    """Add, list and delete the users of SCRAM.
+
+    Of a running broker with --bootstrap-server, or else in the folders of log.dirs of one that is stopped.
+    """
+    # The log of the folders that are opened is none of the answer.
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+def _with_place(command: Callable[..., None]) -> Callable[..., None]:
+    """Give the command the options that say where the users are; it gets that as `place`."""
+
+    @click.option("--bootstrap-server", metavar="HOST:PORT", help="A broker that is running.")
+    @click.option(
+        "--command-config",
+        type=click.Path(exists=True, dir_okay=False),
+        help="A client's properties file: security.protocol, ssl.truststore.*, sasl.mechanism, sasl.jaas.config.",
+    )
+    @config_options
+    @wraps(command)
+    def wrapped(
+        bootstrap_server: str | None,
+        command_config: str | None,
+        config_files: tuple[str, ...],
+        settings: tuple[str, ...],
+        **more: Any,
+    ) -> None:
+        with wrong_configuration_ends():
+            command(place=_place(bootstrap_server, command_config, config_files, settings), **more)
+
+    return wrapped
+
+
+def _place(
+    bootstrap_server: str | None, command_config: str | None, config_files: Sequence[str], settings: Sequence[str]
+) -> RunningBroker | StoppedBroker:
+    if bootstrap_server is not None:
+        if config_files or settings:
+            raise UserToolError("--config and --set are for a broker that is stopped, without --bootstrap-server")
+        properties = Path(command_config).read_text("iso-8859-1") if command_config else ""
+        return RunningBroker(bootstrap_server, properties)
+    if command_config is not None:
+        raise UserToolError("--command-config: expected --bootstrap-server HOST:PORT with it")
+    return StoppedBroker(load_options(config_files, settings, opens_listeners=False).config)
+
+
+@main.command()
+@click.argument("name")
+@click.option(
+    "-m",
+    "--mechanism",
+    "mechanisms",
+    multiple=True,
+    type=click.Choice([*SCRAM_MECHANISMS]),
+    default=["SCRAM-SHA-512"],
+    show_default=True,
+    help="May be repeated.",
+)
+@click.option(
+    "--iterations",
+    type=click.IntRange(MIN_ITERATIONS, MAX_ITERATIONS),
+    default=MIN_ITERATIONS,
+    show_default=True,
+    help="How often the password is hashed.",
+)
+@click.option("--password-file", type=click.File("rb"), help="The password is its first line; - is standard input.")
+@_with_place
+def add(
+    name: str, mechanisms: Sequence[str], iterations: int, password_file: Any, place: RunningBroker | StoppedBroker
+) -> None:
+    """Add a user, or give it a new password, which is asked for."""
+    if not name.isprintable():  # nor has what a terminal gave as bytes that are no UTF-8
+        raise UserToolError(f"the name {name!r} has characters that cannot be printed")
+    password = _password(password_file)
+    for mechanism in dict.fromkeys(mechanisms):
+        place.alter([upsertion(name, SCRAM_MECHANISMS[mechanism], password, random.SystemRandom(), iterations)])
+        click.echo(f"user {name} may log in with {mechanism}")
+
+
+@main.command("list")
+@_with_place
+def list_(place: RunningBroker | StoppedBroker) -> None:
+    """List the users, and their mechanisms."""
+    for name, mechanisms in sorted(place.users().items()):
+        shown = ", ".join(f"{NAMES[number]} ({count} iterations)" for number, count in sorted(mechanisms.items()))
+        click.echo(f"{name}\t{shown}")
+
+
+@main.command()
+@click.argument("name")
+@click.option(
+    "-m",
+    "--mechanism",
+    "mechanisms",
+    multiple=True,
+    type=click.Choice([*SCRAM_MECHANISMS]),
+    help="Only this; may be repeated. Without it, all that the user has.",
+)
+@_with_place
+def delete(name: str, mechanisms: Sequence[str], place: RunningBroker | StoppedBroker) -> None:
+    """Delete a user."""
+    numbers: list[int] = [SCRAM_MECHANISMS[mechanism] for mechanism in mechanisms]
+    numbers = numbers or sorted(place.users().get(name, {}))
+    if not numbers:
+        raise UserToolError(f"there is no user {name}")
+    for number in numbers:
+        place.alter([Deletion(name, number)])
+        click.echo(f"user {name} may no longer log in with {NAMES[number]}")
+
+
+def _password(file: Any) -> str:
+    """Never an argument: others can read those."""
+    if file is not None:
+        password = _first_line(file)
+    elif sys.stdin.isatty():
+        password = click.prompt("Password", hide_input=True, confirmation_prompt=True)
+    else:
+        password = _first_line(sys.stdin.buffer)
+    if not password:
+        raise UserToolError("the password is empty: expected it as the first line of --password-file, or of the input")
+    try:
+        password.encode()
+    except UnicodeEncodeError:
+        raise UserToolError("the password is no text in UTF-8") from None
+    return str(password)
+
+
+def _first_line(file: BinaryIO) -> str:
+    """The line that a line feed ends, perhaps after a carriage return; a byte order mark is none of it."""
+    try:
+        return file.readline().decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise UserToolError("the password: expected a text in UTF-8") from error
+
+
+class RunningBroker:
+    """A broker that is asked; `client_properties` are those of Kafka's `--command-config`. Raises UserToolError."""
 
     def __init__(self, bootstrap_server: str, client_properties: str) -> None:
         self.host, _, port = bootstrap_server.rpartition(":")
@@ -96,7 +229,7 @@ class Connection:
         if problems:
             raise UserToolError(f"--command-config: {problems[0].replace(INTER_BROKER_MECHANISM, 'sasl.mechanism')}")
 
-    def ask(self, request: Entity) -> Any:
+    def _answer(self, request: Entity) -> Any:
         """The broker's answer. Raises UserToolError."""
         try:
             return asyncio.run(self._ask(request))
@@ -115,38 +248,37 @@ class Connection:
             client.close()
             workers.close()
 
+    def alter(self, alterations: Sequence[Alteration]) -> None:
+        """Do this. Raises UserToolError for the first that is refused; the others are done."""
+        request = AlterUserScramCredentialsRequest(
+            deletions=tuple(
+                ScramCredentialDeletion(name=alteration.user, mechanism=alteration.mechanism)
+                for alteration in alterations
+                if isinstance(alteration, Deletion)
+            ),
+            upsertions=tuple(
+                ScramCredentialUpsertion(
+                    name=alteration.user,
+                    mechanism=alteration.mechanism,
+                    iterations=alteration.iterations,
+                    salt=alteration.salt,
+                    salted_password=alteration.salted_password,
+                )
+                for alteration in alterations
+                if isinstance(alteration, Upsertion)
+            ),
+        )
+        for result in self._answer(request).results:
+            _require(result)
 
-def alter_over_the_wire(connection: Connection, alterations: Sequence[Alteration]) -> None:
-    """Raises UserToolError for the first that is refused; the others are done."""
-    request = AlterUserScramCredentialsRequest(
-        deletions=tuple(
-            ScramCredentialDeletion(name=alteration.user, mechanism=alteration.mechanism)
-            for alteration in alterations
-            if isinstance(alteration, Deletion)
-        ),
-        upsertions=tuple(
-            ScramCredentialUpsertion(
-                name=alteration.user,
-                mechanism=alteration.mechanism,
-                iterations=alteration.iterations,
-                salt=alteration.salt,
-                salted_password=alteration.salted_password,
-            )
-            for alteration in alterations
-            if isinstance(alteration, Upsertion)
-        ),
-    )
-    for result in connection.ask(request).results:
-        _require(result)
-
-
-def users_over_the_wire(connection: Connection) -> Users:
-    """The iterations of each mechanism, by user. Raises UserToolError."""
-    answer = connection.ask(DescribeUserScramCredentialsRequest(users=None))
-    _require(answer)
-    return {
-        result.user: {info.mechanism: info.iterations for info in result.credential_infos} for result in answer.results
-    }
+    def users(self) -> Users:
+        """Ask who there is. Raises UserToolError."""
+        answer = self._answer(DescribeUserScramCredentialsRequest(users=None))
+        _require(answer)
+        return {
+            result.user: {info.mechanism: info.iterations for info in result.credential_infos}
+            for result in answer.results
+        }
 
 
 def _require(result: Any) -> None:
@@ -160,12 +292,22 @@ NEW = (
 )
 
 
-def alter_in_folders(config: BrokerConfig, alterations: Sequence[Alteration]) -> Users:
-    """Do this, and return who there is then: the iterations of each mechanism, by user. Raises UserToolError."""
-    try:
-        return asyncio.run(_alter(config, alterations))
-    except (LogDirError, CorruptMetadataError, KafkaError, OSError) as error:
-        raise UserToolError(str(error)) from error
+class StoppedBroker:
+    """A broker that does not run, in the folders of its `log.dirs`."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+
+    def alter(self, alterations: Sequence[Alteration]) -> Users:
+        """Do this, and return who there is then. Raises UserToolError."""
+        try:
+            return asyncio.run(_alter(self._config, alterations))
+        except (LogDirError, KafkaError, OSError) as error:
+            raise UserToolError(str(error)) from error
+
+    def users(self) -> Users:
+        """Read who there is. Raises UserToolError."""
+        return self.alter(())
 
 
 async def _alter(config: BrokerConfig, alterations: Sequence[Alteration]) -> Users:
@@ -229,159 +371,3 @@ def _users(metadata: StandaloneMetadata) -> Users:
     for (user, mechanism), record in metadata.cache.image.scram.items():
         found.setdefault(user, {})[int(mechanism)] = record.iterations
     return found
-
-
-NAMES = {int(number): name for name, number in SCRAM_MECHANISMS.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the users are: `alter` does something and tells nothing, `users` tells who there is."""
-
-    alter: Callable[[Sequence[Alteration]], object]
-    users: Callable[[], Users]
-
-
-@click.group("user")
-def main() -> None:
-    """Add, list and delete the users of SCRAM.
-
-    Of a running broker with --bootstrap-server, or else in the folders of log.dirs of one that is stopped.
-    """
-    # The log of the folders that are opened is none of the answer.
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
-
-
-def _with_place(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options that say where the users are; it gets a Place."""
-
-    @click.option("--bootstrap-server", metavar="HOST:PORT", help="A broker that is running.")
-    @click.option(
-        "--command-config",
-        type=click.Path(exists=True, dir_okay=False),
-        help="A client's properties file: security.protocol, ssl.truststore.*, sasl.mechanism, sasl.jaas.config.",
-    )
-    @config_options
-    @wraps(command)
-    def wrapped(
-        bootstrap_server: str | None,
-        command_config: str | None,
-        config_files: tuple[str, ...],
-        settings: tuple[str, ...],
-        **more: Any,
-    ) -> None:
-        try:
-            command(place=_place(bootstrap_server, command_config, config_files, settings), **more)
-        except ConfigurationError as error:
-            for problem in error.problems:
-                click.echo(f"wrong configuration: {problem}", err=True)
-            sys.exit(1)
-        except UserToolError as error:
-            raise click.ClickException(str(error)) from error
-
-    return wrapped
-
-
-def _place(
-    bootstrap_server: str | None, command_config: str | None, config_files: Sequence[str], settings: Sequence[str]
-) -> Place:
-    if bootstrap_server is not None:
-        if config_files or settings:
-            raise UserToolError("--config and --set are for a broker that is stopped, without --bootstrap-server")
-        properties = Path(command_config).read_text("iso-8859-1") if command_config else ""
-        connection = Connection(bootstrap_server, properties)
-        return Place(partial(alter, connection), partial(users, connection))
-    if command_config is not None:
-        raise UserToolError("--command-config: expected --bootstrap-server HOST:PORT with it")
-    config = load_options(config_files, settings, opens_listeners=False).config
-    return Place(partial(alter, config), partial(alter, config, ()))
-
-
-@main.command()
-@click.argument("name")
-@click.option(
-    "-m",
-    "--mechanism",
-    "mechanisms",
-    multiple=True,
-    type=click.Choice([*SCRAM_MECHANISMS]),
-    default=["SCRAM-SHA-512"],
-    show_default=True,
-    help="May be repeated.",
-)
-@click.option(
-    "--iterations",
-    type=click.IntRange(MIN_ITERATIONS, MAX_ITERATIONS),
-    default=MIN_ITERATIONS,
-    show_default=True,
-    help="How often the password is hashed.",
-)
-@click.option("--password-file", type=click.File("rb"), help="The password is its first line; - is standard input.")
-@_with_place
-def add(name: str, mechanisms: Sequence[str], iterations: int, password_file: Any, place: Place) -> None:
-    """Add a user, or give it a new password, which is asked for."""
-    if not name.isprintable():  # nor has what a terminal gave as bytes that are no UTF-8
-        raise UserToolError(f"the name {name!r} has characters that cannot be printed")
-    password = _password(password_file)
-    for mechanism in dict.fromkeys(mechanisms):
-        place.alter([upsertion(name, SCRAM_MECHANISMS[mechanism], password, random.SystemRandom(), iterations)])
-        click.echo(f"user {name} may log in with {mechanism}")
-
-
-@main.command("list")
-@_with_place
-def list_(place: Place) -> None:
-    """List the users, and their mechanisms."""
-    for name, mechanisms in sorted(place.users().items()):
-        shown = ", ".join(f"{NAMES[number]} ({count} iterations)" for number, count in sorted(mechanisms.items()))
-        click.echo(f"{name}\t{shown}")
-
-
-@main.command()
-@click.argument("name")
-@click.option(
-    "-m",
-    "--mechanism",
-    "mechanisms",
-    multiple=True,
-    type=click.Choice([*SCRAM_MECHANISMS]),
-    help="Only this; may be repeated. Without it, all that the user has.",
-)
-@_with_place
-def delete(name: str, mechanisms: Sequence[str], place: Place) -> None:
-    """Delete a user."""
-    numbers: list[int] = [SCRAM_MECHANISMS[mechanism] for mechanism in mechanisms]
-    numbers = numbers or sorted(place.users().get(name, {}))
-    if not numbers:
-        raise UserToolError(f"there is no user {name}")
-    for number in numbers:
-        place.alter([Deletion(name, number)])
-        click.echo(f"user {name} may no longer log in with {NAMES[number]}")
-
-
-def _password(file: Any) -> str:
-    """Never an argument: others can read those."""
-    if file is not None:
-        password = _first_line(file)
-    elif sys.stdin.isatty():
-        password = click.prompt("Password", hide_input=True, confirmation_prompt=True)
-    else:
-        password = _first_line(sys.stdin.buffer)
-    if not password:
-        raise UserToolError("the password is empty: expected it as the first line of --password-file, or of the input")
-    try:
-        password.encode()
-    except UnicodeEncodeError:
-        raise UserToolError("the password is no text in UTF-8") from None
-    return str(password)
-
-
-def _first_line(file: BinaryIO) -> str:
-    """The line that a line feed ends, perhaps after a carriage return; a byte order mark is none of it."""
-    try:
-        return file.readline().decode("utf-8-sig").rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise UserToolError("the password: expected a text in UTF-8") from error

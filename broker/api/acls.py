@@ -10,7 +10,7 @@ for that resource.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import islice
 from typing import Any
 
 from kio.schema.create_acls.v3 import CreateAclsRequest, CreateAclsResponse
@@ -27,10 +27,10 @@ from broker.request_context import RequestContext
 from controller.acls import Deleted, decide_create, decide_delete
 from metadata.acls import AclFilter, PatternType, acl_order, pattern_of
 from protocol.durations import ZERO
-from protocol.errors import InvalidRequest, KafkaError, SecurityDisabled
+from protocol.errors import KafkaError, SecurityDisabled, UnknownServerError
 from protocol.metadata.credentials import AccessControlEntryRecord
 from protocol.primitives import DecodeError
-from protocol.schema import EntityClass, field_plans
+from protocol.schema import EntityClass, field_plans, maker
 
 
 def require_authorizer(ctx: RequestContext) -> None:
@@ -65,30 +65,37 @@ def _describe_acls_prepare(_ctx: RequestContext, request: DescribeAclsRequest) -
     return request
 
 
-def _describe_acls(ctx: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+IN_A_TURN = 1000
+"""ACLs that are looked at, or told, before the loop serves others."""
+
+_description, _resource = maker(AclDescription), maker(DescribeAclsResource)
+
+
+async def _describe_acls(ctx: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
     require_authorizer(ctx)
     wanted = filter_of(request)
-    found = sorted(filter(wanted.matches, ctx.image.acls.values()), key=acl_order)
+    found: list[AccessControlEntryRecord] = []
+    acls = iter(ctx.image.acls.values())
+    while some := list(islice(acls, IN_A_TURN)):
+        found += filter(wanted.matches, some)
+        if len(some) == IN_A_TURN:
+            await ctx.turn()
+    by_pattern: dict[tuple[int, str, int], list[AclDescription]] = {}
+    for number, acl in enumerate(sorted(found, key=acl_order), 1):
+        by_pattern.setdefault(pattern_of(acl), []).append(
+            _description(
+                principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission_type
+            )
+        )
+        if number % IN_A_TURN == 0:
+            await ctx.turn()
     return DescribeAclsResponse(
         throttle_time=ZERO,
         error_code=ErrorCode.none,
         error_message=None,
         resources=tuple(
-            DescribeAclsResource(
-                resource_type=resource_type,
-                resource_name=name,
-                pattern_type=pattern_type,
-                acls=tuple(
-                    AclDescription(
-                        principal=acl.principal,
-                        host=acl.host,
-                        operation=acl.operation,
-                        permission_type=acl.permission_type,
-                    )
-                    for acl in acls
-                ),
-            )
-            for (resource_type, name, pattern_type), acls in groupby(found, key=pattern_of)
+            _resource(resource_type=resource_type, resource_name=name, pattern_type=pattern_type, acls=tuple(acls))
+            for (resource_type, name, pattern_type), acls in by_pattern.items()
         ),
     )
 
@@ -105,7 +112,7 @@ async def _create_acls(ctx: RequestContext, request: CreateAclsRequest) -> Creat
     controller = ctx.controller
     require_authorizer(ctx)
     if any(map(_is_for_filters, request.creations)):
-        raise InvalidRequest("A new ACL cannot have an element that only filters have.")
+        raise UnknownServerError  # this fails the whole request in Kafka
     acls = [
         AccessControlEntryRecord(
             id=None,

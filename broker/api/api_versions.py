@@ -21,7 +21,7 @@ from protocol.api.row import API_VERSIONS_KEY, Api
 from protocol.api.table import API_TABLE, CONTROLLER_TABLE, OWN_TABLE
 from protocol.durations import ZERO
 from protocol.errors import IllegalSaslState
-from protocol.newer.api_versions_v5 import NO_NODE, ApiVersionsRequest, ApiVersionsResponse
+from protocol.newer.api_versions import NO_NODE, ApiVersionsRequest, ApiVersionsResponse
 
 FIRST_VERSION_WITH_SOFTWARE = 3
 FIRST_VERSION_WITH_FEATURES_FROM_ZERO = 4

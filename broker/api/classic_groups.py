@@ -24,10 +24,10 @@ from kio.schema.sync_group.v5 import SyncGroupRequest, SyncGroupResponse
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
 from coordinator.group.classic.join import check_request
-from coordinator.group.classic.member_requests import LeaveAnswer
 from coordinator.group.classic.messages import (
     JoinAnswer,
     JoinRequest,
+    LeaveAnswer,
     LeaveRequest,
     MemberIdentity,
     MemberProtocol,

@@ -25,11 +25,10 @@ from kio.schema.incremental_alter_configs.v1.response import (
 from kio.schema.list_config_resources.v1 import ListConfigResourcesRequest, ListConfigResourcesResponse
 from kio.schema.list_config_resources.v1.response import ConfigResource
 
-from broker.config.alter import changed_config
-from broker.config.preprocess import preprocess
+from broker.api.broker_changes import changed_config, preprocess
 from broker.network.ports import Handler
 from broker.request_context import RequestContext
-from broker.security.errors import SecurityError
+from broker.security.sources import SecurityError
 from controller.configs import AlterOp, Change, ResourceChange, decide
 from metadata.configs import ResourceType
 from metadata.image import MetadataImage

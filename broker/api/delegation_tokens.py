@@ -15,11 +15,11 @@ from kio.schema.errors import ErrorCode
 from kio.schema.expire_delegation_token.v2 import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 from kio.schema.renew_delegation_token.v2 import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 
-from broker.config.delegation_tokens import token_settings
 from broker.config.listeners import protocol_map
 from broker.network.ports import Handler
 from broker.network.request import ANONYMOUS, Principal
 from broker.request_context import RequestContext
+from broker.security.delegation_tokens import token_settings
 from controller.delegation_tokens import NewToken, TokenSettings, decide_create, decide_expire, decide_renew, secret_of
 from metadata.acls import AclOperation, ResourceType
 from protocol import uuids

@@ -14,7 +14,7 @@ from kio.schema.describe_configs.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker import log_levels
+from broker import logging as log_levels
 from broker.config.definition import ConfigDef, to_text
 from broker.config.describe import (
     ConfigEntry,
@@ -22,10 +22,10 @@ from broker.config.describe import (
     broker_synonyms,
     describe_broker,
     describe_broker_default,
+    node_id_of,
     require_this_broker,
 )
-from broker.config.resource_defs import CLIENT_METRICS_CONFIGS, brokers_name, group_configs
-from broker.config.resource_names import node_id_of
+from broker.config.resource_configs import CLIENT_METRICS_CONFIGS, brokers_name, group_configs
 from broker.request_context import RequestContext
 from metadata import topic_names
 from metadata.configs import ResourceType

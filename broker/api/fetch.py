@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from broker.membership.metadata_cache import endpoints_of, leader_of
+from broker.api.leader_hints import endpoints_of, leader_of
 from broker.network.ports import Handler
 from broker.replication.fetch_session import FetchContext, Results, Target
 from broker.replication.leading.leader_state import ConsumerPlace
@@ -26,7 +26,6 @@ from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from protocol.errors import (
     CorruptMessage,
     FencedLeaderEpoch,
-    InvalidRequest,
     KafkaError,
     NotLeaderOrFollower,
     TopicAuthorization,
@@ -62,8 +61,6 @@ OLD_CONSUMER, CONSUMER = Reader(), Reader(only_leader=False)
 
 def _fetch(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
     """Answer at once if `min_bytes` are in memory, there is an error, or no wait is allowed."""
-    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-        raise InvalidRequest
     by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
     # A partition named twice keeps its first place and its last fields, as in Kafka.
     wanted = {target.key: target for key, partitions in request.topics for target in _targets(ctx, key, partitions)}
@@ -72,6 +69,8 @@ def _fetch(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaita
         request.session_id, request.session_epoch, [*wanted.values()], forgotten, by_id
     )
     fetch = Fetch(ctx, request, context)
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        fetch.refuse_isolation_level()
     plan = fetch.begin()
     if plan is None and fetch.is_enough:
         return fetch.response()
@@ -197,6 +196,11 @@ class Fetch(RecordsRead):
         self._refuse(one.target, one.result, error)
         if isinstance(error, UNEXPECTED):
             ctx.local.metrics.fetch_failed(one.partition.topic)
+
+    def refuse_isolation_level(self) -> None:
+        """Raises UnknownServerError if there is a partition to read from, which is when Kafka fails over the level."""
+        if self.partitions:
+            raise UnknownServerError
 
     def find(self, target: Target) -> Partition:
         return self._ctx.replicas.find(target.topic or self._name(target), target.key[1])

@@ -19,17 +19,18 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_groups.v5 import ListGroupsRequest, ListGroupsResponse
 from kio.schema.list_groups.v5.response import ListedGroup
 
-from broker.coordinators import share_coordinator as deletion
-from broker.network.answers import ask_each
+from broker.coordinators.hosted import of_those_here
+from broker.coordinators.share_coordinator import delete_groups as delete_shared_groups
+from broker.network.answers import ask_each, when_all_settled
 from broker.request_context import RequestContext
-from broker.security import authorized_operations
+from broker.security import permissions as authorized_operations
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupDescription, Groups
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from protocol.durations import ZERO
 from protocol.errors import GroupIdNotFound, InvalidGroupId, KafkaError, TopicAuthorization
 from protocol.java_strings import java_trim
-from protocol.newer.delete_groups_v3 import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from protocol.newer.admin import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 Described = TypeVar("Described")
 Response = TypeVar("Response")
@@ -167,9 +168,8 @@ DESCRIBE = AclOperation.DESCRIBE
 def list_groups(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse | Awaitable[ListGroupsResponse]:
     states = {java_trim(state.lower()) for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
-    return ctx.coordinators.groups.read_all(
-        lambda state: _list(state.groups, states, types), lambda groups: _list_groups_response(ctx, groups)
-    )
+    lists = ctx.coordinators.groups.read_all(lambda state: _list(state.groups, states, types))
+    return when_all_settled(lists, lambda answers: _list_groups_response(ctx, of_those_here(answers)))
 
 
 def _list(groups: Groups, states: set[str], types: set[str]) -> list[ListedGroup]:
@@ -199,10 +199,8 @@ async def delete_groups(ctx: RequestContext, request: DeleteGroupsRequest) -> De
     by_partition: dict[int, list[str]] = {}
     for group_id in dict.fromkeys(request.groups_names):
         by_partition.setdefault(coordinator.partition_for(group_id), []).append(group_id)
-    shares, states = ctx.coordinators.share, ctx.local.share.states
-    codes = await asyncio.gather(
-        *(deletion.delete_groups(coordinator, shares, states, *each) for each in by_partition.items())
-    )
+    states = ctx.local.share.states
+    codes = await asyncio.gather(*(delete_shared_groups(coordinator, states, *each) for each in by_partition.items()))
     return _delete_groups_response(request, {group_id: code for found in codes for group_id, code in found.items()})
 
 

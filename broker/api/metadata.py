@@ -20,7 +20,7 @@ from kio.schema.metadata.v13.response import (
 from broker.api.quorum import operations_on_cluster
 from broker.membership.metadata_cache import alive, alive_ids, controller_id
 from broker.request_context import RequestContext
-from broker.security import authorized_operations
+from broker.security import permissions as authorized_operations
 from metadata import topic_names
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from metadata.maps import Map

@@ -27,8 +27,10 @@ from coordinator.group.offsets.store import CommittedOffset
 from metadata.acls import AclOperation, ResourceType
 from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import GroupAuthorization, InvalidGroupId, KafkaError
-from protocol.newer.offset_commit import OffsetCommitRequest, OffsetCommitResponse, OffsetCommitResponseTopic
-from protocol.newer.offset_fetch import (
+from protocol.newer.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponseTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponse,

@@ -33,7 +33,7 @@ from kio.schema.update_features.v2 import UpdateFeaturesRequest, UpdateFeaturesR
 from broker.config.broker_config import split_list
 from broker.membership.metadata_cache import controller_id
 from broker.request_context import RequestContext
-from broker.security import authorized_operations
+from broker.security import permissions as authorized_operations
 from controller.decision import Decision
 from controller.features import FeatureUpdate
 from controller.features import decide as decide_features
@@ -54,7 +54,7 @@ from protocol.errors import (
     UnsupportedVersion,
 )
 from protocol.metadata.brokers import Endpoint, VoterEndpoint
-from protocol.newer.unregister_controller_v0 import UnregisterControllerRequest, UnregisterControllerResponse
+from protocol.newer.admin import UnregisterControllerRequest, UnregisterControllerResponse
 
 BROKERS = 1
 CONTROLLERS = 2

@@ -19,8 +19,8 @@ from kio.schema.share_acknowledge.v2.response import (
     ShareAcknowledgeTopicResponse,
 )
 
+from broker.api.leader_hints import endpoints_of, leader_to_ask
 from broker.api.share_groups import group_and_member, require_share_groups
-from broker.membership.metadata_cache import endpoints_of, leader_to_ask
 from broker.request_context import RequestContext
 from broker.share.runs import AcknowledgeType
 from broker.share.sessions import FINAL_EPOCH, FULL_EPOCH

@@ -19,10 +19,10 @@ from kio.schema.share_fetch.v2.response import (
     ShareFetchableTopicResponse,
 )
 
+from broker.api.leader_hints import endpoints_of, leader_to_ask
 from broker.api.share_acknowledge import FIRST_VERSION_WITH_RENEWAL, acknowledge
 from broker.api.share_fetching import Limits, ShareFetching, Taken
 from broker.api.share_groups import group_and_member, require_share_groups
-from broker.membership.metadata_cache import endpoints_of, leader_to_ask
 from broker.request_context import RequestContext
 from broker.share.runs import Wish
 from broker.share.sessions import FINAL_EPOCH, FULL_EPOCH
@@ -60,10 +60,10 @@ async def share_fetch(ctx: RequestContext, request: ShareFetchRequest) -> ShareF
         return _response(ctx, group_id, results, {}, set())
     if epoch == FULL_EPOCH:
         session = shares.sessions.open(key, ctx.connection)
-        session.change(_named(ctx, wanted), forgotten=())
+        shares.sessions.change(session, _named(ctx, wanted), forgotten=())
     else:
         session = shares.sessions.use(key, epoch)
-        session.change(_named(ctx, wanted), _forgotten(request))
+        shares.sessions.change(session, _named(ctx, wanted), _forgotten(request))
     if request.share_acquire_mode not in (BATCHES, RECORD_LIMIT):
         raise InvalidRequest
     results = await acknowledge(ctx, group_id, member_id, batches, renews=renews)

@@ -37,12 +37,12 @@ from broker.request_context import RequestContext
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.share_offsets import begin_altering, note_altered, note_deleted, states_to_delete
 from metadata.acls import AclOperation, ResourceType
-from protocol.coordinator_records.share_group_records import TopicPartitions
 from protocol.coordinator_records.share_records import (
     NO_START_OFFSET,
     UNKNOWN_COUNT,
     SharePartitionKey,
     ShareSnapshotValue,
+    TopicPartitions,
 )
 from protocol.durations import ZERO
 from protocol.errors import (

@@ -23,7 +23,7 @@ from coordinator.group.share.heartbeat import LONGEST_MEMBER_ID, check_request
 from coordinator.group.share.messages import ShareHeartbeat, ShareHeartbeatAnswer
 from metadata.acls import AclOperation, ResourceType
 from metadata.topics import TopicImage
-from protocol.coordinator_records.consumer_group_values import Partitions
+from protocol.coordinator_records.record_schema import Partitions
 from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import InvalidRequest, KafkaError, TopicAuthorization, UnsupportedVersion
 

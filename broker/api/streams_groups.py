@@ -31,15 +31,16 @@ from coordinator.group.streams.tasks import Task
 from coordinator.group.streams.topology import check_names, required_topics
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from metadata.topic_names import invalid_reason, is_internal
-from protocol.coordinator_records import streams_group_values as values
+from protocol.coordinator_records import streams_group_records as values
 from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import InvalidRequest, KafkaError, TopicAuthorization, UnsupportedVersion
-from protocol.newer.streams_group_describe_v1 import (
+from protocol.newer.streams import (
     DescribedGroup,
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
 )
-from protocol.newer.streams_group_heartbeat_v1 import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 
 
 def require_streams_groups(ctx: RequestContext) -> None:

@@ -40,6 +40,7 @@ from kio.schema.write_txn_markers.v2.response import (
     WritableTxnMarkerTopicResult,
 )
 
+from broker.coordinators.hosted import of_those_here
 from broker.network.answers import ask_each, when_all_settled
 from broker.replication.partition import Partition
 from broker.request_context import RequestContext
@@ -80,7 +81,7 @@ def write_txn_markers(
     waiting: list[tuple[int, PartitionKey]] = []
     futures = []
     for marker in request.markers:
-        write = ctx.coordinators.transactions.markers.marker_writer(
+        write = ctx.coordinators.transactions.markers.marker_writer_here(
             EndMarker(
                 marker.producer_id,
                 marker.producer_epoch,
@@ -310,7 +311,8 @@ def list_transactions(
             ),
         )
 
-    return ctx.coordinators.transactions.read_all(lambda state: _found(state, wanted, now_ms), answer)
+    lists = ctx.coordinators.transactions.read_all(lambda state: _found(state, wanted, now_ms))
+    return when_all_settled(lists, lambda answers: answer(of_those_here(answers)))
 
 
 def _filter(request: ListTransactionsRequest) -> Filter:

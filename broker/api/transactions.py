@@ -47,8 +47,8 @@ from broker.network.ports import Handler
 from broker.replication.partition import Partition, Role
 from broker.request_context import RequestContext
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
-from coordinator.runtime import replies as errors
 from coordinator.runtime.outcome import ProducerEpoch
+from coordinator.runtime.replies import client_error
 from coordinator.transaction.transaction_metadata import TV_0, TV_2
 from metadata.acls import AclOperation, ResourceType
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME, is_internal
@@ -63,7 +63,7 @@ from protocol.errors import (
     NotCoordinator,
     UnsupportedVersion,
 )
-from protocol.newer.txn_offset_commit import (
+from protocol.newer.txn_offsets import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponseTopic,
@@ -315,7 +315,7 @@ def _commit(
     refusals: Refusals,
 ) -> TxnCommitAnswer | Awaitable[TxnCommitAnswer]:
     for error in refusals.values():
-        raise errors.translate(error)
+        raise client_error(error)
     commit = Commit(
         group_id=request.group_id,
         offsets=offsets,

@@ -35,7 +35,7 @@ from kio.schema.describe_user_scram_credentials.v0 import (
 from kio.schema.describe_user_scram_credentials.v0.response import CredentialInfo, DescribeUserScramCredentialsResult
 from kio.schema.errors import ErrorCode
 
-from broker.quotas.hosts import resolve_all
+from broker.quotas.connection_rates import resolve_all
 from broker.request_context import RequestContext
 from controller.quotas import CLIENT_ID, IP, USER
 from controller.quotas import Alteration as QuotaAlteration
@@ -46,6 +46,7 @@ from controller.scram import decide as decide_scram
 from metadata.settings import QuotaKey
 from protocol.durations import ZERO
 from protocol.errors import DuplicateResource, InvalidRequest, KafkaError, ResourceNotFound, UnsupportedVersion
+from protocol.schema import maker
 
 
 def describe_user_scram_credentials(
@@ -113,14 +114,23 @@ def _altered_user_result(user: str, error: KafkaError | None) -> AlterUserScramC
 MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED = 0, 1, 2
 
 
-def describe_client_quotas(ctx: RequestContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+IN_A_TURN = 500
+"""Entities that are looked at before the loop serves others."""
+
+_entry_data, _entity_data, _value_data = maker(DescribedEntryData), maker(DescribedEntityData), maker(ValueData)
+
+
+async def describe_client_quotas(
+    ctx: RequestContext, request: DescribeClientQuotasRequest
+) -> DescribeClientQuotasResponse:
     _check(request.components)
     quotas = ctx.image.quotas
-    entries = [
-        _described_quota_entry(key, quotas[key])
-        for key in sorted(quotas, key=_order)
-        if _matches(key, request.components, request.strict)
-    ]
+    entries: list[DescribedEntryData] = []
+    for number, key in enumerate(sorted(quotas, key=_order), 1):
+        if _matches(key, request.components, request.strict):
+            entries.append(_described_quota_entry(key, quotas[key]))
+        if number % IN_A_TURN == 0:
+            await ctx.turn()
     return DescribeClientQuotasResponse(
         throttle_time=ZERO, error_code=ErrorCode.none, error_message="", entries=tuple(entries)
     )
@@ -144,9 +154,9 @@ def _matches(key: QuotaKey, components: Sequence[ComponentData], strict: bool) -
 
 
 def _described_quota_entry(key: QuotaKey, values: Mapping[str, float]) -> DescribedEntryData:
-    return DescribedEntryData(
-        entity=tuple(DescribedEntityData(entity_type=entity_type, entity_name=name) for entity_type, name in key),
-        values=tuple(ValueData(key=name, value=values[name]) for name in sorted(values)),
+    return _entry_data(
+        entity=tuple(_entity_data(entity_type=entity_type, entity_name=name) for entity_type, name in key),
+        values=tuple(_value_data(key=name, value=values[name]) for name in sorted(values)),
     )
 
 

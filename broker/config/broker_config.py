@@ -1,4 +1,7 @@
-"""The broker's configuration, parsed: an immutable value with typed access (`KafkaConfig`, `DynamicBrokerConfig`)."""
+"""The broker's configuration, parsed: an immutable value with typed access (`KafkaConfig`, `DynamicBrokerConfig`).
+
+The one place that has a node's configuration as it is now.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +10,24 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import structlog
 
 from broker.config.definition import ConfigType, InvalidValueError, Value, parse_integer
-from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
-from broker.config.defs.cluster import DEFAULTS_IN_A_CLUSTER
+from broker.config.defs import BROKER_CONFIGS, KNOWN_CONFIGS, TOPIC_CONFIGS, names_of
+from broker.config.defs.node import DEFAULTS_IN_A_CLUSTER
 from broker.config.defs.not_needed import NOT_NEEDED
+from metadata.configs import CLUSTER_DEFAULT, ResourceType
+
+if TYPE_CHECKING:
+    from metadata.image import MetadataImage
 
 logger = structlog.get_logger(__name__)
 
 PROVIDERS = "config.providers"
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
-# Configurations with several names, highest precedence first.
-_SYNONYMS: Mapping[str, tuple[str, ...]] = {
-    synonym.name: tuple(other.name for other in definition.synonyms)
-    for definition in TOPIC_CONFIGS.values()
-    for synonym in definition.synonyms
-    if len(definition.synonyms) > 1
-} | {"log.flush.scheduler.interval.ms": ("log.flush.scheduler.interval.ms",)}
 
 
 class ConfigurationError(ValueError):
@@ -35,11 +36,6 @@ class ConfigurationError(ValueError):
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(self.problems))
-
-
-def names_of(name: str) -> tuple[str, ...]:
-    """Every name for what `name` sets, highest precedence first (`DynamicBrokerConfig.brokerConfigSynonyms`)."""
-    return _SYNONYMS.get(name, (name,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +183,21 @@ class BrokerConfig:
         return overrides
 
 
+class CurrentConfig:
+    """The one place that has a node's configuration as it is now, and makes it of the image when that changes."""
+
+    __slots__ = ("config",)
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
+
+    def follow(self, image: MetadataImage) -> None:
+        """Apply what the image has for this broker, and for the whole cluster."""
+        of = image.configs.of
+        own, of_all = of(ResourceType.BROKER, str(self.config.node_id)), of(ResourceType.BROKER, CLUSTER_DEFAULT)
+        self.config = self.config.with_dynamic(own, of_all)
+
+
 def split_list(text: str) -> tuple[str, ...]:
     """The parts between commas, stripped of spaces, without empty ones."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
@@ -227,9 +238,8 @@ def _parse_all(given: Mapping[str, str], origins: Mapping[str, str]) -> Mapping[
     values: dict[str, Value] = {name: definition.default for name, definition in BROKER_CONFIGS.items()}
     problems: list[str] = []
     for name, text in given.items():
-        definition = BROKER_CONFIGS.get(name)
-        checked = definition or NOT_NEEDED.get(name)
-        if checked is None or (definition is None and checked.type is ConfigType.CLASS):
+        checked = KNOWN_CONFIGS.get(name)
+        if checked is None or (name in NOT_NEEDED and checked.type is ConfigType.CLASS):
             continue  # a class of Java's is looked at by the rules that involve several settings
         try:
             value = checked.parse(text)
@@ -238,7 +248,7 @@ def _parse_all(given: Mapping[str, str], origins: Mapping[str, str]) -> Mapping[
             shown = "[hidden]" if checked.sensitive else repr(text)
             problems.append(f"{name} = {shown}{where}: expected {checked.expected}")
         else:
-            if definition is not None:
+            if name in values:
                 values[name] = value
     if problems:
         raise ConfigurationError(problems)

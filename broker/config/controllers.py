@@ -1,4 +1,7 @@
-"""Where the controllers of a node's cluster are, and what Kafka demands of the configuration of such a node."""
+"""Where the controllers of a node's cluster are, and what Kafka demands of the configuration of such a node.
+
+A node that comes to others over listeners with TLS or SASL needs settings for that, too.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError, split_list
+from broker.config.listener_settings import JaasError, ListenerSettings, parse_jaas
 from broker.config.listeners import Listener, Listeners, protocol_map
-from broker.config.outgoing import CONTROLLER_MECHANISM, INTER_BROKER_MECHANISM, outgoing_problems
 
+INTER_BROKER_MECHANISM = "sasl.mechanism.inter.broker.protocol"
+CONTROLLER_MECHANISM = "sasl.mechanism.controller.protocol"
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+"""The mechanisms by which a node logs in at another node."""
 _VOTERS = "controller.quorum.voters"
 _BOOTSTRAP = "controller.quorum.bootstrap.servers"
 _ADDRESS = r"\[?([0-9a-zA-Z\-%._:]+)\]?:([0-9]+)"
@@ -159,3 +166,23 @@ def listener_of_controllers(config: BrokerConfig) -> Listener:
     names = split_list(config.optional_string(LISTENER_NAMES) or "")
     name = names[0].upper() if names else ""
     return Listener(name, protocol_map(config).get(name, PLAINTEXT), "", 0)
+
+
+def outgoing_problems(config: BrokerConfig, listener: Listener, setting: str) -> Iterator[str]:
+    """What is wrong for connections to listeners such as this; `setting` names the mechanism."""
+    if not listener.uses_sasl:
+        return
+    mechanism = config.string(setting)
+    if mechanism not in MECHANISMS:
+        yield f"{setting} = {mechanism!r}: expected one of {', '.join(MECHANISMS)}, for the listener {listener.name}"
+        return
+    settings = ListenerSettings(config, listener.name)
+    key = settings.key("sasl.jaas.config", mechanism)
+    line = settings.text("sasl.jaas.config", mechanism)
+    try:
+        options = parse_jaas(line).options if line else {}
+    except JaasError as error:
+        yield f"{key} = [hidden]: {error}"
+        return
+    if not options.get("username") or not options.get("password"):
+        yield f"{key}: expected a login module with username and password, by which this node logs in at other nodes"

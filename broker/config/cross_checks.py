@@ -10,18 +10,16 @@ from functools import cache
 from types import MappingProxyType
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.control_address import control_address
 from broker.config.controllers import broken_cluster_rules
 from broker.config.defs import BROKER_CONFIGS
-from broker.config.defs.authorization import STANDARD_AUTHORIZER
-from broker.config.defs.followers import LEADER_SELECTOR, RACK_AWARE_SELECTOR
-from broker.config.start_acls import parse_start_acls
-from broker.config.start_topics import parse_start_topics
-from broker.config.super_users import super_users
-from coordinator.group.consumer.assignors import ASSIGNORS
+from broker.config.defs.node import LEADER_SELECTOR, RACK_AWARE_SELECTOR
+from broker.config.defs.security import STANDARD_AUTHORIZER
+from broker.config.structured import control_address, parse_start_acls, parse_start_topics, super_users
 
 _HOST = r"[0-9a-zA-Z\-%._:]*"
 _OF_GROUPS = r"(?m)^(group\.(consumer|share|streams)\.((?!min\.|max\.).*))$"
+CONSUMER_ASSIGNORS = ("uniform", "range")
+"""The assignors of the group coordinator, which this package does not import."""
 _ONLY_ASSIGNORS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "group.share.assignors": frozenset({"simple", "org.apache.kafka.coordinator.group.assignor.SimpleAssignor"}),
@@ -156,9 +154,6 @@ def _replication(config: BrokerConfig) -> Iterator[str]:
     selector = config.optional_string("replica.selector.class")
     if selector not in (None, "", RACK_AWARE_SELECTOR, LEADER_SELECTOR):
         yield f"replica.selector.class = {selector!r}: expected {RACK_AWARE_SELECTOR} or {LEADER_SELECTOR}"
-    queued, largest = config.integer("queued.max.request.bytes"), config.integer("socket.request.max.bytes")
-    if 0 < queued < largest:
-        yield f"queued.max.request.bytes = {queued}: expected at least socket.request.max.bytes, {largest}"
 
 
 def _connections(config: BrokerConfig) -> Iterator[BrokenRule]:
@@ -212,8 +207,8 @@ def _groups(config: BrokerConfig) -> Iterator[str]:
     if sessions < members:
         yield f"group.share.max.share.sessions = {sessions}: expected at least group.share.max.size, {members}"
     assignors = config.list_("group.consumer.assignors")
-    if not assignors or not ASSIGNORS.keys() >= set(assignors):
-        known = ", ".join(ASSIGNORS)
+    if not assignors or not {*CONSUMER_ASSIGNORS} >= {*assignors}:
+        known = ", ".join(CONSUMER_ASSIGNORS)
         yield f"group.consumer.assignors = {','.join(assignors)!r}: expected one or more of {known}"
     for key, names in _ONLY_ASSIGNORS.items():
         assignors = tuple(dict.fromkeys(config.list_(key)))

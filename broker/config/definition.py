@@ -2,6 +2,8 @@
 
 Parsing and its error texts follow `org.apache.kafka.common.config.ConfigDef`, since clients see them
 (INVALID_CONFIG answers of CreateTopics and the AlterConfigs calls).
+
+Units, choices and rules that several domains share.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ import enum
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 from protocol.java_strings import java_trim
 
@@ -79,7 +83,9 @@ class Synonym:
 class ConfigDef:
     """One configuration. `default` is already parsed; `synonyms` (topics only) come highest precedence first.
 
-    `of_plugin`: in Kafka only a plugin knows it, so that DescribeConfigs treats it as one that nobody knows.
+    Attributes:
+        of_plugin: in Kafka only a plugin knows it, so that DescribeConfigs treats it as one that nobody knows.
+        has_effect: whether anything here asks for its value. One without is accepted, checked as in Kafka, and told.
     """
 
     name: str
@@ -92,6 +98,7 @@ class ConfigDef:
     synonyms: tuple[Synonym, ...] = ()
     internal: bool = False
     of_plugin: bool = False
+    has_effect: bool = True
 
     @property
     def sensitive(self) -> bool:
@@ -262,3 +269,50 @@ def each_of(*allowed: str) -> Check:
         return None if wrong is None else (wrong, f"String must be one of: {choice}")
 
     return Check(refuse, f"each of {choice}", unique=True)
+
+
+INT_MAX = (1 << 31) - 1
+LONG_MAX = (1 << 63) - 1
+LARGEST_RECORD = INT_MAX - 8
+"""In bytes: the largest array of a JVM (`Records.SOFT_MAX_ARRAY_LENGTH`)."""
+SECOND_MS = 1000
+MINUTE_MS = 60 * SECOND_MS
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+
+
+_UNITS = {"ms": "ms", "seconds": "s", "minutes": "minutes", "hours": "hours"} | {
+    unit: unit for unit in ("bytes", "partitions", "threads")
+}
+"""The unit of a number whose name ends so, unless its row has another."""
+
+
+class Row(NamedTuple):
+    """A configuration in a table, whose key is the name. See `ConfigDef`."""
+
+    type: ConfigType
+    default: Value
+    doc: str
+    check: Check | None = None
+    unit: str = ""
+    mode: UpdateMode = UpdateMode.READ_ONLY
+    synonyms: tuple[Synonym, ...] = ()
+    internal: bool = False
+    of_plugin: bool = False
+    has_effect: bool = True
+
+    def named(self, name: str) -> ConfigDef:
+        unit = self.unit
+        if not unit and (self.type in _BITS or self.type is ConfigType.DOUBLE):
+            unit = _UNITS.get(name.rpartition(".")[2], "")
+        doc = self.doc if self.has_effect else f"{self.doc} No effect here."
+        return ConfigDef(name, self.type, self.default, doc, self.check, unit, *self[5:])
+
+
+Rows = dict[str, Row]
+
+# In the order of `ConfigType`.
+boolean, string, integer, short, long, double, entries, class_name, password = (
+    partial(Row, kind) for kind in ConfigType
+)
+CLUSTER, PER_BROKER, PER_LISTENER = UpdateMode.CLUSTER_WIDE, UpdateMode.PER_BROKER, UpdateMode.PER_LISTENER

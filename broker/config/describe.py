@@ -7,13 +7,22 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.definition import ConfigDef, InvalidValueError, Synonym, UpdateMode, to_text
-from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
+from broker.config.definition import ConfigDef, InvalidValueError, Synonym, UpdateMode, parse_integer, to_text
+from broker.config.defs import BROKER_CONFIGS, KNOWN_CONFIGS, TOPIC_CONFIGS, definition_of, described_names
 from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
-from broker.config.kafka_names import definition_of, described_names
-from broker.config.resource_names import node_id_of
-from broker.config.topic_config import known_topic_configs, topic_values
+from broker.config.resource_configs import known_topic_configs, topic_values
 from protocol.errors import InvalidRequest
+
+
+def node_id_of(name: str, *, called: str) -> int:
+    """The id in a resource's name; `01` and `+1` are 1. Raises InvalidRequest.
+
+    `called` is Kafka's word for the id in its refusal: "Broker" when describing, "Node" when altering.
+    """
+    node_id = parse_integer(name, 32)
+    if node_id is None:
+        raise InvalidRequest(f"{called} id must be an integer, but it is: {name}")
+    return node_id
 
 
 class ConfigSource(enum.IntEnum):
@@ -60,7 +69,7 @@ def describe_topic(
     for name in _chosen(_names_of_topic(overrides), keys):
         definition = TOPIC_CONFIGS[name]
         text = to_text(values[name])
-        synonyms = _synonyms(broker_config, definition.synonyms[0].name) if definition.synonyms else ()
+        synonyms = broker_synonyms(broker_config, definition.synonyms[0].name) if definition.synonyms else ()
         if name in overrides:
             synonyms = (ConfigSynonym(name, text, ConfigSource.TOPIC), *synonyms)
         entries.append(_entry(name, text, synonyms, definition, read_only=False))
@@ -121,14 +130,10 @@ class TopicDescriber:
 def describe_broker(config: BrokerConfig, keys: Keys = None) -> list[ConfigEntry]:
     """The broker's configurations: all of them, or those of `keys`; unknown ones that were given are included."""
     given = (*config.static, *config.dynamic_broker, *config.dynamic_default)
-    public = (
-        name
-        for table in (BROKER_CONFIGS, NOT_NEEDED)
-        for name, definition in table.items()
-        if not definition.internal | definition.of_plugin
-    )
+    public = (name for name, definition in KNOWN_CONFIGS.items() if not definition.internal | definition.of_plugin)
     return [
-        _broker_entry(config, name, _synonyms(config, name)) for name in _chosen(dict.fromkeys((*public, *given)), keys)
+        _broker_entry(config, name, broker_synonyms(config, name))
+        for name in _chosen(dict.fromkeys((*public, *given)), keys)
     ]
 
 
@@ -137,15 +142,12 @@ def describe_broker_default(config: BrokerConfig, keys: Keys = None) -> list[Con
     entries: list[ConfigEntry] = []
     for name in _chosen(config.dynamic_default, keys):
         synonyms = tuple(
-            synonym for synonym in _synonyms(config, name) if synonym.source is ConfigSource.DYNAMIC_DEFAULT_BROKER
+            synonym
+            for synonym in broker_synonyms(config, name)
+            if synonym.source is ConfigSource.DYNAMIC_DEFAULT_BROKER
         )
         entries.append(_broker_entry(config, name, synonyms, config.dynamic_default[name]))
     return entries
-
-
-def broker_synonyms(config: BrokerConfig, name: str) -> tuple[ConfigSynonym, ...]:
-    """Every place that sets the broker's configuration, highest precedence first; its default comes last."""
-    return _synonyms(config, name)
 
 
 def require_this_broker(config: BrokerConfig, resource_name: str) -> None:
@@ -209,7 +211,7 @@ def _entry(
     )
 
 
-def _synonyms(config: BrokerConfig, name: str) -> tuple[ConfigSynonym, ...]:
+def broker_synonyms(config: BrokerConfig, name: str) -> tuple[ConfigSynonym, ...]:
     """Every place that sets `name`, highest precedence first; what precedes its own name is left out, as Kafka does."""
     found: list[ConfigSynonym] = []
     names = described_names(name)

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from broker.config.definition import ConfigDef, Value, to_text
 from broker.config.defs import BROKER_CONFIGS, BROKER_SECTIONS, CHANGED_DEFAULTS, TOPIC_CONFIGS
-from broker.config.profiles import PROFILES, PURPOSES
-from broker.config.resource_defs import BROKERS_NAMES, GROUP_CONFIGS
+from broker.config.defs.not_needed import ALTERED_ONLY
+from broker.config.defs.odradek import PROFILES, PURPOSES
+from broker.config.resource_configs import BROKERS_NAMES, GROUP_CONFIGS
 
 _INTRODUCTION = """\
 # Configuration
@@ -70,6 +71,11 @@ def _lines() -> Iterator[str]:
             ("Name", "Meaning", "Value", "Default", "Altered"),
             ((*_common(d), d.mode.value) for d in _public(definitions)),
         )
+
+    yield "\n## Set while the broker runs\n"
+    yield "Never in a file; `kafka-configs.sh --entity-type brokers` sets them for one broker or for all (KIP-73).\n"
+    effective = (definition for definition in ALTERED_ONLY.values() if definition.has_effect)
+    yield from _table(("Name", "Meaning", "Value", "Default"), map(_common, effective))
 
 
 def _of_broker(name: str) -> str:

@@ -1,12 +1,23 @@
-"""`KAFKA_*` environment variables, by the conventions of the images of Apache Kafka, Confluent and Bitnami."""
+"""The two places where settings are written: a file in Java's properties syntax, and `KAFKA_*` environment variables.
+
+Properties are read as `java.util.Properties.load` reads them. Variables follow the conventions of the images of Apache
+Kafka, Confluent and Bitnami, which write them as they stand into such a file.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from broker.config.properties import unescape
+# UTF-8's, also as it is read as Latin-1, which Java's properties are: some editors of Windows begin a file with it.
+_BYTE_ORDER_MARK = r"\A(?:\xef\xbb\xbf|\ufeff)"
+_BLANK = " \t\f"
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPE = r"(?s)\\(?:(?:\r\n|\n|\r)[ \t\f]*|u([0-9a-fA-F]{4})|(.))"
+_KEY = r"(?s)(?:\\.|[^\\=: \t\f])*"
+_SEPARATOR = r"[ \t\f]*(?:[=:][ \t\f]*)?"
+_LINE_END = r"\r\n|\n|\r"
 
 _OF_COMMANDS = {"ODRADEK_BOOTSTRAP", "ODRADEK_CONTEXT", "ODRADEK_CONTEXTS"}
 """What the commands that are clients read (odradek.cli)."""
@@ -18,7 +29,6 @@ _NAMES = {
     "KAFKA_CREATE_TOPICS": "odradek.create.topics",
 }
 """Variables whose names do not tell the setting by themselves."""
-
 # These steer an image or the JVM; they are not configurations of the broker.
 _IMAGE_NAMES = frozenset(
     {
@@ -46,7 +56,6 @@ _IMAGE_NAMES = frozenset(
     }
 )
 _IMAGE_PREFIXES = ("KAFKA_LOG4J_", "KAFKA_JMX_", "KAFKA_TOOLS_", "KAFKA_ZOOKEEPER_TLS_")
-
 _OF_IMAGES = re.compile(
     r"KAFKA_TLS_([A-Z0-9_]+_)?CLIENT_AUTH|KAFKA_MOUNTED_CONF_DIR|KAFKA_(TLS_(TYPE|TRUSTSTORE_FILE)|CERTIFICATE_PASSWORD"
     r"|CLIENT_(USERS|PASSWORDS)|BROKER_(USER|PASSWORD)|(INTER_BROKER|CONTROLLER)_(USER|PASSWORD))(_FILE)?"
@@ -61,13 +70,69 @@ _EMPTY_MEANS_NONE = "ssl.endpoint.identification.algorithm"
 """Empty, it switches the check of host names off; every other empty variable counts as unset."""
 _UNDERSCORES = "_{1,3}"
 _MEANING = {"_": ".", "__": "_", "___": "-"}
-
 # Kubernetes sets these for a service that is named, for instance, `kafka` or `odradek-http`.
 _SERVICE_LINK = re.compile(
     r"(KAFKA|ODRADEK)(_[A-Z0-9_]+)?_(SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
 )
 _SERVICE_PORT = re.compile(r"(KAFKA|ODRADEK)(_[A-Z0-9_]+)?_PORT")
 _SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Keys and values of `text`; the last one counts if a key is given twice.
+
+    Raises ValueError for a `\\u` that is not followed by four hex digits; it shows no value, which may be a secret.
+    """
+    pairs: dict[str, str] = {}
+    for line in _logical_lines(re.sub(_BYTE_ORDER_MARK, "", text)):
+        key = _leading(_KEY, line)
+        rest = line[len(key) :]
+        try:
+            pairs[unescape(key)] = unescape(rest[len(_leading(_SEPARATOR, rest)) :])
+        except ValueError as error:
+            raise ValueError(f"malformed \\uxxxx at {key}") from error
+    return pairs
+
+
+def _leading(pattern: str, text: str) -> str:
+    """The match of `pattern`, which may be empty, at the start of `text`."""
+    match = re.match(pattern, text)
+    return match.group() if match else ""
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """The lines, without comments and blank ones; an odd number of backslashes at its end continues a line."""
+    pending: str | None = None
+    for natural in re.split(_LINE_END, text):
+        line = natural.lstrip(_BLANK)
+        if pending is None and (not line or line[0] in "#!"):
+            continue
+        line = (pending or "") + line
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            pending = line[:-1]
+            continue
+        pending = None
+        yield line
+    if pending:
+        yield pending
+
+
+def unescape(text: str) -> str:
+    """A value as it is meant where it stands in such a file, be it on several lines. Raises ValueError."""
+    if "\\" not in text:
+        return text
+
+    def char(match: re.Match[str]) -> str:
+        digits, plain = match.groups()
+        if digits:
+            return chr(int(digits, 16))
+        if plain == "u":
+            raise ValueError("malformed \\uxxxx")
+        return _ESCAPES.get(plain, plain) if plain else ""  # the end of a line that the next one continues
+
+    found = re.sub(_ESCAPE, char, text)
+    # Two escapes may be one character beyond the basic plane, as in Java's strings.
+    return found if found.isprintable() else found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 @dataclass(frozen=True, slots=True)

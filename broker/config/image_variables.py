@@ -19,12 +19,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError, split_list
-from broker.config.controllers import LISTENER_NAMES, inter_broker_listener
+from broker.config.controllers import (
+    CONTROLLER_MECHANISM,
+    INTER_BROKER_MECHANISM,
+    LISTENER_NAMES,
+    inter_broker_listener,
+)
 from broker.config.environment import LOGIN_CONFIG, OF_SECRETS, Environment
-from broker.config.jaas import MODULES, PLAIN_MODULE, JaasError, LoginModule, parse_jaas_file
-from broker.config.listener_settings import PREFIX
+from broker.config.listener_settings import MODULES, PLAIN_MODULE, PREFIX, JaasError, LoginModule, parse_jaas_file
 from broker.config.listeners import Listener, protocol_map
-from broker.config.outgoing import CONTROLLER_MECHANISM, INTER_BROKER_MECHANISM
 
 SECRETS_FOLDER = "/etc/kafka/secrets"
 SECTION = "KafkaServer"

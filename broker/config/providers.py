@@ -24,9 +24,9 @@ from pathlib import Path
 
 from broker.config.broker_config import PROVIDERS, ConfigurationError
 from broker.config.definition import ConfigType
+from broker.config.defs import alterable, base_name
+from broker.config.environment import parse_properties
 from broker.config.java_patterns import JavaPatternError, compile_java
-from broker.config.kafka_names import alterable, base_name
-from broker.config.properties import parse_properties
 
 _PACKAGE = "org.apache.kafka.common.config.provider."
 _ENVIRONMENT, _FILE, _DIRECTORY = (f"{_PACKAGE}{kind}ConfigProvider" for kind in ("EnvVar", "File", "Directory"))

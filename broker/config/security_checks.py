@@ -12,8 +12,16 @@ from pathlib import Path
 from types import MappingProxyType
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.jaas import MODULES, JaasError, parse_jaas
-from broker.config.listener_settings import PREFIX, USERS, USERS_FILE, ListenerSettings, wrong_values
+from broker.config.listener_settings import (
+    MODULES,
+    PREFIX,
+    USERS,
+    USERS_FILE,
+    JaasError,
+    ListenerSettings,
+    parse_jaas,
+    wrong_values,
+)
 from broker.config.listeners import Listener
 
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")

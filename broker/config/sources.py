@@ -1,42 +1,48 @@
-"""Gathers the configuration from a server.properties file, the environment and `--set`, in ascending precedence."""
+"""Gathers the configuration from a server.properties file, the environment and `--set`, in ascending precedence.
+
+A profile comes before all. Commands that read a configuration have the options `--config FILE` and `--set KEY=VALUE`.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from types import MappingProxyType
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
 
 from broker.config.broker_config import PROVIDERS, BrokerConfig, ConfigurationError, split_list
 from broker.config.controllers import broken_listener_rules, seems_another_node
 from broker.config.cross_checks import broken_rules
-from broker.config.defs import BROKER_CONFIGS
-from broker.config.defs.not_needed import NOT_NEEDED
-from broker.config.environment import Environment, read_environment
-from broker.config.http_settings import broken_http_rules
-from broker.config.kafka_names import base_name, is_not_needed
-from broker.config.listener_settings import has_effect, listener_of
+from broker.config.defs import BROKER_CONFIGS, KNOWN_CONFIGS, base_name, is_not_needed
+from broker.config.defs.not_needed import NOT_ENFORCED
+from broker.config.defs.odradek import PROFILES
+from broker.config.environment import Environment, parse_properties, read_environment
+from broker.config.listener_settings import has_effect, implied_settings, listener_of
 from broker.config.listeners import Listeners, parse_listeners
-from broker.config.own_authority import implied_settings
-from broker.config.profiles import PROFILES
-from broker.config.profiles import SETTING as PROFILE_SETTING
-from broker.config.properties import parse_properties
 from broker.config.security_checks import readable_secrets, security_problems
+from broker.config.structured import broken_http_rules
 from broker.nearest import did_you_mean
 
-_NOT_ENFORCED: Mapping[str, str] = MappingProxyType(
-    {
-        "max.connection.creation.rate": ": set the quota connection_creation_rate of addresses",
-        "max.connections": " for a single listener: set max.connections",
-        "security.providers": ": Python's ssl is used",
-        "ssl.provider": ": Python's ssl is used",
-        "ssl.trustmanager.algorithm": ": certificates are checked by OpenSSL",
-    }
-)
-"""Settings of Kafka's that limit or forbid something, and have no effect here; with what to do."""
 _VARIABLE = r"\$\{[^}]*:[^}]*\}"
 _LISTENERS = frozenset({"listeners", "advertised.listeners"})
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_config = click.option(
+    "-c",
+    "--config",
+    "config_files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    help="Read this server.properties file; may be repeated, a later one overrides an earlier one.",
+)
+_set = click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set one configuration; may be repeated."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +147,7 @@ def _typing_errors(config: BrokerConfig) -> list[str]:
 
     Elsewhere they have no effect and a warning, as in Kafka.
     """
-    if config.string(PROFILE_SETTING) != "test":
+    if config.string("odradek.profile") != "test":
         return []
     return [
         f"{name}: expected a name of Kafka's server.properties, or one of Odradek's own{_meant(name)}"
@@ -201,7 +207,7 @@ def _advertise_localhost(static: dict[str, str], origins: dict[str, str]) -> Ite
     if "://0.0.0.0:" not in listeners or "advertised.listeners" in static:
         return
     config = BrokerConfig.of(static, origins)
-    if config.string(PROFILE_SETTING) != "dev" or config.is_in_cluster or not config.is_broker:
+    if config.string("odradek.profile") != "dev" or config.is_in_cluster or not config.is_broker:
         return
     controllers = [name.upper() for name in split_list(config.optional_string("controller.listener.names") or "")]
     of_clients = [entry for entry in split_list(listeners) if entry.partition("://")[0].upper() not in controllers]
@@ -213,7 +219,7 @@ def _advertise_localhost(static: dict[str, str], origins: dict[str, str]) -> Ite
 
 def _fill_from_profile(static: dict[str, str], origins: dict[str, str]) -> None:
     """Add what the profile has and nobody set, under any of its names. A wrong profile is found with the others."""
-    profile = static.get(PROFILE_SETTING, "").strip()
+    profile = static.get("odradek.profile", "").strip()
     for name, value in PROFILES.get(profile, {}).items():
         if name not in static:
             static[name], origins[name] = value, f"the profile {profile}"
@@ -236,8 +242,8 @@ def _warnings(config: BrokerConfig, listeners: Listeners, environment: Environme
         if listener is not None and has_effect(name):
             if listener not in names:
                 yield f"{name} (from {origin}) has no effect: no listener is named {listener}"
-        elif base_name(name) in _NOT_ENFORCED:
-            yield f"{name} (from {origin}) is not enforced here{_NOT_ENFORCED[base_name(name)]}"
+        elif base_name(name) in NOT_ENFORCED:
+            yield f"{name} (from {origin}) is not enforced here{NOT_ENFORCED[base_name(name)]}"
         elif is_not_needed(name):
             yield f"{name} (from {origin}) is a Kafka configuration that is not needed here"
         else:
@@ -258,4 +264,26 @@ def _is_of_provider(name: str, config: BrokerConfig) -> bool:
 
 
 def _meant(name: str) -> str:
-    return did_you_mean(name, (*BROKER_CONFIGS, *NOT_NEEDED), closeness=0.75)
+    return did_you_mean(name, KNOWN_CONFIGS, closeness=0.75)
+
+
+def config_options(command: _Command) -> _Command:
+    """The command with both options; it gets their values as `config_files` and `settings`."""
+    return _config(_set(command))
+
+
+def load_options(
+    config_files: Sequence[str],
+    settings: Sequence[str],
+    *,
+    fallback: str | None = None,
+    opens_listeners: bool = True,
+) -> Loaded:
+    """The configuration that the options and the environment make; see `load`. Raises ConfigurationError."""
+    files = [_read(name) for name in config_files]
+    in_place_of_all = None if fallback is None else _read(fallback)
+    return load(files, os.environ, settings, fallback=in_place_of_all, opens_listeners=opens_listeners)
+
+
+def _read(name: str) -> tuple[str, str]:
+    return name, Path(name).read_text("iso-8859-1")  # as Java reads them

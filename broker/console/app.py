@@ -19,7 +19,7 @@ from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES, Asked
-from broker.config.http_settings import trusted_proxies
+from broker.config.structured import trusted_proxies
 from broker.console import formats
 from broker.console.actions import act, done_text
 from broker.console.ask import MOST, Ask, Few, Page

@@ -10,7 +10,7 @@ from broker.journal.rendering import header_of
 from broker.network.connection import Connection
 from broker.node import Node
 from broker.observe.metrics import TIME_BOUNDS_MS, bound_of
-from broker.quotas.entities import QuotaType
+from broker.quotas.limits import QuotaType
 from protocol.api.names import API_NAMES
 from protocol.api.table import API_BY_KEY
 

@@ -6,9 +6,9 @@ import asyncio
 import importlib
 from typing import TYPE_CHECKING
 
+from broker.background import Periodic
 from broker.console.history import History
 from broker.node import Node
-from broker.periodic import Periodic
 
 if TYPE_CHECKING:
     from aiohttp.web import Request, StreamResponse

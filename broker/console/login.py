@@ -15,15 +15,15 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.config.http_settings import LOGIN_LISTENERS, why_no_logins
+from broker.config.structured import LOGIN_LISTENERS, why_no_logins
 from broker.console.rights import Rights
 from broker.control.endpoint import ControlError
 from broker.network.request import CloseConnectionError, Principal
 from broker.node import Node
-from broker.security.listener_security import Prepared
-from broker.security.outgoing.logins import Account, Login, LoginError
+from broker.security.as_client import Account, Login, LoginError
+from broker.security.node_security import Prepared
 from broker.security.permissions import Permissions
-from broker.security.sasl.conversation import AuthenticationError, Begin, Challenge, Conversation, Success
+from broker.security.sasl.conversations import AuthenticationError, Begin, Challenge, Conversation, Success
 from controller.scram import SCRAM_MECHANISMS, ScramMechanism
 
 if TYPE_CHECKING:

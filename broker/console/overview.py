@@ -12,8 +12,8 @@ from broker.console.charts import chart
 from broker.console.partition_states import count_partitions
 from broker.inspection.cluster import list_summaries
 from broker.node import Node
+from broker.process import own_version
 from broker.replication.partition import Role
-from broker.version import own_version
 from metadata.acls import ResourceType
 from protocol.api.names import API_NAMES
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from broker.config.http_settings import Network
+from broker.config.structured import Network
 from broker.control.endpoint import ControlError
 from protocol.java_strings import java_address
 

@@ -101,9 +101,13 @@ class Registry:
 
     async def _schema(self, session: aiohttp.ClientSession, schema_id: int) -> Schema | None:
         """None for a schema that the registry does not have, or whose values are not decoded."""
-        async with session.get(f"{self._url}/schemas/ids/{schema_id}", headers=NOT_COMPRESSED) as answer:
+        url = f"{self._url}/schemas/ids/{schema_id}"
+        # It must not send this node to other addresses, which only the node may reach.
+        async with session.get(url, headers=NOT_COMPRESSED, allow_redirects=False) as answer:
             if answer.status == 404:
                 return None
+            if 300 <= answer.status < 400:
+                raise RegistryError("the schema registry leads elsewhere: set odradek.console.schema.registry to that")
             answer.raise_for_status()
             text = bytearray()
             while part := await answer.content.read(LONGEST_ANSWER):

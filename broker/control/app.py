@@ -18,7 +18,7 @@ from broker.control.faults import faults_of
 from broker.http.bodies import BodyError, read_json
 from broker.http.hosts import KnownHosts
 from broker.node import Node
-from broker.version import own_version
+from broker.process import own_version
 from protocol.errors import KafkaError
 
 logger = structlog.get_logger(__name__)

@@ -15,10 +15,10 @@ from broker.node import Node
 
 async def _require(node: Node, values: Values) -> None:
     """Wait until the sink is right. Raises ControlError if it is not in time, or can never be."""
-    from odradek import exactly_once
+    from odradek import assertions
 
     try:
-        identify = exactly_once.identity(values.get("key", "key"))
+        identify = assertions.identity(values.get("key", "key"))
     except ValueError as error:
         raise ControlError(str(error), parameter="key") from error
     source, sink = (_Topic(node, values[name], name) for name in ("source", "sink"))
@@ -65,19 +65,19 @@ class _Topic:
 def _compare(
     source: list[dict[str, Any]], sink: list[dict[str, Any]], identify: Callable[[Any], Hashable]
 ) -> tuple[list[str], bool]:
-    from odradek import exactly_once
+    from odradek import assertions
     from odradek.record import Record
 
     try:
-        return exactly_once.violations(map(Record.of, source), map(Record.of, sink), identify)
+        return assertions.violations(map(Record.of, source), map(Record.of, sink), identify)
     except ValueError as error:
         raise ControlError(str(error), parameter="key") from error
 
 
 def _wrong(values: Values, problems: list[str]) -> ControlError:
-    from odradek import exactly_once
+    from odradek import assertions
 
-    return ControlError(exactly_once.summary(values["source"], values["sink"], problems), status=408)
+    return ControlError(assertions.summary(values["source"], values["sink"], problems), status=408)
 
 
 ENDPOINTS = (

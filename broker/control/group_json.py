@@ -5,15 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from broker.control.budget import Budget
+from broker.control.topic_reader import MOST
 from broker.inspection.groups import GroupView, MemberView
 from broker.inspection.lag import PartitionLag, sum_of, total_lag
+
+LETTERS, MEMBER_FIELDS = 8, 40
+"""What a number or the marks around a text take in JSON, and how many times that a member's other fields do."""
 
 FEW = 5
 """How many members or partitions a sentence names."""
 
 
-def group_json(group: GroupView) -> dict[str, Any]:
-    """The group with its members."""
+def group_json(group: GroupView, budget: Budget | None = None) -> dict[str, Any]:
+    """The group with its members, as many as the budget has room for; `left_out` says how many it has more."""
+    budget = budget or Budget(MOST)
+    members = []
+    for member in group.members:
+        if budget.is_spent:
+            break
+        members.append(_member(group, member))
+        budget.keep(_size(member))
+    left_out = len(group.members) - len(members)
     return {
         "group": group.group_id,
         "state": group.state,
@@ -21,8 +34,15 @@ def group_json(group: GroupView) -> dict[str, Any]:
         "protocol_type": group.protocol_type,
         "generation": group.generation,
         "assignor": group.assignor,
-        "members": [_member(group, member) for member in group.members],
+        "members": members,
+        **({"left_out": left_out} if left_out else {}),
     }
+
+
+def _size(member: MemberView) -> int:
+    """The characters of a member as JSON, about; its client decides how many topics it names."""
+    assigned = sum(len(topic) + LETTERS * len(indexes) for topic, indexes in member.assignment.items())
+    return LETTERS * MEMBER_FIELDS + sum(len(topic) + LETTERS for topic in member.topics or ()) + assigned
 
 
 def _member(group: GroupView, member: MemberView) -> dict[str, Any]:

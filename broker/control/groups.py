@@ -183,8 +183,8 @@ async def _delete(node: Node, values: Values) -> None:
         clients = ", ".join(member.client_id or member.member_id for member in group.members)
         raise ControlError(f"group {group_id} is {group.state} and has members: {clients}", status=409)
 
-    groups, shares, states = node.coordinators.groups, node.coordinators.share, node.local.share.states
-    code = (await delete_groups(groups, shares, states, groups.partition_for(group_id), [group_id]))[group_id]
+    groups, states = node.coordinators.groups, node.local.share.states
+    code = (await delete_groups(groups, states, groups.partition_for(group_id), [group_id]))[group_id]
     if code is not ErrorCode.none:
         raise ControlError(f"group {group_id} was not deleted: {code.name}", status=409)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from broker.control.budget import Budget, SpentError
 from broker.control.topic_reader import READ_BYTES, decode_batches
 from broker.node import Node
 from broker.replication.partition import Role
@@ -28,14 +29,18 @@ from protocol.records.build import ControlRecordType, Record, iter_records, read
 PRODUCE, FETCH = API_BY_NAME["produce"], API_BY_NAME["fetch"]
 READ_COMMITTED = 1
 SIZE_BYTES = 4
+EVENT_BYTES = 500
+"""What an event, or a record of one, takes in memory, about."""
+DIGEST_WORK = 10
+"""For each byte of a record, of which a text is made that is hashed."""
 LONGEST_SHOWN = 40
 
 TopicName = Callable[[Any], str]
 Event = dict[str, Any]
 
 
-def events_of(path: Path, topic_name: TopicName) -> list[Event]:
-    """What the file of a recorder has, as events; blocking. Raises OSError."""
+def events_of(path: Path, topic_name: TopicName, budget: Budget) -> list[Event]:
+    """What the file of a recorder has, as events; blocking. Raises OSError, and SpentError if they cost too much."""
     found: list[Event] = []
     versions: dict[str, RequestHeader] = {}
     with path.open() as lines:
@@ -45,13 +50,16 @@ def events_of(path: Path, topic_name: TopicName) -> list[Event]:
             except (ValueError, RecursionError):
                 continue  # the last line of a process that was killed
             try:
-                found += _events(line, versions, topic_name)
+                found += _events(line, versions, topic_name, budget)
             except (DecodeError, ValueError):
                 continue  # a request that no broker could read, which got no answer either
     return found
 
 
-def _events(line: dict[str, Any], headers: dict[str, RequestHeader], topic_name: TopicName) -> Iterator[Event]:
+def _events(
+    line: dict[str, Any], headers: dict[str, RequestHeader], topic_name: TopicName, budget: Budget
+) -> Iterator[Event]:
+    budget.keep(EVENT_BYTES)
     match line["kind"]:
         case "began" | "restored":
             yield {"type": line["kind"], "ends": line["ends"]}
@@ -60,14 +68,16 @@ def _events(line: dict[str, Any], headers: dict[str, RequestHeader], topic_name:
         case "request":
             frame = base64.b64decode(line["request"])
             header = headers[line["id"]] = parse_request_header(frame)
-            yield from _sent(line, header, frame, topic_name)
+            yield from _sent(line, header, frame, topic_name, budget)
         case "answer" if line["answer"] is not None and line["id"] in headers:
             yield from _acked(line, headers[line["id"]], topic_name)
         case "fetch" if line["answer"] is not None:
-            yield from _read(line, topic_name)
+            yield from _read(line, topic_name, budget)
 
 
-def _sent(line: dict[str, Any], header: RequestHeader, frame: bytes, topic_name: TopicName) -> Iterator[Event]:
+def _sent(
+    line: dict[str, Any], header: RequestHeader, frame: bytes, topic_name: TopicName, budget: Budget
+) -> Iterator[Event]:
     request = produce_messages.decode_request(header.api_version, memoryview(frame), header.body)
     for key, partitions in request.topics:
         for index, records in partitions:
@@ -86,7 +96,8 @@ def _sent(line: dict[str, Any], header: RequestHeader, frame: bytes, topic_name:
                 "epoch": batch.producer_epoch,
                 "sequence": batch.base_sequence,
                 "records": [
-                    {**described(record), "timestamp": record.timestamp} for record in iter_records(records, batch)
+                    {**described(record, budget), "timestamp": record.timestamp}
+                    for record in iter_records(records, batch)
                 ],
             }
 
@@ -107,7 +118,11 @@ def _acked(line: dict[str, Any], header: RequestHeader, topic_name: TopicName) -
                 yield {"type": "failed", **place, "error": error_name(one.error_code)}
 
 
-def _read(line: dict[str, Any], topic_name: TopicName) -> Iterator[Event]:
+def _read(line: dict[str, Any], topic_name: TopicName, budget: Budget) -> Iterator[Event]:
+
+    def told(record: Record) -> Event:
+        return {"offset": record.offset, **described(record, budget)}
+
     frame = base64.b64decode(line["request"])
     header = parse_request_header(frame)
     request = messages.decode_request(FETCH, header.api_version, frame[header.body :])
@@ -121,7 +136,7 @@ def _read(line: dict[str, Any], topic_name: TopicName) -> Iterator[Event]:
                 continue
             first = read_header(records).base_offset
             aborted = one.aborted_transactions if committed else None
-            read, after = decode_batches(records, first, aborted or ())
+            read, after = decode_batches(records, first, aborted or (), told)
             yield {
                 "type": "read",
                 "at": line["at"],
@@ -132,7 +147,7 @@ def _read(line: dict[str, Any], topic_name: TopicName) -> Iterator[Event]:
                 "from": first,
                 "to": after,
                 "committed": committed,
-                "records": [{"offset": record.offset, **described(record)} for record in read],
+                "records": read,
             }
 
 
@@ -143,8 +158,12 @@ def _decoded(api: Any, version: int, answer: str) -> Any:
     return entity
 
 
-def described(record: Record) -> Event:
-    """The digest of a record's content, and what to show of it."""
+def described(record: Record, budget: Budget) -> Event:
+    """The digest of a record's content, and what to show of it. Raises SpentError."""
+    budget.spend(DIGEST_WORK * (1 + len(record.key or b"") + len(record.value or b"")))
+    budget.keep(EVENT_BYTES)
+    if budget.is_spent:
+        raise SpentError
     content = repr((record.key, record.value, record.headers)).encode()
     shown = (b"" if record.key is None else record.key + b" = ") + (b"null" if record.value is None else record.value)
     text = shown.decode(errors="backslashreplace")
@@ -159,7 +178,7 @@ class LogContent(NamedTuple):
     markers: list[Event]
 
 
-async def log_event(node: Node, topic: str, index: int, begin: int) -> Event | None:
+async def log_event(node: Node, topic: str, index: int, begin: int, budget: Budget) -> Event | None:
     """What a partition has from offset `begin` on; None if it is gone or offline, or another broker leads it now."""
     partition = node.replicas.get(topic, index)
     if partition is None or partition.role is not Role.LEADER:
@@ -174,7 +193,7 @@ async def log_event(node: Node, topic: str, index: int, begin: int) -> Event | N
             return None
         if not data:
             break
-        offset = await node.base.seams.workers.call(partial(_add, data, offset, content))
+        offset = await budget.run(node, partial(_add, data, offset, content, budget))
     return {
         "type": "log",
         "topic": topic,
@@ -187,7 +206,7 @@ async def log_event(node: Node, topic: str, index: int, begin: int) -> Event | N
     }
 
 
-def _add(data: Buffer, offset: int, content: LogContent) -> int:
+def _add(data: Buffer, offset: int, content: LogContent, budget: Budget) -> int:
     """Add the whole batches at the front; return the offset after them."""
     view = memoryview(data)
     at = 0
@@ -198,13 +217,13 @@ def _add(data: Buffer, offset: int, content: LogContent) -> int:
         if header.is_control:
             content.markers.extend(_markers(view[at : at + header.size], header))
         else:
-            content.records.extend(_records(view, header, at, offset))
+            content.records.extend(_records(view, header, at, offset, budget))
         offset = max(offset, header.next_offset)
         at += header.size
     return offset
 
 
-def _records(view: memoryview, header: BatchHeader, at: int, offset: int) -> Iterator[Event]:
+def _records(view: memoryview, header: BatchHeader, at: int, offset: int, budget: Budget) -> Iterator[Event]:
     for record in iter_records(view, header, at):
         if record.offset >= offset:
             sequence = header.base_sequence
@@ -214,7 +233,7 @@ def _records(view: memoryview, header: BatchHeader, at: int, offset: int) -> Ite
                 "epoch": header.producer_epoch,
                 "sequence": -1 if sequence < 0 else advance_sequence(sequence, record.offset - header.base_offset),
                 "transactional": header.is_transactional,
-                **described(record),
+                **described(record, budget),
             }
 
 

@@ -16,8 +16,7 @@ from broker.node import Node
 from broker.peers.leaders import NONE, Unknown
 from coordinator.group.share.initialization import joined
 from coordinator.group.share_offsets import begin_altering, note_altered
-from protocol.coordinator_records.share_group_records import TopicPartitions
-from protocol.coordinator_records.share_records import SharePartitionKey
+from protocol.coordinator_records.share_records import SharePartitionKey, TopicPartitions
 from protocol.topic_partition import PartitionKey
 
 EARLIEST, LATEST = "earliest", "latest"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.control_address import control_address
+from broker.config.structured import control_address
 from broker.control.history_recorder import histories_of
 from broker.journal.journal import Journal
 from broker.network.server import ACCEPTED_AT_ONCE, ListenError, lengthen_backlog

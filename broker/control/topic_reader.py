@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from broker.control.budget import Budget, SpentError
 from broker.node import Node
@@ -29,8 +29,9 @@ DECODED_AT_ONCE = 32 << 10
 
 FOREVER_MS = 2.0**40
 
-Keep = Callable[[Record], bool]
+T = TypeVar("T")
 
+Keep = Callable[[Record], bool]
 
 MOST = Most(content=8 << 20, headers=10_000, header_content=1 << 20)
 """What the control interface gives of a record."""
@@ -156,15 +157,17 @@ class TopicReader:
         return bounds[0], bounds[TXN_COMMITTED if self._committed else HIGH_WATERMARK]
 
 
-def decode_batches(data: Buffer, offset: int, aborted: Iterable[AbortedTxn]) -> tuple[list[Record], int]:
-    """The records from `offset` on of the whole batches at the front of `data`, and the offset to go on from.
+def decode_batches(
+    data: Buffer, offset: int, aborted: Iterable[AbortedTxn], told: Callable[[Record], T]
+) -> tuple[list[T], int]:
+    """What `told` makes of each record from `offset` on of the whole batches at the front of `data`.
 
-    Control records are left out, and those of `aborted` transactions.
+    Returns the offset to go on from, too. Control records are left out, and those of `aborted` transactions.
     """
     view = memoryview(data)
-    records: list[Record] = []
+    records: list[T] = []
     for at, header in _data_batches(view, aborted):
-        records += (record for record in iter_records(view, header, at) if record.offset >= offset)
+        records += (told(record) for record in iter_records(view, header, at) if record.offset >= offset)
     for _, header in _whole_batches(view):
         offset = max(offset, header.next_offset)
     return records, offset

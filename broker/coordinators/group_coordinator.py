@@ -1,6 +1,7 @@
-"""The topics as the group coordinator sees them (`coordinator.group.consumer.topics_port`).
+"""The group coordinator of this node: its shards' state machines, connected to the host.
 
-The group coordinator of this node: its shards' state machines, connected to the host.
+It gives each shard its settings, a view of the topics that keeps up with the image (`GroupTopics`), and the groups' own
+configurations.
 """
 
 from __future__ import annotations
@@ -10,16 +11,13 @@ from uuid import UUID
 
 import structlog
 
-from broker.config.broker_config import BrokerConfig, split_list
-from broker.config.current import CurrentConfig
-from broker.config.resource_defs import within_limits
+from broker.config.broker_config import BrokerConfig, CurrentConfig, split_list
+from broker.config.resource_configs import within_limits
 from broker.coordinators.hosted import Host, HostedCoordinator
-from broker.membership.broker_clients import BrokerClients
 from broker.membership.metadata_cache import MetadataCache
-from broker.observe.group_metrics import EndsElsewhere, register_group_metrics
-from broker.observe.metrics import Metrics
 from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.config import GroupConfig, GroupMetrics, OffsetMetrics
+from coordinator.group.classic.states import GroupState
+from coordinator.group.config import GroupConfig, GroupCounts
 from coordinator.group.consumer.config import ConsumerGroupConfig
 from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.leave import fence
@@ -45,52 +43,6 @@ from metadata.topics import TopicImage, TopicsDelta
 from protocol import uuids
 from protocol.errors import UnsupportedVersion
 from protocol.records.compression import Compression
-from timing.purgatory import Purgatory
-
-
-class GroupTopics:
-    """A view of the image. Versions are the offsets of the images in which topics changed."""
-
-    def __init__(self, cache: MetadataCache) -> None:
-        self._cache = cache
-        self._views: dict[UUID, tuple[TopicImage, GroupTopic]] = {}
-        """The view of each topic; replaced when the topic changes."""
-        self.version = self.newest = cache.image.offset
-
-    def by_name(self, name: str) -> GroupTopic | None:
-        topic = self._cache.topic(name)
-        return None if topic is None else self._view(topic)
-
-    def by_id(self, topic_id: UUID) -> GroupTopic | None:
-        topic = self._cache.topic_by_id(topic_id)
-        return None if topic is None else self._view(topic)
-
-    def names(self) -> Iterable[str]:
-        return [topic.name for topic in self._cache.image.topics]
-
-    def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Note that topics have changed."""
-        self.version = image.offset
-        for topic_id in delta.topics.deleted:
-            self._views.pop(topic_id, None)
-        if any(changed.before is None for changed in delta.topics.changed.values()):
-            self.newest = image.offset
-
-    def _view(self, topic: TopicImage) -> GroupTopic:
-        made_of, view = self._views.get(topic.id, (None, None))
-        if view is None or made_of is not topic:
-            view = GroupTopic(
-                topic.name, topic.id, [self._racks(partition.replicas) for _, partition in topic.in_order()]
-            )
-            self._views[topic.id] = topic, view
-        return view
-
-    def _racks(self, replicas: Iterable[int]) -> list[str]:
-        brokers = map(self._cache.broker, replicas)
-        return sorted(broker.rack for broker in brokers if broker is not None and broker.rack)
-
-
-logger = structlog.get_logger(__name__)
 
 MINUTE_MS = 60_000
 CONSUMER_PREFIX = "consumer."
@@ -179,16 +131,16 @@ class GroupOverrides(dict[str, Mapping[str, int]]):
             self[group_id] = own
 
     def _effective(self, group_id: str, name: str, value: int) -> int:
-        found = within_limits(self._config, name, value)
-        if found != value:
+        effective = within_limits(self._config, name, value)
+        if effective != value:
             logger.warning(
                 "group config is beyond the limits of the broker",
                 group=group_id,
                 name=name,
                 set=value,
-                used=found,
+                used=effective,
             )
-        return found
+        return effective
 
 
 def require_consumer_protocol(config: BrokerConfig, image: MetadataImage) -> None:
@@ -199,10 +151,7 @@ def require_consumer_protocol(config: BrokerConfig, image: MetadataImage) -> Non
 
 
 class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
-    """Routes messages for groups, by group id.
-
-    `rebalances` and `heartbeats` are the purgatories of waiting joins and syncs, and of sessions.
-    """
+    """Routes messages for groups, by group id."""
 
     load_buffer_config = "offsets.load.buffer.size"
 
@@ -218,11 +167,8 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
         self._streams_tags: dict[str, tuple[str, ...]] = {}
         self._streams_config = streams_group_config(host.current, self._streams_overrides, self._streams_tags)
         self._random = host.random
-        self.metrics = GroupMetrics()
+        self.counts = GroupCounts()
         self.consumer_metrics = ConsumerGroupMetrics()
-        self.offset_metrics = OffsetMetrics()
-        self.rebalances = Purgatory("Rebalance", host.wheel)
-        self.heartbeats = Purgatory("Heartbeat", host.wheel)
         self._topics = GroupTopics(host.cache)
         runtime: CoordinatorRuntime[GroupCoordinatorShard] = CoordinatorRuntime(
             GROUP_METADATA_TOPIC_NAME,
@@ -250,17 +196,20 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
         if TAGS in configs:
             self._streams_tags[group_id] = split_list(configs[TAGS])
 
-    def register_metrics(self, metrics: Metrics, peers: BrokerClients | None) -> None:
-        """Register the metrics of groups for `/metrics`; `peers` are the other brokers of a cluster."""
-        host = self._host
-        ends = EndsElsewhere(host.node_id, host.cache, peers.reach) if peers is not None else None
-        counted = self.metrics, self.consumer_metrics, self.offset_metrics
-        register_group_metrics(metrics, host.replicas, ends, self.runtime, *counted)
+    def waiting(self) -> dict[str, int]:
+        """How many classic groups wait for joins and syncs, and how many sessions they have.
+
+        By the names of the purgatories that Kafka had for them.
+        """
+        classic = [context.state.groups.classic for context in self.runtime.contexts() if context.state is not None]
+        by_state = self.counts.groups
+        return {
+            "Rebalance": by_state[GroupState.PREPARING_REBALANCE] + by_state[GroupState.COMPLETING_REBALANCE],
+            "Heartbeat": sum(len(group.members) + len(group.pending) for groups in classic for group in groups.all()),
+        }
 
     def _new_state(self, context: CoordinatorContext[GroupCoordinatorShard]) -> GroupCoordinatorShard:
-        classic = ClassicGroups(
-            context, self.config, self._new_member_id, self.rebalances, self.heartbeats, self.metrics
-        )
+        classic = ClassicGroups(context, self.config, self._new_member_id, self.counts)
         consumer = ConsumerGroups(
             context,
             self.consumer_config,
@@ -277,7 +226,7 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
             context, self._streams_config, self._topics, consumer.metadata_hash, streams_fence, assign_delayed
         )
         directory = GroupDirectory(classic, consumer, share, streams)
-        return GroupCoordinatorShard(context, directory, self.config, self.offset_metrics)
+        return GroupCoordinatorShard(context, directory, self.config, self.counts)
 
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{uuids.random_uuid(self._random)}"
@@ -306,3 +255,51 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
             if deleted:
                 context.tell_once_loaded(lambda state: state.offsets.topics_deleted(deleted))
                 context.tell_once_loaded(lambda state: state.groups.share.topics_deleted(topics.deleted))
+
+
+class GroupTopics:
+    """The image as groups see it (`coordinator.group.consumer.topics_port`).
+
+    Versions are the offsets of the images in which topics changed.
+    """
+
+    def __init__(self, cache: MetadataCache) -> None:
+        self._cache = cache
+        self._views: dict[UUID, tuple[TopicImage, GroupTopic]] = {}
+        """The view of each topic; replaced when the topic changes."""
+        self.version = self.newest = cache.image.offset
+
+    def by_name(self, name: str) -> GroupTopic | None:
+        topic = self._cache.topic(name)
+        return None if topic is None else self._view(topic)
+
+    def by_id(self, topic_id: UUID) -> GroupTopic | None:
+        topic = self._cache.topic_by_id(topic_id)
+        return None if topic is None else self._view(topic)
+
+    def names(self) -> Iterable[str]:
+        return [topic.name for topic in self._cache.image.topics]
+
+    def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Note that topics have changed."""
+        self.version = image.offset
+        for topic_id in delta.topics.deleted:
+            self._views.pop(topic_id, None)
+        if any(changed.before is None for changed in delta.topics.changed.values()):
+            self.newest = image.offset
+
+    def _view(self, topic: TopicImage) -> GroupTopic:
+        made_of, view = self._views.get(topic.id, (None, None))
+        if view is None or made_of is not topic:
+            view = GroupTopic(
+                topic.name, topic.id, [self._racks(partition.replicas) for _, partition in topic.in_order()]
+            )
+            self._views[topic.id] = topic, view
+        return view
+
+    def _racks(self, replicas: Iterable[int]) -> list[str]:
+        brokers = map(self._cache.broker, replicas)
+        return sorted(broker.rack for broker in brokers if broker is not None and broker.rack)
+
+
+logger = structlog.get_logger(__name__)

@@ -67,19 +67,19 @@ class HangingTransactions:
         """Note what is open, and end what hangs once the coordinators have loaded. Call it before anyone is served."""
         if not self._coordinator.topic_exists:
             return
-        found = [
+        open_ones = [
             _Open(partition, producer_id, first_offset)
             for partition in self._partitions
             for first_offset, producer_id in partition.log.producers.open_transactions.items()
         ]
-        if found:
-            self._task = asyncio.ensure_future(self._end(found))
+        if open_ones:
+            self._task = asyncio.ensure_future(self._end(open_ones))
 
     def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
-    async def _end(self, found: list[_Open]) -> None:
+    async def _end(self, open_ones: list[_Open]) -> None:
         while True:
             await self._groups.loaded()
             await self._coordinator.runtime.loaded()
@@ -87,29 +87,29 @@ class HangingTransactions:
                 return  # a shard that is missing may know them; the next start looks again
             by_producer = _by_producer(self._coordinator)
             # All begun at once: while this waits, a producer may open a transaction where its old one hangs.
-            endings = [self._begin(transaction, by_producer.get(transaction.producer_id)) for transaction in found]
-            found = [
+            endings = [self._begin(transaction, by_producer.get(transaction.producer_id)) for transaction in open_ones]
+            open_ones = [
                 transaction
-                for transaction, ending in zip(found, endings, strict=True)
+                for transaction, ending in zip(open_ones, endings, strict=True)
                 if ending and not await ending.is_over()
             ]
-            if not found:
+            if not open_ones:
                 return
             await self._clock.sleep(RETRY_MS)
 
-    def _begin(self, found: _Open, known: TransactionMetadata | None) -> _Ending | None:
+    def _begin(self, transaction: _Open, known: TransactionMetadata | None) -> _Ending | None:
         """End it, unless the transaction is its coordinator's or has ended before: then None."""
-        entry = found.entry()
+        entry = transaction.entry()
         if entry is None:
             return None
-        partition = found.partition
-        committed = end_of_unknown(known, found.producer_id, entry.producer_epoch, partition.key)
+        partition = transaction.partition
+        committed = end_of_unknown(known, transaction.producer_id, entry.producer_epoch, partition.key)
         if committed is None:
             return None
         # An admin's marker has the coordinator epoch of the last one, too.
-        marker = EndMarker(found.producer_id, entry.producer_epoch, max(entry.coordinator_epoch, 0), committed)
+        marker = EndMarker(transaction.producer_id, entry.producer_epoch, max(entry.coordinator_epoch, 0), committed)
         try:
-            written = self._coordinator.markers.marker_writer(marker)(*partition.key)
+            written = self._coordinator.markers.marker_writer_here(marker)(*partition.key)
         except KafkaError as error:
             return _Ending(partition, marker, error)
         return _Ending(partition, marker, written)

@@ -1,24 +1,25 @@
-"""A partition as a coordinator's log (`coordinator.runtime.coordinator_log.LogPort`).
+"""The coordinators of this node: which shards they run, over which partitions, and how they are called.
 
-The coordinators of this node: which shards they run, over which partitions, and how they are called.
+A coordinator has a shard for each partition of its internal topic that this node leads, from the moment in which it
+leads it. A message goes to the shard of its key (a group, a transactional id, a share partition), and is answered
+NOT_COORDINATOR where there is none. A shard writes to its partition as to a log (`PartitionCoordinatorLog`).
 """
 
 from __future__ import annotations
 
 import struct
 from asyncio import Future
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from dataclasses import dataclass
 from random import Random
 from typing import Generic, TypeVar
 
 import structlog
 
-from broker.config.current import CurrentConfig
+from broker.config.broker_config import CurrentConfig
 from broker.membership.auto_create import AutoTopicCreation
 from broker.membership.broker_clients import BrokerClients
 from broker.membership.metadata_cache import MetadataCache
-from broker.network.answers import when_all_settled
 from broker.replication.partition import Partition, Role
 from broker.replication.replica_manager import ReplicaManager
 from coordinator.runtime.coordinator_context import Operation
@@ -37,82 +38,8 @@ from timing.wheel import TimingWheel
 
 logger = structlog.get_logger(__name__)
 
-_LENGTH = struct.Struct(">i")
-_LENGTH_AT = 8
-
-
-class PartitionCoordinatorLog:
-    """Appends with origin COORDINATOR; reads the log in pieces of about `load_buffer_bytes`."""
-
-    def __init__(self, partition: Partition, clock: Clock, load_buffer_bytes: int) -> None:
-        self._partition = partition
-        self._clock = clock
-        self._load_buffer_bytes = load_buffer_bytes
-
-    @property
-    def high_watermark(self) -> int:
-        return self._partition.high_watermark
-
-    @property
-    def log_end_offset(self) -> int:
-        return self._partition.log_end_offset
-
-    @property
-    def max_batch_bytes(self) -> int:
-        return self._partition.log.config.max_message_bytes
-
-    def append(self, batch: bytearray) -> int:
-        """See `Partition.append` for the errors."""
-        info = self._partition.append(memoryview(batch), AppendOrigin.COORDINATOR, self._clock.wall_ms())
-        return info.first_offset
-
-    def listen(self, advanced: Callable[[int], None], failed: Callable[[KafkaError], None]) -> Callable[[], None]:
-        return self._partition.listen(advanced, failed)
-
-    async def batches(self) -> AsyncIterator[memoryview]:
-        partition = self._partition
-        log = partition.log
-        end = log.log_end_offset
-        offset = log.log_start_offset
-        while offset < end:
-            data = await self._read(offset)
-            if not data:
-                break  # compaction has removed the end
-            whole, offset = _whole_batches(data, offset)
-            if not whole:
-                raise CorruptMessage(f"{partition.topic}-{partition.index} is cut short at offset {offset}.")
-            yield data[:whole]
-        if log.is_offline:  # it went offline since the last read, and no listener is notified
-            raise log.storage_error()
-
-    async def _read(self, offset: int) -> memoryview:
-        """Read, retrying while no descriptor is free: a coordinator that failed to load is never loaded again."""
-        log = self._partition.log
-        while True:
-            try:
-                return memoryview(await log.plan_read(offset, self._load_buffer_bytes, log.end, True).read())
-            except KafkaStorage as error:
-                if log.is_offline:
-                    raise
-                logger.warning("coordinator waits to be loaded", partition=log.name, error=str(error))
-            await self._clock.machine.sleep(DESCRIPTORS_RETRY_MS)
-
-
-def _whole_batches(data: memoryview, offset: int) -> tuple[int, int]:
-    """The size in bytes of the whole batches at the front, and the offset after them."""
-    at = 0
-    while at + LOG_OVERHEAD <= len(data):
-        end = at + LOG_OVERHEAD + _LENGTH.unpack_from(data, at + _LENGTH_AT)[0]
-        if end > len(data):
-            break
-        offset = read_header(data, at).next_offset
-        at = end
-    return at, offset
-
-
 S = TypeVar("S", bound=CoordinatorShard)
 T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +125,7 @@ class HostedCoordinator(Generic[S]):
     def leaders(self, image: MetadataImage) -> dict[int, int]:
         """The broker that leads each partition of the internal topic; NO_LEADER if it has none."""
         topic = image.topics.get(self._topic)
-        return {} if topic is None else {index: one.leader for index, one in topic.partitions.items()}
+        return {} if topic is None else {index: partition.leader for index, partition in topic.partitions.items()}
 
     def write(self, key: str, operation: Operation[S, T]) -> Future[T]:
         """Run `operation` in the shard that `key` belongs to; see `CoordinatorContext.write`."""
@@ -208,13 +135,9 @@ class HostedCoordinator(Generic[S]):
         """See `CoordinatorContext.read`."""
         return self.runtime.read(partition_for(key, self._partitions), operation)
 
-    def read_all(self, operation: Callable[[S], T], then: Callable[[list[T]], R]) -> R | Awaitable[R]:
-        """What `then` makes of the answers of this node's shards, except those that are gone or failed to load.
-
-        Raises whatever else a shard raises, mostly CoordinatorLoadInProgress.
-        """
-        answers = [context.read(operation) for context in self.runtime.contexts()]
-        return when_all_settled(answers, lambda settled: then(_of_those_here(settled)))
+    def read_all(self, operation: Callable[[S], T]) -> list[Future[T]]:
+        """The answers of this node's shards; see `of_those_here`."""
+        return [context.read(operation) for context in self.runtime.contexts()]
 
     def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Load the shards of partitions that are led here now, and unload those that are no longer, or are deleted."""
@@ -258,7 +181,11 @@ class HostedCoordinator(Generic[S]):
             # else an offline log's content is unknown: no answer is better than an empty one
 
 
-def _of_those_here(answers: Iterable[T | KafkaError]) -> list[T]:
+def of_those_here(answers: Iterable[T | KafkaError]) -> list[T]:
+    """The answers without those of shards that are gone or failed to load.
+
+    Raises whatever else a shard answers, mostly CoordinatorLoadInProgress.
+    """
     here: list[T] = []
     for answer in answers:
         if not isinstance(answer, KafkaError):
@@ -266,3 +193,78 @@ def _of_those_here(answers: Iterable[T | KafkaError]) -> list[T]:
         elif not isinstance(answer, NotCoordinator):
             raise answer
     return here
+
+
+# -- the log of a shard
+
+_LENGTH = struct.Struct(">i")
+_LENGTH_AT = 8
+
+
+class PartitionCoordinatorLog:
+    """Appends with origin COORDINATOR; reads the log in pieces of about `load_buffer_bytes`."""
+
+    def __init__(self, partition: Partition, clock: Clock, load_buffer_bytes: int) -> None:
+        self._partition = partition
+        self._clock = clock
+        self._load_buffer_bytes = load_buffer_bytes
+
+    @property
+    def high_watermark(self) -> int:
+        return self._partition.high_watermark
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._partition.log_end_offset
+
+    @property
+    def max_batch_bytes(self) -> int:
+        return self._partition.log.config.max_message_bytes
+
+    def append(self, batch: bytearray) -> int:
+        """See `Partition.append` for the errors."""
+        info = self._partition.append(memoryview(batch), AppendOrigin.COORDINATOR, self._clock.wall_ms())
+        return info.first_offset
+
+    def listen(self, advanced: Callable[[int], None], failed: Callable[[KafkaError], None]) -> Callable[[], None]:
+        return self._partition.listen(advanced, failed)
+
+    async def batches(self) -> AsyncIterator[memoryview]:
+        partition = self._partition
+        log = partition.log
+        end = log.log_end_offset
+        offset = log.log_start_offset
+        while offset < end:
+            data = await self._read(offset)
+            if not data:
+                break  # compaction has removed the end
+            whole, offset = _whole_batches(data, offset)
+            if not whole:
+                raise CorruptMessage(f"{partition.topic}-{partition.index} is cut short at offset {offset}.")
+            yield data[:whole]
+        if log.is_offline:  # it went offline since the last read, and no listener is notified
+            raise log.storage_error()
+
+    async def _read(self, offset: int) -> memoryview:
+        """Read, retrying while no descriptor is free: a coordinator that failed to load is never loaded again."""
+        log = self._partition.log
+        while True:
+            try:
+                return memoryview(await log.plan_read(offset, self._load_buffer_bytes, log.end, True).read())
+            except KafkaStorage as error:
+                if log.is_offline:
+                    raise
+                logger.warning("coordinator waits to be loaded", partition=log.name, error=str(error))
+            await self._clock.machine.sleep(DESCRIPTORS_RETRY_MS)
+
+
+def _whole_batches(data: memoryview, offset: int) -> tuple[int, int]:
+    """The size in bytes of the whole batches at the front, and the offset after them."""
+    at = 0
+    while at + LOG_OVERHEAD <= len(data):
+        end = at + LOG_OVERHEAD + _LENGTH.unpack_from(data, at + _LENGTH_AT)[0]
+        if end > len(data):
+            break
+        offset = read_header(data, at).next_offset
+        at = end
+    return at, offset

@@ -1,8 +1,10 @@
-"""The share coordinator of this node: its shards' state machines, connected to the host.
+"""The share coordinator of this node, and what this node asks share coordinators.
 
-Requests of this node to the share coordinator (Kafka's `DefaultStatePersister`).
-
-The end of share groups: the share coordinator forgets them first, else their names could not be used again.
+`ShareCoordinator` has the shards' state machines, connected to the host. It answers for what it coordinates, and
+NOT_COORDINATOR for everything else: the requests of other brokers are answered by it alone (Kafka's
+`ShareCoordinatorService`). `ShareStates` is the client's side (Kafka's `DefaultStatePersister`): it finds the
+coordinator, which is here or on another broker. Share groups are deleted through it: their states are forgotten first,
+else their names could not be used again.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import Future
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 import structlog
@@ -18,11 +20,6 @@ from kio.schema.errors import ErrorCode
 
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.hosted import Host, HostedCoordinator
-from broker.coordinators.remote import RemoteStates
-from broker.membership.broker_clients import BrokerClients
-from broker.observe.group_metrics import EndsElsewhere
-from broker.observe.metrics import Metrics
-from broker.observe.share_metrics import register_share_metrics
 from broker.replication.log_maintenance import delete_records
 from coordinator.group.share.state_port import Topics
 from coordinator.group.share_deletion import begin_deleting
@@ -37,7 +34,12 @@ from protocol.coordinator_records.share_records import NO_START_OFFSET, SharePar
 from protocol.errors import CoordinatorNotAvailable, KafkaError, UnknownTopicOrPartition
 from protocol.metadata.topics import NO_LEADER
 
+if TYPE_CHECKING:
+    from broker.coordinators.remote import RemoteStates
+
 logger = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 
 def coordinator_key(key: SharePartitionKey) -> str:
@@ -68,7 +70,7 @@ class ShareCoordinator(HostedCoordinator[ShareCoordinatorShard]):
         return ShareCoordinatorShard(context, self._has_partition, self._snapshot_every)
 
     def _has_partition(self, topic_id: UUID, index: int) -> bool:
-        topic = self._host.cache.topic_by_id(topic_id)
+        topic = self._host.cache.image.topics.by_id(topic_id)
         return topic is not None and index in topic.partitions
 
     def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -79,21 +81,9 @@ class ShareCoordinator(HostedCoordinator[ShareCoordinatorShard]):
             for context in self.runtime.contexts():
                 context.tell_once_loaded(lambda state: state.delete_topics(deleted))
 
-    def register_metrics(self, metrics: Metrics, peers: BrokerClients | None) -> None:
-        """Register the metrics of share groups for `/metrics`; `peers` are the other brokers of a cluster."""
-        host = self._host
-        ends = EndsElsewhere(host.node_id, host.cache, peers.reach) if peers is not None else None
-        register_share_metrics(metrics, host.replicas, ends, host.cache, self.runtime)
-
-    def elsewhere(self, key: SharePartitionKey) -> RemoteStates | None:
-        """The share partition's coordinator on another node; None if it is here. Raises CoordinatorNotAvailable."""
-        leader = self.leader_for(self._host.cache.image, coordinator_key(key))
-        if leader in (self._host.node_id, NO_LEADER):  # without a leader the shard here answers NOT_COORDINATOR
-            return None
-        client = self._host.brokers.reach(leader)
-        if client is None:
-            raise CoordinatorNotAvailable(f"Broker {leader}, which has the share coordinator, is away.")
-        return RemoteStates(client)
+    def ask(self, key: SharePartitionKey, operation: Operation[ShareCoordinatorShard, T]) -> Future[T]:
+        """Run `operation` in the shard of the share partition here; NotCoordinator if this node does not have it."""
+        return self.write(coordinator_key(key), operation)
 
     async def prune(self) -> None:
         """Delete what the shards no longer need of `__share_group_state` (KIP-932: it is not compacted)."""
@@ -110,36 +100,47 @@ class ShareCoordinator(HostedCoordinator[ShareCoordinatorShard]):
                 logger.warning("share state not pruned", partition=context.partition, error=str(error))
 
 
-T = TypeVar("T")
-
-
 class ShareStates:
-    """A `Persister` and a `ShareStatePort`: asks the share coordinator that is responsible, here or on another node."""
+    """A `ShareStatePort`: asks the share coordinator that is responsible, here or on another node.
 
-    def __init__(self, coordinator: ShareCoordinator) -> None:
+    Answers are the KafkaErrors of the coordinator, and CoordinatorNotAvailable if it is away, which is also raised.
+    """
+
+    def __init__(self, host: Host, coordinator: ShareCoordinator) -> None:
+        self._host = host
         self._coordinator = coordinator
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def _ask(
+        self,
+        key: SharePartitionKey,
+        here: Operation[ShareCoordinatorShard, T],
+        there: Callable[[RemoteStates], Coroutine[Any, Any, T]],
+    ) -> Future[T]:
+        name = coordinator_key(key)
+        leader = self._coordinator.leader_for(self._host.cache.image, name)
+        if leader in (self._host.node_id, NO_LEADER):  # without a leader the shard here answers NOT_COORDINATOR
+            return self._coordinator.write(name, here)
+        client = self._host.brokers.reach(leader)
+        if client is None:
+            raise CoordinatorNotAvailable(f"Broker {leader}, which has the share coordinator, is away.")
+        from broker.coordinators.remote import RemoteStates
+
+        return asyncio.ensure_future(there(RemoteStates(client)))
 
     # -- what share partitions ask
 
     def read(self, key: SharePartitionKey, leader_epoch: int) -> Future[ShareSnapshotValue]:
-        remote = self._coordinator.elsewhere(key)
-        if remote is not None:
-            return asyncio.ensure_future(remote.read(key, leader_epoch))
-        return self._ask(key, lambda state: state.read(key, leader_epoch))
+        return self._ask(
+            key, lambda state: state.read(key, leader_epoch), lambda remote: remote.read(key, leader_epoch)
+        )
 
     def write(self, key: SharePartitionKey, wanted: ShareWrite) -> Future[None]:
-        remote = self._coordinator.elsewhere(key)
-        if remote is not None:
-            return asyncio.ensure_future(remote.write(key, wanted))
-        return self._ask(key, lambda state: state.write(key, wanted))
+        return self._ask(key, lambda state: state.write(key, wanted), lambda remote: remote.write(key, wanted))
 
     def summary(self, key: SharePartitionKey) -> Future[ShareSnapshotValue | None]:
         """The state without its batches; None, or no start offset, if there is none."""
-        remote = self._coordinator.elsewhere(key)
-        if remote is not None:
-            return asyncio.ensure_future(remote.read_summary(key))
-        return self._ask(key, lambda state: state.read_summary(key))
+        return self._ask(key, lambda state: state.read_summary(key), lambda remote: remote.read_summary(key))
 
     async def summaries(
         self, keys: Iterable[SharePartitionKey]
@@ -154,52 +155,55 @@ class ShareStates:
         except KafkaError as error:
             return error
 
-    def _ask(self, key: SharePartitionKey, operation: Operation[ShareCoordinatorShard, T]) -> Future[T]:
-        return self._coordinator.write(coordinator_key(key), operation)
-
     # -- what share groups ask
 
     def initialize(
         self, group_id: str, topics: Topics, state_epoch: int, done: Callable[[KafkaError | None], None]
     ) -> None:
-        self._start(self._initialize([*_keys(group_id, topics)], state_epoch, NO_START_OFFSET, done))
-
-    def delete(self, group_id: str, topics: Topics) -> None:
-        self._start(self._delete([*_keys(group_id, topics)]))
-
-    async def initialize_at(self, key: SharePartitionKey, state_epoch: int, start_offset: int) -> None:
-        """Begin a share partition anew at an offset. Raises KafkaErrors."""
-        await self._coordinator.ensure_topic()
-        remote = self._coordinator.elsewhere(key)
-        if remote is not None:
-            await remote.initialize(key, state_epoch, start_offset)
-        else:
-            await self._ask(key, lambda state: state.initialize(key, state_epoch, start_offset))
-
-    async def forget(self, key: SharePartitionKey) -> None:
-        """Forget the state of a share partition. Raises KafkaErrors."""
-        remote = self._coordinator.elsewhere(key)
-        if remote is not None:
-            await remote.delete(key)
-        else:
-            await self._ask(key, lambda state: state.delete(key))
+        self._start(self._initialize([*_keys(group_id, topics)], state_epoch, done))
 
     async def _initialize(
-        self,
-        keys: list[SharePartitionKey],
-        state_epoch: int,
-        start_offset: int,
-        done: Callable[[KafkaError | None], None],
+        self, keys: Sequence[SharePartitionKey], state_epoch: int, done: Callable[[KafkaError | None], None]
     ) -> None:
         try:
-            await asyncio.gather(*(self.initialize_at(key, state_epoch, start_offset) for key in keys))
+            await asyncio.gather(*(self.initialize_at(key, state_epoch, NO_START_OFFSET) for key in keys))
         except KafkaError as error:
             done(error)
         else:
             done(None)
 
-    async def _delete(self, keys: list[SharePartitionKey]) -> None:
+    def delete(self, group_id: str, topics: Topics) -> None:
+        self._start(self._delete([*_keys(group_id, topics)]))
+
+    async def _delete(self, keys: Sequence[SharePartitionKey]) -> None:
         await asyncio.gather(*map(self.forget, keys), return_exceptions=True)
+
+    async def initialize_at(self, key: SharePartitionKey, state_epoch: int, start_offset: int) -> None:
+        """Begin a share partition anew at an offset. Raises KafkaErrors."""
+        await self._coordinator.ensure_topic()
+        await self._ask(
+            key,
+            lambda state: state.initialize(key, state_epoch, start_offset),
+            lambda remote: remote.initialize(key, state_epoch, start_offset),
+        )
+
+    async def forget(self, key: SharePartitionKey) -> None:
+        """Forget the state of a share partition. Raises KafkaErrors."""
+        await self._ask(key, lambda state: state.delete(key), lambda remote: remote.delete(key))
+
+    async def forget_group(self, group_id: str, topics: Mapping[UUID, frozenset[int]]) -> ErrorCode:
+        """Forget the states of a group. The state of a topic that is gone is gone too."""
+        if not self._coordinator.topic_exists:
+            return ErrorCode.none  # none was ever made
+        for topic_id, partitions in topics.items():
+            for index in sorted(partitions):
+                try:
+                    await self.forget(SharePartitionKey(group_id, topic_id, index))
+                except UnknownTopicOrPartition:
+                    continue
+                except KafkaError as error:
+                    return error.code
+        return ErrorCode.none
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -218,7 +222,7 @@ def _keys(group_id: str, topics: Topics) -> Iterator[SharePartitionKey]:
 
 
 async def delete_groups(
-    groups: GroupCoordinator, shares: ShareCoordinator, states: ShareStates, partition: int, group_ids: Sequence[str]
+    groups: GroupCoordinator, states: ShareStates, partition: int, group_ids: Sequence[str]
 ) -> dict[str, ErrorCode]:
     """Delete groups of one shard, of any kind; returns the error code of each."""
     runtime = groups.runtime
@@ -226,7 +230,7 @@ async def delete_groups(
         begun = await runtime.write(partition, lambda shard: begin_deleting(shard, group_ids))
     except KafkaError as error:
         return dict.fromkeys(group_ids, error.code)
-    forgotten = await asyncio.gather(*(_forget(shares, states, *each) for each in begun.waiting.items()))
+    forgotten = await asyncio.gather(*(states.forget_group(*each) for each in begun.waiting.items()))
     codes = {**begun.codes, **dict(zip(begun.waiting, forgotten, strict=True))}
     left = [group_id for group_id in begun.waiting if codes[group_id] is ErrorCode.none]
     if left:
@@ -236,20 +240,3 @@ async def delete_groups(
         except KafkaError as error:
             codes.update(dict.fromkeys(left, error.code))
     return codes
-
-
-async def _forget(
-    shares: ShareCoordinator, states: ShareStates, group_id: str, topics: Mapping[UUID, frozenset[int]]
-) -> ErrorCode:
-    """Have the share coordinator forget a group's states. The state of a topic that is gone is gone too."""
-    if not shares.topic_exists:
-        return ErrorCode.none  # none was ever made
-    for topic_id, partitions in topics.items():
-        for index in sorted(partitions):
-            try:
-                await states.forget(SharePartitionKey(group_id, topic_id, index))
-            except UnknownTopicOrPartition:
-                continue
-            except KafkaError as error:
-                return error.code
-    return ErrorCode.none

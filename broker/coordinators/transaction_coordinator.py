@@ -1,6 +1,7 @@
-"""End markers on their way to partitions that this node leads (`coordinator.transaction.marker_sender`).
+"""The transaction coordinator of this node: its shards' state machines, connected to the host.
 
-The transaction coordinator of this node: its shards' state machines, connected to the host.
+It has two ways to other brokers, each with a queue for every broker: end markers go to the leaders of partitions
+(`TransactionMarkers`), and leaders here ask coordinators there about transactions (`TransactionCoordinator.ask`).
 """
 
 from __future__ import annotations
@@ -8,23 +9,21 @@ from __future__ import annotations
 from asyncio import Future
 from collections.abc import Collection, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from broker.config.broker_config import BrokerConfig
 from broker.coordinators.hosted import Host, HostedCoordinator
-from broker.coordinators.remote import Question, RemoteTransactions, RoutedMarkers
 from broker.membership.producer_ids import ProducerIds
-from broker.observe.metrics import Metrics
-from broker.observe.transaction_metrics import register_transaction_metrics
+from broker.peers.client import PeerClient
+from broker.peers.queues import BrokerQueues
 from broker.replication.partition import Partition
-from broker.replication.replica_manager import ReplicaManager
 from broker.replication.waits import WRITE_TIMEOUT_MS, until_committed
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
+from coordinator.runtime.batches import encode_end_marker
 from coordinator.runtime.coordinator_context import CoordinatorContext
-from coordinator.runtime.coordinator_log import encode_end_marker
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.runtime.runtime import CoordinatorRuntime
-from coordinator.transaction.marker_sender import EndMarker, WriteMarker
+from coordinator.transaction.marker_sender import EndMarker, Question, WriteMarker
 from coordinator.transaction.transaction_coordinator_shard import (
     ROWS,
     TransactionConfig,
@@ -35,40 +34,62 @@ from coordinator.transaction.transaction_metadata import TV_2, TransactionMetada
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME
-from protocol.errors import InvalidProducerEpoch, KafkaError
+from protocol.errors import InvalidProducerEpoch, KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
 from protocol.metadata.topics import NO_LEADER
 from protocol.records.batch import NO_SEQUENCE
 from protocol.topic_partition import PartitionKey
 from storage.append_types import AppendOrigin
 from storage.producers.producer_entry import NO_OFFSET
-from timing.clock import Clock
-from timing.wheel import TimingWheel
+
+if TYPE_CHECKING:
+    from broker.coordinators.remote import Markers, Questions
+
+TRANSACTION_VERSION = "transaction.version"
+
+Addressed = tuple[EndMarker, PartitionKey]
+"""A marker for one partition."""
 
 
 class TransactionMarkers:
-    """Appends markers; for `__consumer_offsets` through its coordinator, for which they also decide about offsets."""
+    """Writes end markers wherever the leaders are (`coordinator.transaction.marker_sender`).
 
-    def __init__(
-        self,
-        clock: Clock,
-        wheel: TimingWheel,
-        partitions: ReplicaManager,
-        groups: CoordinatorRuntime[GroupCoordinatorShard],
-    ) -> None:
-        self._clock = clock
-        self._wheel = wheel
-        self._partitions = partitions
+    This node's own partitions get theirs directly; `__consumer_offsets` through the coordinator `groups`, for which
+    they also decide about offsets. Those of other brokers go in requests, one queue for each broker.
+    """
+
+    def __init__(self, host: Host, groups: CoordinatorRuntime[GroupCoordinatorShard]) -> None:
+        self._host = host
         self._groups = groups
+        self.queues: BrokerQueues[tuple[EndMarker, PartitionKey], None] = BrokerQueues(
+            host.brokers.reach, _send_markers
+        )
 
     def marker_writer(self, marker: EndMarker) -> WriteMarker:
-        """See `MarkerPort.marker_writer`."""
-        now_ms = self._clock.wall_ms()
+        """See `MarkerPort.marker_writer`. A partition is gone only if it is gone from this node's own image."""
+        write_here = self.marker_writer_here(marker)
+
+        def write(topic: str, index: int) -> Future[None] | None:
+            known = self._host.cache.image.topics.get(topic)
+            partition = None if known is None else known.partitions.get(index)
+            if partition is None:
+                raise UnknownTopicOrPartition
+            if partition.leader == self._host.node_id:
+                return write_here(topic, index)
+            if not partition.has_leader:
+                raise LeaderNotAvailable
+            return self.queues.put(partition.leader, marker.producer_id, marker, (marker, (topic, index)))
+
+        return write
+
+    def marker_writer_here(self, marker: EndMarker) -> WriteMarker:
+        """As `marker_writer`, for partitions that this node leads."""
+        now_ms = self._host.clock.wall_ms()
         producer = ProducerEpoch(marker.producer_id, marker.producer_epoch)
         batch = encode_end_marker(producer, marker.coordinator_epoch, marker.committed, now_ms)
         return partial(self._write, marker, batch, now_ms)
 
     def _write(self, marker: EndMarker, batch: bytearray, now_ms: int, topic: str, index: int) -> Future[None] | None:
-        partition = self._partitions.find(topic, index)
+        partition = self._host.replicas.find(topic, index)
         _check_transaction(partition, marker)
         if topic == GROUP_METADATA_TOPIC_NAME:
             return self._groups.end_transaction(
@@ -79,7 +100,7 @@ class TransactionMarkers:
             )
         own = memoryview(bytearray(batch))  # the log rewrites it as the topic stores it
         end = partition.append(own, AppendOrigin.COORDINATOR, now_ms).last_offset + 1
-        return until_committed(partition, end, self._wheel)
+        return until_committed(partition, end, self._host.wheel)
 
 
 def _check_transaction(partition: Partition, marker: EndMarker) -> None:
@@ -95,7 +116,16 @@ def _check_transaction(partition: Partition, marker: EndMarker) -> None:
         )
 
 
-TRANSACTION_VERSION = "transaction.version"
+async def _send_markers(client: PeerClient, sent: Markers) -> None:
+    from broker.coordinators.remote import send_markers
+
+    await send_markers(client, sent)
+
+
+async def _send_questions(client: PeerClient, sent: Questions) -> None:
+    from broker.coordinators.remote import send_questions
+
+    await send_questions(client, sent)
 
 
 def transaction_config(config: BrokerConfig) -> TransactionConfig:
@@ -120,11 +150,12 @@ class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
     ) -> None:
         config = host.current.config
         self._producer_ids = producer_ids
-        self._config = transaction_config(config)
-        self.metrics = TransactionCounts()
-        self.markers = TransactionMarkers(host.clock, host.wheel, host.replicas, groups)
-        self._routed_markers = RoutedMarkers(host.node_id, host.cache, self.markers, host.brokers.reach)
-        self._elsewhere = RemoteTransactions(host.brokers.reach)
+        self.config = transaction_config(config)
+        self.counts = TransactionCounts()
+        self.markers = TransactionMarkers(host, groups)
+        self._questions: BrokerQueues[Question, frozenset[PartitionKey]] = BrokerQueues(
+            host.brokers.reach, _send_questions
+        )
         runtime: CoordinatorRuntime[TransactionCoordinatorShard] = CoordinatorRuntime(
             TRANSACTION_STATE_TOPIC_NAME,
             ROWS,
@@ -137,32 +168,24 @@ class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
         partitions = config.integer("transaction.state.log.num.partitions")
         super().__init__(host, TRANSACTION_STATE_TOPIC_NAME, partitions, runtime)
 
-    def register_metrics(self, metrics: Metrics) -> None:
-        """Register the metrics of transactions for `/metrics`."""
-        host = self._host
-        longest_ms = self._config.max_timeout_ms
-        register_transaction_metrics(metrics, self.metrics, self.metadata, host.replicas, host.clock, longest_ms)
-        metrics.gauge(
-            "odradek_transaction_markers_waiting",
-            "Markers that wait to be sent to other brokers.",
-            (),
-            lambda: len(self._routed_markers.queues),
-        )
-        metrics.gauge(
-            "odradek_transaction_verifications_waiting",
-            "Questions about transactions that wait to be sent to other brokers' coordinators.",
-            (),
-            lambda: len(self._elsewhere.queues),
-        )
+    @property
+    def markers_waiting(self) -> int:
+        """How many markers wait to be sent to other brokers."""
+        return len(self.markers.queues)
+
+    @property
+    def questions_waiting(self) -> int:
+        """How many questions about transactions wait to be sent to other brokers' coordinators."""
+        return len(self._questions)
 
     def _new_state(self, context: CoordinatorContext[TransactionCoordinatorShard]) -> TransactionCoordinatorShard:
         partition = self._host.replicas.get(TRANSACTION_STATE_TOPIC_NAME, context.partition)
         return TransactionCoordinatorShard(
             context,
             0 if partition is None else partition.leader_epoch,
-            self._config,
-            self._routed_markers,
-            self.metrics,
+            self.config,
+            self.markers,
+            self.counts,
             self._producer_ids.take,
             self._transaction_version,
         )
@@ -178,24 +201,27 @@ class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
         """Besides shards, the queues to other brokers follow: those to brokers that are gone are given up."""
         super().follow(delta, image)
         if delta.touched("cluster"):
-            self._routed_markers.queues.brokers_changed()
-            self._elsewhere.queues.brokers_changed()
+            self.markers.queues.brokers_changed()
+            self._questions.brokers_changed()
 
     def stop(self) -> None:
         """See `HostedCoordinator.stop`."""
         super().stop()
-        self._routed_markers.queues.close()
-        self._elsewhere.queues.close()
+        self.markers.queues.close()
+        self._questions.close()
         self._host.brokers.close()
 
     # -- transactions of this node's leaders
 
     def ask(self, question: Question) -> Future[Any]:
-        """Ask the coordinator of a transaction, wherever it is; see `RemoteTransactions.ask`."""
+        """The partitions that are in the transaction, by its coordinator, wherever it is; or the coordinator's error.
+
+        NETWORK_EXCEPTION if no coordinator answers.
+        """
         transactional_id, producer, partitions, adds = question
         leader = self.leader_for(self._host.cache.image, transactional_id)
         if leader not in (self._host.node_id, NO_LEADER):
-            return self._elsewhere.ask(leader, question)
+            return self._questions.put(leader, transactional_id, question, question)
         if adds:
             return self.write(
                 transactional_id, lambda state: state.add_partitions(transactional_id, producer, partitions, TV_2)

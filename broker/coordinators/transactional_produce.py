@@ -13,10 +13,10 @@ from functools import cache, partial
 from typing import Any, NamedTuple, Protocol
 
 from broker.config.broker_config import BrokerConfig
-from broker.coordinators.remote import Question
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.replication.partition import Partition, Role
 from coordinator.runtime.outcome import ProducerEpoch
+from coordinator.transaction.marker_sender import Question
 from protocol.errors import (
     ConcurrentTransactions,
     CoordinatorLoadInProgress,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import chain
 
-from broker.config.topic_config import log_config
+from broker.config.resource_configs import log_config
 from broker.explain import (
     group_rules,
     kit_rules,

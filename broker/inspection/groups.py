@@ -229,7 +229,7 @@ def _classic_member(group: ClassicGroup, member: Member, now_ms: float) -> Membe
         topics_subscribed_by(*(one.metadata for one in member.protocols)) if group.uses_consumer_protocol else None,
         waits_for,
         late,
-        None if member.session is None or member.is_waiting else member.session.ends_ms - now_ms,
+        None if member.timer_due_ms is None or member.is_waiting else member.session_ends_ms - now_ms,
         member.rebalance_timeout_ms,
     )
 

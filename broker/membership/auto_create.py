@@ -1,9 +1,8 @@
-"""The topics in which coordinators keep their state: created on first use, with configurations of their own.
+"""Automatic creation of topics: those that clients ask for, and those in which coordinators keep their state.
 
-Kafka's `DefaultAutoTopicCreationManager`, `GroupCoordinatorService.groupMetadataTopicConfigs`,
-`TransactionStateManager.transactionTopicConfigs` and `ShareCoordinatorService.shareGroupStateTopicConfigs`.
-
-Automatic creation of topics: those that clients ask for, and those of coordinators (`AutoTopicCreationManager`).
+Topics of coordinators are created on first use, with configurations of their own (Kafka's
+`DefaultAutoTopicCreationManager`, `GroupCoordinatorService.groupMetadataTopicConfigs`,
+`TransactionStateManager.transactionTopicConfigs` and `ShareCoordinatorService.shareGroupStateTopicConfigs`).
 """
 
 from __future__ import annotations
@@ -19,18 +18,13 @@ from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicCo
 from kio.schema.create_topics.v7.response import CreatableTopicResult
 from kio.schema.errors import ErrorCode
 
-from broker.config.broker_config import BrokerConfig
-from broker.config.current import CurrentConfig
-from broker.config.start_topics import StartTopic
+from broker.config.broker_config import BrokerConfig, CurrentConfig
+from broker.config.structured import StartTopic
 from broker.membership.controller_port import Controller
 from broker.membership.metadata_cache import MetadataCache
 from controller import create_topics
 from controller.decision import MutationQuota, NoQuota
-from metadata.topic_names import (
-    GROUP_METADATA_TOPIC_NAME,
-    SHARE_GROUP_STATE_TOPIC_NAME,
-    TRANSACTION_STATE_TOPIC_NAME,
-)
+from metadata.topic_names import GROUP_METADATA_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME
 from protocol.errors import CoordinatorNotAvailable, KafkaError
 
 BY_DEFAULT = -1

@@ -13,9 +13,8 @@ Theory of operation. The node's life in the cluster goes through these states, i
 
 The controller unfences a node only once its image has the node's own registration, so nobody is served from an image
 in which an earlier run of this node still leads. A node whose session has lapsed is fenced by the controller, and
-unfenced with its next heartbeat.
-
-The levels of features that a broker of this release can work with in a cluster of other controllers (KIP-584).
+unfenced with its next heartbeat. A node does not join a cluster with features at levels that it does not know
+(`unserved`, KIP-584).
 """
 
 from __future__ import annotations

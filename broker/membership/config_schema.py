@@ -8,22 +8,20 @@ from kio.schema.create_topics.v7.response import CreatableTopicConfigs
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.definition import ConfigDef, ConfigType, to_text
-from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
-from broker.config.defs.not_needed import NOT_NEEDED
+from broker.config.defs import KNOWN_CONFIGS, TOPIC_CONFIGS
 from broker.config.describe import describe_new_topic
-from broker.config.resource_defs import (
+from broker.config.resource_configs import (
     CLIENT_METRICS_CONFIGS,
     GROUP_CONFIGS,
     parse_client_metrics_configs,
     parse_group_configs,
+    parse_topic_configs,
 )
-from broker.config.topic_config import parse_topic_configs
 from metadata.configs import ResourceType
 from metadata.maps import Map
 
 MOST_DESCRIBED = 16
 
-_BROKER: Mapping[str, ConfigDef] = {**NOT_NEEDED, **BROKER_CONFIGS}
 _NAMES: Mapping[int, Mapping[str, ConfigDef]] = {
     ResourceType.TOPIC: TOPIC_CONFIGS,
     ResourceType.GROUP: GROUP_CONFIGS,
@@ -85,7 +83,7 @@ def _definitions(resource_type: int) -> Mapping[str, ConfigDef]:
         case ResourceType.TOPIC:
             return TOPIC_CONFIGS
         case ResourceType.BROKER:
-            return _BROKER
+            return KNOWN_CONFIGS
     return {}
 
 

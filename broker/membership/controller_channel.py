@@ -1,11 +1,8 @@
-"""Which of the cluster's controllers is the active one, as far as this node knows.
+"""Requests to the active controller, whoever that is (Kafka's `NodeToControllerChannelManager`).
 
-The observer of the metadata learns it from the answers to its fetches (`metadata_observer`); the channels to the
-controller wait here until it is known, and again after a failover.
-
-Requests to the active controller, whoever that is (Kafka's `NodeToControllerChannelManager`).
-
-Each channel has connections of its own, as a controller answers the requests of a connection one after the other.
+The observer of the metadata learns which controller is active from the answers to its fetches (`metadata_observer`);
+the channels wait here until it is known, and again after a failover. Each channel has connections of its own, as a
+controller answers the requests of a connection one after the other.
 """
 
 from __future__ import annotations

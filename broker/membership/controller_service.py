@@ -37,7 +37,7 @@ UNCLEAN_ELECTION_MS = 5 * 60 * 1000
 
 
 class Every(Protocol):
-    """Runs jobs from time to time; see `broker.periodic.Periodic`."""
+    """Runs jobs from time to time; see `broker.background.Periodic`."""
 
     def every(self, pause_ms: float, name: str, job: Callable[[], Awaitable[None]]) -> None: ...
 

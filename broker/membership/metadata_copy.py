@@ -1,20 +1,18 @@
-"""What an observer of the metadata asks the controllers: Fetch and FetchSnapshot of `__cluster_metadata` (KIP-595).
+"""What an observer of the metadata log asks the controllers for, and what it keeps of their answers.
 
-The end of the metadata log as an observer fetches it: what is committed, and what may yet be taken back.
+It asks by Fetch and FetchSnapshot of `__cluster_metadata` (KIP-595). A leader also hands out records that the quorum
+has not committed: `FetchedLog` keeps them until the high watermark passes them; if another leader says that its log
+diverges, those that it does not have are dropped.
 
-A leader also hands out records that the quorum has not committed. They are kept here until the high watermark passes
-them; if another leader says that its log diverges, those that it does not have are dropped (KIP-595).
-
-This node's own copy of the cluster's metadata: snapshots in `__cluster_metadata-0`, so that a restart is quick.
-
-A copy is a snapshot in Kafka's format (KIP-630): one that a controller has sent, or one that is made of the image from
-time to time and at a clean stop. Both have committed records only, so nothing in the folder is ever taken back. What
-came after the newest one is fetched again. There is no log in the folder: an observer votes on nothing, so nobody
-relies on what it has on its disk.
+`MetadataCopy` is what a restart begins with: a snapshot in Kafka's format (KIP-630) in `__cluster_metadata-0`, one that
+a controller has sent, or one that is made of the image from time to time and at a clean stop. Both have committed
+records only, so nothing in the folder is ever taken back. What came after the newest one is fetched again. There is no
+log in the folder: an observer votes on nothing, so nobody relies on what it has on its disk.
 """
 
 from __future__ import annotations
 
+import errno
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -216,6 +214,8 @@ class FetchedLog:
 logger = structlog.get_logger(__name__)
 
 KEPT_SNAPSHOTS = 2
+MOST_SNAPSHOT_BYTES = 1 << 30
+"""Of a snapshot that a controller sends, which is in memory until it is whole: that of some millions of partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +282,18 @@ class MetadataCopy:
         if facts.kraft_version and facts.voters is not None:
             quorum = KRaftVersionRecord(version=0, k_raft_version=facts.kraft_version), facts.voters
         return Copied(loader.image, quorum)
+
+    async def require_room(self, snapshot: SnapshotId, size: int) -> None:
+        """Raises OSError for a snapshot that is too large to be fetched, or to be kept beside those that are there."""
+        root = self._folder.rpartition("/")[0]
+        _, free = await self._services.workers.call(partial(self._services.fs.space, root))
+        most = min(MOST_SNAPSHOT_BYTES, free)
+        if size > most:
+            raise OSError(
+                errno.EFBIG if most == MOST_SNAPSHOT_BYTES else errno.ENOSPC,
+                f"the snapshot {snapshot.file_name} of a controller has {size} bytes; the most is "
+                f"{MOST_SNAPSHOT_BYTES}, and {free} are free in {root}",
+            )
 
     async def adopt(self, snapshot: SnapshotId, data: bytes) -> Copied:
         """Keep a snapshot that a controller has sent, and return its image. Raises MetadataLogError, OSError."""

@@ -293,6 +293,7 @@ class MetadataObserver:
         """Fetch a whole snapshot, and let it take the place of the image."""
         logger.info("metadata snapshot is fetched", offset=snapshot.offset, epoch=snapshot.epoch)
         data = bytearray()
+        size: int | None = None
         while True:
             answer = await client.send(fetch_snapshot(self._who, self._quorum.epoch, snapshot, len(data)))
             if answer.error_code is not ErrorCode.none or not answer.topics:
@@ -302,8 +303,17 @@ class MetadataObserver:
             if part.error_code is not ErrorCode.none or part.position != len(data):
                 self._complain(f"{client} answers {part.error_code.name} for the snapshot {snapshot.file_name}")
                 return False
+            if size is None:
+                size = part.size
+                await self._copy.require_room(snapshot, size)
             data += part.unaligned_records
-            if len(data) >= part.size:
+            if part.size != size or len(data) > size:
+                self._complain(
+                    f"{client} said that the snapshot {snapshot.file_name} has {size} bytes, and now says {part.size}, "
+                    f"of which {len(data)} came"
+                )
+                return False
+            if len(data) == size:
                 break
             if not part.unaligned_records:
                 self._complain(f"{client} has sent {len(data)} of {part.size} bytes of the snapshot, and sends no more")

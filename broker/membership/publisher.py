@@ -1,6 +1,7 @@
 """Brings this node up to a new image: what follows the metadata, in one order (Kafka's `BrokerMetadataPublisher`).
 
-What a node needs of the cluster's metadata, whether it decides on them itself or follows other controllers.
+`NodeMetadata` is what a node needs of the cluster's metadata, whether it decides on them itself or follows other
+controllers.
 """
 
 from __future__ import annotations

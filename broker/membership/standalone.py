@@ -1,6 +1,6 @@
 """The metadata of a node with its own log and its own controller; most often it is the only broker, too.
 
-Theory of operation. `open` reads the log and makes the image, or imports what an earlier release wrote. `lead` makes
+Theory of operation. `open` reads the log and makes the image. `lead` makes
 the node the leader of its log, registers its broker and elects it; from then on the controller decides. `close` fences
 the broker, as a controlled shutdown does. If there is no room for the log at the start, the node serves what it has and
 refuses changes, and `lead` is tried again from time to time.
@@ -9,7 +9,6 @@ refuses changes, and `lead` is tried again from time to time.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,7 +17,6 @@ from uuid import UUID
 
 import structlog
 
-from broker.cluster import earlier_store
 from broker.membership.controller_port import Controller, OwnController
 from broker.membership.publisher import Joining, MetadataPublisher
 from controller import alter_partition, assign_replicas, brokers, producer_ids, restoring
@@ -54,7 +52,7 @@ class StandaloneMetadata:
         log: the metadata log.
         controller: decides on every change.
         publisher: tells this node's parts what has changed.
-        is_new: there was nothing when it was opened, neither a record nor what can be imported.
+        is_new: there was nothing when it was opened, no record.
         folder: where the log lies.
         cache: has the image.
         before_snapshot: makes durable, off the loop, what a snapshot makes the log forget: that topics were deleted.
@@ -73,7 +71,7 @@ class StandaloneMetadata:
         self.publisher = MetadataPublisher(cache)
         self.controller = LocalController(log, read.image, self._publish, around, in_transaction=read.in_transaction)
         self.controller.on_published = self._published
-        self.is_new = read.is_empty and not read.imported
+        self.is_new = read.is_empty
         self.before_snapshot: Callable[[], None] = lambda: None
         self._services = services
         self.folder = folder
@@ -83,7 +81,7 @@ class StandaloneMetadata:
         self._min_isr = 1
         self._former: MetadataImage | None = None
         self._snapshotting: asyncio.Task[None] | None = None
-        self._first = [*read.imported, *(log.bootstrap if read.is_empty else ())]
+        self._first = log.bootstrap if read.is_empty else ()
         cache.image = _after(read.image, self._first)
         cache.kraft_version = lambda: log.kraft_version
 
@@ -102,7 +100,7 @@ class StandaloneMetadata:
     ) -> StandaloneMetadata:
         """Read the log in `folder`, the first of `log.dirs`; `clean`: it was closed by who used it last.
 
-        Raises MetadataLogError, CorruptMetadataError, OSError.
+        Raises MetadataLogError, OSError.
         """
         # Its syncs wait for no other log's.
         services = replace(services, workers=services.workers.lane("metadata"))
@@ -111,7 +109,7 @@ class StandaloneMetadata:
             MetadataLog.open, services, folder, node_id, directory_id=directory_id, config=config, clean=clean
         )
         log = await call(opening)
-        read = await call(partial(_read_all, services, folder, log, node_id))
+        read = await call(partial(_read_all, log, node_id))
         return cls(services, folder, log, read, cache, around)
 
     @property
@@ -240,19 +238,9 @@ class StandaloneMetadata:
         # All are decided at once, one on the other, and share a sync.
         await asyncio.gather(*(self.controller.begin(step) for step in self._steps(registration)))
         self._registration = self.controller.refusal = None
-        if self._read.imported:
-            await self._set_aside()
-
-    async def _set_aside(self) -> None:
-        """Rename the files of the earlier release, which are never read again anyway."""
-        logger.info("metadata of an earlier release imported", folder=self.folder)
-        try:
-            await self._services.workers.call(partial(earlier_store.set_aside, self._services.fs, self.folder))
-        except OSError as error:
-            logger.warning("files of the earlier release not renamed", folder=self.folder, error=str(error))
 
     def _steps(self, registration: Registration) -> Sequence[Callable[[MetadataImage], Decision[Any]]]:
-        """What this run begins with: imported or bootstrap records, where there are none yet, and the registration."""
+        """What this run begins with: bootstrap records, where there are none yet, and the registration."""
         schema = self.controller.around.schema
         begin: tuple[Callable[[MetadataImage], Decision[Any]], ...] = (
             self._beginning,
@@ -321,7 +309,7 @@ class StandaloneMetadata:
 
 
 class _Read:
-    """What was read: the image, topics that the log deletes, and the records of an earlier release.
+    """What was read: the image, and the topics that the log deletes.
 
     `in_transaction`: the log ends within a metadata transaction.
 
@@ -329,17 +317,14 @@ class _Read:
     led it, but did not get to write a record.
     """
 
-    def __init__(
-        self, loader: ImageLoader, is_empty: bool, removed: dict[UUID, int], imported: Sequence[Any] = ()
-    ) -> None:
+    def __init__(self, loader: ImageLoader, is_empty: bool, removed: dict[UUID, int]) -> None:
         self.image = loader.image
         self.in_transaction = loader.in_transaction
         self.is_empty = is_empty
         self.removed = removed
-        self.imported = imported
 
 
-def _read_all(services: LogServices, folder: str, log: MetadataLog, node_id: int) -> _Read:
+def _read_all(log: MetadataLog, node_id: int) -> _Read:
     """Everything that the log says; blocking."""
     loader = ImageLoader()
     removed: dict[UUID, int] = {}
@@ -357,9 +342,6 @@ def _read_all(services: LogServices, folder: str, log: MetadataLog, node_id: int
         last = batch
     if log.next_offset:
         loader.publish(log.next_offset - 1, last.epoch, last.timestamp)
-    if is_empty and earlier_store.is_present(services.fs, folder):
-        imported, deleted = earlier_store.read_records(services.fs, folder)
-        return _Read(loader, is_empty, dict.fromkeys(deleted, sys.maxsize), imported)
     return _Read(loader, is_empty, removed)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from broker.network.blocked import LOST, NOT_ADMITTED, OTHERS_TURN, SENDING, THROTTLED, TURNED_AWAY, WRITING_PAUSED
+from broker.network.blocked import LOST, NOT_ADMITTED, OTHERS_TURN, SENDING, THROTTLED, WRITING_PAUSED
 from broker.network.dispatch import Buffers, Pending
 from broker.network.frames import ForeignProtocolError, FrameBuffer
 from broker.network.gradual_reply import GradualReply
@@ -104,12 +104,9 @@ class Connection(asyncio.BufferedProtocol):
             self._unblock(NOT_ADMITTED)
 
     def turn_away(self, delay_ms: int) -> None:
-        """Close without answering, perhaps later so that the client does not come back at once."""
-        if delay_ms:
-            self._blocked |= TURNED_AWAY
-            self._throttle_timer = self._server.throttle_wheel.add(delay_ms, self.abort)
-        else:
-            self.abort()
+        """Read and answer nothing, and close later, so that the client does not come back at once."""
+        self.hold()
+        self._throttle_timer = self._server.throttle_wheel.add(delay_ms, self.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None

@@ -109,7 +109,7 @@ class Dispatches(Protocol):
 
 
 class Secures(Protocol):
-    """How the clients of one listener are let in; see `broker.security.listener_security.ListenerSecurity`.
+    """How the clients of one listener are let in; see `broker.security.node_security.ListenerSecurity`.
 
     Attributes:
         tls: the context for new connections, None if the listener has no TLS.

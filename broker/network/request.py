@@ -1,4 +1,7 @@
-"""A request, its connection, and who the client is (Kafka's `KafkaPrincipal`), as seen below the handlers."""
+"""Who a client is, once its connection has shown it (Kafka's `KafkaPrincipal`).
+
+A request and its connection, as seen below the handlers.
+"""
 
 from __future__ import annotations
 

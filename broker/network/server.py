@@ -23,7 +23,7 @@ from broker.network.tls import TlsLayer
 from broker.process import is_kept
 
 if TYPE_CHECKING:
-    from broker.config.current import CurrentConfig
+    from broker.config.broker_config import CurrentConfig
     from broker.config.listeners import Listener
     from broker.network.dispatch import Dispatcher
     from broker.network.ports import LimitsConnections, Secures
@@ -41,6 +41,8 @@ PORT_ATTEMPTS = 10
 ACCEPTED_AT_ONCE = 1
 """Connections that asyncio accepts before others get a turn: it takes the backlog for that. With more, a lack of
 descriptors would set a timer for each attempt that fails, whose attempts set more, until nothing else is done."""
+MOST_TURNED_AWAY = 100
+"""Connections over the rate of their address that are kept open for a while, each with a descriptor (Kafka: all)."""
 FINISH_MS = 3000
 """How long a stopping server waits for answers in flight."""
 
@@ -87,7 +89,7 @@ class Server:
         self._handshakes = handshakes
         self.strangers = Strangers(current, wheel)
         self._per_ip: Counter[str] = Counter()
-        self._turned_away: set[Connection] = set()
+        self._turned_away: dict[Connection, None] = {}
         self._waiting: dict[Connection, None] = {}  # waiting for one of `max.connections`, in order of arrival
         self._stopping = False
         self._holding = False
@@ -205,8 +207,12 @@ class Server:
         host = connection.client_host
         config = self._current.config
         if throttle_ms := self._connection_rates.throttle_ms(host):
-            self._turned_away.add(connection)
+            self._turned_away[connection] = None
             connection.turn_away(throttle_ms)
+            if len(self._turned_away) > MOST_TURNED_AWAY:
+                oldest = next(iter(self._turned_away))
+                del self._turned_away[oldest]
+                oldest.abort()
             return
         per_ip = config.max_connections_per_ip_overrides.get(host, config.integer("max.connections.per.ip"))
         if self._per_ip[host] >= per_ip:
@@ -243,7 +249,7 @@ class Server:
     def forget(self, connection: Connection) -> None:
         """Undo what `admit` counted for a lost connection. Harmless for one that waited or was turned away."""
         if connection not in self.connections:
-            self._turned_away.discard(connection)
+            self._turned_away.pop(connection, None)
             self._waiting.pop(connection, None)
             return
         self.connections.discard(connection)

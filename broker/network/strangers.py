@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from broker.config.current import CurrentConfig
+    from broker.config.broker_config import CurrentConfig
     from broker.network.connection import Connection
     from timing.wheel import TimerTask, TimingWheel
 

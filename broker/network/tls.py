@@ -39,8 +39,18 @@ RECEIVED_AT_ONCE = 128 * 1024
 MOST_HANDSHAKE_BYTES = 256 * 1024
 """What a client may send before its handshake is done: chains of certificates have a few thousand bytes."""
 
+MOST_WITHOUT_DATA = 32 * 1024
+"""What a client may send in a row that has no data in it: a whole record has 16 KiB. Changes of keys, of 27 bytes, take
+OpenSSL a hundred times as long as data, and it answers them.
+"""
+
+MOST_WASTED = 20 * 1024
+"""What may be more than data in what comes at once: a record that is not whole, and the frames of others."""
+
 _received = memoryview(bytearray(RECEIVED_AT_ONCE))
 """Where encrypted bytes arrive, of all connections: they are handed to OpenSSL before anything else runs."""
+_little = _received[: 16 * 1024]
+"""For who has not yet sent so much data, or has wasted: none of it keeps the loop for long."""
 
 
 class TlsState(Enum):
@@ -73,6 +83,11 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._held = bytearray()
         self._handshake_bytes = 0
         self._paused = False
+        self._unread = False  # the client does not take what was written, OpenSSL's own answers among it
+        self._room = _little
+        self._wastes = False
+        self._fed = self._got = 0  # bytes for OpenSSL since it had all, and the data in them
+        self._without_data = 0
         self._left_early = False  # the client closed the connection during a step of the handshake
 
     # -- the protocol of the socket's transport
@@ -89,12 +104,13 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._protocol.connection_lost(exc)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return _received
+        return self._room
 
     def buffer_updated(self, nbytes: int) -> None:
         data = _received[:nbytes]
         if self._state is TlsState.OPEN:
             self._incoming.write(data)
+            self._fed += nbytes
             self._decrypt()
             return
         if self._state is TlsState.NEW:
@@ -114,9 +130,11 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         return bool(self._protocol.eof_received()) if self._state is TlsState.OPEN else False
 
     def pause_writing(self) -> None:
+        self._set_reading(paused=self._paused, unread=True)
         self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
+        self._set_reading(paused=self._paused, unread=False)
         self._protocol.resume_writing()
 
     # -- the handshake
@@ -202,6 +220,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
                 count = tls.read(len(space), space)
                 if not count:
                     raise ssl.SSLZeroReturnError
+                self._got += cast(int, count)
                 protocol.buffer_updated(cast(int, count))
                 if not incoming.pending and not tls.pending():
                     break
@@ -215,6 +234,21 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
             self.abort()
         if self._outgoing.pending and self._state is TlsState.OPEN:
             self._send_encrypted()  # an answer of OpenSSL's own, as to a change of keys
+        if not self._paused and self._state is TlsState.OPEN:
+            self._account()
+
+    def _account(self) -> None:
+        """Close the connection of a client that sends no data, and take little at once of who sends little of it."""
+        fed, got = self._fed, self._got
+        self._fed = self._got = 0
+        self._without_data = 0 if got else self._without_data + fed
+        if self._without_data > MOST_WITHOUT_DATA:
+            self._connection.warn("connection closed", error="TLS: too many records without data")
+            self.abort()
+        elif fed - got > MOST_WASTED:
+            self._wastes, self._room = True, _little
+        elif got > len(_little) // 2 and not self._wastes:
+            self._room = _received
 
     def _send_encrypted(self) -> None:
         if self._transport is not None and self._outgoing.pending:
@@ -247,15 +281,20 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self.write(b"".join(list_of_data))
 
     def pause_reading(self) -> None:
-        self._paused = True
-        if self._transport is not None:
-            self._transport.pause_reading()
+        self._set_reading(paused=True, unread=self._unread)
 
     def resume_reading(self) -> None:
-        self._paused = False
+        self._set_reading(paused=False, unread=self._unread)
         if self._transport is not None:
-            self._transport.resume_reading()
             asyncio.get_running_loop().call_soon(self._resume)
+
+    def _set_reading(self, *, paused: bool, unread: bool) -> None:
+        before, self._paused, self._unread = self._paused or self._unread, paused, unread
+        if self._transport is not None and before != (paused or unread):
+            if before:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
 
     def _resume(self) -> None:
         if self._state is TlsState.OPEN and not self._paused:

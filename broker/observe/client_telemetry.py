@@ -1,12 +1,9 @@
-"""The metrics that clients have pushed (KIP-714), kept for `/metrics`.
+"""Client metrics subscriptions and the clients that push for them (KIP-714; Kafka's `ClientMetricsManager`).
 
-`org.apache.kafka.producer.record.send.rate` is `kafka_client_producer_record_send_rate` there. Its labels are the id of
-the client, that of its instance, and the attributes of the number. All is bounded, as clients choose names and labels.
-
-Client metrics subscriptions and the clients that push for them (KIP-714; Kafka's `ClientMetricsManager`).
-
-Metrics of clients that a subscription asks are kept for `/metrics` (`pushed_metrics.py`); others are dropped, as in a
-Kafka without a receiver plugin.
+Metrics of clients that a subscription asks for are kept for `/metrics`; others are dropped, as in a Kafka without a
+receiver plugin. `org.apache.kafka.producer.record.send.rate` is `kafka_client_producer_record_send_rate` there. Its
+labels are the id of the client, that of its instance, and the attributes of the number. All is bounded, as clients
+choose names and labels.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ import crc32c
 import structlog
 from kio.schema.errors import ErrorCode
 
-from broker.config.resource_defs import effective_client_metrics_configs, parse_match
+from broker.config.resource_configs import effective_client_metrics_configs, parse_match
 from broker.membership.metadata_cache import MetadataCache
 from broker.observe.metrics import Family, Kind, Labels, Metrics
 from metadata.configs import ConfigsImage, ResourceType
@@ -48,7 +45,6 @@ if TYPE_CHECKING:
     from broker.network.request import Request
     from storage.workers import Workers
     from timing.clock import Clock
-
 
 PREFIX = "kafka_client_"
 MOST_POINTS = 2_000

@@ -1,11 +1,9 @@
-"""Further names of metrics: rule files of the JMX exporter differ, and dashboards are made for one of them.
+"""Renders a node's metrics for Prometheus, under the names that the JMX exporter gives Kafka's.
 
-Ours are those of Strimzi's rules where these have a name. Confluent's rules leave a meter its name in Kafka
-(`bytesinpersec`, a count all the same) and join the words of a type (`socketservermetrics`).
-
-Renders a node's metrics for Prometheus, under the names that the JMX exporter gives Kafka's.
-
-Import it only where metrics are served: loading prometheus_client takes a while.
+Import it only where metrics are served: loading prometheus_client takes a while. Rule files of the JMX exporter differ,
+and dashboards are made for one of them. Our names are those of Strimzi's rules where these have a name; the others are
+rendered, too. Confluent's rules leave a meter its name in Kafka (`bytesinpersec`, a count all the same) and join the
+words of a type (`socketservermetrics`).
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from broker.observe.metrics import Family, Histogram, Kind, Metrics, Reading, Values
-from broker.version import KAFKA_VERSION, own_version
+from broker.process import KAFKA_VERSION, own_version
 from protocol.api.table import API_BY_NAME
 
 _METERS = (

@@ -13,7 +13,6 @@ from metadata.topics import PartitionRegistration
 
 CONTROLLER = "kafka_controller_kafkacontroller_"
 RAFT = "kafka_server_raft_metrics_"
-CHANNEL = "kafka_server_raftchannelmetrics_"
 
 Gauges = dict[str, tuple[str, Callable[[], float]]]
 
@@ -69,10 +68,6 @@ def register_controller_metrics(
         (),
         lambda: elections.count,
     )
-    for name in ("incoming_byte", "outgoing_byte", "request", "response"):
-        metrics.counter(
-            f"{CHANNEL}{name}_total", "Always 0: the controller is one node, without others that vote.", (), lambda: 0
-        )
 
 
 def _average(rates: Labelled) -> float:

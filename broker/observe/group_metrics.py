@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.membership.metadata_cache import MetadataCache
 from broker.observe.metrics import Labelled, Metrics, bounded
 from broker.peers.queues import Reach
 from broker.replication.partition import Role
 from broker.replication.replica_manager import ReplicaManager
 from coordinator.group.classic.states import GroupState
-from coordinator.group.config import GroupMetrics, OffsetMetrics
+from coordinator.group.config import GroupCounts
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics
 from coordinator.group.consumer.states import ConsumerGroupState
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupType
-from coordinator.runtime.runtime import CoordinatorRuntime
 from protocol.metadata.topics import NO_LEADER
 from protocol.topic_partition import PartitionKey
 
@@ -64,18 +64,13 @@ Shards = Callable[[], Iterator[GroupCoordinatorShard]]
 
 
 def register_group_metrics(
-    metrics: Metrics,
-    partitions: ReplicaManager,
-    ends: EndsElsewhere | None,
-    runtime: CoordinatorRuntime[GroupCoordinatorShard],
-    groups: GroupMetrics,
-    consumer_groups: ConsumerGroupMetrics,
-    offsets: OffsetMetrics,
+    metrics: Metrics, coordinator: GroupCoordinator, partitions: ReplicaManager, ends: EndsElsewhere | None
 ) -> None:
-    """Register the metrics for `/metrics`."""
+    """Register the metrics for `/metrics`; `ends` if there are other brokers."""
+    groups, consumer_groups = coordinator.counts, coordinator.consumer_metrics
 
     def shards() -> Iterator[GroupCoordinatorShard]:
-        return (context.state for context in runtime.contexts() if context.state is not None)
+        return (context.state for context in coordinator.runtime.contexts() if context.state is not None)
 
     gauge = metrics.gauge
     gauge(f"{MANAGER}numgroups", "Groups.", (), lambda: sum(groups.groups.values()))
@@ -83,16 +78,14 @@ def register_group_metrics(
         name = f"{MANAGER}numgroups{state.value.lower()}"
         gauge(name, f"Groups in state {state.value}.", (), partial(groups.groups.__getitem__, state))
     gauge(f"{MANAGER}numoffsets", "Committed offsets.", (), lambda: sum(len(s.offsets.store) for s in shards()))
-    _counts(metrics, groups, consumer_groups, offsets)
+    _counts(metrics, groups, consumer_groups)
     _groups_of_kip_848(metrics, consumer_groups, shards)
     _share_groups(metrics, shards)
     _streams_groups(metrics, shards)
     _consumer_groups(metrics, partitions, ends, shards)
 
 
-def _counts(
-    metrics: Metrics, groups: GroupMetrics, consumer_groups: ConsumerGroupMetrics, offsets: OffsetMetrics
-) -> None:
+def _counts(metrics: Metrics, groups: GroupCounts, consumer_groups: ConsumerGroupMetrics) -> None:
     """Register counts as gauges: Kafka's names for them end in `_count`, not allowed for a Prometheus counter."""
     gauge = metrics.gauge
     gauge(
@@ -105,19 +98,19 @@ def _counts(
         f"{COORDINATOR}offset_commit_count",
         "Offsets committed, since the start.",
         (),
-        lambda: offsets.offset_commits,
+        lambda: groups.offset_commits,
     )
     gauge(
         f"{COORDINATOR}offset_expiration_count",
         "Offsets that expired, since the start.",
         (),
-        lambda: offsets.offset_expirations,
+        lambda: groups.offset_expirations,
     )
     gauge(
         f"{COORDINATOR}offset_deletion_count",
         "Offsets deleted by administrators, since the start.",
         (),
-        lambda: offsets.offset_deletions,
+        lambda: groups.offset_deletions,
     )
     metrics.counter(
         "odradek_group_expired_members_total",

@@ -1,9 +1,8 @@
-"""The levels of the loggers over HTTP, by the paths and bodies of KIP-495 (`/admin/loggers` of Kafka Connect).
+"""The HTTP port's responses. Import it late and off the loop: aiohttp and prometheus_client take a while to load.
 
-Only a program on this machine may change them: not another machine, even through a proxy on this one, and not a page in
-this machine's browser.
-
-The HTTP port's responses. Import it late and off the loop: aiohttp and prometheus_client take a while to load.
+The levels of the loggers are at `/admin/loggers`, by the paths and bodies of KIP-495 (Kafka Connect's). Only a program
+on this machine may change them: not another machine, even through a proxy on this one, and not a page in this machine's
+browser.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
-from broker import log_levels
+from broker import logging as log_levels
 from broker.http.bodies import BodyError, read_json
 from broker.http.hosts import KnownHosts
 from broker.observe.collector import MetricsReader, Scrape, process_registry

@@ -1,13 +1,11 @@
-"""Bounds the series of a metric: so many topics, groups and clients have their own, the rest are summed as `other`.
-
-Those that came first keep their own series, as long as they exist.
-
-What the broker counts, as plain ints: cheap to count while serving requests, and read only on demand.
+"""What the broker counts, as plain ints: cheap to count while serving requests, and read only on demand.
 
 `broker/observe/collector.py` renders it for Prometheus under the names that the JMX exporter gives Kafka's metrics;
 only that module knows prometheus_client. The rules of counting are Kafka's `BrokerTopicMetrics` and `RequestMetrics`.
 
-Rates of the last half minute, for metrics that Kafka gives as rates.
+The series of a metric are bounded: so many topics, groups and clients have their own, the rest are summed as `other`.
+Those that came first keep their own series, as long as they exist. `RecentRates` are those of the last half minute, for
+metrics that Kafka gives as rates.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Kafka's quantiles of the times of requests, by the part of the way that they took (`RequestMetrics`).
+"""The metrics of a node's parts and of its connections, under the names of Kafka's JMX exporter.
 
-They are of the last half minute, and as exact as the buckets of the histograms. Three of the parts take no time here:
-a request is handled in the turn of the loop in which it was read, and an answer is handed to the kernel in the turn in
-which it was made.
-
-The metrics of connections, under the names of Kafka's JMX exporter.
-
-The metrics of a node's parts, under the names of Kafka's JMX exporter.
+Kafka's quantiles of the times of requests, by the part of the way that they took (`RequestMetrics`), are of the last
+half minute, and as exact as the buckets of the histograms. Three of the parts take no time here: a request is handled
+in the turn of the loop in which it was read, and an answer is handed to the kernel in the turn in which it was made.
 """
 
 from __future__ import annotations
@@ -26,7 +22,7 @@ from broker.observe.metrics import (
     bound_of,
     bounded,
 )
-from broker.quotas.entities import QuotaType
+from broker.quotas.limits import QuotaType
 from broker.quotas.throttling import Throttling
 from broker.replication.fetch_session import FetchSessionCache
 from broker.replication.partition import Role
@@ -152,6 +148,7 @@ def register_gauges(
     server: Server,
     wheel: TimingWheel,
     purgatories: Collection[Purgatory],
+    coordinators_wait: Callable[[], Mapping[str, int]],
     fetch_sessions: FetchSessionCache,
     throttling: Throttling,
     shortages: Shortages,
@@ -161,7 +158,7 @@ def register_gauges(
     _partitions(metrics, partitions)
     register_connections(metrics, server, rates)
     register_phases(metrics, rates)
-    _waiting(metrics, wheel, purgatories)
+    _waiting(metrics, wheel, purgatories, coordinators_wait)
     _fetch_sessions(metrics, fetch_sessions)
     _throttled(metrics, throttling)
     _constants(metrics)
@@ -218,7 +215,17 @@ def _constants(metrics: Metrics) -> None:
         metrics.counter(name, "Always 0: there is one format of records.", (), lambda: 0)
 
 
-def _waiting(metrics: Metrics, wheel: TimingWheel, purgatories: Collection[Purgatory]) -> None:
+def _waiting(
+    metrics: Metrics,
+    wheel: TimingWheel,
+    purgatories: Collection[Purgatory],
+    coordinators_wait: Callable[[], Mapping[str, int]],
+) -> None:
+    def waiting(count: Callable[[Purgatory], int]) -> Labelled:
+        """The operations in purgatories, and what coordinators wait for."""
+        own = [((purgatory.name,), count(purgatory)) for purgatory in purgatories]
+        return [*own, *(((name,), number) for name, number in coordinators_wait().items())]
+
     gauge = metrics.gauge
     gauge(
         "odradek_timers",
@@ -230,13 +237,13 @@ def _waiting(metrics: Metrics, wheel: TimingWheel, purgatories: Collection[Purga
         "kafka_server_delayedoperationpurgatory_purgatorysize",
         "Entries in the watch lists of waiting operations.",
         ("delayedOperation",),
-        lambda: [((purgatory.name,), purgatory.watched) for purgatory in purgatories],
+        lambda: waiting(lambda purgatory: purgatory.watched),
     )
     gauge(
         "kafka_server_delayedoperationpurgatory_numdelayedoperations",
         "Operations that wait for their timeout.",
         ("delayedOperation",),
-        lambda: [((purgatory.name,), purgatory.delayed) for purgatory in purgatories],
+        lambda: waiting(lambda purgatory: purgatory.delayed),
     )
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from broker.background import Periodic
 from broker.config.broker_config import BrokerConfig
 from broker.observe.metrics import Metrics
-from broker.periodic import Periodic
-from broker.version import own_version
+from broker.process import own_version
 from timing.clock import Clock
 
 if TYPE_CHECKING:

@@ -1,8 +1,7 @@
-"""How late the event loop serves its timers, which shows when some work blocks it.
+"""The metrics of the process, under the names of Kafka's JMX exporter: idle time, disk, state.
 
-How long collections of garbage have held up the process.
-
-The metrics of the process, under the names of Kafka's JMX exporter: idle time, disk, state.
+`LoopLag` measures how late the event loop serves its timers, which shows when some work blocks it; `GcTime`, how long
+collections of garbage have held up the process.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
+from broker.coordinators.share_coordinator import ShareCoordinator
 from broker.membership.metadata_cache import MetadataCache
 from broker.observe.group_metrics import EndsElsewhere, GroupLags, GroupOffset
 from broker.observe.metrics import Metrics
@@ -19,13 +20,13 @@ PARTITION = ("group", "topic", "partition")
 
 def register_share_metrics(
     metrics: Metrics,
+    coordinator: ShareCoordinator,
     partitions: ReplicaManager,
     ends: EndsElsewhere | None,
     cache: MetadataCache,
-    runtime: CoordinatorRuntime[ShareCoordinatorShard],
 ) -> None:
-    """Register the metrics for `/metrics`."""
-    lags = GroupLags(metrics, partitions, ends, lambda: _offsets(cache, runtime))
+    """Register the metrics for `/metrics`; `ends` if there are other brokers."""
+    lags = GroupLags(metrics, partitions, ends, lambda: _offsets(cache, coordinator.runtime))
     metrics.gauge(
         f"{SHARE_GROUP}start_offset",
         "The share group's start offset in the partition: all records before it are done.",

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
+from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.observe.metrics import Metrics, Values
 from broker.replication.partition import Partition, Role
 from broker.replication.replica_manager import ReplicaManager
-from coordinator.transaction.transaction_coordinator_shard import TransactionCounts
 from coordinator.transaction.transaction_metadata import AT_REST, TransactionMetadata, TransactionState
 from storage.producers.producer_entry import ProducerStateEntry
 from timing.clock import Clock
@@ -26,21 +26,19 @@ COUNTERS = {
     "marker_retries": "Transaction markers that could not be written and are tried again.",
 }
 
-
 Known = Callable[[], Iterable[tuple[str, TransactionMetadata]]]
 """The transactional ids of the loaded shards."""
 
 
 def register_transaction_metrics(
     metrics: Metrics,
-    counts: TransactionCounts,
-    known: Known,
+    transactions: TransactionCoordinator,
     partitions: ReplicaManager,
     clock: Clock,
-    longest_timeout_ms: int,
 ) -> None:
     """Register the metrics for `/metrics`."""
-    late_after_ms = longest_timeout_ms + LATE_AFTER_THE_LONGEST_TIMEOUT_MS
+    known = transactions.metadata
+    late_after_ms = transactions.config.max_timeout_ms + LATE_AFTER_THE_LONGEST_TIMEOUT_MS
     metrics.gauge("odradek_transactional_ids", "Transactional ids by state.", ("state",), lambda: _by_state(known))
     metrics.gauge(
         "odradek_oldest_open_transaction_seconds",
@@ -54,8 +52,22 @@ def register_transaction_metrics(
         (),
         lambda: _late(partitions, clock.wall_ms() - late_after_ms),
     )
+    metrics.gauge(
+        "odradek_transaction_markers_waiting",
+        "Markers that wait to be sent to other brokers.",
+        (),
+        lambda: transactions.markers_waiting,
+    )
+    metrics.gauge(
+        "odradek_transaction_verifications_waiting",
+        "Questions about transactions that wait to be sent to other brokers' coordinators.",
+        (),
+        lambda: transactions.questions_waiting,
+    )
     for name, documentation in COUNTERS.items():
-        metrics.counter(f"odradek_transactions_{name}_total", documentation, (), partial(getattr, counts, name))
+        metrics.counter(
+            f"odradek_transactions_{name}_total", documentation, (), partial(getattr, transactions.counts, name)
+        )
 
 
 def _by_state(known: Known) -> Values:

@@ -1,6 +1,6 @@
-"""Why a request to another node has no answer. What the other node answers, an error code included, is an answer.
+"""One request to another node, how its answer is read, and why there may be none.
 
-One request to another node, and how its answer is read.
+What the other node answers, an error code included, is an answer.
 """
 
 from __future__ import annotations

@@ -8,9 +8,7 @@ may try again at once. A connection that was opened resets it. `close` is final.
 
 The settings are Kafka's defaults of clients (`CommonClientConfigs`); requests have a deadline by the node's clock.
 
-Clients of several nodes, one for each address.
-
-Which versions of its APIs another node serves, asked once a connection.
+`PeerClients` has one for each address; `ask_versions` asks once a connection which versions of its APIs a node serves.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Questions to other brokers of the cluster, in Kafka's own requests: those brokers may be Apache Kafka's.
-
-What the leaders of partitions elsewhere are asked: ListOffsets and DescribeProducers, as Kafka's tools ask them.
-"""
+"""Questions to other brokers of the cluster, in Kafka's own requests: those brokers may be Apache Kafka's."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Enforces the quotas of clients (KIP-13, KIP-124, KIP-219; Kafka's `KafkaApis` and `RequestHandlerHelper`).
+"""Enforces the quotas of clients (KIP-13, KIP-124, KIP-219, KIP-599; Kafka's `ClientQuotaManager`).
 
 A client over its quota is answered at once, with the time that it should wait; until then its connection is not read.
+The creation and deletion of partitions has a quota of its own kind, a bucket of tokens (`MutationQuota`).
 """
 
 from __future__ import annotations
@@ -8,25 +9,123 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from broker.config.quota_windows import windows_of
-from broker.quotas.entities import QUOTA_TYPES, Entity, QuotaType
-from broker.quotas.manager import Client, QuotaManager
-from broker.quotas.mutations import MutationQuota
-from broker.rate import Rate, TokenBucket
+from broker.config.structured import windows_of
+from broker.quotas.limits import QUOTA_TYPES, Client, Limits, QuotaType, Sensors
+from controller.quotas import IP
 from metadata.settings import QuotaKey
 from protocol.api.table import API_BY_NAME
 from protocol.durations import MILLISECOND
+from protocol.errors import ThrottlingQuotaExceeded
+from timing.rate import Rate, TokenBucket, Windows
 
 if TYPE_CHECKING:
     from broker.config.broker_config import BrokerConfig
     from broker.network.request import Request
     from protocol.produce_fetch.produce_messages import ProduceResponse
 
+
+U = TypeVar("U", Rate, TokenBucket)
+
+METRIC_WINDOWS = Windows(2, 30_000)
+"""The windows over which Kafka's metrics take averages (`metrics.num.samples`, `metrics.sample.window.ms`)."""
+
 PRODUCE, FETCH, WRITE_TXN_MARKERS = (API_BY_NAME[name].key for name in ("produce", "fetch", "write_txn_markers"))
 PERCENT_PER_MS = 100 / 1000
 NO_LIMIT_BYTES = 2**31 - 1
+
+
+class Average:
+    """The mean of what was recorded recently."""
+
+    __slots__ = ("_count", "_total")
+
+    def __init__(self) -> None:
+        self._total, self._count = Rate(METRIC_WINDOWS), Rate(METRIC_WINDOWS)
+
+    def record(self, value: float, now_ms: int) -> None:
+        self._total.record(value, now_ms)
+        self._count.record(1, now_ms)
+
+    def measure(self, now_ms: int) -> float:
+        """The mean; 0 if nothing was recorded."""
+        count, _ = self._count.measure(now_ms)
+        return self._total.measure(now_ms)[0] / count if count else 0.0
+
+
+class Use(NamedTuple, Generic[U]):
+    """The contents of one sensor."""
+
+    used: U
+    throttle_ms: Average
+
+
+class QuotaManager(Generic[U]):
+    """The limits of one type of quota, and the use of the clients that they apply to (of no others).
+
+    Clients whose use is counted together share a sensor.
+    """
+
+    def __init__(self, used: Callable[[], U]) -> None:
+        self.limits = Limits()
+        self._sensors: Sensors[Client, Use[U]] = Sensors(lambda: Use(used(), Average()))
+
+    def of(self, client: Client, now_ms: int) -> tuple[U, float] | None:
+        """What a client has used, and its limit; None if it has no limit."""
+        found = self.limits.of(*client)
+        return None if found is None else (self._sensors.use(found[0], now_ms).used, found[1])
+
+    def throttled(self, client: Client, throttle_ms: int, now_ms: int) -> None:
+        """Note that the client has to wait."""
+        found = self.limits.of(*client)
+        if found is not None:
+            self._sensors.use(found[0], now_ms).throttle_ms.record(throttle_ms, now_ms)
+
+    def throttle_times(self, now_ms: int) -> Iterator[tuple[Client, float]]:
+        """How long clients had to wait recently, on average."""
+        return ((tags, use.throttle_ms.measure(now_ms)) for tags, use in self._sensors.items(now_ms))
+
+
+class MutationQuota:
+    """One request's view of its client's quota.
+
+    A strict one refuses changes while tokens are owed, though a single change may go into debt. A lenient one, for
+    versions of the APIs that do not know the error, only returns the time to wait.
+    """
+
+    def __init__(
+        self, limited: tuple[TokenBucket, float] | None, strict: bool, monotonic_ms: Callable[[], float]
+    ) -> None:
+        self._limited = limited
+        self._strict = strict
+        self._monotonic_ms = monotonic_ms
+        self._charged: set[str] = set()
+        self._end_ms = 0
+
+    def charge(self, topic: str, partitions: int) -> None:
+        """Count a topic's partitions, once for the request. Raises ThrottlingQuotaExceeded."""
+        if self._limited is None or topic in self._charged:
+            return
+        bucket, quota = self._limited
+        now_ms = int(self._monotonic_ms())
+        throttle_ms = bucket.throttle_ms(quota, now_ms)
+        if not self._strict:
+            bucket.take(partitions, quota, now_ms)
+            throttle_ms = bucket.throttle_ms(quota, now_ms)
+        if throttle_ms:
+            self._end_ms = now_ms + throttle_ms
+            if self._strict:
+                raise ThrottlingQuotaExceeded
+        elif self._strict:
+            bucket.take(partitions, quota, now_ms)
+        self._charged.add(topic)
+
+    @property
+    def throttle_time(self) -> timedelta:
+        """The rest of the time that the client has to wait."""
+        return timedelta(milliseconds=max(0, self._end_ms - int(self._monotonic_ms())))
 
 
 class Throttling:
@@ -49,10 +148,9 @@ class Throttling:
     def follow(self, changed: Mapping[QuotaKey, Mapping[str, float] | None]) -> None:
         """Apply the quotas of those entities whose quotas have changed; None if they have no more."""
         for key, quotas in changed.items():
-            entity = Entity.of(key)
-            if entity.ip is None:
+            if all(kind != IP for kind, _ in key):
                 for name, quota_type in QUOTA_TYPES.items():
-                    self.managers[quota_type].limits.put(entity, (quotas or {}).get(name))
+                    self.managers[quota_type].limits.put(key, (quotas or {}).get(name))
         self.enabled = any(manager.limits for manager in self.managers.values())
 
     # -- while a quota is set

@@ -1,0 +1,1 @@
+"""The partitions of this node: what it appends, reads, leads and follows."""

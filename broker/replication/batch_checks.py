@@ -1,15 +1,13 @@
-"""The batches of a Produce request before any log has seen them.
+"""Checks of the batches of a Produce request, by themselves and as a log would store them.
 
-Checks of large batches in worker threads: decompressing, walking and compressing them may take more than 5 ms.
-
-Only a few are checked at once, in the order in which they came: the checks that are written in Python share the
-interpreter's lock with the loop. How much of them is in memory is bounded by `protocol.records.walk`.
+Large batches are checked in worker threads, since decompressing, walking and compressing them may take more than 5 ms:
+only a few at once, in the order in which they came, as the checks that are written in Python share the interpreter's
+lock with the loop. How much of them is in memory is bounded by `protocol.records.budget`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from functools import partial
 
 from broker.replication.partition import Partition
@@ -24,9 +22,6 @@ from storage.workers import Workers
 
 FIRST_VERSION_WITH_ZSTD = 7
 NOTHING = memoryview(b"")
-
-PartitionKey = tuple[TopicKey, int]
-"""A topic's name or id, as the request has it, and a partition."""
 
 
 def first_compression(records: memoryview) -> int:
@@ -54,34 +49,18 @@ def malformed(version: int, records: memoryview | None) -> KafkaError | None:
     return None
 
 
-def named_once(request: ProduceRequest) -> tuple[list[tuple[TopicKey, list[PartitionRecords]]], list[PartitionKey]]:
-    """The partitions that the request names once, by topic, and those that it names several times."""
+def distinct(version: int, request: ProduceRequest) -> list[tuple[TopicKey, list[PartitionRecords]]]:
+    """The request's partitions; of several entries for one, the last that is well formed counts, as in Kafka."""
     topics = request.topics
-    if len(topics) == 1 and len(topics[0][1]) == len(dict(topics[0][1])):
-        return topics, []
-    times = Counter((key, index) for key, partitions in topics for index, _ in partitions)
-    once: dict[TopicKey, list[PartitionRecords]] = {}
+    if len(topics) == 1 and 0 < len(topics[0][1]) == len(dict(topics[0][1])):
+        return topics
+    merged: dict[TopicKey, dict[int, memoryview | None]] = {}
     for key, partitions in topics:
-        known = once.setdefault(key, [])
-        known += [entry for entry in partitions if times[key, entry[0]] == 1]
-    return list(once.items()), [key for key, count in times.items() if count > 1]
-
-
-def transactional_id_of(request: ProduceRequest) -> str | None:
-    """The transactional id if a batch is transactional; what fails the request as a whole is found here.
-
-    No partition has been looked at. Raises CorruptMessage if a partition's data starts with what cannot be a batch,
-    TransactionalIdAuthorization if a batch is transactional and the request names no transactional id.
-    """
-    for _, partitions in request.topics:
-        for _, records in partitions:
-            if records is None or not first_batch_size(records):
-                continue
-            if records[ATTRIBUTES_LOW_AT] & TRANSACTIONAL_FLAG and records[MAGIC_AT] == MAGIC:
-                if request.transactional_id is None:
-                    raise TransactionalIdAuthorization
-                return request.transactional_id  # Kafka looks for one such batch, and for nothing after it
-    return None
+        known = merged.setdefault(key, {}) if partitions else {}
+        for index, records in partitions:
+            if index not in known or malformed(version, known[index]) or not malformed(version, records):
+                known[index] = records
+    return [(key, list(partitions.items())) for key, partitions in merged.items()]
 
 
 AT_ONCE = 2
@@ -107,3 +86,20 @@ class LargeBatches:
                 validated = await self._workers.call(check)
                 if partition.log.config is config:
                     return validated
+
+
+def transactional_id_of(request: ProduceRequest) -> str | None:
+    """The transactional id if a batch is transactional; what fails the request as a whole is found here.
+
+    No partition has been looked at. Raises CorruptMessage if a partition's data starts with what cannot be a batch,
+    TransactionalIdAuthorization if a batch is transactional and the request names no transactional id.
+    """
+    for _, partitions in request.topics:
+        for _, records in partitions:
+            if records is None or not first_batch_size(records):
+                continue
+            if records[ATTRIBUTES_LOW_AT] & TRANSACTIONAL_FLAG and records[MAGIC_AT] == MAGIC:
+                if request.transactional_id is None:
+                    raise TransactionalIdAuthorization
+                return request.transactional_id  # Kafka looks for one such batch, and for nothing after it
+    return None

@@ -1,10 +1,9 @@
-"""How the replicas of a node reach the rest of its cluster.
+"""How the replicas of a node reach the rest of its cluster, and how much of the network they may use.
 
-Throttles of replication, for reassignments (KIP-73; Kafka's `ReplicationQuotaManager`).
-
-How it works. A topic lists its throttled replicas, a broker has a rate for each side. What a leader sends to throttled
-replicas, and what a follower gets into them, counts; while the rate is exceeded, replicas that are not in sync are left
-out of fetches. Those in sync never are: they would fall out of the ISR.
+A throttle of replication (KIP-73; Kafka's `ReplicationQuotaManager`) is for reassignments. A topic lists its throttled
+replicas, a broker has a rate for each side. What a leader sends to throttled replicas, and what a follower gets into
+them, counts; while the rate is exceeded, replicas that are not in sync are left out of fetches. Those in sync never
+are: they would fall out of the ISR.
 """
 
 from __future__ import annotations
@@ -13,21 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from broker.config.defs.followers import RACK_AWARE_SELECTOR
-from broker.config.quota_windows import windows_of
 from broker.peers.call import PeerUnreachableError
-from broker.rate import SimpleRate, Windows
 from metadata.configs import ResourceType
+from timing.rate import SimpleRate, Windows
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from broker.config.broker_config import BrokerConfig
     from broker.membership.metadata_cache import MetadataCache
     from broker.peers.call import Call
     from broker.replication.leading.alter_partition import AskController
     from metadata.image import MetadataImage
-
 
 T = TypeVar("T")
 
@@ -59,21 +54,6 @@ class ReplicationSettings:
     """Consumers are sent to followers in their rack."""
     quota_windows: Windows = field(default_factory=lambda: Windows(11, 1_000))
 
-    @classmethod
-    def of(cls, config: BrokerConfig) -> ReplicationSettings:
-        return cls(
-            config.integer("replica.lag.time.max.ms"),
-            config.integer("num.replica.fetchers"),
-            config.integer("replica.fetch.max.bytes"),
-            config.integer("replica.fetch.response.max.bytes"),
-            config.integer("replica.fetch.min.bytes"),
-            config.integer("replica.fetch.wait.max.ms"),
-            config.integer("replica.fetch.backoff.ms"),
-            config.integer("replica.socket.timeout.ms"),
-            config.optional_string("replica.selector.class") == RACK_AWARE_SELECTOR,
-            windows_of(config, "replication."),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
@@ -96,7 +76,6 @@ async def _nobody(_request: Any) -> Any:
 
 ALONE = ClusterAccess(lambda: -1, _nobody, lambda _: None, ReplicationSettings)
 """The access of a node that is alone in its cluster."""
-
 
 UNLIMITED = 2**63 - 1
 ALL = None

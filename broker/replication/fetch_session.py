@@ -25,6 +25,11 @@ FINAL_EPOCH = -1
 EVICTION_MS = 120_000
 """How long, in ms, a session must be unused to be replaced (Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
 
+MOST_IN_A_SESSION = 20_000
+"""Partitions: each request looks at all of its session's, however small it is (Kafka has no such limit)."""
+MOST_IN_ALL = 500_000
+"""Partitions of all sessions together: some 100 MB."""
+
 Key = tuple[TopicKey, int]
 """(topic name up to Fetch 12, topic id from 13 on; partition index)."""
 
@@ -213,6 +218,9 @@ class FetchSessionCache:
 
     If the cache is full, a new session replaces one that is stale (unused for `EVICTION_MS`), or an old one
     (created `EVICTION_MS` ago) that holds no more partitions than the new one would.
+
+    Of many partitions no session is made: its client names them in each request. One that grows too large ends, so
+    that its client begins anew with all of them.
     """
 
     def __init__(self, max_sessions: int, now_ms: Callable[[], float], ids: random.Random) -> None:
@@ -261,7 +269,12 @@ class FetchSessionCache:
             return SessionError(ErrorCode.invalid_fetch_session_epoch)
         if session.uses_topic_ids != uses_topic_ids:
             return SessionError(ErrorCode.fetch_session_topic_id_error)
+        before = len(session.targets)
         session.update(wanted, forgotten)
+        size = len(session.targets)
+        if size > before and (size > MOST_IN_A_SESSION or self.partitions > MOST_IN_ALL):
+            del self._sessions[session_id]
+            return SessionError(ErrorCode.fetch_session_id_not_found)
         if not session.targets:
             del self._sessions[session_id]
             return Sessionless(wanted)
@@ -272,8 +285,11 @@ class FetchSessionCache:
     def create(self, targets: dict[Key, Target], uses_topic_ids: bool) -> int:
         """A new session's id, or 0 if the cache has no room for it."""
         now = self._now_ms()
-        if len(self._sessions) >= self._max and not self._evict(len(targets), now):
+        if len(targets) > MOST_IN_A_SESSION:
             return INVALID_SESSION_ID
+        while len(self._sessions) >= self._max or self.partitions + len(targets) > MOST_IN_ALL:
+            if not self._evict(len(targets), now):
+                return INVALID_SESSION_ID
         session_id = self._ids.randrange(1, SHARDS * IDS_PER_SHARD)
         while session_id in self._sessions:
             session_id = self._ids.randrange(1, SHARDS * IDS_PER_SHARD)

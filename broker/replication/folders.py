@@ -1,16 +1,15 @@
-"""Looks regularly whether the folders of `log.dirs` are still there, and whether shortages are over.
+"""The folders of `log.dirs`: whether they are still there, and whether they have room.
 
-The folders of `log.dirs` without room, whose replicas other brokers are to lead.
-
-Theory of operation. A leader that cannot write refuses its clients until somebody makes room, though other brokers have
-all that it has. So while a folder lacks room the controller is told that the replicas in it are lost
-(`directory_assignments`), as far as another one is in sync: it elects another leader, and takes this node out of the
-ISR, so that acks=all does not wait for it either. A lack of descriptors gives nothing away: connections use them up,
-and clients would take theirs to the next leader, and the next. A replica that is lost is not fetched: it would be in
-sync again without a byte of room as long as nothing is written. What no other broker has in sync stays as it is: it can
-be read here, and waits for room. Some time after the last shortage the controller is told the folders again, the
-replicas follow, and may lead once they are in sync. Where a folder of Kafka's has no room, the folder fails, and with
-the last folder the broker.
+`FolderChecks` looks regularly whether a folder is gone and whether a shortage is over. `FullFolders` knows the
+folders without room, whose replicas other brokers are to lead. A leader that cannot write refuses its clients until
+somebody makes room, though other brokers have all that it has. So while a folder lacks room the controller is told
+that the replicas in it are lost (`directory_assignments`), as far as another one is in sync: it elects another
+leader, and takes this node out of the ISR, so that acks=all does not wait for it either. A lack of descriptors gives
+nothing away: connections use them up, and clients would take theirs to the next leader, and the next. A replica that
+is lost is not fetched: it would be in sync again without a byte of room as long as nothing is written. What no other
+broker has in sync stays as it is: it can be read here, and waits for room. Some time after the last shortage the
+controller is told the folders again, the replicas follow, and may lead once they are in sync. Where a folder of
+Kafka's has no room, the folder fails, and with the last folder the broker.
 """
 
 from __future__ import annotations

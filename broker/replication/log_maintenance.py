@@ -1,30 +1,28 @@
-"""Deleting the oldest records (KIP-107; Kafka's `Partition.deleteRecordsOnLeader`, `DelayedDeleteRecords`).
+"""Work on the logs of this node: what is done to all of them from time to time, and deletion of records on request.
 
-Periodic work on the logs (the tasks of Kafka's `LogManager` and `ReplicaManager`).
+Kafka's are the tasks of `LogManager` and `ReplicaManager`, and `Partition.deleteRecordsOnLeader` with
+`DelayedDeleteRecords` (KIP-107).
 """
 
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from broker.replication.partition import Role
 from protocol.errors import OffsetOutOfRange, PolicyViolation
-from storage.cleaner.log_cleaner import CleanerConfig, LogCleaner
+from storage.cleaner.log_cleaner import LogCleaner
 from storage.folders.log_checkpoints import CheckpointError
 from storage.log.retention import apply_retention
 from storage.producers.producer_state import DEFAULT_EXPIRATION_MS
 from timing.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
-    from broker.config.broker_config import BrokerConfig
-    from broker.periodic import Periodic
     from broker.replication.partition import Partition
     from storage.folders.log_manager import LogManager
     from storage.log.unified_log import UnifiedLog
-
 
 TO_HIGH_WATERMARK = -1
 
@@ -91,9 +89,6 @@ AT_A_TIME = 50
 SEGMENTS_AT_A_TIME = 1000
 """The number of segments searched for idle indexes before the loop gets a turn."""
 
-INDEX_IDLE_MS = 60_000
-"""Time between two searches for idle indexes; one not used since the last search is dropped."""
-
 
 class HostedPartitions(Protocol):
     """The partitions of this node (`ReplicaManager`)."""
@@ -109,7 +104,8 @@ class LogMaintenance:
     (`log.cleaner.enable=false`) nothing at all is removed from them.
 
     Attributes:
-        cleaner: compacts logs.
+        cleaner: compacts logs, once it is configured.
+        producer_expiration_ms: how long an idle producer is remembered.
     """
 
     def __init__(self, logs: LogManager, partitions: HostedPartitions) -> None:
@@ -118,40 +114,7 @@ class LogMaintenance:
         self._clock = logs.services.clock
         self._workers = logs.services.workers.lane("checkpoints")
         self.cleaner = LogCleaner(logs, lambda log: log.high_watermark, self._last_stable_offset)
-        self._cleans = False
-        self._producer_expiration_ms = DEFAULT_EXPIRATION_MS
-
-    def start(self, config: BrokerConfig, periodic: Periodic) -> None:
-        """Schedule the tasks, each at its configured interval."""
-
-        def every(key: str, job: Callable[[], Awaitable[None]], *, first_ms: int | None = None) -> None:
-            pause_ms = config.integer(key)
-            periodic.every(pause_ms, key, job, first_ms=pause_ms if first_ms is None else min(first_ms, pause_ms))
-
-        initial_ms = config.integer("log.initial.task.delay.ms")
-        every("log.retention.check.interval.ms", self.apply_retention, first_ms=initial_ms)
-        every("log.flush.scheduler.interval.ms", self._flush_dirty_logs, first_ms=initial_ms)
-        every("log.flush.offset.checkpoint.interval.ms", self._checkpoint_recovery_points, first_ms=initial_ms)
-        every("log.flush.start.offset.checkpoint.interval.ms", self._checkpoint_log_start_offsets, first_ms=initial_ms)
-        every("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_high_watermarks)
-        every("producer.id.expiration.check.interval.ms", self.expire_producers)
-        periodic.every(INDEX_IDLE_MS, "drop idle indexes", self.drop_idle_indexes)
-        self._cleans = config.boolean("log.cleaner.enable")
-        self.reconfigure(config)
-
-    def reconfigure(self, config: BrokerConfig) -> None:
-        """Apply a changed configuration, from the cleaner's next log and the next expiry on."""
-        self._producer_expiration_ms = config.integer("producer.id.expiration.ms")
-        if self._cleans:
-            self.cleaner.configure(
-                CleanerConfig(
-                    threads=config.integer("log.cleaner.threads"),
-                    dedupe_buffer_size=config.integer("log.cleaner.dedupe.buffer.size"),
-                    load_factor=config.double("log.cleaner.io.buffer.load.factor"),
-                    max_bytes_per_second=config.double("log.cleaner.io.max.bytes.per.second"),
-                    backoff_ms=config.integer("log.cleaner.backoff.ms"),
-                )
-            )
+        self.producer_expiration_ms = DEFAULT_EXPIRATION_MS
 
     async def stop(self) -> None:
         """Stop compaction; the next start resumes it."""
@@ -174,7 +137,7 @@ class LogMaintenance:
         for number, log in enumerate(list(self._logs.logs.values())):
             if number % AT_A_TIME == 0:
                 await self._clock.sleep(0)
-            log.producers.expiration_ms = self._producer_expiration_ms
+            log.producers.expiration_ms = self.producer_expiration_ms
             log.producers.remove_expired(self._clock.wall_ms())
 
     async def drop_idle_indexes(self) -> None:
@@ -188,16 +151,20 @@ class LogMaintenance:
                 if number % SEGMENTS_AT_A_TIME == 0:
                     await self._clock.sleep(0)
 
-    async def _flush_dirty_logs(self) -> None:
+    async def flush_dirty_logs(self) -> None:
+        """Flush what `flush.ms` has let lie long enough."""
         self._logs.flush_dirty_logs()
 
-    async def _checkpoint_recovery_points(self) -> None:
+    async def checkpoint_recovery_points(self) -> None:
+        """Write up to where the logs are flushed."""
         await self._checkpoint(self._logs.checkpoint_recovery_points)
 
-    async def _checkpoint_log_start_offsets(self) -> None:
+    async def checkpoint_log_start_offsets(self) -> None:
+        """Write where the logs begin, after records were deleted."""
         await self._checkpoint(self._logs.checkpoint_log_start_offsets)
 
-    async def _checkpoint_high_watermarks(self) -> None:
+    async def checkpoint_high_watermarks(self) -> None:
+        """Write the high watermarks."""
         await self._checkpoint(self._logs.checkpoint_high_watermarks)
 
     async def _checkpoint(self, write: Callable[[], None]) -> None:

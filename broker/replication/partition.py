@@ -16,7 +16,7 @@ log decides whether this node can use it at all. Both tell the partition, which 
 
 OFFLINE is final: when the log can be made after all, the replica manager hosts another `Partition` in place of this
 one. It refuses requests with the error of its log. A follower refuses what is for leaders with NOT_LEADER_OR_FOLLOWER,
-and fetchers append what the leader has (`broker/replicas/following`).
+and fetchers append what the leader has (`broker/replication/following`).
 
 The high watermark is the smallest durable end of the logs of the in-sync replicas. It never moves back, unless a
 follower drops records below it, after an unclean election. While this node is the only replica, its log's end counts,

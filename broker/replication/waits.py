@@ -1,9 +1,4 @@
-"""Waiting for what this node has appended by itself, as leader, to be committed.
-
-A Fetch that waits for `fetch.min.bytes` (Kafka's `DelayedFetch`).
-
-Acknowledgements that wait until they are true (Kafka's `DelayedProduce`).
-"""
+"""What waits at a partition: acknowledgements until they are true, and Fetches until there is enough to read."""
 
 from __future__ import annotations
 

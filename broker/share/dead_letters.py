@@ -1,10 +1,9 @@
-"""The topics that dead letters are written to: which may be used, which are created, and where they are led.
-
-Dead letter queues of share groups (KIP-1191): what becomes of records that are given up.
+"""Dead letter queues of share groups (KIP-1191): what becomes of records that are given up.
 
 A letter needs a queue that the group names, that exists or may be created, that allows it
 (`errors.deadletterqueue.group.enable`), and whose name begins with the broker's prefix. If anything is amiss the
-records are given up all the same, with a line in the log.
+records are given up all the same, with a line in the log. A letter is written to where its partition of the queue is
+led, here or on another broker. Imported when the first letter is written.
 """
 
 from __future__ import annotations
@@ -68,73 +67,6 @@ PASSING = (
 
 AppendBatch = Callable[[bytes], Awaitable[None]]
 """Appends a record batch to a partition. Raises KafkaErrors."""
-
-
-class LetterQueues:
-    """Finds the partition of a queue, on this node or another."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-
-    async def partition(self, name: str, index: int) -> AppendBatch:
-        """The partition with this number, modulo their count. Raises KafkaError that says what is amiss."""
-        topic = await self._topic(name)
-        return partial(self._append, name, index % topic.partition_count)
-
-    async def _append(self, name: str, index: int, batch: bytes) -> None:
-        """Append to where the partition is led now, and a few times more after errors that pass."""
-        for _ in range(MOST_ATTEMPTS - 1):
-            try:
-                return await self._append_once(name, index, batch)
-            except PASSING:
-                await self._host.clock.machine.sleep(RETRY_MS)
-        return await self._append_once(name, index, batch)
-
-    async def _append_once(self, name: str, index: int, batch: bytes) -> None:
-        topic = self._host.cache.topic(name)
-        if topic is None:
-            raise UnknownTopicOrPartition(f"There is no topic {name}.")
-        leader = topic.partitions[index].leader
-        if leader == self._host.node_id:
-            await self._append_here(name, index, batch)
-        else:
-            await self._append_elsewhere(leader, name, index, batch)
-
-    async def _topic(self, name: str) -> TopicImage:
-        config, cache = self._host.current.config, self._host.cache
-        prefix = config.string(PREFIX)
-        if not name.startswith(prefix):
-            raise UnknownTopicOrPartition(f"The name of a dead letter queue begins with {prefix} ({PREFIX}).")
-        if cache.topic(name) is None and config.boolean(AUTO_CREATE):
-            await self._host.auto_topics.ensure(wanted(name, configs={ENABLE: "true"}), "dead letter queue created")
-        topic = cache.topic(name)
-        if topic is None:
-            raise UnknownTopicOrPartition(f"There is no topic {name}.")
-        if cache.image.configs.of(ResourceType.TOPIC, name).get(ENABLE) != "true":
-            raise UnknownTopicOrPartition(f"Topic {name} is no dead letter queue: set {ENABLE}=true on it.")
-        return topic
-
-    async def _append_here(self, name: str, index: int, batch: bytes) -> None:
-        partition = self._host.replicas.find(name, index)
-        info = partition.append(memoryview(bytearray(batch)), AppendOrigin.CLIENT, self._host.clock.wall_ms())
-        committed = until_committed(partition, info.last_offset + 1, self._host.wheel)
-        if committed is not None:
-            await committed
-
-    async def _append_elsewhere(self, leader: int, name: str, index: int, batch: bytes) -> None:
-        client = self._host.brokers.reach(leader)
-        if client is None:
-            raise LeaderNotAvailable(f"Broker {leader}, which leads {name}-{index}, is away.")
-        data = TopicProduceData(name=name, partition_data=(PartitionProduceData(index=index, records=batch),))
-        request = ProduceRequest(transactional_id=None, acks=-1, timeout=TIMEOUT, topic_data=(data,))
-        try:
-            answer = await client.send(entity_call(request))
-        except PeerError as error:
-            raise LeaderNotAvailable(str(error)) from error
-        found = answer.responses[0].partition_responses[0]
-        if found.error_code is not ErrorCode.none:
-            raise type_by_code[ErrorCode(found.error_code)](found.error_message)
-
 
 logger = structlog.get_logger(__name__)
 
@@ -227,7 +159,7 @@ async def _append_alone(append: AppendBatch, letter: Record) -> None:
 
 async def _contents(partition: Partition, first: int, last: int) -> dict[int, tuple[bytes | None, bytes | None]]:
     """Keys and values by offset."""
-    found: dict[int, tuple[bytes | None, bytes | None]] = {}
+    contents: dict[int, tuple[bytes | None, bytes | None]] = {}
     offset = first
     while offset <= last:
         log = partition.log
@@ -239,6 +171,72 @@ async def _contents(partition: Partition, first: int, last: int) -> dict[int, tu
             if not batch.header.is_control:
                 for record in iter_records(data, batch.header, batch.begin):
                     if first <= record.offset <= last:
-                        found[record.offset] = record.key, record.value
+                        contents[record.offset] = record.key, record.value
         offset = batches[-1].last + 1
-    return found
+    return contents
+
+
+class LetterQueues:
+    """Finds the partition of a queue, on this node or another."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    async def partition(self, name: str, index: int) -> AppendBatch:
+        """The partition with this number, modulo their count. Raises KafkaError that says what is amiss."""
+        topic = await self._topic(name)
+        return partial(self._append, name, index % topic.partition_count)
+
+    async def _append(self, name: str, index: int, batch: bytes) -> None:
+        """Append to where the partition is led now, and a few times more after errors that pass."""
+        for _ in range(MOST_ATTEMPTS - 1):
+            try:
+                return await self._append_once(name, index, batch)
+            except PASSING:
+                await self._host.clock.machine.sleep(RETRY_MS)
+        return await self._append_once(name, index, batch)
+
+    async def _append_once(self, name: str, index: int, batch: bytes) -> None:
+        topic = self._host.cache.topic(name)
+        if topic is None:
+            raise UnknownTopicOrPartition(f"There is no topic {name}.")
+        leader = topic.partitions[index].leader
+        if leader == self._host.node_id:
+            await self._append_here(name, index, batch)
+        else:
+            await self._append_elsewhere(leader, name, index, batch)
+
+    async def _topic(self, name: str) -> TopicImage:
+        config, cache = self._host.current.config, self._host.cache
+        prefix = config.string(PREFIX)
+        if not name.startswith(prefix):
+            raise UnknownTopicOrPartition(f"The name of a dead letter queue begins with {prefix} ({PREFIX}).")
+        if cache.topic(name) is None and config.boolean(AUTO_CREATE):
+            await self._host.auto_topics.ensure(wanted(name, configs={ENABLE: "true"}), "dead letter queue created")
+        topic = cache.topic(name)
+        if topic is None:
+            raise UnknownTopicOrPartition(f"There is no topic {name}.")
+        if cache.image.configs.of(ResourceType.TOPIC, name).get(ENABLE) != "true":
+            raise UnknownTopicOrPartition(f"Topic {name} is no dead letter queue: set {ENABLE}=true on it.")
+        return topic
+
+    async def _append_here(self, name: str, index: int, batch: bytes) -> None:
+        partition = self._host.replicas.find(name, index)
+        info = partition.append(memoryview(bytearray(batch)), AppendOrigin.CLIENT, self._host.clock.wall_ms())
+        committed = until_committed(partition, info.last_offset + 1, self._host.wheel)
+        if committed is not None:
+            await committed
+
+    async def _append_elsewhere(self, leader: int, name: str, index: int, batch: bytes) -> None:
+        client = self._host.brokers.reach(leader)
+        if client is None:
+            raise LeaderNotAvailable(f"Broker {leader}, which leads {name}-{index}, is away.")
+        data = TopicProduceData(name=name, partition_data=(PartitionProduceData(index=index, records=batch),))
+        request = ProduceRequest(transactional_id=None, acks=-1, timeout=TIMEOUT, topic_data=(data,))
+        try:
+            answer = await client.send(entity_call(request))
+        except PeerError as error:
+            raise LeaderNotAvailable(str(error)) from error
+        result = answer.responses[0].partition_responses[0]
+        if result.error_code is not ErrorCode.none:
+            raise type_by_code[ErrorCode(result.error_code)](result.error_message)

@@ -34,8 +34,6 @@ from broker.share.runs import AcknowledgeType, Acquired, Change, LetterCause, Re
 from protocol.coordinator_records.share_records import StateBatch
 from protocol.errors import InvalidRecordState, InvalidRequest
 
-MIN_THROTTLED_DELIVERIES = 2
-
 
 class InFlight:
     """What of a share partition is in flight.
@@ -82,11 +80,8 @@ class InFlight:
 
     def can_acquire(self, rules: Rules) -> bool:
         """Whether there may be something to acquire, if the log has it."""
-        return self.next_fetch_offset() <= self.end_offset or self._span < rules.max_locks
-
-    @property
-    def _span(self) -> int:
-        return self.end_offset - self.start_offset + 1
+        end_offset = self.end_offset
+        return self.next_fetch_offset() <= end_offset or end_offset - self.start_offset + 1 < rules.max_locks
 
     # -- acquiring
 
@@ -118,7 +113,7 @@ class InFlight:
                 break
             if run.state is not RecordState.AVAILABLE or run.changing:
                 continue
-            part = _throttled(run, rules.max_deliveries)
+            part = run.most_at_once(rules.max_deliveries)
             if part is not None and part == 1 and acquired:
                 break  # the last attempt is made with one record alone
             size = min(run.count, part or run.count, left if wish.exact else run.count)
@@ -141,7 +136,7 @@ class InFlight:
         acquired: list[Acquired],
     ) -> None:
         """Acquire records beyond the end offset; a record batch that crosses a limit comes whole unless exact."""
-        room = rules.max_locks - self._span
+        room = rules.max_locks - (self.end_offset - self.start_offset + 1)
         wanted = min(left, room)
         if room <= 0:
             return
@@ -235,26 +230,26 @@ class InFlight:
             case AcknowledgeType.GAP:
                 change.add(run, RecordState.ARCHIVED)
             case AcknowledgeType.REJECT:
-                change.add(run, _given_up(rules), LetterCause.REJECTED)
+                change.add(run, rules.given_up, LetterCause.REJECTED)
             case AcknowledgeType.RENEW:
                 run.locked_until_ms = now_ms + rules.lock_ms
             case AcknowledgeType.RELEASE:
-                _release(change, run, rules)
+                change.release(run, rules)
 
     def acquired(self, member_ids: Collection[str] | None = None, offset: int | None = None) -> list[Run]:
         """What is acquired and in no change: of these members, or of all; the record at one offset alone, or all."""
-        found = [run for run in self._runs if run.state is RecordState.ACQUIRED and not run.changing]
+        runs = [run for run in self._runs if run.state is RecordState.ACQUIRED and not run.changing]
         if member_ids is not None:
-            found = [run for run in found if run.member_id in member_ids]
+            runs = [run for run in runs if run.member_id in member_ids]
         if offset is not None:
-            found = [part for run in found if run.first <= offset <= run.last for part in self._cut(offset, offset)]
-        return found
+            runs = [part for run in runs if run.first <= offset <= run.last for part in self._cut(offset, offset)]
+        return runs
 
     def release(self, runs: Iterable[Run], rules: Rules) -> Change:
         """Release what is acquired: its member has told so, or its session has ended."""
         change = Change()
         for run in runs:
-            _release(change, run, rules)
+            change.release(run, rules)
         return change
 
     def release_expired(self, rules: Rules, now_ms: float) -> Change:
@@ -267,7 +262,7 @@ class InFlight:
         for run in self._runs:
             is_open = run.state is RecordState.AVAILABLE and not run.changing
             if is_open and run.delivery_count >= rules.max_deliveries:
-                change.add(run, _given_up(rules), LetterCause.TOO_MANY_DELIVERIES)
+                change.add(run, rules.given_up, LetterCause.TOO_MANY_DELIVERIES)
         return change
 
     def give_up_missing(self, begin: int, end: int) -> Change:
@@ -336,8 +331,8 @@ class InFlight:
     def _between(self, first: int, last: int) -> list[Run]:
         """The runs that have any of these offsets."""
         begin = max(0, self._index_of(first))
-        found = self._runs[begin : self._index_of(last) + 1]
-        return found[1:] if found and found[0].last < first else found
+        runs = self._runs[begin : self._index_of(last) + 1]
+        return runs[1:] if runs and runs[0].last < first else runs
 
     def _cut(self, first: int, last: int) -> list[Run]:
         """Runs of exactly these offsets, all in flight; runs that reach further are split."""
@@ -370,29 +365,3 @@ def _persisted(state: int) -> RecordState:
     """A state as it was persisted; what nobody holds is available."""
     known = state in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVING, RecordState.ARCHIVED)
     return RecordState(state) if known else RecordState.AVAILABLE
-
-
-def _throttled(run: Run, max_deliveries: int) -> int | None:
-    """How many of the records come at once, None for all: near the limit a bad record is separated from good ones.
-
-    From half of the allowed deliveries on, half of the batch; the last time one record alone (KIP-1249).
-    """
-    if max_deliveries <= MIN_THROTTLED_DELIVERIES:
-        return None
-    begin = max(MIN_THROTTLED_DELIVERIES, (max_deliveries + 1) // 2)
-    if run.delivery_count < begin:
-        return None
-    if run.delivery_count >= max_deliveries - 1:
-        return 1
-    return max(1, run.batch_size >> (run.delivery_count - begin + 1))
-
-
-def _given_up(rules: Rules) -> RecordState:
-    return RecordState.ARCHIVING if rules.dead_letters else RecordState.ARCHIVED
-
-
-def _release(change: Change, run: Run, rules: Rules) -> None:
-    if run.delivery_count >= rules.max_deliveries:
-        change.add(run, _given_up(rules), LetterCause.TOO_MANY_DELIVERIES)
-    else:
-        change.add(run, RecordState.AVAILABLE)

@@ -23,18 +23,18 @@ class ReadBatch(NamedTuple):
 
 def batches_of(data: bytes | memoryview, until: int | None = None) -> list[ReadBatch]:
     """The whole record batches, up to the one that has the offset `until`, or all."""
-    found = []
+    batches = []
     at = 0
     while at + _HEADER_BYTES <= len(data):
         header = read_header(data, at)
         end = at + header.size
         if end > len(data):
             break
-        found.append(ReadBatch(header.base_offset, header.last_offset, at, end, header))
+        batches.append(ReadBatch(header.base_offset, header.last_offset, at, end, header))
         at = end
         if until is not None and header.last_offset >= until:
             break
-    return found
+    return batches
 
 
 def spanning(data: bytes | memoryview, batches: Sequence[ReadBatch], first: int, last: int) -> bytes | memoryview:
@@ -45,9 +45,9 @@ def spanning(data: bytes | memoryview, batches: Sequence[ReadBatch], first: int,
 
 def aborted_ranges(batches: Sequence[ReadBatch], aborted: Sequence[AbortedTransaction]) -> list[tuple[int, int]]:
     """The offsets of batches that belong to aborted transactions: from their first offset to the producer's marker."""
-    left = sorted(aborted, key=lambda one: one.first_offset)
+    left = sorted(aborted, key=lambda transaction: transaction.first_offset)
     open_producers: set[int] = set()
-    found = []
+    ranges = []
     for batch in batches:
         header = batch.header
         while left and left[0].first_offset <= batch.last:
@@ -55,5 +55,5 @@ def aborted_ranges(batches: Sequence[ReadBatch], aborted: Sequence[AbortedTransa
         if header.is_control:
             open_producers.discard(header.producer_id)
         elif header.is_transactional and header.producer_id in open_producers:
-            found.append((batch.first, batch.last))
-    return found
+            ranges.append((batch.first, batch.last))
+    return ranges

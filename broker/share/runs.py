@@ -1,6 +1,7 @@
-"""States and acknowledgements of single records of a share partition (KIP-932, Kafka's `RecordState`).
+"""Values of the in-flight state of a share partition: records' states, runs of records, changes, and what limits them.
 
-Values of the in-flight state of a share partition: runs of records, changes of them, and what limits them.
+A run is records next to each other that share a state (Kafka's `RecordState`, KIP-932), a member and a count of
+deliveries. A `Change` says which runs are to have another state, once that is persisted.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from protocol.coordinator_records.share_records import StateBatch
+
+MIN_THROTTLED_DELIVERIES = 2
 
 
 class RecordState(IntEnum):
@@ -70,6 +73,20 @@ class Run:
     def count(self) -> int:
         return self.last - self.first + 1
 
+    def most_at_once(self, max_deliveries: int) -> int | None:
+        """How many of the records come at once, None for all: near the limit a bad record is separated from good ones.
+
+        From half of the allowed deliveries on, half of the batch; the last time one record alone (KIP-1249).
+        """
+        if max_deliveries <= MIN_THROTTLED_DELIVERIES:
+            return None
+        begin = max(MIN_THROTTLED_DELIVERIES, (max_deliveries + 1) // 2)
+        if self.delivery_count < begin:
+            return None
+        if self.delivery_count >= max_deliveries - 1:
+            return 1
+        return max(1, self.batch_size >> (self.delivery_count - begin + 1))
+
 
 @dataclass(frozen=True, slots=True)
 class Acquired:
@@ -99,6 +116,13 @@ class Change:
         self.runs.append((run, state))
         if cause is not None and state is RecordState.ARCHIVING:
             self.given_up.append((run, cause))
+
+    def release(self, run: Run, rules: Rules) -> None:
+        """Add the end of an acquisition: the records are available again, or given up at the limit of deliveries."""
+        if run.delivery_count >= rules.max_deliveries:
+            self.add(run, rules.given_up, LetterCause.TOO_MANY_DELIVERIES)
+        else:
+            self.add(run, RecordState.AVAILABLE)
 
     def undo(self) -> None:
         """The runs stay as they were."""
@@ -131,6 +155,11 @@ class Rules:
     max_locks: int
     lock_ms: float
     dead_letters: bool = False
+
+    @property
+    def given_up(self) -> RecordState:
+        """The state of records that are given up: they wait for their dead letters, if any are written."""
+        return RecordState.ARCHIVING if self.dead_letters else RecordState.ARCHIVED
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,11 @@ FULL_EPOCH = 0
 FINAL_EPOCH = -1
 MAX_EPOCH = 2**31 - 1
 
+MOST_IN_A_SESSION = 20_000
+"""Partitions: each request looks at all of its session's, however small it is (Kafka has no such limit)."""
+MOST_IN_ALL = 500_000
+"""Partitions of all sessions together: some 100 MB."""
+
 TopicPartition = tuple[UUID, int]
 SessionKey = tuple[str, str]
 """Group id and member id."""
@@ -37,19 +42,26 @@ class ShareSession:
     def __iter__(self) -> Iterator[TopicPartition]:
         return iter(self._partitions)
 
-    def topic_of(self, one: TopicPartition) -> str | None:
+    def count_new(self, partitions: Mapping[TopicPartition, str | None]) -> int:
+        """How many of these are not in the session."""
+        return len(partitions.keys() - self._partitions.keys())
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def topic_of(self, partition: TopicPartition) -> str | None:
         """The name of the partition's topic, which may be deleted by now; None if it was unknown."""
-        return self._partitions.get(one)
+        return self._partitions.get(partition)
 
     def change(self, added: Mapping[TopicPartition, str | None], forgotten: Iterable[TopicPartition]) -> None:
         """Add partitions, with the names of their topics, then take some out."""
-        for one, topic in added.items():
-            if one not in self._partitions:
-                self.new.add(one)
-                self._partitions[one] = topic
-        for one in forgotten:
-            self._partitions.pop(one, None)
-            self.new.discard(one)
+        for partition, topic in added.items():
+            if partition not in self._partitions:
+                self.new.add(partition)
+                self._partitions[partition] = topic
+        for partition in forgotten:
+            self._partitions.pop(partition, None)
+            self.new.discard(partition)
 
     def rotate(self) -> None:
         """The partition that came first comes last next time, so that all have their turn."""
@@ -89,6 +101,17 @@ class ShareSessions:
             raise InvalidShareSessionEpoch
         session.epoch = 1 if epoch == MAX_EPOCH else epoch + 1
         return session
+
+    def change(
+        self, session: ShareSession, added: Mapping[TopicPartition, str | None], forgotten: Iterable[TopicPartition]
+    ) -> None:
+        """See `ShareSession.change`. Raises ShareSessionLimitReached, and changes nothing, for too many partitions."""
+        more = session.count_new(added)
+        if more and (
+            len(session) + more > MOST_IN_A_SESSION or sum(map(len, self._by_key.values())) + more > MOST_IN_ALL
+        ):
+            raise ShareSessionLimitReached
+        session.change(added, forgotten)
 
     def close(self, key: SessionKey) -> ShareSession:
         """End a session. Raises ShareSessionNotFound."""

@@ -1,17 +1,16 @@
 """The settings of share groups: a group's own, over the broker's (Kafka's `GroupConfigManager`).
 
-Where a share group begins to read a partition (`share.auto.offset.reset`, KIP-932, KIP-1106).
+And what `share.auto.offset.reset` means for a partition: where the group begins to read it (KIP-932, KIP-1106).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from broker.config.current import CurrentConfig
+from broker.config.broker_config import CurrentConfig
 from broker.config.definition import Value, integer_of
-from broker.config.resource_defs import effective_group_configs
+from broker.config.resource_configs import duration_ms, effective_group_configs
 from broker.membership.metadata_cache import MetadataCache
 from broker.replication.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from broker.share.runs import Rules
@@ -81,12 +80,6 @@ def _settings(values: Mapping[str, Value]) -> ShareSettings:
     )
 
 
-_DURATION = re.compile(
-    r"(?i)P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d*)?)S)?)?"
-)
-_MS_OF = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1000}
-
-
 async def first_offset(partition: Partition, reset: str, now_ms: int) -> int:
     """The offset for `earliest`, `latest` or `by_duration:<ISO 8601 duration>`.
 
@@ -96,15 +89,8 @@ async def first_offset(partition: Partition, reset: str, now_ms: int) -> int:
     if kind == "earliest":
         return partition.log_start_offset
     if kind == "by_duration":
-        found = await time_lookup.first_at_or_after(partition.log, now_ms - duration_ms(duration))
-        if found is None or found.offset >= partition.high_watermark:
+        first = await time_lookup.first_at_or_after(partition.log, now_ms - duration_ms(duration))
+        if first is None or first.offset >= partition.high_watermark:
             raise OffsetNotAvailable
-        return max(found.offset, partition.log_start_offset)
+        return max(first.offset, partition.log_start_offset)
     return partition.high_watermark
-
-
-def duration_ms(text: str) -> int:
-    """An ISO 8601 duration of days, hours, minutes and seconds, in ms."""
-    found = _DURATION.fullmatch(text)
-    assert found is not None, "the configuration was checked when it was set"
-    return int(sum(float(number) * _MS_OF[unit] for unit, number in found.groupdict().items() if number))

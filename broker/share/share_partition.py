@@ -1,6 +1,4 @@
-"""Where the state of share partitions is kept: the share coordinator, here or on another node (Kafka's `Persister`).
-
-A share partition: a partition as a share group sees it, on the node that leads it (Kafka's `SharePartition`).
+"""A share partition: a partition as a share group sees it, on the node that leads it (Kafka's `SharePartition`).
 
 How it works: the state of what is in flight (`in_flight.py`) is loaded from the share coordinator when a member first
 fetches. Acquiring changes it at once. An acknowledgement, the end of a lock and the end of a session make a `Change`,
@@ -16,7 +14,6 @@ from __future__ import annotations
 import asyncio
 from asyncio import Future
 from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
 
 import structlog
 
@@ -38,30 +35,6 @@ from protocol.errors import (
 )
 from timing.clock import Clock, Timer
 
-
-class Persister(Protocol):
-    """Requests to the share coordinator; the futures have KafkaErrors of it, and of finding it."""
-
-    def read(self, key: SharePartitionKey, leader_epoch: int) -> Future[ShareSnapshotValue]:
-        """The state as it was last persisted; fences leaders of older epochs."""
-
-    def write(self, key: SharePartitionKey, wanted: ShareWrite) -> Future[None]:
-        """Done when the state is durable."""
-
-
-def for_member(error: KafkaError) -> KafkaError:
-    """What a member is told of an error of the share coordinator (Kafka's `SharePartition.fetchPersisterError`)."""
-    match error:
-        case NotCoordinator() | CoordinatorNotAvailable() | CoordinatorLoadInProgress():
-            return CoordinatorNotAvailable(error.message)
-        case FencedLeaderEpoch() | FencedStateEpoch():
-            return NotLeaderOrFollower(error.message)
-        case GroupIdNotFound() | UnknownTopicOrPartition() | NotLeaderOrFollower():
-            return error
-        case _:
-            return UnknownServerError(error.message)
-
-
 logger = structlog.get_logger(__name__)
 
 RETRY_MS = 1000.0
@@ -72,11 +45,11 @@ _OVER = (FencedLeaderEpoch, FencedStateEpoch, GroupIdNotFound, UnknownTopicOrPar
 Ranges = Sequence[tuple[int, int, Sequence[AcknowledgeType]]]
 
 
-class DeadLetters(Protocol):
-    """Where records go that are given up."""
+Persist = Callable[[SharePartitionKey, ShareWrite], Future[None]]
+"""Writes a state to the share coordinator: done when it is durable, or with the coordinator's KafkaError."""
 
-    def write(self, key: SharePartitionKey, runs: Sequence[tuple[Run, LetterCause]]) -> Future[None]:
-        """Done when all letters are written, or cannot be; never fails."""
+SendLetters = Callable[[SharePartitionKey, Sequence[tuple[Run, LetterCause]]], Future[None]]
+"""Writes the dead letters of records that are given up: done when all are written, or cannot be; it never fails."""
 
 
 class SharePartition:
@@ -96,8 +69,8 @@ class SharePartition:
         loaded: ShareSnapshotValue,
         start_offset: int,
         rules: Callable[[], Rules],
-        persister: Persister,
-        letters: DeadLetters,
+        persist: Persist,
+        send_letters: SendLetters,
         clock: Clock,
     ) -> None:
         """`start_offset` counts if `loaded` has none. `rules` returns the group's settings as they are now."""
@@ -110,8 +83,8 @@ class SharePartition:
         self.leader_epoch = leader_epoch
         self._state_epoch = loaded.state_epoch
         self._rules = rules
-        self._persister = persister
-        self._letters = letters
+        self._persist_state = persist
+        self._write_letters = send_letters
         self._clock = clock
         self._timer: Timer | None = None
         self._not_before_ms = 0.0
@@ -229,7 +202,7 @@ class SharePartition:
 
     def _watch_locks(self) -> None:
         """Let the timer run for the lock that ends first, or for letters that are not yet noted as written."""
-        is_owed = any(not run.changing for run in self._lettered)
+        is_owed = bool(self._lettered) and any(not run.changing for run in self._lettered)
         expiry_ms = self._not_before_ms if is_owed else self._in_flight.next_expiry_ms()
         if self._timer is None and expiry_ms is not None and not self.fenced:
             wait_ms = max(expiry_ms, self._not_before_ms) - self._clock.monotonic_ms()
@@ -280,7 +253,7 @@ class SharePartition:
             self._state_epoch, self.leader_epoch, self._in_flight.start_offset, tuple(batches), completed
         )
         try:
-            await self._persister.write(self.key, wanted)
+            await self._persist_state(self.key, wanted)
         except asyncio.CancelledError:  # by `close`; the write may still be done
             self._fail(taken, NotLeaderOrFollower())
             raise
@@ -324,7 +297,7 @@ class SharePartition:
         task.add_done_callback(self._sending.discard)
 
     async def _send(self, letters: Sequence[tuple[Run, LetterCause]]) -> None:
-        await self._letters.write(self.key, letters)
+        await self._write_letters(self.key, letters)
         self._lettered += [run for run, _ in letters]
         self._archive()
 
@@ -338,3 +311,16 @@ class SharePartition:
 
 def _count(change: Change) -> int:
     return sum(run.count for run, _ in change.runs)
+
+
+def for_member(error: KafkaError) -> KafkaError:
+    """What a member is told of an error of the share coordinator (Kafka's `SharePartition.fetchPersisterError`)."""
+    match error:
+        case NotCoordinator() | CoordinatorNotAvailable() | CoordinatorLoadInProgress():
+            return CoordinatorNotAvailable(error.message)
+        case FencedLeaderEpoch() | FencedStateEpoch():
+            return NotLeaderOrFollower(error.message)
+        case GroupIdNotFound() | UnknownTopicOrPartition() | NotLeaderOrFollower():
+            return error
+        case _:
+            return UnknownServerError(error.message)

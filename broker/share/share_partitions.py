@@ -1,28 +1,30 @@
 """The share partitions of this node: loaded when a member first fetches, kept while the node leads the partition.
 
-The parts of a node that serve share groups, put together.
+A fetch that finds nothing to acquire waits here (`waiter`), and is woken when another one, an acknowledgement or the
+end of a lock may have left something (`available`): one at a time, first come, first served.
 """
 
 from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from broker.coordinators.hosted import Host
-from broker.coordinators.share_coordinator import ShareCoordinator, ShareStates
+from broker.coordinators.share_coordinator import ShareStates
 from broker.replication.partition import Partition, Role
-from broker.replication.replica_manager import ReplicaManager
-from broker.share.dead_letters import DeadLetterQueues
+from broker.share.runs import LetterCause, Run
 from broker.share.sessions import ShareSession, ShareSessions
 from broker.share.settings import AllShareSettings, first_offset
-from broker.share.share_partition import DeadLetters, SharePartition, for_member
+from broker.share.share_partition import SharePartition, for_member
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from protocol.coordinator_records.share_records import NO_START_OFFSET, SharePartitionKey
 from protocol.errors import KafkaError, NotLeaderOrFollower
-from timing.clock import Clock
+
+if TYPE_CHECKING:
+    from broker.share.dead_letters import DeadLetterQueues
 
 
 class SharePartitions:
@@ -31,21 +33,14 @@ class SharePartitions:
     `sessions` are those of the members that fetch from them, `states` what the share coordinator keeps.
     """
 
-    def __init__(
-        self,
-        replicas: ReplicaManager,
-        settings: AllShareSettings,
-        states: ShareStates,
-        letters: DeadLetters,
-        clock: Clock,
-        most_sessions: int,
-    ) -> None:
-        self.settings = settings
-        self.sessions = ShareSessions(most_sessions, self._changed)
-        self._replicas = replicas
+    def __init__(self, host: Host, states: ShareStates) -> None:
+        config = host.current.config
+        self.settings = AllShareSettings(host.current, host.cache)
+        self.sessions = ShareSessions(config.integer("group.share.max.share.sessions"), self._changed)
         self.states = states
-        self._letters = letters
-        self._clock = clock
+        self._host = host
+        self._letters: DeadLetterQueues | None = None
+        self._clock = host.clock
         self._by_key: dict[SharePartitionKey, SharePartition] = {}
         self._loading: dict[SharePartitionKey, asyncio.Task[SharePartition]] = {}
         self._waiting: dict[SharePartitionKey, dict[Future[None], None]] = {}
@@ -90,8 +85,8 @@ class SharePartitions:
             loaded,
             start_offset,
             lambda: self.settings.of(key.group_id).rules,
-            self.states,
-            self._letters,
+            self.states.write,
+            self._send_letters,
             self._clock,
         )
         share.on_available = lambda: self.available(key)
@@ -100,6 +95,14 @@ class SharePartitions:
         if not self.sessions.has_group(key.group_id):
             self._end(key)  # who asked has gone meanwhile, so nobody would ever unload it
         return share
+
+    def _send_letters(self, key: SharePartitionKey, runs: Sequence[tuple[Run, LetterCause]]) -> Future[None]:
+        """See `SendLetters`; most groups have no dead letter queue."""
+        if self._letters is None:
+            from broker.share.dead_letters import DeadLetterQueues
+
+            self._letters = DeadLetterQueues(self._host, self.settings)
+        return self._letters.write(key, runs)
 
     def of_group(self, group_id: str) -> list[tuple[SharePartitionKey, SharePartition]]:
         """Those of a group that are loaded here."""
@@ -187,7 +190,7 @@ class SharePartitions:
         changed = {*delta.topics.changed, *delta.topics.deleted}
         for key, share in [(key, share) for key, share in self._by_key.items() if key.topic_id in changed]:
             topic = image.topics.by_id(key.topic_id)
-            partition = None if topic is None else self._replicas.get(topic.name, key.partition)
+            partition = None if topic is None else self._host.replicas.get(topic.name, key.partition)
             is_led = partition is not None and partition.role is Role.LEADER
             if partition is None or not is_led or partition.leader_epoch != share.leader_epoch:
                 self._end(key)
@@ -202,21 +205,3 @@ class SharePartitions:
 
     def _end(self, key: SharePartitionKey) -> None:
         self._by_key.pop(key).close()
-
-
-class ShareParts(NamedTuple):
-    """The share coordinator, requests to it and to those of other nodes, and the share partitions led here."""
-
-    coordinator: ShareCoordinator
-    states: ShareStates
-    partitions: SharePartitions
-
-
-def open_share_parts(host: Host) -> ShareParts:
-    coordinator = ShareCoordinator(host)
-    states = ShareStates(coordinator)
-    settings = AllShareSettings(host.current, host.cache)
-    letters = DeadLetterQueues(host, settings)
-    most_sessions = host.current.config.integer("group.share.max.share.sessions")
-    partitions = SharePartitions(host.replicas, settings, states, letters, host.clock, most_sessions)
-    return ShareParts(coordinator, states, partitions)

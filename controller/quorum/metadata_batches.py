@@ -1,12 +1,7 @@
-"""What can go wrong with the metadata log.
+"""Between records and the batches of the metadata log (Kafka's `BatchBuilder` and `RecordsIterator`).
 
-Walking over the batches in a file of the metadata log, with all that can be checked of them.
-
-Nothing is ever removed from the middle of this log: offsets follow each other without a gap.
-
-Between records and the batches of the metadata log (Kafka's `BatchBuilder` and `RecordsIterator`).
-
-All records of a batch have the batch's time. Keys are null, nothing is compressed.
+All records of a batch have the batch's time. Keys are null, nothing is compressed. Nothing is ever removed from the
+middle of this log: offsets follow each other without a gap, which the walk over a file's batches checks.
 """
 
 from __future__ import annotations

@@ -1,21 +1,15 @@
-"""The group coordinator's part of the broker's configuration; all times in milliseconds.
-
-What is counted about classic groups; the broker registers gauges that read it.
-
-A node's counts of offset operations, shared by all shards.
-"""
+"""What the shards of a node's group coordinator have in common: settings, and counts that the monitoring reads."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-
-from coordinator.group.classic.states import GroupState
+from enum import Enum
 
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
-    """Kafka's GroupCoordinatorConfig, with its defaults."""
+    """Kafka's GroupCoordinatorConfig, with its defaults; all times in milliseconds."""
 
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
@@ -27,22 +21,17 @@ class GroupConfig:
 
 
 @dataclass(slots=True)
-class GroupMetrics:
-    """Counts over all shards of a node (Kafka's `GroupCoordinatorMetrics`).
+class GroupCounts:
+    """Kafka's `GroupCoordinatorMetrics`; all but `groups` are totals since the start.
 
-    `groups`: groups by state. `completed_rebalances`: assignments accepted from leaders. `expired_members`: members
-    removed because they gave no sign of life until their session, or a phase of a rebalance, ended.
+    `groups`: groups of the classic protocol, by `GroupState`. `completed_rebalances`: assignments accepted from their
+    leaders. `expired_members`: their members that were removed because they gave no sign of life until their session,
+    or a phase of a rebalance, ended.
     """
 
-    groups: Counter[GroupState] = field(default_factory=Counter)
+    groups: Counter[Enum] = field(default_factory=Counter)
     completed_rebalances: int = 0
     expired_members: int = 0
-
-
-@dataclass(slots=True)
-class OffsetMetrics:
-    """Totals since the start, as Kafka's group-coordinator-metrics (`offset-commit-count` and so on)."""
-
     offset_commits: int = 0
     offset_expirations: int = 0
     offset_deletions: int = 0

@@ -8,17 +8,14 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic import join
-from coordinator.group.classic import member_requests as heartbeat
-from coordinator.group.classic import member_requests as leave
-from coordinator.group.classic import member_requests as sync
+from coordinator.group.classic import join, member_requests
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.classic.member_requests import LeaveAnswer
 from coordinator.group.classic.messages import (
     HeartbeatRequest,
     JoinAnswer,
     JoinRequest,
+    LeaveAnswer,
     LeaveRequest,
     SyncAnswer,
     SyncRequest,
@@ -38,7 +35,8 @@ from coordinator.group.streams.group import StreamsGroup
 from coordinator.group.streams.groups import StreamsGroups
 from coordinator.group.streams.messages import JOINING, StreamsHeartbeat, StreamsHeartbeatAnswer
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
-from protocol.coordinator_records.group_records import GroupMetadataKey, GroupMetadataValue
+from protocol.coordinator_records.group_records import GroupMetadataValue
+from protocol.coordinator_records.record_schema import GroupKey
 from protocol.errors import GroupIdNotFound, InconsistentGroupProtocol
 
 
@@ -74,19 +72,19 @@ class GroupDirectory:
     def sync(self, request: SyncRequest) -> Outcome[SyncAnswer]:
         group = self.consumer.find(request.group_id)
         if group is None:
-            return sync.sync(self.classic, request)
+            return member_requests.sync(self.classic, request)
         return classic_members.sync(self.consumer, group, request)
 
     def heartbeat(self, request: HeartbeatRequest) -> Outcome[ErrorCode]:
         group = self.consumer.find(request.group_id)
         if group is None:
-            return heartbeat.heartbeat(self.classic, request)
+            return member_requests.heartbeat(self.classic, request)
         return classic_members.heartbeat(self.consumer, group, request)
 
     def leave(self, request: LeaveRequest) -> Outcome[LeaveAnswer]:
         group = self.consumer.find(request.group_id)
         if group is None:
-            return leave.leave(self.classic, request)
+            return member_requests.leave(self.classic, request)
         return classic_members.leave(self.consumer, group, request)
 
     # -- the operations of the newer protocols
@@ -153,7 +151,7 @@ class GroupDirectory:
 
     # -- durable state
 
-    def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position) -> None:
+    def replay(self, key: GroupKey, value: GroupMetadataValue | None, position: Position) -> None:
         """Apply a record of a classic group, which replaces a group of that name of another kind."""
         if value is not None:
             self.consumer.by_id.pop(key.group, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from coordinator.group.config import GroupConfig, OffsetMetrics
+from coordinator.group.config import GroupConfig, GroupCounts
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.replay import REPLAYS
 from coordinator.group.directory import GroupDirectory
@@ -22,13 +22,12 @@ from protocol.coordinator_records.consumer_group_records import CONSUMER_GROUP_M
 from protocol.coordinator_records.group_records import (
     GROUP_METADATA,
     OFFSET_COMMIT,
-    GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from protocol.coordinator_records.record_schema import RecordSchema
-from protocol.coordinator_records.share_group_records import SHARE_GROUP_METADATA
+from protocol.coordinator_records.record_schema import GroupKey, RecordSchema
+from protocol.coordinator_records.share_records import SHARE_GROUP_METADATA
 from protocol.coordinator_records.streams_group_records import STREAMS_GROUP_METADATA
 
 _EXPIRE = "expire-group-metadata"
@@ -38,14 +37,14 @@ class GroupCoordinatorShard:
     """`groups` are the groups of every kind, `offsets` the operations on their offsets."""
 
     def __init__(
-        self, context: CoordinatorContext[Any], groups: GroupDirectory, config: GroupConfig, metrics: OffsetMetrics
+        self, context: CoordinatorContext[Any], groups: GroupDirectory, config: GroupConfig, counts: GroupCounts
     ) -> None:
         self.groups = groups
         self._context = context
         self._config = config
         self._store = OffsetStore()
-        self.offsets = Offsets(self._store, groups, config, context.clock, metrics)
-        self._expiry = OffsetExpiry(self._store, groups, config, metrics)
+        self.offsets = Offsets(self._store, groups, config, context.clock, counts)
+        self._expiry = OffsetExpiry(self._store, groups, config, counts)
 
     def replay_offset_commit(self, key: OffsetCommitKey, value: OffsetCommitValue | None, position: Position) -> None:
         """Apply a commit, which also makes its group known: without members it is one of simple consumers."""
@@ -53,9 +52,7 @@ class GroupCoordinatorShard:
             self.groups.note_simple(key.group)
         self._store.replay(key, value, position)
 
-    def replay_group_metadata(
-        self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position
-    ) -> None:
+    def replay_group_metadata(self, key: GroupKey, value: GroupMetadataValue | None, position: Position) -> None:
         self.groups.replay(key, value, position)
 
     def replay_end_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:

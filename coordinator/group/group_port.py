@@ -13,7 +13,8 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from coordinator.runtime.outcome import CoordinatorRecord, Position
-from protocol.coordinator_records.group_records import GroupMetadataKey, GroupMetadataValue
+from protocol.coordinator_records.group_records import GroupMetadataValue
+from protocol.coordinator_records.record_schema import GroupKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ class Group(Protocol):
 class Groups(Protocol):
     """The groups of one shard, which `coordinator/group/group_coordinator_shard.py` combines with the offsets."""
 
-    def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position) -> None:
+    def replay(self, key: GroupKey, value: GroupMetadataValue | None, position: Position) -> None:
         """Apply a GroupMetadata record to durable state."""
 
     def loaded(self) -> None:

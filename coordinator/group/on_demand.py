@@ -105,7 +105,7 @@ def _end_session(groups: GroupDirectory, group: AnyGroup, member_id: str) -> Non
     elif isinstance(group, ShareGroup):
         groups.share.context.tell(lambda _: groups.share.expire_session(group.group_id, member_id))
     else:
-        groups.classic.sessions.expire(group.members[member_id])
+        groups.classic.sessions.expire(group, group.members[member_id])
 
 
 def _after(context: CoordinatorContext[Any], then: Callable[[], None]) -> None:

@@ -18,7 +18,7 @@ from coordinator.group.share import records
 from coordinator.group.share.group import ShareGroup
 from coordinator.group.share.groups import ShareGroups
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome
-from protocol.coordinator_records.share_group_records import ShareGroupStatePartitionMetadataValue
+from protocol.coordinator_records.share_records import ShareGroupStatePartitionMetadataValue
 
 States = Mapping[UUID, frozenset[int]]
 """Partitions by topic id."""

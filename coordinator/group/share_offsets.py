@@ -10,7 +10,7 @@ from coordinator.group.share import records
 from coordinator.group.share.group import FIRST_EPOCH, ShareGroup
 from coordinator.group.share.initialization import joined
 from coordinator.runtime.outcome import Outcome
-from protocol.coordinator_records.share_group_records import TopicPartitions
+from protocol.coordinator_records.share_records import TopicPartitions
 from protocol.errors import GroupIdNotFound, GroupNotEmpty, InvalidGroupId
 
 

@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import structlog
 
-from coordinator.runtime import replies as errors
-from coordinator.runtime.coordinator_log import encode_batches, encode_end_marker, replay_log
+from coordinator.runtime.batches import encode_batches, encode_end_marker
+from coordinator.runtime.coordinator_loader import replay_log
 from coordinator.runtime.coordinator_shard import CoordinatorShard, RecordRow
 from coordinator.runtime.outcome import NO_PRODUCER, CoordinatorRecord, Effects, Outcome, ProducerEpoch, new_position
-from coordinator.runtime.replies import DeferredReplies, Waiter, forget, forward
+from coordinator.runtime.replies import DeferredReplies, Waiter, client_error, forget, forward
 from coordinator.runtime.timers import Timers
 from protocol.errors import (
     CoordinatorLoadInProgress,
@@ -44,7 +44,7 @@ from protocol.errors import (
 from protocol.records.compression import Compression
 
 if TYPE_CHECKING:
-    from coordinator.runtime.coordinator_log import LogPort
+    from coordinator.runtime.log_port import LogPort
     from timing.clock import Clock
     from timing.wheel import TimerTask, TimingWheel
 
@@ -177,7 +177,7 @@ class CoordinatorContext(Generic[S]):
     def _expire(self, offset: int) -> None:
         """Fail the answers that have waited for the whole timeout; look at later ones after another timeout."""
         self._expiry = None
-        self._replies.expire(offset, errors.translate(Timeout()))
+        self._replies.expire(offset, client_error(Timeout()))
         if self._replies.newest >= 0:
             self._begin_parking()
 
@@ -274,7 +274,7 @@ class CoordinatorContext(Generic[S]):
             offset += 1
 
     def _append_failed(self, error: KafkaError, effects: Effects | None) -> KafkaError:
-        translated = errors.translate(error)
+        translated = client_error(error)
         logger.warning("append failed", shard=self.name, code=error.code.name)
         if self._state is None:
             return translated  # the log has reported its failure: waiters are answered and the state is thrown away
@@ -342,7 +342,7 @@ class CoordinatorContext(Generic[S]):
         self.status = status
 
     def _log_failed(self, error: KafkaError) -> None:
-        self._give_up(errors.translate(error))
+        self._give_up(client_error(error))
 
     def _give_up(self, error: KafkaError) -> KafkaError:
         """Throw the state away and load again from the log."""

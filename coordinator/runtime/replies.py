@@ -1,18 +1,12 @@
-"""Futures that several parties may complete (the first one counts), and that pass on their outcome.
-
-An answer that a later operation gives.
-
-Answers held back until what they depend on is committed (the DeferredEventQueue of Kafka's CoordinatorRuntime).
+"""The answers of a coordinator: held back until what they depend on is committed, or given by a later operation.
 
 How it works: an answer is decided when the log ends at some offset, `_written`. Whatever the decision saw lies before
-that offset, so the answer is parked with it, and given once the high watermark has reached it. Offsets of parked
-answers only grow, so a queue keeps them in order. With nothing parked and everything committed, an answer is given at
-once. A waiter's answer is decided by a later operation, and is parked at the offset of that moment. When the shard is
-given up (`drop`), answers that were decided fail with one error, and those that were not with NOT_COORDINATOR. What is
-parked for too long, since too few replicas are in sync, fails too (`expire`): what was written stays, and may be
-committed later, so the client asks again.
-
-The error that a coordinator's client gets for a failed append (Kafka's CoordinatorOperationExceptionHelper).
+that offset, so the answer is parked with it, and given once the high watermark has reached it (the DeferredEventQueue
+of Kafka's CoordinatorRuntime). Offsets of parked answers only grow, so a queue keeps them in order. With nothing parked
+and everything committed, an answer is given at once. A waiter's answer is decided by a later operation, and is parked
+at the offset of that moment. When the shard is given up (`drop`), answers that were decided fail with one error, and
+those that were not with NOT_COORDINATOR. What is parked for too long, since too few replicas are in sync, fails too
+(`expire`): what was written stays, and may be committed later, so the client asks again.
 """
 
 from __future__ import annotations
@@ -36,46 +30,6 @@ from protocol.errors import (
     UnknownServerError,
     UnknownTopicOrPartition,
 )
-
-
-def resolve(future: Future[Any], value: Any, error: KafkaError | None) -> None:
-    """Set the value, or the error if there is one. A future that is done (its waiter gave up) stays as it is."""
-    if future.done():
-        return
-    if error is None:
-        future.set_result(value)
-    else:
-        future.set_exception(error)
-
-
-def forward(source: Future[Any], target: Future[Any]) -> None:
-    """Copy one future's outcome to another, now or when there is one."""
-
-    def pass_on(done: Future[Any]) -> None:
-        if done.cancelled():
-            target.cancel()
-            return
-        error = done.exception()
-        resolve(target, None if error else done.result(), error)  # type: ignore[arg-type]  # only KafkaErrors are set
-
-    if source.done():
-        pass_on(source)
-    else:
-        source.add_done_callback(pass_on)
-
-
-def forget(future: Future[Any]) -> None:
-    """Stop asyncio from reporting the future's exception as never retrieved: nobody waits for it."""
-    if future.done():
-        _seen(future)
-    else:
-        future.add_done_callback(_seen)
-
-
-def _seen(future: Future[Any]) -> None:
-    if not future.cancelled():
-        future.exception()
-
 
 T = TypeVar("T")
 
@@ -215,6 +169,50 @@ class DeferredReplies:
             self._begin_parking()
 
 
+# -- futures that several parties may complete: the first one counts
+
+
+def resolve(future: Future[Any], value: Any, error: KafkaError | None) -> None:
+    """Set the value, or the error if there is one. A future that is done (its waiter gave up) stays as it is."""
+    if future.done():
+        return
+    if error is None:
+        future.set_result(value)
+    else:
+        future.set_exception(error)
+
+
+def forward(source: Future[Any], target: Future[Any]) -> None:
+    """Copy one future's outcome to another, now or when there is one."""
+
+    def pass_on(done: Future[Any]) -> None:
+        if done.cancelled():
+            target.cancel()
+            return
+        error = done.exception()
+        resolve(target, None if error else done.result(), error)  # type: ignore[arg-type]  # only KafkaErrors are set
+
+    if source.done():
+        pass_on(source)
+    else:
+        source.add_done_callback(pass_on)
+
+
+def forget(future: Future[Any]) -> None:
+    """Stop asyncio from reporting the future's exception as never retrieved: nobody waits for it."""
+    if future.done():
+        _seen(future)
+    else:
+        future.add_done_callback(_seen)
+
+
+def _seen(future: Future[Any]) -> None:
+    if not future.cancelled():
+        future.exception()
+
+
+# -- errors
+
 _MEANING: tuple[tuple[tuple[type[KafkaError], ...], type[KafkaError]], ...] = (
     ((UnknownTopicOrPartition, NotEnoughReplicas, NotEnoughReplicasAfterAppend, Timeout), CoordinatorNotAvailable),
     ((NotLeaderOrFollower, KafkaStorage), NotCoordinator),
@@ -223,7 +221,7 @@ _MEANING: tuple[tuple[tuple[type[KafkaError], ...], type[KafkaError]], ...] = (
 
 
 def client_error(error: KafkaError) -> KafkaError:
-    """The coordinator's error for an error of the log."""
+    """The error that a client gets for a failed append (Kafka's CoordinatorOperationExceptionHelper)."""
     for errors, meaning in _MEANING:
         if isinstance(error, errors):
             return meaning()

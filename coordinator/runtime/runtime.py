@@ -3,9 +3,7 @@
 How it works: the node tells `load` when it becomes leader of an internal partition, and `unload` when it no longer is.
 Each partition has a CoordinatorContext, found by its index. Loads wait for each other, so that the first partitions
 serve while others load. A context whose log failed asks to be loaded again, and takes its place at the end of that
-line.
-
-Which partition a group or a transactional id belongs to.
+line. `partition_for` says which partition a group or a transactional id belongs to.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from protocol.java_strings import java_string_hash
 from protocol.records.compression import Compression
 
 if TYPE_CHECKING:
-    from coordinator.runtime.coordinator_log import LogPort
+    from coordinator.runtime.log_port import LogPort
     from timing.clock import Clock
     from timing.wheel import TimingWheel
 

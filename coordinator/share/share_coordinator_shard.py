@@ -1,6 +1,4 @@
-"""State batches of a share partition, merged (Kafka's `PersisterStateBatchCombiner`).
-
-The state machine of one partition of `__share_group_state` (Kafka's ShareCoordinatorShard).
+"""The state machine of one partition of `__share_group_state` (Kafka's ShareCoordinatorShard).
 
 How it works: a share partition begins with a snapshot, when its group is first assigned its topic. Each write then
 appends an update; after `snapshot_every` of them the next write is a snapshot of all that is known. `replay` merges
@@ -35,56 +33,6 @@ from protocol.errors import FencedLeaderEpoch, FencedStateEpoch, InvalidRequest,
 
 if TYPE_CHECKING:
     from coordinator.runtime.coordinator_context import CoordinatorContext
-
-
-def merge(batches: Sequence[StateBatch], news: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
-    """Both together, without what is below the start offset.
-
-    `batches` are in order and do not overlap; so is the result, in which equal neighbours are joined. Where two
-    overlap, the one with more deliveries counts; of two with as many, the one with the higher state.
-    """
-    merged = list(batches)
-    for new in news:
-        if new.first <= new.last:
-            _put(merged, new)
-    kept = [batch._replace(first=max(batch.first, start_offset)) for batch in merged if batch.last >= start_offset]
-    return tuple(_joined(kept))
-
-
-def _put(batches: list[StateBatch], new: StateBatch) -> None:
-    """Put one more in: only what it overlaps is looked at."""
-    begin = bisect_left(batches, new.first, key=lambda batch: batch.last)
-    end = bisect_right(batches, new.last, key=lambda batch: batch.first)
-    batches[begin:end] = _combined(batches[begin:end], new)
-
-
-def _combined(overlapped: Sequence[StateBatch], new: StateBatch) -> list[StateBatch]:
-    found = []
-    first = new.first  # of what is left of the new one
-    for old in overlapped:
-        if old.first < new.first:
-            found.append(old._replace(last=new.first - 1))
-        if first < old.first:
-            found.append(new._replace(first=first, last=old.first - 1))
-        common_first, common_last = max(old.first, new.first), min(old.last, new.last)
-        winner = max(old, new, key=lambda batch: (batch.delivery_count, batch.state))
-        found.append(winner._replace(first=common_first, last=common_last))
-        if old.last > new.last:
-            found.append(old._replace(first=new.last + 1))
-        first = common_last + 1
-    if first <= new.last:
-        found.append(new._replace(first=first))
-    return _joined(found)
-
-
-def _joined(batches: Iterable[StateBatch]) -> list[StateBatch]:
-    joined: list[StateBatch] = []
-    for batch in batches:
-        if joined and joined[-1].last + 1 == batch.first and joined[-1][2:] == batch[2:]:
-            joined[-1] = joined[-1]._replace(last=batch.last)
-        else:
-            joined.append(batch)
-    return joined
 
 
 FIRST_LEADER_EPOCH = 0
@@ -289,6 +237,59 @@ def _updated(
 def _require_epochs(*epochs: int) -> None:
     if min(epochs) < 0:
         raise InvalidRequest(f"The epoch {min(epochs)} is negative.")
+
+
+# -- state batches, merged (Kafka's `PersisterStateBatchCombiner`)
+
+
+def merge(batches: Sequence[StateBatch], news: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
+    """Both together, without what is below the start offset.
+
+    `batches` are in order and do not overlap; so is the result, in which equal neighbours are joined. Where two
+    overlap, the one with more deliveries counts; of two with as many, the one with the higher state.
+    """
+    merged = list(batches)
+    for new in news:
+        if new.first <= new.last:
+            _put(merged, new)
+    kept = [batch._replace(first=max(batch.first, start_offset)) for batch in merged if batch.last >= start_offset]
+    return tuple(_joined(kept))
+
+
+def _put(batches: list[StateBatch], new: StateBatch) -> None:
+    """Put one more in: only what it overlaps is looked at."""
+    begin = bisect_left(batches, new.first, key=lambda batch: batch.last)
+    end = bisect_right(batches, new.last, key=lambda batch: batch.first)
+    batches[begin:end] = _combined(batches[begin:end], new)
+
+
+def _combined(overlapped: Sequence[StateBatch], new: StateBatch) -> list[StateBatch]:
+    parts = []
+    first = new.first  # of what is left of the new one
+    for old in overlapped:
+        if old.first < new.first:
+            parts.append(old._replace(last=new.first - 1))
+        if first < old.first:
+            parts.append(new._replace(first=first, last=old.first - 1))
+        common_first, common_last = max(old.first, new.first), min(old.last, new.last)
+        winner = max(old, new, key=lambda batch: (batch.delivery_count, batch.state))
+        parts.append(winner._replace(first=common_first, last=common_last))
+        if old.last > new.last:
+            parts.append(old._replace(first=new.last + 1))
+        first = common_last + 1
+    if first <= new.last:
+        parts.append(new._replace(first=first))
+    return _joined(parts)
+
+
+def _joined(batches: Iterable[StateBatch]) -> list[StateBatch]:
+    joined: list[StateBatch] = []
+    for batch in batches:
+        if joined and joined[-1].last + 1 == batch.first and joined[-1][2:] == batch[2:]:
+            joined[-1] = joined[-1]._replace(last=batch.last)
+        else:
+            joined.append(batch)
+    return joined
 
 
 ROWS = rows_by_id(

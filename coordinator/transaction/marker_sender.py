@@ -1,6 +1,4 @@
-"""The port to the partitions that a transaction wrote to.
-
-Writes a decided transaction's markers, for as long as it takes (Kafka's TransactionMarkerChannelManager).
+"""Writes a decided transaction's markers, for as long as it takes (Kafka's TransactionMarkerChannelManager).
 
 How it works: a PREPARE record is sent on its way by `send_when_durable`, once it is committed: a marker must never be
 written for a decision that a crash may take back. The markers of all partitions are written at the same time. A
@@ -23,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import structlog
 
-from coordinator.runtime.outcome import Outcome
+from coordinator.runtime.outcome import Outcome, ProducerEpoch
 from coordinator.transaction.transaction_metadata import NO_PARTITIONS, TransactionMetadata
 from protocol.errors import (
     InvalidProducerEpoch,
@@ -36,7 +34,13 @@ from protocol.topic_partition import PartitionKey
 
 if TYPE_CHECKING:
     from coordinator.runtime.coordinator_context import CoordinatorContext
-    from coordinator.transaction.transaction_coordinator_shard import TransactionCounts
+
+
+logger = structlog.get_logger(__name__)
+
+FIRST_RETRY_MS = 100
+LONGEST_RETRY_MS = 2_000
+"""Each wait is twice the previous one: a folder with thousands of transactions may be offline for days."""
 
 
 class EndMarker(NamedTuple):
@@ -58,7 +62,18 @@ class EndMarker(NamedTuple):
     transaction_version: int = 0
 
 
+class Question(NamedTuple):
+    """Whether these partitions may be written to in the producer's transaction; `adds`: they are to be added to it."""
+
+    transactional_id: str
+    producer: ProducerEpoch
+    partitions: tuple[PartitionKey, ...]
+    adds: bool
+
+
 WriteMarker = Callable[[str, int], Future[None] | None]
+
+Complete = Callable[[str, TransactionMetadata, Callable[[KafkaError | None], None]], Outcome[None] | None]
 
 
 class MarkerPort(Protocol):
@@ -70,26 +85,6 @@ class MarkerPort(Protocol):
         Both raise KafkaError: UnknownTopicOrPartition if the partition no longer exists, InvalidProducerEpoch and
         TransactionCoordinatorFenced as the partition's log does, and others that are temporary.
         """
-
-
-logger = structlog.get_logger(__name__)
-
-FIRST_RETRY_MS = 100
-LONGEST_RETRY_MS = 2_000
-"""Each wait is twice the previous one: a folder with thousands of transactions may be offline for days."""
-
-
-class Transactions(Protocol):
-    """The shard's transactions, whose state the sender completes."""
-
-    @property
-    def context(self) -> CoordinatorContext[Any]: ...
-    @property
-    def metrics(self) -> TransactionCounts: ...
-    def complete(
-        self, transactional_id: str, prepared: TransactionMetadata, then: Callable[[KafkaError | None], None]
-    ) -> Outcome[None] | None:
-        """Append the COMPLETE record of a prepared transaction; see `TransactionCoordinatorShard.complete`."""
 
 
 class _Sending:
@@ -109,11 +104,22 @@ class _Sending:
 
 
 class MarkerSender:
-    """The prepared transactions of one shard."""
+    """The prepared transactions of one shard.
 
-    def __init__(self, state: Transactions, coordinator_epoch: int, port: MarkerPort) -> None:
-        self._state = state
-        self._context = state.context
+    `complete` is `TransactionCoordinatorShard.complete`, `retried` is called for each marker that is tried again.
+    """
+
+    def __init__(
+        self,
+        context: CoordinatorContext[Any],
+        complete: Complete,
+        retried: Callable[[], None],
+        coordinator_epoch: int,
+        port: MarkerPort,
+    ) -> None:
+        self._context = context
+        self._complete = complete
+        self._retried = retried
         self._coordinator_epoch = coordinator_epoch
         self._port = port
         self._sendings: dict[str, _Sending] = {}
@@ -223,7 +229,7 @@ class MarkerSender:
         else:
             if sending.tries.bit_count() == 1:  # at powers of two only
                 log.warning("transaction marker not written yet", tries=sending.tries)
-            self._state.metrics.marker_retries += 1
+            self._retried()
             self._try_again(sending)
 
     def _try_again(self, sending: _Sending) -> None:
@@ -234,7 +240,7 @@ class MarkerSender:
     def _complete_if_all_written(self, sending: _Sending) -> Outcome[None] | None:
         if sending.left or self._sendings.get(sending.transactional_id) is not sending:
             return None
-        completion = self._state.complete(sending.transactional_id, sending.prepared, partial(self._completed, sending))
+        completion = self._complete(sending.transactional_id, sending.prepared, partial(self._completed, sending))
         if completion is None:
             del self._sendings[sending.transactional_id]
         return completion

@@ -1,11 +1,9 @@
-"""What becomes of a transaction that is open in a partition, by what its coordinator knows.
-
-What each request does to a transactional id: the new state, nothing, or an error (Kafka's TransactionCoordinator).
+"""What each request does to a transactional id: the new state, nothing, or an error (Kafka's TransactionCoordinator).
 
 Pure functions of the current state; `current` is None for an unknown id. They raise KafkaError.
 
 How it works: a transactional id goes Empty -> Ongoing -> PrepareCommit or PrepareAbort -> CompleteCommit or
-CompleteAbort, and from there to Ongoing again (`states.py` has the table of predecessors). A function here takes the
+CompleteAbort, and from there to Ongoing again (`PREDECESSORS` is the table). A function here takes the
 current state and a request, checks id and epoch, and gives the state to write; None means that the request is a
 repetition and nothing is to be written. It never waits and never writes. Which errors mean what to a producer:
 
@@ -13,6 +11,9 @@ repetition and nothing is to be written. It never waits and never writes. Which 
 - PRODUCER_FENCED: another producer has the transactional id by now. That is final.
 - CONCURRENT_TRANSACTIONS: the last transaction is not complete yet. The producer tries again.
 - INVALID_TXN_STATE: the request does not fit the state. That is a bug of the producer, and final.
+
+The last rule, `end_of_unknown`, is for transactions that hang: they are open in a partition, and their coordinator's
+log knows nothing of it.
 """
 
 from __future__ import annotations
@@ -34,33 +35,6 @@ from coordinator.transaction.transaction_metadata import (
 from protocol.errors import ConcurrentTransactions, InvalidPidMapping, InvalidTxnState, ProducerFenced
 from protocol.records.batch import NO_PRODUCER_ID
 from protocol.topic_partition import PartitionKey
-
-
-def end_of_unknown(
-    known: TransactionMetadata | None, producer_id: int, producer_epoch: int, partition: PartitionKey
-) -> bool | None:
-    """Whether to commit an open transaction of which the coordinator's log has no open one; None if it has.
-
-    `known` is the transactional id that has the producer id, or had it before its current one; `producer_epoch` is the
-    one in the partition. A coordinator's log that lost its end may know an older transaction of the same producer, and
-    a partition that lost its own may have one open that ended long ago.
-
-    Without a decision in the log, nobody may read the records. It can only be told from that of an earlier transaction
-    if each has an epoch of its own (KIP-890).
-    """
-    if known is None:
-        return False
-    if known.state not in AT_REST:
-        same = known.producer_id == producer_id and partition in known.partitions
-        if known.state is TransactionState.PREPARE_ABORT:
-            return None if same and known.producer_epoch >= producer_epoch else False
-        return None if same and known.records_epoch == producer_epoch else False
-    if known.state is not TransactionState.COMPLETE_COMMIT or known.client_version < TV_2:
-        return False
-    if known.producer_id == producer_id:
-        return known.producer_epoch == producer_epoch + 1
-    return known.producer_epoch == 0 and producer_epoch == LAST_EPOCH_FOR_CLIENTS
-
 
 NewProducerId = Callable[[], int]
 
@@ -255,3 +229,32 @@ def _check_repeated(current: TransactionMetadata, commit: bool) -> None:
     """Raises unless the last transaction ended the way requested."""
     if current.state is TransactionState.EMPTY or current.committed is not commit:
         raise InvalidTxnState
+
+
+# -- transactions that hang
+
+
+def end_of_unknown(
+    known: TransactionMetadata | None, producer_id: int, producer_epoch: int, partition: PartitionKey
+) -> bool | None:
+    """Whether to commit an open transaction of which the coordinator's log has no open one; None if it has.
+
+    `known` is the transactional id that has the producer id, or had it before its current one; `producer_epoch` is the
+    one in the partition. A coordinator's log that lost its end may know an older transaction of the same producer, and
+    a partition that lost its own may have one open that ended long ago.
+
+    Without a decision in the log, nobody may read the records. It can only be told from that of an earlier transaction
+    if each has an epoch of its own (KIP-890).
+    """
+    if known is None:
+        return False
+    if known.state not in AT_REST:
+        same = known.producer_id == producer_id and partition in known.partitions
+        if known.state is TransactionState.PREPARE_ABORT:
+            return None if same and known.producer_epoch >= producer_epoch else False
+        return None if same and known.records_epoch == producer_epoch else False
+    if known.state is not TransactionState.COMPLETE_COMMIT or known.client_version < TV_2:
+        return False
+    if known.producer_id == producer_id:
+        return known.producer_epoch == producer_epoch + 1
+    return known.producer_epoch == 0 and producer_epoch == LAST_EPOCH_FOR_CLIENTS

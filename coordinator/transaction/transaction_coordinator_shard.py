@@ -1,8 +1,4 @@
-"""The transaction coordinator's part of the broker's configuration; times are milliseconds.
-
-What the transaction coordinator counts.
-
-The state machine of one partition of `__transaction_state` (Kafka's TransactionCoordinator).
+"""The state machine of one partition of `__transaction_state` (Kafka's TransactionCoordinator).
 
 How it works: a request finds its transactional id, asks `rules` what it makes of it, and returns an Outcome with the
 one record that holds the new state. `replay` puts that state into `_by_id`; nothing else does. The effects then start
@@ -42,9 +38,22 @@ if TYPE_CHECKING:
     from coordinator.transaction.marker_sender import MarkerPort
 
 
+logger = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+_TIMEOUTS = "abort-timed-out-transactions"
+_EXPIRY = "expire-transactional-ids"
+IDS_IN_A_TURN = 1000
+"""Expired ids that are forgotten before the loop serves others."""
+
+
 @dataclass(frozen=True, slots=True)
 class TransactionConfig:
-    """Kafka's TransactionStateManagerConfig, with its defaults; a check interval is the time between two searches."""
+    """Kafka's TransactionStateManagerConfig, with its defaults.
+
+    Times in ms; a check interval is the time between two searches.
+    """
 
     max_timeout_ms: int = 15 * 60 * 1000
     timeout_check_interval_ms: int = 10 * 1000
@@ -64,16 +73,6 @@ class TransactionCounts:
     marker_retries: int = 0
 
 
-logger = structlog.get_logger(__name__)
-
-T = TypeVar("T")
-
-_TIMEOUTS = "abort-timed-out-transactions"
-_EXPIRY = "expire-transactional-ids"
-IDS_IN_A_TURN = 1000
-"""Expired ids that are forgotten before the loop serves others."""
-
-
 class TransactionCoordinatorShard:
     """Operations on transactional ids; each returns an Outcome or raises KafkaError.
 
@@ -87,17 +86,17 @@ class TransactionCoordinatorShard:
         coordinator_epoch: int,
         config: TransactionConfig,
         markers: MarkerPort,
-        metrics: TransactionCounts,
+        counts: TransactionCounts,
         new_producer_id: Callable[[], int],
         server_version: Callable[[], int],
     ) -> None:
         self.context = context
-        self.metrics = metrics
+        self.counts = counts
         self._by_id: dict[str, TransactionMetadata] = {}
         self._config = config
         self._new_producer_id = new_producer_id
         self._server_version = server_version
-        self._markers = MarkerSender(self, coordinator_epoch, markers)
+        self._markers = MarkerSender(context, self.complete, self._count_retry, coordinator_epoch, markers)
 
     # -- reading
 
@@ -139,7 +138,7 @@ class TransactionCoordinatorShard:
         def fenced(error: KafkaError | None) -> None:
             if error is None:
                 log.warning("open transaction fenced by a new producer, and aborted")
-                self.metrics.fenced += 1
+                self.counts.fenced += 1
 
         return self._move(transactional_id, target, ConcurrentTransactions(), fenced)
 
@@ -196,9 +195,9 @@ class TransactionCoordinatorShard:
         def completed(error: KafkaError | None) -> None:
             if error is None:
                 if prepared.committed:
-                    self.metrics.committed += 1
+                    self.counts.committed += 1
                 else:
-                    self.metrics.aborted += 1
+                    self.counts.aborted += 1
             then(error)
 
         return self._move(transactional_id, prepared.completed(self._now_ms()), None, completed)
@@ -210,11 +209,11 @@ class TransactionCoordinatorShard:
         for transactional_id, metadata in self._by_id.items():
             if metadata.state is TransactionState.ONGOING and metadata.start_ms + metadata.timeout_ms < now_ms:
                 self.context.tell(
-                    partial(TransactionCoordinatorShard._time_out, transactional_id=transactional_id, found=metadata)
+                    partial(TransactionCoordinatorShard._time_out, transactional_id=transactional_id, metadata=metadata)
                 )
 
-    def _time_out(self, *, transactional_id: str, found: TransactionMetadata) -> Outcome[None] | None:
-        if self._by_id.get(transactional_id) is not found:
+    def _time_out(self, *, transactional_id: str, metadata: TransactionMetadata) -> Outcome[None] | None:
+        if self._by_id.get(transactional_id) is not metadata:
             return None
 
         def timed_out(error: KafkaError | None) -> None:
@@ -222,34 +221,34 @@ class TransactionCoordinatorShard:
                 logger.warning(
                     "transaction timed out: its producer is fenced",
                     transactional_id=transactional_id,
-                    producer_id=found.producer_id,
-                    producer_epoch=found.producer_epoch,
-                    timeout_ms=found.timeout_ms,
+                    producer_id=metadata.producer_id,
+                    producer_epoch=metadata.producer_epoch,
+                    timeout_ms=metadata.timeout_ms,
                 )
-                self.metrics.timed_out += 1
+                self.counts.timed_out += 1
 
-        target = rules.fence(found, self._server_version(), self._now_ms())
+        target = rules.fence(metadata, self._server_version(), self._now_ms())
         return self._move(transactional_id, target, None, timed_out)
 
-    def _expire(self, found: Iterator[str] | None = None) -> Outcome[None]:
-        """Forget ids that have expired, some in each turn; `found` are those that are left of an earlier turn."""
+    def _expire(self, left: Iterator[str] | None = None) -> Outcome[None]:
+        """Forget ids that have expired, some in each turn; `left` are those that are left of an earlier turn."""
         before_ms = self._now_ms() - self._config.id_expiration_ms
 
         def is_over(metadata: TransactionMetadata | None) -> bool:
             return metadata is not None and metadata.state in AT_REST and metadata.last_update_ms <= before_ms
 
-        if found is None:
-            found = iter([known for known, metadata in self._by_id.items() if is_over(metadata)])
-        some = list(islice(found, IDS_IN_A_TURN))
+        if left is None:
+            left = iter([known for known, metadata in self._by_id.items() if is_over(metadata)])
+        some = list(islice(left, IDS_IN_A_TURN))
         if len(some) == IDS_IN_A_TURN:
-            self.context.timers.schedule(_EXPIRY, 0, lambda _: self._expire(found))
+            self.context.timers.schedule(_EXPIRY, 0, lambda _: self._expire(left))
         else:
             self._schedule_expiry()
         expired = [known for known in some if is_over(self._by_id.get(known))]
 
         def forgotten(error: KafkaError | None) -> None:
             if error is None:
-                self.metrics.expired_ids += len(expired)
+                self.counts.expired_ids += len(expired)
 
         return Outcome(
             [CoordinatorRecord(TRANSACTION_LOG, key, None) for key in expired], effects=forgotten, atomic=False
@@ -318,6 +317,9 @@ class TransactionCoordinatorShard:
     def _schedule_expiry(self) -> None:
         interval_ms = self.context.clock.pause_ms(self._config.id_expiry_check_interval_ms)
         self.context.timers.schedule(_EXPIRY, interval_ms, lambda _: self._expire())
+
+    def _count_retry(self) -> None:
+        self.counts.marker_retries += 1
 
     def _now_ms(self) -> int:
         return self.context.clock.wall_ms()

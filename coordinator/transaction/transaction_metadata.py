@@ -1,4 +1,6 @@
-"""The states of a transactional id, and from which each may be reached (Kafka's TransactionState).
+"""A transactional id's state as a value, and the pure transitions from one to the next (TransactionMetadata).
+
+The states, and how each is left (`PREDECESSORS` is the table; Kafka's TransactionState):
 
 - Empty: a producer but no transaction. Left when partitions are added, by an abort (transactions V2), or by expiry.
 - Ongoing: partitions were added. Left by EndTxn, or by a fence: InitProducerId, or the transaction's timeout.
@@ -6,8 +8,6 @@
 - PrepareCommit, PrepareAbort: decided; markers are being written. Left with the last marker.
 - CompleteCommit, CompleteAbort: every marker is written. Left like Empty, or for Empty by InitProducerId.
 - Dead: expired; its record is a tombstone.
-
-A transactional id's state as a value, and the pure transitions from one to the next (TransactionMetadata).
 
 How it works: each method (`prepared`, `completed`, ...) gives a new value, and checks that its state may follow the
 present one. With clients before transactions V2 the producer epoch stays the same from transaction to transaction. With

@@ -1,22 +1,21 @@
-"""`odradek bench produce|consume|latency`."""
+"""`odradek bench produce|consume|latency`: how fast a cluster writes and reads, in figures and in charts."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import click
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from odradek.cli.arguments import Seconds
-from odradek.cli.chart import histogram, percentile, sparkline
 from odradek.cli.connection import Cluster, connected
-from odradek.cli.groups_of_commands import ClusterCommands
+from odradek.cli.general import ClusterCommands, Seconds
 from odradek.cli.output import Output
 from odradek.cli.positions import resolve, some_partitions_of
-from odradek.cli.produce import when_there_is_room
+from odradek.cli.streaming import when_there_is_room
 
 POLL_S = 0.01
 SECONDS = Seconds()
@@ -169,3 +168,39 @@ def latency(cluster: Cluster, out: Output, topic: str, count: int, size: int) ->
     out.lines([(name.replace("_ms", ""), f"{value} ms") for name, value in figures.items()])
     for line in histogram(found, "ms"):
         click.echo(line)
+
+
+# -- charts of block characters, for a terminal
+
+BARS = "▁▂▃▄▅▆▇█"
+WIDTH = 40
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """One character for each value, as high as it is."""
+    highest = max(values, default=0.0)
+    if highest <= 0:
+        return BARS[0] * len(values)
+    return "".join(BARS[min(len(BARS) - 1, int(value / highest * len(BARS)))] for value in values)
+
+
+def histogram(values: Sequence[float], unit: str, rows: int = 10) -> list[str]:
+    """Lines with a bar for each range of values, all as wide."""
+    if not values:
+        return []
+    low, high = min(values), max(values)
+    step = (high - low) / rows or 1.0
+    counts = [0] * rows
+    for value in values:
+        counts[min(rows - 1, int((value - low) / step))] += 1
+    most = max(counts)
+    return [
+        f"{low + number * step:9.2f} {unit}  {'█' * round(count / most * WIDTH)} {count}"
+        for number, count in enumerate(counts)
+    ]
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value that this share of all do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

@@ -1,12 +1,27 @@
-"""`odradek cluster status`."""
+"""`odradek cluster`, `reassign`, `doctor -b` and `backup create -b`: the brokers of a cluster.
+
+Their state, partitions that move between them, what keeps clients on this machine from them, and a copy of one's data.
+"""
 
 from __future__ import annotations
 
-import click
+import re
+import socket
+from concurrent.futures import Future
+from threading import Thread
+from typing import Any
 
-from odradek.cli.connection import Cluster, connected
-from odradek.cli.groups_of_commands import ClusterCommands
+import click
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from kafka import TopicPartition
+from kafka.errors import IncompatibleBrokerVersion
+
+from odradek.cli.connection import Cluster, connected, error_name, require_no_error, sentence
+from odradek.cli.general import ClusterCommands
+from odradek.cli.messages import CreateBackupRequest
 from odradek.cli.output import Output
+from odradek.cli.positions import partitions_of
 
 
 @click.group("cluster", cls=ClusterCommands)
@@ -47,6 +62,136 @@ def status(cluster: Cluster, out: Output) -> None:
         out.document(found)
     else:
         out.lines([(name.replace("_", " "), value) for name, value in found.items() if name != "brokers"])
-        out.lines([["BROKER", "ADDRESS", "RACK", "LEADS", "REPLICAS"], *([*one.values()] for one in brokers)])
+        out.lines([["BROKER", "ADDRESS", "RACK", "LEADS", "REPLICAS"], *([*broker.values()] for broker in brokers)])
     if behind or leaderless:
         raise click.exceptions.Exit(1)
+
+
+@click.group("reassign", cls=ClusterCommands)
+def reassign() -> None:
+    """Move partitions to other brokers."""
+
+
+@reassign.command("list")
+@connected
+def list_reassignments(cluster: Cluster, out: Output) -> None:
+    """List the reassignments that are under way."""
+    with cluster.python_admin() as admin:
+        found = admin.list_partition_reassignments()
+    rows = [
+        (*key, one["replicas"], one["adding_replicas"], one["removing_replicas"]) for key, one in sorted(found.items())
+    ]
+    out.table(("topic", "partition", "replicas", "adding", "removing"), rows)
+
+
+@reassign.command()
+@click.argument("moves", nargs=-1, required=True, metavar="TOPIC[:PARTITION]=BROKER,...")
+@connected
+def start(cluster: Cluster, out: Output, moves: tuple[str, ...]) -> None:
+    """Begin to move: `orders:0=1,2,3` has the replicas of the partition on these brokers, the first is preferred."""
+    wanted: dict[TopicPartition, list[int] | None] = {}
+    for text in moves:
+        match = re.fullmatch(r"([^:=]+)(?::(\d+))?=(\d+(?:,\d+)*)", text)
+        if match is None:
+            raise click.BadParameter(f"{text!r}: expected TOPIC[:PARTITION]=BROKER,...", param_hint="MOVES")
+        brokers = [_number(text) for text in match[3].split(",")]
+        wanted |= dict.fromkeys(_partitions(cluster, out, match[1], match[2]), brokers)
+    _alter(cluster, out, wanted, "reassignment begun")
+
+
+@reassign.command()
+@click.argument("partitions", nargs=-1, required=True, metavar="TOPIC[:PARTITION]...")
+@connected
+def cancel(cluster: Cluster, out: Output, partitions: tuple[str, ...]) -> None:
+    """Cancel reassignments that are under way."""
+    named = [text.partition(":") for text in partitions]
+    _alter(
+        cluster,
+        out,
+        {one: None for topic, _, number in named for one in _partitions(cluster, out, topic, number or None)},
+        "reassignment cancelled",
+    )
+
+
+def _number(text: str) -> int:
+    """The number of a partition or a broker. Raises BadParameter."""
+    if not re.fullmatch("[0-9]{1,10}", text) or int(text) >= 2**31:
+        raise click.BadParameter(f"{text!r}: expected a number up to {2**31 - 1}", param_hint="TOPIC:PARTITION")
+    return int(text)
+
+
+def _partitions(cluster: Cluster, out: Output, topic: str, number: str | None) -> list[TopicPartition]:
+    if number is not None:
+        return [TopicPartition(topic, _number(number))]
+    return [TopicPartition(topic, one.partition) for one in partitions_of(cluster.admin(), out, [topic])]
+
+
+def _alter(cluster: Cluster, out: Output, wanted: Any, done: str) -> None:
+    if not wanted:
+        return
+    with cluster.python_admin() as admin:
+        results = admin.alter_partition_reassignments(wanted)
+    for key, error in sorted(results.items()):
+        what = {"partition": f"{key.topic}-{key.partition}"}
+        if error is None:
+            out.result(what, done)
+        else:
+            out.failure(what, error_name(error()), sentence(error()))
+
+
+CONNECT_S = 5.0
+
+
+def examine(cluster: Cluster, out: Output) -> None:
+    """Tell what keeps clients on this machine from a cluster: each broker's advertised address is connected to."""
+    _, metadata = cluster.reach(lambda admin: _metadata(admin, cluster.timeout))
+    out.result({"bootstrap": cluster.bootstrap}, "answers, and lets this client in")
+    for _, node in sorted(metadata.brokers.items()):
+        what = {"broker": node.id, "address": f"{node.host}:{node.port}"}
+        try:
+            socket.create_connection((node.host, node.port), CONNECT_S).close()
+        except OSError as error:
+            out.failure(
+                what,
+                "NOT_REACHED",
+                f"its advertised address {node.host}:{node.port} is not reached from here ({error.strerror or error}): "
+                "advertised.listeners must name it as this machine can reach it",
+            )
+        else:
+            out.result(what, f"its advertised address {node.host}:{node.port} is reached from here")
+    for name, topic in sorted(metadata.topics.items()):
+        lost = [str(partition.id) for partition in topic.partitions.values() if partition.leader < 0]
+        if lost:
+            out.failure({"topic": name}, "LEADER_NOT_AVAILABLE", f"no leader for partition {', '.join(lost)}")
+
+
+def _metadata(admin: AdminClient, timeout: float) -> Future[Any]:
+    """Ask any broker, and not the controller: that it is not reached may be what is wrong."""
+    asked: Future[Any] = Future()
+
+    def ask() -> None:
+        try:
+            asked.set_result(admin.list_topics(timeout=timeout))
+        except KafkaException as error:
+            asked.set_exception(error)
+
+    Thread(target=ask, daemon=True).start()
+    return asked
+
+
+PATIENCE_S = 3600.0
+"""How long a backup may take, at least: its files may have to be copied."""
+
+
+def create_backup(cluster: Cluster, out: Output, path: str) -> None:
+    """Have a broker make a backup, named `path`, in the folder that its setting odradek.backup.folder names."""
+    with cluster.python_admin(max(cluster.timeout, PATIENCE_S)) as admin:
+        try:
+            answer = admin._manager.run(admin._manager.send, CreateBackupRequest(path=path))
+        except IncompatibleBrokerVersion as error:
+            raise click.ClickException(
+                f"the broker at {cluster.bootstrap} makes no backups for its clients: it is another Kafka, or an older "
+                "Odradek"
+            ) from error
+    require_no_error(answer)
+    out.result({"backup": answer.path, "bytes": answer.size}, f"{answer.size} bytes")

@@ -1,28 +1,212 @@
-"""How a command reaches a cluster: options that all commands have, contexts, and the two client libraries."""
+"""How a command reaches a cluster: its settings, the two client libraries, and why no broker lets a client in.
+
+librdkafka tries again and again, and tells the cause only to who listens: `Reasons` hears of each broker why it was not
+reached, so that a command ends as soon as it is clear that no answer will come. What a cluster refuses is told by
+Kafka's names.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, wraps
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import click
+from confluent_kafka import KafkaError as LibrdkafkaError
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
+from kafka import errors as kafka_errors
 from kafka.errors import KafkaError
 
 from odradek.cli import contexts
-from odradek.cli.arguments import pairs, require_text
-from odradek.cli.errors import error_name, refused, sentence
-from odradek.cli.general_options import General, general_options, given
+from odradek.cli.general import General, general_options, given, pairs, require_text
 from odradek.cli.messages import OUR_SOFTWARE
 from odradek.cli.output import Output
-from odradek.cli.reaching import Answer, Reasons, reach
+
+POLL_S = 0.02
+INFO = 6
+"""The level at which librdkafka tells that a broker closed a connection; there is no other sign of it."""
+FINAL = (LibrdkafkaError._AUTHENTICATION, LibrdkafkaError._SSL, LibrdkafkaError._RESOLVE, LibrdkafkaError._BAD_MSG)
+"""Errors that stay, however often it is tried. A refused connection is none: a broker may be about to start."""
+GENERAL = (
+    "-b HOST:PORT names another; -X security.protocol=... and a context say how to log in; "
+    "odradek doctor -b looks closer"
+)
+CLOSED = 2
+"""So often a broker closes a connection without a word before that counts as an answer."""
+_TOLD = re.compile(r"(?:.*\]: )?(?:\w+://)?(\S+)/\w+: (.*?)(?: \(after \d+ms in state (\w+)[^)]*\))?", re.DOTALL)
+
+Answer = TypeVar("Answer")
+
+
+class Reasons(logging.Handler):
+    """Hears of each broker why it was not reached. `settings` are the client's."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        super().__init__()
+        self._protocol = settings.get("security.protocol", "PLAINTEXT").upper()
+        self._addresses = [_address(each) for each in settings["bootstrap.servers"].split(",")]
+        mechanism = settings.get("sasl.mechanism", settings.get("sasl.mechanisms"))
+        self._waits_for_token = mechanism == "OAUTHBEARER" and settings.get("sasl.oauthbearer.method") != "oidc"
+        self._texts: dict[str, str] = {}
+        self._closed: Counter[str] = Counter()
+        self._final = False
+
+    def listening(self, settings: Mapping[str, str]) -> dict[str, Any]:
+        """Return the settings by which a client tells its errors; one that is debugged writes its log for people."""
+        if "debug" in settings:
+            return {"error_cb": self.error}
+        logger = logging.Logger("odradek-cli")
+        logger.addHandler(self)
+        return {"error_cb": self.error, "logger": logger, "log_level": INFO}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a line of the log, of which only those of closed connections count: the others come as errors."""
+        if "Disconnected" in record.getMessage():
+            self._take(record.getMessage(), final=False)
+
+    def error(self, error: Any) -> None:
+        """Take an error."""
+        self._take(error.str(), error.code() in FINAL)
+
+    def _take(self, said: str, final: bool) -> None:
+        match = _TOLD.fullmatch(said)
+        if match is None:
+            return
+        address, text, state = match.groups()
+        if "Disconnected" in text:
+            self._closed[address] += 1
+            final = self._closed[address] >= CLOSED
+        self._final |= final
+        self._texts[address] = f"{text} ({self._hint(text, state)})"
+
+    def _hint(self, text: str, state: str | None) -> str:
+        """Say what may mend it; which of several it is, the client library does not know."""
+        closed, login = "Disconnected" in text, self._protocol.startswith("SASL")
+        if closed and state == "SSL_HANDSHAKE":
+            return "the listener may be one without TLS: -X security.protocol=PLAINTEXT or SASL_PLAINTEXT"
+        if closed and state == "APIVERSION_QUERY" and self._protocol.endswith("PLAINTEXT"):
+            return "the listener may be one of TLS: -X security.protocol=SSL or SASL_SSL"
+        if closed and not login:
+            return "the listener may want a login: -X security.protocol=SASL_PLAINTEXT or SASL_SSL"
+        if "not valid in current SASL state" in text:
+            return "the listener wants no login: -X security.protocol=PLAINTEXT or SSL"
+        if "SASL" in text:
+            return "-X sasl.mechanism, sasl.username and sasl.password, or a context, say how to log in"
+        if "certificate verify failed" in text:
+            return (
+                "-X ssl.ca.location=FILE names the authority that signed the broker's certificate, "
+                "in which this address must be"
+            )
+        if "Invalid response size" in text:
+            return "what listens there does not speak Kafka's protocol"
+        return GENERAL
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether each address is known to fail, one of them for good."""
+        return self._final and all(address in self._texts for address in self._addresses)
+
+    def __str__(self) -> str:
+        if not self._texts and self._waits_for_token:
+            return "OAUTHBEARER has no token (-X sasl.oauthbearer.method=oidc and its settings say where one is got)"
+        return "; ".join(f"{address}: {text}" for address, text in self._texts.items())
+
+
+def _address(server: str) -> str:
+    """HOST:PORT, as librdkafka writes an entry of bootstrap.servers."""
+    plain = server.strip().rpartition("://")[2]
+    return plain if re.search(r":\d+$", plain) else f"{plain}:9092"
+
+
+def reach(admin: AdminClient, asked: Future[Answer], reasons: Reasons, bootstrap: str) -> Answer:
+    """The first answer of a cluster. Raises ClickException as soon as it is clear that none will come."""
+    while not asked.done() and not reasons.hopeless:
+        admin.poll(POLL_S)
+    error: Any = asked.exception() if asked.done() else None
+    if asked.done() and error is None:
+        return asked.result()
+    admin.poll(0)  # for what was told at the same time
+    if reasons.hopeless:
+        raise click.ClickException(f"no broker at {bootstrap} lets this client in: {reasons}")
+    if str(reasons) and error.args[0].code() < 0:
+        raise not_reached(bootstrap, str(reasons)) from error
+    return asked.result()
+
+
+def not_reached(bootstrap: str, why: str) -> click.ClickException:
+    """The error of a command that no broker answered."""
+    return click.ClickException(f"no broker answers at {bootstrap}: {why}")
+
+
+NOT_REACHED = ("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_AUTHENTICATION", "_SSL")
+
+
+KAFKAS_NAMES = {
+    -1: "UNKNOWN_SERVER_ERROR",
+    6: "NOT_LEADER_OR_FOLLOWER",
+    10: "MESSAGE_TOO_LARGE",
+    17: "INVALID_TOPIC_EXCEPTION",
+    39: "INVALID_REPLICA_ASSIGNMENT",
+    128: "INVALID_REGULAR_EXPRESSION",
+    129: "REBOOTSTRAP_REQUIRED",
+    130: "STREAMS_INVALID_TOPOLOGY",
+    131: "STREAMS_INVALID_TOPOLOGY_EPOCH",
+    132: "STREAMS_TOPOLOGY_FENCED",
+    133: "SHARE_SESSION_LIMIT_REACHED",
+}
+"""Errors that kafka-python does not know, or calls otherwise than Kafka."""
+
+
+def error_name(error: BaseException) -> str:
+    """The name of the error, as Kafka writes it, such as UNKNOWN_TOPIC_OR_PARTITION."""
+    if isinstance(error, KafkaException):
+        code = error.args[0].code()
+        return name_of(code) if code > 0 else str(error.args[0].name())
+    code = getattr(error, "errno", None)
+    return type(error).__name__ if code is None else name_of(code)
+
+
+def name_of(code: int) -> str:
+    """Kafka's name of an error code."""
+    return KAFKAS_NAMES.get(code) or str(getattr(kafka_errors.for_code(code), "message", None) or f"error {code}")
+
+
+def require_no_error(answer: Any) -> None:
+    """Raises KafkaError if an answer, or a part of one, has an error."""
+    if answer.error_code:
+        raise kafka_errors.for_code(answer.error_code)(answer.error_message or "")
+
+
+def sentence(error: BaseException) -> str:
+    """The name, and what the cluster says about it."""
+    name = error_name(error)
+    if isinstance(error, KafkaException):
+        text = error.args[0].str()
+    else:
+        text = str(error.args[0]) if error.args else str(getattr(error, "description", ""))
+    return f"{name}: {text}" if text and text != name else name
+
+
+def refused(error: BaseException, bootstrap: str) -> click.ClickException:
+    """Make the exception with which a command ends, if nothing of it could be done."""
+    if isinstance(error, KafkaException) and error.args[0].name() in NOT_REACHED:
+        return not_reached(bootstrap, f"{error.args[0].str()} ({GENERAL})")
+    if isinstance(error, KafkaException) and error.args[0].name() == "_INVALID_ARG":
+        text, hint = error.args[0].str(), "the settings of -X and of a context are librdkafka's"
+        if "mechanism GSSAPI" in text:  # the default of librdkafka
+            hint = "-X sasl.mechanism=PLAIN or SCRAM-SHA-512 chooses another"
+        return click.UsageError(f"{text} ({hint})")
+    return click.ClickException(sentence(error))
+
 
 BOOTSTRAP = "ODRADEK_BOOTSTRAP"
 CONTEXT = "ODRADEK_CONTEXT"
@@ -138,22 +322,27 @@ def _of_kafka_python(settings: Mapping[str, str]) -> dict[str, Any]:
 
 
 def connected(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options that say which cluster; it gets a Cluster and an Output."""
+    """Give the command the options that say which cluster; it gets a Cluster and an Output."""
 
     @wraps(command)
     def wrapped(**more: Any) -> None:
-        general = given(click.get_current_context())
-        require_text([value for name, value in more.items() if name not in BYTES], vars(general).values())
-        out = Output(general.as_json)
-        cluster = Cluster(_settings(general), general.timeout)
-        try:
-            command(cluster, out, **more)
-        except (KafkaException, KafkaError) as error:
-            raise refused(error, cluster.bootstrap) from error
-        out.end()
+        on_cluster(command, **more)
 
     decorated: Callable[..., None] = general_options(wrapped)
     return decorated
+
+
+def on_cluster(command: Callable[..., None], **more: Any) -> None:
+    """Run a command on the cluster that the general options name. Raises ClickException."""
+    general = given(click.get_current_context())
+    require_text([value for name, value in more.items() if name not in BYTES], vars(general).values())
+    out = Output(general.as_json)
+    cluster = Cluster(_settings(general), general.timeout)
+    try:
+        command(cluster, out, **more)
+    except (KafkaException, KafkaError) as error:
+        raise refused(error, cluster.bootstrap) from error
+    out.end()
 
 
 def _settings(general: General) -> dict[str, str]:
@@ -169,15 +358,15 @@ def _settings(general: General) -> dict[str, str]:
 
 @contextmanager
 def refusals(out: Output, what: Mapping[str, Any]) -> Iterator[None]:
-    """Tell what the cluster refuses of one of several things, so that the others are done."""
+    """Print what the cluster refuses of one of several things, so that the others are done."""
     try:
         yield
     except (KafkaException, KafkaError) as error:
         out.failure(what, error_name(error), sentence(error))
 
 
-def settle(out: Output, kind: str, futures: Any, done: str, name: Callable[[Any], object] = str) -> None:
-    """Wait for what was asked for each of several things, and tell what came of it: `futures` are by thing."""
+def wait_for_each(out: Output, kind: str, futures: Any, done: str, name: Callable[[Any], object] = str) -> None:
+    """Wait for what was asked for each of several things, and print what came of it: `futures` are by thing."""
     for key, future in futures.items():
         with refusals(out, {kind: name(key)}):
             future.result()

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import click
 
-from odradek.cli.main import odradek
+from odradek.cli.main import NodeCommand, odradek
 
 FILE = Path(__file__).parents[2] / "docs" / "command-line.md"
 WIDTH = 100
 HEAD = """\
 # The command line
 
-`odradek serve` and the tools for a broker's own files (`log`, `format`, `user`, `metadata`, `snapshot`) are described
-in [operations.md](operations.md). The commands on this page are clients of a cluster, of Odradek or any other Kafka.
-They need two client libraries, confluent-kafka and kafka-python (the path is that of a
+`odradek serve` and the tools for a broker's own files (`log`, `format`, `metadata`) are described in
+[operations.md](operations.md). The commands on this page are clients of a cluster, of Odradek or any other Kafka. They
+need two client libraries, confluent-kafka and kafka-python (the path is that of a
 checkout or a wheel: Odradek is on no package index):
 
 ```
@@ -35,7 +35,9 @@ refused, the others are done. A person is asked before something is deleted, unl
 `groups` takes groups of every kind. A share group has no committed offsets, but a start in each partition: what is
 below it is done.
 
-`explain` and `backup create` without `-b` and `--context` ask the control interface of the test kit.
+`explain` and `backup create` without `-b` and `--context` ask the control interface of the test kit, `doctor` looks at
+this machine, and `users` with `--set log.dirs=FOLDER` works on the folders of a broker that is stopped. These ways need
+no client library.
 
 `odradek completion bash` (`zsh`, `fish`) prints the completion of a shell.
 
@@ -54,7 +56,7 @@ def _sections(command: click.Command, ctx: click.Context, level: int) -> Iterato
     if isinstance(command, click.Group):
         for name in command.list_commands(ctx):
             inner = command.get_command(ctx, name)
-            if inner is not None:
+            if inner is not None and not isinstance(inner, NodeCommand):
                 below = click.Context(inner, ctx, name, max_content_width=WIDTH, terminal_width=WIDTH)
                 yield from _sections(inner, below, level + (level < 4))
 

@@ -1,4 +1,7 @@
-"""`odradek explain group|topic|transaction NAME -b HOST:PORT`: of any Kafka what a client can know, of ours all."""
+"""`odradek explain group|topic|transaction NAME -b HOST:PORT`: of any Kafka what a client can know, of ours all.
+
+Here it is asked what the rules (`explain_rules.py`) need to know.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-import click
 from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 from kafka import TopicPartition as PythonTopicPartition
@@ -14,29 +16,18 @@ from kafka.errors import ClusterAuthorizationFailedError, IncompatibleBrokerVers
 
 from odradek.cli import explain_rules as rules
 from odradek.cli import transactions
-from odradek.cli.connection import Cluster, connected
-from odradek.cli.errors import require_no_error
+from odradek.cli.connection import Cluster, require_no_error
 from odradek.cli.explain_rules import Key, Partition
-from odradek.cli.groups import COMMITTING, KINDS, kind_of, listed
+from odradek.cli.group_kinds import COMMITTING, KINDS, kind_of, listed
 from odradek.cli.messages import ExplainRequest
-from odradek.cli.output import Output, printable
-from odradek.explanation import Explanation, Finding
+from odradek.cli.output import Output, print_explanation
+from odradek.report import Explanation, Finding
 
-SUBJECTS = ("group", "topic", "transaction")
 SEVERITIES = ("problem", "warning", "info")
 
 
-@click.command("explain")
-@click.argument("kind", type=click.Choice(SUBJECTS))
-@click.argument("name")
-@connected
-def main(cluster: Cluster, out: Output, kind: str, name: str) -> None:
-    """Say why a consumer gets nothing, and what to do; the exit status is 1 if there is a problem.
-
-    A broker of Odradek answers what it knows, for whom ACLs allow ALTER on the cluster. Of any other Kafka it is what
-    a client can know. Without -b, the control interface of a broker is asked (`odradek explain --help`); `odradek
-    explain error NAME` and `odradek explain setting NAME` say what these mean.
-    """
+def explain(cluster: Cluster, out: Output, kind: str, name: str) -> None:
+    """Print why nothing is read of a group, topic or transaction. Raises Exit with status 1 if there is a problem."""
     groups = listed(cluster, out) if kind == "group" else {}
     findings, why_not = _told_by_broker(cluster, kind, name, is_group=name in groups)
     if findings is None:
@@ -46,17 +37,11 @@ def main(cluster: Cluster, out: Output, kind: str, name: str) -> None:
             seen = _topic(cluster, name) if kind == "topic" else _transaction(cluster, out, name)
         found = [*seen, Finding("info", "seen_by_a_client", why_not, "")]
         findings = sorted(found, key=lambda one: SEVERITIES.index(one.severity))
-    explanation = Explanation.of(kind, name, findings)
-    if out.as_json:
-        out.document(explanation.as_json)
-    else:
-        click.echo("\n".join(map(printable, str(explanation).split("\n"))))
-    if explanation.problems:
-        raise click.exceptions.Exit(1)
+    print_explanation(out, Explanation.of(kind, name, findings))
 
 
 def _told_by_broker(cluster: Cluster, kind: str, name: str, *, is_group: bool) -> tuple[list[Finding] | None, str]:
-    """What a broker of ours finds; None, and why there is only what a client can know.
+    """Return what a broker of ours finds; None, and why there is only what a client can know.
 
     The coordinator of a group knows most of it. To look for that of no group would make the topic of groups.
     """
@@ -69,7 +54,7 @@ def _told_by_broker(cluster: Cluster, kind: str, name: str, *, is_group: bool) -
             return None, "this is what a client can know: the broker does not explain anything itself"
         except ClusterAuthorizationFailedError:
             return None, "this is what a client can know: what the broker knows it tells who has ALTER on the cluster"
-    return [Finding(one.severity, one.rule, one.text, one.advice) for one in answer.findings], ""
+    return [Finding(finding.severity, finding.rule, finding.text, finding.advice) for finding in answer.findings], ""
 
 
 def _group(cluster: Cluster, name: str, known: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
@@ -78,10 +63,10 @@ def _group(cluster: Cluster, name: str, known: Mapping[str, Mapping[str, Any]]) 
     kind = kind_of(known[name])
     rows, read = KINDS.get(kind, COMMITTING).members(cluster, name)
     members = {
-        f"member {one['member']} (client {one['client'] or '-'} at {one['host'].lstrip('/')})": _keys(
-            one.get("assigned", ())
+        f"member {row['member']} (client {row['client'] or '-'} at {row['host'].lstrip('/')})": _keys(
+            row.get("assigned", ())
         )
-        for one in rows
+        for row in rows
     }
     committed: Mapping[Key, int] = {} if kind == "share" else _committed(cluster, name)
     partitions = _partitions(cluster, {topic for topic, _ in (*committed, *read)})
@@ -97,7 +82,7 @@ def _topic(cluster: Cluster, name: str) -> Iterable[Finding]:
 
 
 def _transaction(cluster: Cluster, out: Output, name: str) -> Iterable[Finding]:
-    existing = [one.transactional_id for one in transactions.listed(cluster, out)]
+    existing = [entry.transactional_id for entry in transactions.listed(cluster, out)]
     if name not in existing:
         return rules.of_transaction(rules.Transaction(name, "", existing=existing))
     with cluster.python_admin() as admin:
@@ -108,7 +93,7 @@ def _transaction(cluster: Cluster, out: Output, name: str) -> Iterable[Finding]:
             found.state.value,
             max(time.time() - found.transaction_start_time_ms / 1000, 0),
             found.transaction_timeout_ms / 1000,
-            [f"{one.topic}-{one.partition}" for one in found.topic_partitions],
+            [f"{place.topic}-{place.partition}" for place in found.topic_partitions],
         )
     )
 
@@ -120,17 +105,17 @@ def _keys(names: Iterable[str]) -> list[Key]:
 
 def _committed(cluster: Cluster, group: str) -> dict[Key, int]:
     found = cluster.admin().list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result()
-    return {(one.topic, one.partition): one.offset for one in found.topic_partitions if one.offset >= 0}
+    return {(place.topic, place.partition): place.offset for place in found.topic_partitions if place.offset >= 0}
 
 
 def _partitions(cluster: Cluster, topics: Collection[str]) -> dict[Key, Partition]:
     """All partitions of those topics that exist, with their offsets."""
     metadata = cluster.admin().list_topics(timeout=cluster.timeout).topics
     known = {
-        (topic, one.id): one
+        (topic, partition.id): partition
         for topic in sorted(topics)
         if topic in metadata and metadata[topic].error is None
-        for one in metadata[topic].partitions.values()
+        for partition in metadata[topic].partitions.values()
     }
     led = [key for key, one in known.items() if one.leader >= 0]
     start = _offsets(cluster, led, OffsetSpec.earliest())
@@ -168,7 +153,7 @@ def _offsets(cluster: Cluster, keys: Iterable[Key], spec: Any, isolation: Any = 
 
 
 def _holders(cluster: Cluster, keys: Iterable[Key]) -> dict[Key, str]:
-    """Whose transactions hold the partitions, as far as the cluster tells."""
+    """Find whose transactions hold the partitions, as far as the cluster says."""
     wanted = [PythonTopicPartition(*key) for key in keys]
     if not wanted:
         return {}
@@ -182,9 +167,9 @@ def _holders(cluster: Cluster, keys: Iterable[Key]) -> dict[Key, str]:
             return {}
     return {
         (at.topic, at.partition): ", ".join(
-            f"the transaction of transactional id {names.get(one.producer_id, '(unknown)')}"
-            for one in about.active_producers
-            if one.current_transaction_start_offset >= 0
+            f"the transaction of transactional id {names.get(producer.producer_id, '(unknown)')}"
+            for producer in about.active_producers
+            if producer.current_transaction_start_offset >= 0
         )
         for at, about in found.items()
     }

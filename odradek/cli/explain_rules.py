@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from odradek.explanation import Finding
+from odradek.report import Finding
 
 Key = tuple[str, int]
 MOST_NAMED = 5
@@ -75,75 +75,76 @@ class Transaction:
     existing: Collection[str] = field(default=())
 
 
-def of_group(it: Group) -> Iterator[Finding]:
-    """What is found about a group."""
-    if not it.state:
+def of_group(group: Group) -> Iterator[Finding]:
+    """Find out about a group."""
+    if not group.state:
         yield _problem(
             "group_does_not_exist",
-            f"there is no group {it.name}: no consumer has joined with this group.id, and none has committed",
-            f"Look at the consumer's group.id and bootstrap servers.{_near(it.name, it.groups)}",
+            f"there is no group {group.name}: no consumer has joined with this group.id, and none has committed",
+            f"Look at the consumer's group.id and bootstrap servers.{_near(group.name, group.groups)}",
         )
         return
-    if it.state == "Empty":
+    if group.state == "Empty":
         yield _problem(
             "group_is_empty",
-            f"group {it.name} is Empty: it has no members",
+            f"group {group.name} is Empty: it has no members",
             "Start a consumer, and let it poll.",
         )
-    if it.state.replace("_", "").lower() in {one.lower() for one in UNSETTLED}:
+    if group.state.replace("_", "").lower() in {one.lower() for one in UNSETTLED}:
         yield _problem(
             "is_rebalancing",
-            f"group {it.name} is {it.state}: partitions change hands, and are not read meanwhile",
+            f"group {group.name} is {group.state}: partitions change hands, and are not read meanwhile",
             "If it lasts, a member does not poll: it is removed after its session or rebalance timeout.",
         )
-    yield from _offline(it.partitions.values(), "be read")
-    if it.state == "Stable" and it.kind != "streams":
-        yield from _assigned(it)
-    yield from _gone(it)
-    if it.kind != "share":
-        yield from _committed(it)
-    yield from _held(it.partitions.values())
+    yield from _offline(group.partitions.values(), "be read")
+    if group.state == "Stable" and group.kind != "streams":
+        yield from _assigned(group)
+    yield from _gone(group)
+    if group.kind != "share":
+        yield from _committed(group)
+    yield from _held(group.partitions.values())
 
 
-def _assigned(it: Group) -> Iterator[Finding]:
+def _assigned(group: Group) -> Iterator[Finding]:
     """Whether each member has partitions, and each partition of their topics a member."""
-    idle = sorted(member for member, keys in it.members.items() if not keys)
+    idle = sorted(member for member, keys in group.members.items() if not keys)
     if idle:
         yield _warning(
             "members_without_partitions",
-            f"{_listed(idle)} of group {it.name} {'has' if len(idle) == 1 else 'have'} no partitions",
+            f"{_listed(idle)} of group {group.name} {'has' if len(idle) == 1 else 'have'} no partitions",
             "A topic with fewer partitions than the group has members leaves some without; see also what they "
             "subscribe to.",
         )
-    topics = {topic for topic, _ in it.owned}
-    lost = [one.name for key, one in it.partitions.items() if key[0] in topics and key not in it.owned]
-    if lost and it.kind != "share":
+    topics = {topic for topic, _ in group.owned}
+    lost = [one.name for key, one in group.partitions.items() if key[0] in topics and key not in group.owned]
+    if lost and group.kind != "share":
         yield _problem(
             "partitions_without_owner",
-            f"no member of group {it.name} owns {_listed(lost)}, though others of the topic are read",
+            f"no member of group {group.name} owns {_listed(lost)}, though others of the topic are read",
             "Partitions that were added later are assigned at the next rebalance. Otherwise look at the assignor.",
         )
 
 
-def _gone(it: Group) -> Iterator[Finding]:
-    gone = sorted({topic for topic, _ in {*it.committed, *it.owned}} - {topic for topic, _ in it.partitions})
+def _gone(group: Group) -> Iterator[Finding]:
+    gone = sorted({topic for topic, _ in {*group.committed, *group.owned}} - {topic for topic, _ in group.partitions})
     if gone:
         yield _warning(
             "topics_do_not_exist",
-            f"group {it.name} has offsets or members in {_listed(gone)}, which does not exist, or may not be described",
+            f"group {group.name} has offsets or members in {_listed(gone)}, which does not exist, or may not be "
+            "described",
             "Look at the topics that the consumer subscribes to.",
         )
 
 
-def _committed(it: Group) -> Iterator[Finding]:
+def _committed(group: Group) -> Iterator[Finding]:
     """Whether what is committed is in the log, and what is left to read."""
     fresh, behind, done, missing = [], [], [], 0
-    for key, one in it.partitions.items():
-        offset = it.committed.get(key)
+    for key, one in group.partitions.items():
+        offset = group.committed.get(key)
         if one.start is None or one.end is None:
             continue
         if offset is None:
-            fresh += [one.name] if key in it.owned and one.end > one.start else []
+            fresh += [one.name] if key in group.owned and one.end > one.start else []
         elif not one.start <= offset <= one.end:
             why = "records before that were deleted" if offset < one.start else "there are no such records yet"
             yield _problem(
@@ -151,7 +152,7 @@ def _committed(it: Group) -> Iterator[Finding]:
                 f"the committed offset {offset} of {one.name} is out of range: the log has {one.start} to {one.end} "
                 f"({why})",
                 "The consumer goes where auto.offset.reset says; with none it fails. To go elsewhere: "
-                f"odradek groups reset-offsets {it.name} --to start",
+                f"odradek groups reset-offsets {group.name} --to start",
             )
         elif offset < one.end:
             behind.append(one.name)
@@ -161,37 +162,41 @@ def _committed(it: Group) -> Iterator[Finding]:
     if fresh:
         yield _warning(
             "has_never_committed",
-            f"group {it.name} has no committed offset in {_listed(fresh)}: a consumer starts where auto.offset.reset "
-            "says, by default at the end",
+            f"group {group.name} has no committed offset in {_listed(fresh)}: a consumer starts where "
+            "auto.offset.reset says, by default at the end",
             "Set auto.offset.reset=earliest to read what was written before.",
         )
     if behind:
         yield _warning(
             "is_behind",
-            f"group {it.name} has not committed {_counted(missing, 'record')} of {_listed(behind)}: they were not read "
-            "yet, or the application works on them, or does not commit",
+            f"group {group.name} has not committed {_counted(missing, 'record')} of {_listed(behind)}: they were not "
+            "read yet, or the application works on them, or does not commit",
             "Look whether the consumer polls, how long it takes for a record, and whether it commits "
             "(enable.auto.commit).",
         )
-    elif done and len(done) == len(it.partitions):
+    elif done and len(done) == len(group.partitions):
         yield _info(
-            "nothing_new", f"group {it.name} has committed the end of {_listed(done)}: there is nothing new to read"
+            "nothing_new", f"group {group.name} has committed the end of {_listed(done)}: there is nothing new to read"
         )
 
 
-def of_topic(it: Topic) -> Iterator[Finding]:
-    """What is found about a topic."""
-    if not it.partitions:
+def of_topic(topic: Topic) -> Iterator[Finding]:
+    """Find out about a topic."""
+    if not topic.partitions:
         yield _problem(
             "topic_does_not_exist",
-            f"topic {it.name} does not exist, or may not be described",
+            f"topic {topic.name} does not exist, or may not be described",
             "A producer creates it with its first record, where auto.create.topics.enable is on."
-            + _near(it.name, it.existing),
+            + _near(topic.name, topic.existing),
         )
         return
-    yield from _offline(it.partitions, "be read or written")
-    least = it.least_in_sync or 0
-    few = [f"{one.name} ({len(one.isr)})" for one in it.partitions if one.leader is not None and len(one.isr) < least]
+    yield from _offline(topic.partitions, "be read or written")
+    least = topic.least_in_sync or 0
+    few = [
+        f"{partition.name} ({len(partition.isr)})"
+        for partition in topic.partitions
+        if partition.leader is not None and len(partition.isr) < least
+    ]
     if few:
         yield _problem(
             "not_enough_replicas",
@@ -199,55 +204,66 @@ def of_topic(it: Topic) -> Iterator[Finding]:
             "are answered NOT_ENOUGH_REPLICAS",
             "See which brokers are not running, or behind: odradek cluster status",
         )
-    late = [one.name for one in it.partitions if one.leader is not None and len(one.isr) < len(one.replicas)]
+    late = [
+        partition.name
+        for partition in topic.partitions
+        if partition.leader is not None and len(partition.isr) < len(partition.replicas)
+    ]
     if late and not few:
         yield _warning(
             "is_under_replicated",
             f"not all replicas of {_listed(late)} are in sync",
             "See which brokers are not running, or behind: odradek cluster status",
         )
-    if all(one.end == 0 for one in it.partitions):
+    if all(partition.end == 0 for partition in topic.partitions):
         yield _problem(
             "has_no_records",
-            f"topic {it.name} has no records: nothing was ever written to its "
-            f"{_counted(len(it.partitions), 'partition')}",
+            f"topic {topic.name} has no records: nothing was ever written to its "
+            f"{_counted(len(topic.partitions), 'partition')}",
             "Look at what the producer was answered.",
         )
-    cut = [f"{one.name} starts at {one.start}" for one in it.partitions if one.start]
+    cut = [f"{partition.name} starts at {partition.start}" for partition in topic.partitions if partition.start]
     if cut:
         yield _warning(
             "records_were_deleted",
             f"records were deleted, by retention or on request: {_listed(cut)}",
             "A consumer that wants earlier offsets goes where auto.offset.reset says.",
         )
-    yield from _held(it.partitions)
-    filled = [f"{one.name}: {one.start} to {one.end}" for one in it.partitions if (one.end or 0) > (one.start or 0)]
+    yield from _held(topic.partitions)
+    filled = [
+        f"{partition.name}: {partition.start} to {partition.end}"
+        for partition in topic.partitions
+        if (partition.end or 0) > (partition.start or 0)
+    ]
     if filled:
-        yield _info("has_records", f"topic {it.name} has records ({_listed(filled)})")
+        yield _info("has_records", f"topic {topic.name} has records ({_listed(filled)})")
 
 
-def of_transaction(it: Transaction) -> Iterator[Finding]:
-    """What is found about a transactional id."""
-    if not it.state:
+def of_transaction(transaction: Transaction) -> Iterator[Finding]:
+    """Find out about a transactional id."""
+    if not transaction.state:
         yield _problem(
             "does_not_exist",
-            f"there is no transactional id {it.name}: no producer has called init_transactions",
-            f"Look at the producer's transactional.id.{_near(it.name, it.existing)}",
+            f"there is no transactional id {transaction.name}: no producer has called init_transactions",
+            f"Look at the producer's transactional.id.{_near(transaction.name, transaction.existing)}",
         )
-    elif it.state in ("Ongoing", "PrepareCommit", "PrepareAbort"):
-        where = f" in {_listed(sorted(it.partitions))}" if it.partitions else ""
+    elif transaction.state in ("Ongoing", "PrepareCommit", "PrepareAbort"):
+        where = f" in {_listed(sorted(transaction.partitions))}" if transaction.partitions else ""
         yield _warning(
             "is_open",
-            f"the transaction of {it.name} is {it.state}{where}, open for {it.age_s:.0f} s; readers of committed "
-            f"records get nothing behind it until it ends, by itself after {it.timeout_s:.0f} s",
-            f"Commit or abort it in the producer, or end it with odradek transactions abort {it.name}",
+            f"the transaction of {transaction.name} is {transaction.state}{where}, open for {transaction.age_s:.0f} s; "
+            "readers of committed records get nothing behind it until it ends, by itself after "
+            f"{transaction.timeout_s:.0f} s",
+            f"Commit or abort it in the producer, or end it with odradek transactions abort {transaction.name}",
         )
     else:
-        yield _info("is_not_open", f"transactional id {it.name} has no open transaction: it is {it.state}")
+        yield _info(
+            "is_not_open", f"transactional id {transaction.name} has no open transaction: it is {transaction.state}"
+        )
 
 
 def _offline(partitions: Iterable[Partition], what: str) -> Iterator[Finding]:
-    offline = [one.name for one in partitions if one.leader is None]
+    offline = [partition.name for partition in partitions if partition.leader is None]
     if offline:
         yield _problem(
             "partition_is_offline",
@@ -257,13 +273,13 @@ def _offline(partitions: Iterable[Partition], what: str) -> Iterator[Finding]:
 
 
 def _held(partitions: Iterable[Partition]) -> Iterator[Finding]:
-    for one in partitions:
-        if one.stable is not None and one.end is not None and one.stable < one.end:
+    for partition in partitions:
+        if partition.stable is not None and partition.end is not None and partition.stable < partition.end:
             yield _warning(
                 "held_by_transaction",
-                f"the last stable offset of {one.name} is held at {one.stable} by "
-                f"{one.holder or 'an open transaction'}; readers of committed records do not get the "
-                f"{_counted(one.end - one.stable, 'record')} behind it",
+                f"the last stable offset of {partition.name} is held at {partition.stable} by "
+                f"{partition.holder or 'an open transaction'}; readers of committed records do not get the "
+                f"{_counted(partition.end - partition.stable, 'record')} behind it",
                 "Commit or abort it in the producer, or end it with odradek transactions abort.",
             )
 

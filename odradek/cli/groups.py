@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -11,72 +10,17 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from kafka.errors import KafkaError
 
-from odradek.cli import consumer_groups, share_groups, streams_groups
-from odradek.cli.arguments import LARGEST, confirm
-from odradek.cli.connection import Cluster, connected, refusals, settle
-from odradek.cli.errors import name_of, sentence
-from odradek.cli.groups_of_commands import ClusterCommands
-from odradek.cli.output import Output, printable
+from odradek.cli.connection import Cluster, connected, name_of, refusals, sentence, wait_for_each
+from odradek.cli.general import LARGEST, ClusterCommands, confirm
+from odradek.cli.group_kinds import KINDS, Kind, Places, Rows, kind_of, listed, require_kind, unknown_kind
+from odradek.cli.output import Output
 from odradek.cli.positions import FORMS, POSITION, Offsets, partitions_of, resolve, within
-
-Rows = list[dict[str, Any]]
-Places = set[tuple[str, int]]
-"""Topics and partitions."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What the commands need to know of a kind of groups."""
-
-    members: Callable[[Cluster, str], tuple[Rows, Places]]
-    """Returns also the partitions from which they read."""
-    offsets: Callable[[Cluster, Output, str, Places], Rows]
-    """Those partitions are shown too; what is refused of a partition is told."""
-    alter: Callable[[Cluster, str, Offsets], Offsets]
-    """Returns the error codes of the partitions that are refused."""
-    standing: str = "committed"
-    """What `offsets` calls the offset that `alter` sets."""
-
-
-COMMITTING = Kind(consumer_groups.members, consumer_groups.offsets, consumer_groups.alter)
-KINDS: Mapping[str, Kind] = {
-    "classic": COMMITTING,
-    "consumer": COMMITTING,
-    "share": Kind(share_groups.members, share_groups.offsets, share_groups.alter, "start"),
-    "streams": Kind(streams_groups.members, consumer_groups.offsets, consumer_groups.alter),
-}
+from odradek.terminal import printable
 
 
 @click.group("groups", cls=ClusterCommands)
 def main() -> None:
     """List, describe and delete groups, and reset their offsets."""
-
-
-def listed(cluster: Cluster, out: Output) -> dict[str, dict[str, Any]]:
-    """All groups, of each kind, by id; a broker that does not tell its own is told."""
-    found: dict[str, dict[str, Any]] = {}
-    with cluster.python_admin() as admin:
-        for broker in cluster.broker_ids():
-            with refusals(out, {"broker": broker}):
-                found |= {one["group_id"]: one for one in admin.list_groups(broker_ids=[broker])}
-    return found
-
-
-def kind_of(group: Mapping[str, Any]) -> str:
-    """classic, consumer, share or streams; brokers before Kafka 3.8 know classic groups alone, and do not say it."""
-    return (group.get("group_type") or "classic").lower()
-
-
-def _kind(group: Mapping[str, Any]) -> Kind:
-    """Raises ClickException for a kind of a newer Kafka's."""
-    found = KINDS.get(kind_of(group))
-    if found is None:
-        raise click.ClickException(_unknown_kind(group))
-    return found
-
-
-def _unknown_kind(group: Mapping[str, Any]) -> str:
-    return f"expected a group of type {', '.join(KINDS)}: it is of type {kind_of(group)}"
 
 
 @main.command("list")
@@ -123,7 +67,7 @@ def _described(cluster: Cluster, out: Output, name: str, group: Mapping[str, Any
     kind = KINDS.get(kind_of(group))
     members, offsets, assigned = Rows(), Rows(), Places()
     if kind is None:
-        out.failure({"group": name}, "UNSUPPORTED_TYPE", _unknown_kind(group))
+        out.failure({"group": name}, "UNSUPPORTED_TYPE", unknown_kind(group))
     else:
         with refusals(out, {"group": name}):
             members, assigned = kind.members(cluster, name)
@@ -164,7 +108,7 @@ def reset_offsets(
     """Set the offsets of a group that has no members."""
     if (position is None) == (shift is None):
         raise click.UsageError("expected one of --to and --by")
-    admin, kind = cluster.admin(), _kind(listed(cluster, out).get(name, {}))
+    admin, kind = cluster.admin(), require_kind(listed(cluster, out).get(name, {}))
     rows = kind.offsets(cluster, out, name, set())
     current = {(row["topic"], row["partition"]): row[kind.standing] for row in rows}
     chosen = _chosen(admin, out, topics) if topics else [TopicPartition(*key) for key in current]
@@ -181,7 +125,7 @@ def reset_offsets(
     if new and not dry_run:
         confirm(f"Reset {len(new)} offsets of {name}?", yes)
         new = _altered(cluster, out, kind, name, new)
-    keys = sorted({(one.topic, one.partition) for one in chosen})
+    keys = sorted({(place.topic, place.partition) for place in chosen})
     columns = ("topic", "partition", kind.standing, "new")
     out.table(columns, [(*key, current.get(key), new.get(key)) for key in keys])
 
@@ -191,11 +135,11 @@ def _chosen(admin: AdminClient, out: Output, topics: tuple[str, ...]) -> list[To
     for text in topics:
         topic, _, numbers = text.partition(":")
         every = partitions_of(admin, out, [topic])
-        named = set(numbers.split(",")) if numbers and every else {str(one.partition) for one in every}
-        unknown = named - {str(one.partition) for one in every}
+        named = set(numbers.split(",")) if numbers and every else {str(place.partition) for place in every}
+        unknown = named - {str(place.partition) for place in every}
         if unknown:
             raise click.BadParameter(f"{topic} has no partition {min(unknown)}", param_hint="--topic")
-        found += [one for one in every if str(one.partition) in named]
+        found += [place for place in every if str(place.partition) in named]
     return found
 
 
@@ -218,4 +162,4 @@ def _altered(cluster: Cluster, out: Output, kind: Kind, name: str, offsets: Offs
 def delete(cluster: Cluster, out: Output, names: tuple[str, ...], yes: bool) -> None:
     """Delete groups of any kind, with their offsets."""
     confirm(f"Delete {', '.join(names)}?", yes)
-    settle(out, "group", cluster.admin().delete_consumer_groups(list(dict.fromkeys(names))), "deleted")
+    wait_for_each(out, "group", cluster.admin().delete_consumer_groups(list(dict.fromkeys(names))), "deleted")

@@ -8,6 +8,9 @@ from typing import Any
 
 import click
 
+from odradek.report import Explanation
+from odradek.terminal import printable
+
 
 class Output:
     """Everything that a command prints goes through here."""
@@ -65,6 +68,16 @@ class Output:
             raise click.exceptions.Exit(1)
 
 
+def print_explanation(out: Output, explanation: Explanation) -> None:
+    """Print what was found out. Raises Exit with status 1 if there is a problem."""
+    if out.as_json:
+        out.document(explanation.as_json)
+    else:
+        click.echo("\n".join(map(printable, str(explanation).split("\n"))))
+    if explanation.problems:
+        raise click.exceptions.Exit(1)
+
+
 def shown(value: object) -> str:
     """A value in a table."""
     if value is None or value == "":
@@ -74,10 +87,3 @@ def shown(value: object) -> str:
     if isinstance(value, list | tuple):
         return printable(",".join(map(str, value))) or "-"
     return printable(str(value))
-
-
-def printable(text: str) -> str:
-    """A text without what a terminal would obey or not show: clients choose the names of groups, and their own."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

@@ -12,8 +12,8 @@ import click
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from odradek.cli.arguments import LARGEST
 from odradek.cli.connection import refusals
+from odradek.cli.general import LARGEST
 from odradek.cli.output import Output
 
 Offsets = dict[tuple[str, int], int]
@@ -62,7 +62,7 @@ POSITION = PositionType()
 def partitions_of(admin: AdminClient, out: Output, topics: Iterable[str]) -> list[TopicPartition]:
     """All partitions of the topics; a topic that does not exist is told, and left out."""
     found = described(admin, out, topics)
-    return [TopicPartition(topic, one.id) for topic, about in found.items() for one in about.partitions]
+    return [TopicPartition(topic, partition.id) for topic, about in found.items() for partition in about.partitions]
 
 
 def some_partitions_of(admin: AdminClient, out: Output, topics: Iterable[str]) -> list[TopicPartition]:
@@ -91,27 +91,29 @@ def described(admin: AdminClient, out: Output, topics: Iterable[str]) -> dict[st
 def led(admin: AdminClient, out: Output, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     """Those that have a leader. The others are told: librdkafka would refuse all for the sake of one."""
     wanted = list(partitions)
-    topics = described(admin, out, (one.topic for one in wanted))
-    leaders = {(topic, one.id): one.leader for topic, about in topics.items() for one in about.partitions}
+    topics = described(admin, out, (place.topic for place in wanted))
+    leaders = {
+        (topic, partition.id): partition.leader for topic, about in topics.items() for partition in about.partitions
+    }
     found = []
-    for one in wanted:
-        if leaders.get((one.topic, one.partition)) is not None:
-            found.append(one)
-        elif one.topic in topics:
-            known = (one.topic, one.partition) in leaders
+    for place in wanted:
+        if leaders.get((place.topic, place.partition)) is not None:
+            found.append(place)
+        elif place.topic in topics:
+            known = (place.topic, place.partition) in leaders
             code = KafkaError.LEADER_NOT_AVAILABLE if known else KafkaError.UNKNOWN_TOPIC_OR_PART
-            with refusals(out, {"partition": f"{one.topic}-{one.partition}"}):
+            with refusals(out, {"partition": f"{place.topic}-{place.partition}"}):
                 raise KafkaException(KafkaError(code))
     return found
 
 
 def with_numbers(partitions: list[TopicPartition], numbers: Collection[int]) -> list[TopicPartition]:
     """Those with one of these numbers; without a number, all. Raises BadParameter for a number that none has."""
-    unknown = set(numbers) - {one.partition for one in partitions}
+    unknown = set(numbers) - {partition.partition for partition in partitions}
     if unknown:
-        topics = ", ".join(sorted({one.topic for one in partitions}))
+        topics = ", ".join(sorted({partition.topic for partition in partitions}))
         raise click.BadParameter(f"there is no partition {min(unknown)} of {topics}", param_hint="--partition")
-    return [one for one in partitions if not numbers or one.partition in numbers]
+    return [partition for partition in partitions if not numbers or partition.partition in numbers]
 
 
 def within(admin: AdminClient, out: Output, offsets: Offsets) -> Offsets:
@@ -131,7 +133,7 @@ def resolve(admin: AdminClient, out: Output, partitions: Iterable[TopicPartition
     """
     wanted = [TopicPartition(one.topic, one.partition) for one in led(admin, out, partitions)]
     if isinstance(position, int):
-        return {(one.topic, one.partition): position for one in wanted}
+        return {(place.topic, place.partition): position for place in wanted}
     found = _list(admin, out, wanted, position)
     late = [TopicPartition(*key) for key, offset in found.items() if offset < 0]
     return {key: offset for key, offset in found.items() if offset >= 0} | _list(admin, out, late, OffsetSpec.latest())

@@ -1,4 +1,4 @@
-"""Records as text: what `consume` prints and `produce` takes."""
+"""Records as text: what `consume` prints and `produce` takes, and how many there were."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import base64
 import binascii
 import json
 import re
+import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
 import click
 from confluent_kafka import Message
 
-from odradek.cli.arguments import LARGEST
+from odradek.cli.general import LARGEST
 
 ENCODINGS: dict[str, tuple[Callable[[bytes], str], Callable[[str], bytes]]] = {
     "text": (
@@ -63,7 +65,7 @@ def _json_of(data: Any) -> Any:
 
 
 def from_json(line: str, number: int) -> dict[str, Any]:
-    """What a producer is given for a line of `consume --json`. Raises ClickException that names the line and field."""
+    """Read a line of `consume --json`, for a producer. Raises ClickException that names the line and field."""
     where = f"line {number}"
     try:
         found = json.loads(line)
@@ -75,7 +77,9 @@ def from_json(line: str, number: int) -> dict[str, Any]:
     headers = found.get("headers") or []
     if isinstance(headers, dict):
         headers = list(headers.items())
-    if not isinstance(headers, list) or not all(isinstance(one, list | tuple) and len(one) == 2 for one in headers):
+    if not isinstance(headers, list) or not all(
+        isinstance(header, list | tuple) and len(header) == 2 for header in headers
+    ):
         raise click.ClickException(f"{where}: headers: expected an object, or a list of [NAME, VALUE]")
     record["headers"] = [(str(name), _bytes_of(value, f"{where}: header {name}")) for name, value in headers]
     timestamp = found.get("timestamp")
@@ -99,10 +103,15 @@ def _bytes_of(value: Any, what: str) -> bytes | None:
     return json.dumps(value).encode()
 
 
-def formatter(form: str) -> Callable[[Message], str]:
-    """What writes a record: `text`, `json`, `hex`, `base64`, or a template such as "%p %o %k %v\\n"."""
+def formatter(form: str, errors: str = "backslashreplace") -> Callable[[Message], str]:
+    """What writes a record: `text`, `json`, `hex`, `base64`, or a template such as "%p %o %k %v\\n".
+
+    `errors` is how bytes that are no UTF-8 become text.
+    """
     if form == "json":
         return lambda message: f"{json.dumps(as_json(message), ensure_ascii=False)}\n"
+    if form == "text":
+        form = "%v\\n"
     if form in ENCODINGS:
         return _template("%v\\n", ENCODINGS[form][0])
     if "%" not in form:
@@ -116,7 +125,7 @@ def formatter(form: str) -> Callable[[Message], str]:
             f"{form!r}: expected %t %p %o %T %k %v %h, or %% for a percent sign, not {unknown[0]}",
             param_hint="--format",
         )
-    return _template(form, ENCODINGS["text"][0])
+    return _template(form, lambda data: data.decode("utf-8", errors))
 
 
 def _template(template: str, text: Callable[[bytes], str]) -> Callable[[Message], str]:
@@ -137,3 +146,40 @@ def _template(template: str, text: Callable[[bytes], str]) -> Callable[[Message]
     return lambda message: "".join(
         fields[piece](message) if piece in fields else ESCAPES.get(piece, piece) for piece in pieces
     )
+
+
+EVERY_S = 0.5
+
+
+class Progress:
+    """Counts records and bytes; prints them twice a second if standard error is a terminal."""
+
+    def __init__(self, verb: str) -> None:
+        self.records = 0
+        self.bytes = 0
+        self._verb = verb
+        self._began = self._printed = time.monotonic()
+        self._terminal = sys.__stderr__ if sys.stderr.isatty() else None
+
+    def add(self, size: int) -> None:
+        """Count a record."""
+        self.records += 1
+        self.bytes += size
+        if self._terminal is not None and time.monotonic() - self._printed >= EVERY_S:
+            self._printed = time.monotonic()
+            self._terminal.write(f"\r{self}\x1b[K")
+            self._terminal.flush()
+
+    def end(self) -> None:
+        """Print the last line."""
+        if self._terminal is not None:
+            self._terminal.write(f"\r{self}\x1b[K\n")
+
+    @property
+    def seconds(self) -> float:
+        """How long it has taken."""
+        return max(1e-9, time.monotonic() - self._began)
+
+    def __str__(self) -> str:
+        rate = self.records / self.seconds
+        return f"{self._verb} {self.records} records, {self.bytes / 1e6:.1f} MB, {rate:.0f} records/s"

@@ -18,11 +18,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from odradek.cli.arguments import INT32, confirm, pairs
-from odradek.cli.connection import Cluster, connected, refusals, settle
-from odradek.cli.groups_of_commands import ClusterCommands
-from odradek.cli.output import Output, printable
+from odradek.cli.connection import Cluster, connected, refusals, wait_for_each
+from odradek.cli.general import INT32, ClusterCommands, confirm, pairs
+from odradek.cli.output import Output
 from odradek.cli.positions import FORMS, POSITION, described, resolve, some_partitions_of, with_numbers
+from odradek.terminal import printable
 
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata")
 
@@ -41,7 +41,11 @@ def list_(cluster: Cluster, out: Output, internal: bool) -> None:
     out.table(
         ("topic", "partitions", "replicas"),
         [
-            (name, len(topic.partitions), max((len(one.replicas) for one in topic.partitions.values()), default=0))
+            (
+                name,
+                len(topic.partitions),
+                max((len(partition.replicas) for partition in topic.partitions.values()), default=0),
+            )
             for name, topic in sorted(found.items())
             if internal or name not in INTERNAL
         ],
@@ -68,7 +72,7 @@ def create(
     config = dict(pairs(configs, "--config"))
     wanted = [NewTopic(name, partitions or -1, replication_factor or -1, config=config) for name in names]
     futures = cluster.admin().create_topics(wanted, validate_only=dry_run, operation_timeout=cluster.timeout)
-    settle(out, "topic", futures, "would be created" if dry_run else "created")
+    wait_for_each(out, "topic", futures, "would be created" if dry_run else "created")
 
 
 @main.command()
@@ -91,7 +95,7 @@ def describe(cluster: Cluster, out: Output, names: tuple[str, ...]) -> None:
 
 
 def _described(admin: AdminClient, out: Output, name: str, topic: Any) -> dict[str, Any]:
-    partitions = [TopicPartition(name, one.id) for one in topic.partitions]
+    partitions = [TopicPartition(name, partition.id) for partition in topic.partitions]
     starts = resolve(admin, out, partitions, OffsetSpec.earliest())
     ends = resolve(admin, out, (TopicPartition(*key) for key in starts), OffsetSpec.latest())
     configs: dict[str, str] | None = None
@@ -103,14 +107,14 @@ def _described(admin: AdminClient, out: Output, name: str, topic: Any) -> dict[s
         "configs": configs,
         "partitions": [
             {
-                "partition": one.id,
-                "leader": one.leader.id if one.leader is not None else None,
-                "replicas": [node.id for node in one.replicas],
-                "isr": [node.id for node in one.isr],
-                "start": starts.get((name, one.id)),
-                "end": ends.get((name, one.id)),
+                "partition": partition.id,
+                "leader": partition.leader.id if partition.leader is not None else None,
+                "replicas": [node.id for node in partition.replicas],
+                "isr": [node.id for node in partition.isr],
+                "start": starts.get((name, partition.id)),
+                "end": ends.get((name, partition.id)),
             }
-            for one in topic.partitions
+            for partition in topic.partitions
         ],
     }
 
@@ -149,11 +153,13 @@ def alter(
     admin = cluster.admin()
     if entries:
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
-        settle(
+        wait_for_each(
             out, "topic", admin.incremental_alter_configs([resource]), "configurations altered", lambda one: one.name
         )
     if partitions:
-        settle(out, "topic", admin.create_partitions([NewPartitions(name, partitions)]), f"{partitions} partitions")
+        wait_for_each(
+            out, "topic", admin.create_partitions([NewPartitions(name, partitions)]), f"{partitions} partitions"
+        )
 
 
 @main.command()
@@ -163,7 +169,9 @@ def alter(
 def delete(cluster: Cluster, out: Output, names: tuple[str, ...], yes: bool) -> None:
     """Delete topics, with all their records."""
     confirm(f"Delete {', '.join(names)}?", yes)
-    settle(out, "topic", cluster.admin().delete_topics(list(names), operation_timeout=cluster.timeout), "deleted")
+    wait_for_each(
+        out, "topic", cluster.admin().delete_topics(list(names), operation_timeout=cluster.timeout), "deleted"
+    )
 
 
 @main.command()
@@ -183,4 +191,4 @@ def trim(cluster: Cluster, out: Output, name: str, position: Any, partitions: tu
     futures = admin.delete_records(wanted)
     for key, future in sorted(futures.items(), key=lambda item: item[0].partition):
         named = f"{key.topic}-{key.partition}"
-        settle(out, "partition", {named: future}, f"begins at {offsets[key.topic, key.partition]}")
+        wait_for_each(out, "partition", {named: future}, f"begins at {offsets[key.topic, key.partition]}")

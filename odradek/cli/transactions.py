@@ -12,12 +12,11 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import AbortTransactionSpec, TransactionState
 from kafka.errors import InvalidTransactionTimeoutError
 
-from odradek.cli.arguments import LARGEST, confirm
 from odradek.cli.connection import Cluster, connected, refusals
-from odradek.cli.groups_of_commands import ClusterCommands
+from odradek.cli.general import LARGEST, ClusterCommands, confirm
 from odradek.cli.output import Output
 
-STATES = [one.value for one in TransactionState if one is not TransactionState.UNKNOWN]
+STATES = [state.value for state in TransactionState if state is not TransactionState.UNKNOWN]
 
 SHORT_TIMEOUT_MS = 1000
 """Not shorter: the coordinator gives its own writes as much."""
@@ -50,7 +49,9 @@ def listed(cluster: Cluster, out: Output, states: Collection[str] = ()) -> list[
 @connected
 def list_(cluster: Cluster, out: Output, states: tuple[str, ...]) -> None:
     """List the transactional ids."""
-    rows = sorted((one.transactional_id, one.state.value, one.producer_id) for one in listed(cluster, out, states))
+    rows = sorted(
+        (entry.transactional_id, entry.state.value, entry.producer_id) for entry in listed(cluster, out, states)
+    )
     out.table(("transactional_id", "state", "producer_id"), rows)
 
 
@@ -114,7 +115,7 @@ def abort(
     confirm(f"Abort the transaction that begins at {start_offset} in {partition}?", yes)
     with cluster.python_admin() as admin:
         producers = admin.describe_producers([at])[at].active_producers
-        open_ = [one for one in producers if one.current_transaction_start_offset == start_offset]
+        open_ = [producer for producer in producers if producer.current_transaction_start_offset == start_offset]
         if not open_:
             raise click.ClickException(f"{partition} has no open transaction that begins at {start_offset}")
         one = open_[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import operator
 import os
@@ -12,27 +11,30 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, SupportsIndex
 
-from odradek import exactly_once, report
-from odradek.cluster.broker import ClusterBroker, ClusterController, folder_of
+from odradek.assertions import identity
+from odradek.cluster.asking import Asked, behind, described
 from odradek.cluster.control import ClusterControl
-from odradek.cluster.network import Network
-from odradek.cluster.partition_state import Asked, behind, described
-from odradek.cluster.settings import (
+from odradek.cluster.nodes import (
     CONTROLLER,
+    ClusterBroker,
+    ClusterController,
+    Network,
+    ReservedPort,
     broker_settings,
     controller_settings,
+    folder_of,
     of_brokers,
     require_free,
     shared_settings,
+    start_together,
     with_acls,
 )
-from odradek.cluster.starting import ReservedPort, start_together
-from odradek.control import ControlError, WaitTimeoutError
-from odradek.entered import Entered
+from odradek.control import ControlError, WaitTimeoutError, in_thread
+from odradek.controls import SecuredControls
 from odradek.record import Record
-from odradek.secured_controls import SecuredControls
+from odradek.report import ENTRIES, journal_text
 from odradek.security import Security, Users
-from odradek.start_settings import require_profile
+from odradek.starting import Entered, require_profile
 from odradek.topic import DEFAULT_TIMEOUT, Topic
 
 MOST_BROKERS = 16
@@ -261,9 +263,7 @@ class Cluster(SecuredControls, Entered):
                 raise WaitTimeoutError(f"not in sync within {timeout:g} s: {'; '.join([*left, *self._away()])}")
             time.sleep(LOOK_S)
 
-    async def wait_in_sync_async(self, topic: str | None = None, timeout: float = 30.0) -> None:
-        """The same as `wait_in_sync`, without stopping the event loop."""
-        await asyncio.to_thread(self.wait_in_sync, topic, timeout)
+    wait_in_sync_async = in_thread(wait_in_sync)
 
     def _broker(self, index: int) -> ClusterBroker:
         if index >= len(self._brokers):
@@ -346,11 +346,11 @@ class Cluster(SecuredControls, Entered):
         key: str | Callable[[Record], Hashable] = "key",
         timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
-        identify = exactly_once.identity(key) if isinstance(key, str) else key
+        identify = identity(key) if isinstance(key, str) else key
         super().assert_exactly_once(source, sink, identify, timeout)
 
     def report(self, *, since: int | None = None) -> str:
-        """What there is in the cluster, as the first broker that runs sees it; then the journals of all others.
+        """Tell what there is in the cluster, as the first broker that runs sees it; then the journals of all others.
 
         `since` is a mark of the cluster's journal, which is that of the first broker that runs; each has its own.
         """
@@ -360,7 +360,7 @@ class Cluster(SecuredControls, Entered):
             if node.running and node is self._control.first():
                 said = node.report(since=since)
             elif node.running:
-                said = report.journal_text(node.control.get("/journal", limit=report.ENTRIES))
+                said = journal_text(node.control.get("/journal", limit=ENTRIES))
             parts.append(f"{node.title}: {said}")
         return "\n\n".join(parts)
 

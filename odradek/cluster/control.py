@@ -16,17 +16,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
-from odradek.cluster import faults
-from odradek.cluster.records import TopicRecords
-from odradek.control import Control, ControlError, ControlUnavailableError, WaitTimeoutError
+from odradek.cluster.asking import spread
+from odradek.cluster.nodes import ClusterBroker
+from odradek.control import Control, ControlError, ControlUnavailableError, WaitTimeoutError, segment
 
-if TYPE_CHECKING:
-    from odradek.cluster.broker import ClusterBroker
-
-LOOK_S = 0.02
+LOOK_S = 0.01
 DEFAULT_TIMEOUT_S = 5.0
 CHANGE_S = 15.0
 """How long a leader or a coordinator may be missing, and how long brokers may take to hear of a new topic."""
@@ -39,7 +36,7 @@ IN_FLIGHT = ("deliveries", "release", "expire_locks")
 """Each broker has it of the partitions that it leads."""
 ALL_NODES = ("clock", "reset")
 ONE_BROKER = ("histories", "snapshots")
-"""What one broker has of its own requests, and of its own data if it is alone."""
+"""Things that one broker has of its own requests, and of its own data if it is alone."""
 
 NOT_FOUND = 404
 MOVED = ("NOT_LEADER_OR_FOLLOWER", "NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE")
@@ -48,7 +45,7 @@ Json = dict[str, Any]
 
 
 class ClusterControl(Control):
-    """See the table above."""
+    """Answers for a cluster what the control interface of one broker answers for itself; the table above says how."""
 
     def __init__(self, brokers: Sequence[ClusterBroker], controller: ClusterBroker) -> None:
         self._brokers = brokers
@@ -59,12 +56,12 @@ class ClusterControl(Control):
         """Raises ControlError."""
         match path.strip("/").split("/"):
             case [kind, *_] if kind in ALL_BROKERS:
-                return faults.spread(self.running(), method, path, values)
+                return spread(self.running(), method, path, values)
             case [kind, *_] if kind in ALL_NODES:
                 controllers = [self._controller] if self._controller.running else []
                 if kind == "reset":  # without the controller no topic can be deleted, which brokers would wait for
                     self._controller.control.get("/status")
-                return faults.spread([*controllers, *self.running()], method, path, values)
+                return spread([*controllers, *self.running()], method, path, values)
             case ["topics", name, "records" | "wait" | "offsets" | "truncate" as action]:
                 return self._records.send(method, unquote(name), action, values)
             case ["topics", *rest] if method == "POST" or rest:
@@ -90,7 +87,7 @@ class ClusterControl(Control):
 
     def _of_group(self, name: str, rest: list[str], method: str, path: str, values: Mapping[str, Any]) -> Any:
         if rest and rest[0] in IN_FLIGHT:
-            return faults.spread(self.running(), method, path, values)
+            return spread(self.running(), method, path, values)
         if rest == ["wait"] and values.get("share_sessions") is not None:
             return self._wait_for_share_sessions(name, method, path, values)
         return self._at_coordinator("group", name, method, path, values)
@@ -107,7 +104,7 @@ class ClusterControl(Control):
         return self.running()[0]
 
     def view(self) -> ClusterBroker:
-        """Whose view of the cluster counts: the controller's, if it runs."""
+        """Choose the node whose view of the cluster counts: the controller, if it runs."""
         return self._controller if self._controller.running else self.first()
 
     def describe(self, topic: str | None = None) -> Json:
@@ -130,7 +127,7 @@ class ClusterControl(Control):
     def until_known(self) -> None:
         """Return when all running brokers that the controller takes for alive know what it knows."""
         now = self.describe()
-        alive = [one["id"] for one in now["brokers"] if not one["fenced"]]
+        alive = [broker["id"] for broker in now["brokers"] if not broker["fenced"]]
         deadline = time.monotonic() + CHANGE_S
         for broker in self._brokers:
             while broker.index in alive and broker.running and _offset_of(broker) < now["offset"]:
@@ -226,3 +223,151 @@ def _offset_of(broker: ClusterBroker) -> int:
     except ControlUnavailableError:
         return -1
     return offset
+
+
+HOW = ("partition", "from", "committed", "timeout", "count")
+"""The parameters of a wait that do not say what a record has to be."""
+
+
+class TopicRecords:
+    """Answers what the control interface of one broker answers for a topic that it leads alone."""
+
+    def __init__(self, control: ClusterControl) -> None:
+        self._control = control
+
+    def send(self, method: str, topic: str, action: str, values: Mapping[str, Any]) -> Json:
+        """`action` is the end of the path: records, wait, offsets, truncate."""
+        match action, method:
+            case "records", "POST":
+                return self._produce(topic, list(values["records"]))
+            case "records", _:
+                return self._read(topic, values)
+            case "wait", _:
+                return self._wait(topic, values)
+            case _:
+                by_partition: Json = {}
+                for index in self._indexes(topic, values):
+                    answer = self._at(topic, index, method, action, {**values, "partition": index})
+                    by_partition |= answer["partitions"]
+                return {"partitions": by_partition}
+
+    def _indexes(self, topic: str, values: Mapping[str, Any]) -> list[int]:
+        """The partitions that are asked for. Raises ControlError."""
+        known = [partition["partition"] for partition in self._control.partitions(topic)]
+        wanted = values.get("partition")
+        if wanted is None:
+            return known
+        if wanted not in known:
+            raise ControlError(
+                f"partition = {wanted}: expected 0 to {len(known) - 1}, as {topic} has {len(known)} partitions",
+                parameter="partition",
+            )
+        return [wanted]
+
+    def _at(self, topic: str, index: int, method: str, action: str, values: Mapping[str, Any]) -> Any:
+        """Ask the leader of a partition."""
+        path = f"/topics/{segment(topic)}/{action}"
+
+        def leader() -> int:
+            found: int = self._control.partitions(topic)[index]["leader"]
+            return found
+
+        def send(control: Control) -> Any:
+            return control.send(method, path, values)
+
+        return self._control.at_broker_of(leader, send, f"the leader of {topic}-{index}")
+
+    def _produce(self, topic: str, records: list[Json]) -> Json:
+        """Each partition gets its records in their order."""
+        self._control.partitions(topic)
+        path = f"/topics/{segment(topic)}/distribution"
+        try:
+            chosen = self._control.first().control.post(path, records=records)["partitions"]
+        except ControlError as error:
+            if error.status != NOT_FOUND:
+                raise
+            self._control.until_known()  # the topic is new
+            chosen = self._control.first().control.post(path, records=records)["partitions"]
+        written: list[Json] = [{} for _ in records]
+        for index in sorted(set(chosen)):
+            places = [place for place, other in enumerate(chosen) if other == index]
+            several = [{**records[place], "partition": index} for place in places]
+            answer = self._at(topic, index, "POST", "records", {"records": several})
+            for place, record in zip(places, answer["records"], strict=True):
+                written[place] = record
+        return {"records": written}
+
+    def _read(self, topic: str, values: Mapping[str, Any]) -> Json:
+        """Records of all partitions; with a timeout, wait for the first."""
+        deadline = time.monotonic() + (values.get("timeout") or 0)
+        starts = _starts(values.get("from"), self._indexes(topic, values))
+        while True:
+            found: Json = {"records": [], "next": {}, "more": False}
+            for index, start in starts.items():
+                part = {**values, "partition": index, "from": start, "timeout": 0}
+                answer = self._at(topic, index, "GET", "records", part)
+                found["records"] += answer["records"]
+                found["next"] |= answer["next"]
+                found["more"] = found["more"] or answer["more"]
+            if found["records"] or time.monotonic() >= deadline:
+                return found
+            time.sleep(LOOK_S)
+
+    def _wait(self, topic: str, values: Mapping[str, Any]) -> Json:
+        """The records that are waited for, of all partitions together. Raises WaitTimeoutError."""
+        timeout = DEFAULT_TIMEOUT_S if values.get("timeout") is None else values["timeout"]
+        count = 1 if values.get("count") is None else values["count"]
+        deadline = time.monotonic() + timeout
+        starts = _starts(values.get("from"), self._indexes(topic, values))
+        while True:
+            is_last = time.monotonic() >= deadline
+            found: list[Json] = []
+            missing: list[str] = []
+            for index, start in starts.items():
+                records, failure = self._matching(topic, index, {**values, "partition": index, "from": start})
+                found += records
+                missing += failure
+            if len(found) >= count:
+                return {"records": found}
+            if is_last:
+                said = "\n".join(line for text in missing for line in text.splitlines()[1:])
+                raise WaitTimeoutError(
+                    f"{topic} did not have {count} such records within {timeout:g} s: {len(found)} match\n{said}"
+                )
+            time.sleep(LOOK_S)
+
+    def _matching(self, topic: str, index: int, values: Json) -> tuple[list[Json], list[str]]:
+        """The records of a partition that match now, all of them; and what the broker says if there are none."""
+        match = {name: value for name, value in values.items() if name not in HOW and value is not None}
+        if not match:
+            return self._all_of(topic, index, values), []
+        found: list[Json] = []
+        failure: list[str] = []
+        while not failure:
+            try:
+                part = {**values, "timeout": 0, "count": len(found) + 1}
+                found = self._at(topic, index, "POST", "wait", part)["records"]
+            except WaitTimeoutError as error:
+                failure = [str(error)]
+        return found, failure
+
+    def _all_of(self, topic: str, index: int, values: Json) -> list[Json]:
+        found: list[Json] = []
+        more, start = True, values["from"]
+        while more:
+            part = {"partition": index, "from": start, "committed": values.get("committed"), "timeout": 0}
+            answer = self._at(topic, index, "GET", "records", part)
+            found += answer["records"]
+            more, start = answer["more"], str(answer["next"][str(index)])
+        return found
+
+
+def _starts(text: str | None, indexes: list[int]) -> dict[int, str]:
+    """The parameter `from` by partition."""
+    if text is None or ":" not in text:
+        return dict.fromkeys(indexes, text or "0")
+    given = dict(one.split(":", 1) for one in text.split(","))
+    unknown = [index for index in given if not index.isdecimal() or int(index) not in indexes]
+    if unknown:
+        raise ControlError(f"from_: partition {unknown[0]} is not read", parameter="from")
+    return {index: given.get(str(index), "0") for index in indexes}

@@ -17,11 +17,10 @@ import pytest
 from odradek.cluster.cluster import Cluster
 from odradek.controls import Controls
 from odradek.process import Broker
-from odradek.pytest.cleaning import cleaned
 from odradek.pytest.options import Options, require_seconds
-from odradek.pytest.pool import pool_of
+from odradek.pytest.pool import cleaned, pool_of
 from odradek.security import Users
-from odradek.start_settings import require_profile
+from odradek.starting import require_profile
 
 Scope = Literal["session", "package", "module", "class", "function"]
 SCOPES = ("session", "package", "module", "class", "function")

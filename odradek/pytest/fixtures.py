@@ -13,10 +13,8 @@ from odradek.cluster.cluster import Cluster
 from odradek.control import ControlClient
 from odradek.controls import Controls, RemoteBroker
 from odradek.process import Broker
-from odradek.pytest.cleaning import cleaned, made_by
-from odradek.pytest.marker import Wanted, topics_of
-from odradek.pytest.options import Options
-from odradek.pytest.pool import pool_of
+from odradek.pytest.options import Options, Wanted, topics_of
+from odradek.pytest.pool import cleaned, made_by, pool_of
 from odradek.topic import Topic
 
 LONGEST_NAME = 60
@@ -135,7 +133,7 @@ def odradek_users() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def odradek_acls() -> list[str] | None:
-    """What the users of `odradek_secure_broker` may do: everything. Override it for ["app READ TOPIC orders"]."""
+    """The rights of the users of `odradek_secure_broker`: everything. Override it for ["app READ TOPIC orders"]."""
     return None
 
 

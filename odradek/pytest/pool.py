@@ -1,17 +1,19 @@
-"""The brokers of one test run: started when first needed, watched, and replaced when they die."""
+"""The brokers of one test run: started when first needed, cleaned after each test, and replaced when they die."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from odradek.cluster.cluster import Cluster
+from odradek.controls import Controls
 from odradek.process import Broker
 from odradek.pytest.options import Options
+from odradek.topic import Topic
 
 MOST_KEPT = 3
 """So many brokers with settings of their own (`@pytest.mark.odradek(settings=...)`) are kept for other tests."""
@@ -27,7 +29,7 @@ class SharedBroker(Broker):
             self.stop()
 
     def close_for_good(self) -> None:
-        """What `close` is for a broker of one's own."""
+        """Stop the broker for good, and remove its folder."""
         super().close()
 
 
@@ -38,7 +40,7 @@ class SharedCluster(Cluster):
         self.kill()
 
     def close_for_good(self) -> None:
-        """What `close` is for a cluster of one's own."""
+        """Stop the cluster for good, and remove its folders."""
         super().close()
 
 
@@ -135,7 +137,7 @@ class Pool:
             cluster.start_anew()
 
     def note_unclean(self, broker: object) -> None:
-        """What a test left in this broker could not be removed."""
+        """Note that something which a test left in this broker could not be removed."""
         self._unclean.add(id(broker))
 
     def words_of_the_dead(self) -> str:
@@ -160,3 +162,40 @@ def pool_of(config: pytest.Config) -> Pool:
     if POOL not in config.stash:
         config.stash[POOL] = Pool(Options.of(config).start_timeout)
     return config.stash[POOL]
+
+
+MADE = pytest.StashKey[list[Topic]]()
+
+
+@contextlib.contextmanager
+def cleaned(request: pytest.FixtureRequest, controls: Controls) -> Iterator[Controls]:
+    """Delete what the test makes: topics, groups, transactional ids; remove its faults, and reset the clock.
+
+    Of a broker that other processes of the run use only the topics are deleted that fixtures made.
+    """
+    if Options.of(request.config).shared:
+        yield controls
+        for topic in made_by(request.node):
+            topic.delete()
+        return
+    mark = controls.mark()
+    yield controls
+    if not _is_whole(controls):
+        pool_of(request.config).note_unclean(controls)
+        return  # the test failed for it, or ended it, or is about to; the next one gets a new one
+    try:
+        controls.reset(mark)
+    except BaseException:
+        pool_of(request.config).note_unclean(controls)
+        raise
+
+
+def _is_whole(controls: Controls) -> bool:
+    if isinstance(controls, Cluster):
+        return controls.whole
+    return not isinstance(controls, Broker) or (controls.running and not controls.may_end)
+
+
+def made_by(node: pytest.Item) -> list[Topic]:
+    """The topics that fixtures made for a test."""
+    return node.stash.setdefault(MADE, [])

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from odradek_pipeline.sql import quoted
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def quoted(identifier: str) -> str:
+    """An identifier in backticks; backticks within it are doubled."""
+    return "`" + identifier.replace("`", "`" * 2) + "`"
 
 
 def join(folder: str, *names: str) -> str:

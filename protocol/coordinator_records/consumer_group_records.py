@@ -6,291 +6,183 @@ Each type has one version. Kafka 4.4 no longer writes ConsumerGroupPartitionMeta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
-from ..primitives import INT8, INT32, INT64
-from . import fields
-from .consumer_group_values import (
-    AssignmentEpochs,
-    ClassicMemberMetadata,
-    ConsumerGroupCurrentMemberAssignmentKey,
-    ConsumerGroupCurrentMemberAssignmentValue,
-    ConsumerGroupMemberMetadataKey,
-    ConsumerGroupMemberMetadataValue,
-    ConsumerGroupMetadataKey,
-    ConsumerGroupMetadataValue,
-    ConsumerGroupPartitionMetadataKey,
-    ConsumerGroupPartitionMetadataValue,
-    ConsumerGroupRegularExpressionKey,
-    ConsumerGroupRegularExpressionValue,
-    ConsumerGroupTargetAssignmentMemberKey,
-    ConsumerGroupTargetAssignmentMemberValue,
-    ConsumerGroupTargetAssignmentMetadataKey,
-    ConsumerGroupTargetAssignmentMetadataValue,
-    Partitions,
-)
-from .fields import NO_TAGS, FieldReader
-from .group_fields import (
-    VERSION_0,
-    key_encoder,
-    one_part,
-    partitions,
-    read_partitions,
-    strings,
-    two_parts,
-    value_reader,
-)
-from .record_schema import RecordSchema
+from ..declared import Bytes, Int8, Int32, Int64, Placed, Stored, String, Uuid, plain
+from .record_schema import GroupKey, MemberKey, Partitions, RecordSchema
 
-__all__ = [
-    "CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT",
-    "CONSUMER_GROUP_MEMBER_METADATA",
-    "CONSUMER_GROUP_METADATA",
-    "CONSUMER_GROUP_PARTITION_METADATA",
-    "CONSUMER_GROUP_REGULAR_EXPRESSION",
-    "CONSUMER_GROUP_SCHEMAS",
-    "CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER",
-    "CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA",
-    "AssignmentEpochs",
-    "ClassicMemberMetadata",
-    "ConsumerGroupCurrentMemberAssignmentKey",
-    "ConsumerGroupCurrentMemberAssignmentValue",
-    "ConsumerGroupMemberMetadataKey",
-    "ConsumerGroupMemberMetadataValue",
-    "ConsumerGroupMetadataKey",
-    "ConsumerGroupMetadataValue",
-    "ConsumerGroupPartitionMetadataKey",
-    "ConsumerGroupPartitionMetadataValue",
-    "ConsumerGroupRegularExpressionKey",
-    "ConsumerGroupRegularExpressionValue",
-    "ConsumerGroupTargetAssignmentMemberKey",
-    "ConsumerGroupTargetAssignmentMemberValue",
-    "ConsumerGroupTargetAssignmentMetadataKey",
-    "ConsumerGroupTargetAssignmentMetadataValue",
-    "Partitions",
-]
-
-K = TypeVar("K", bound=tuple[str, ...])
-V = TypeVar("V")
-
-_METADATA_HASH_TAG = 0
-_CLASSIC_TAG = 0
-_TIMESTAMP_TAG = 0
-_EPOCHS_TAG = 0
-_NULL_STRUCT = b"\x00"
-_STRUCT = b"\x01"
-_DEFAULT_CLASSIC = ClassicMemberMetadata(0, ())
+AssignmentEpochs = Mapping[UUID, Mapping[int, int]]
+"""The epoch at which a member got each of its partitions, by topic id and partition index."""
 
 
-def _group_metadata(value: ConsumerGroupMetadataValue) -> bytes:
-    tags = {_METADATA_HASH_TAG: INT64.pack(value.metadata_hash)} if value.metadata_hash else {}
-    return VERSION_0 + INT32.pack(value.epoch) + fields.tagged_fields(tags)
+class ConsumerGroupMetadataValue(NamedTuple):
+    """The group's epoch, and the hash of the topics it was computed from (0 for none, or as Kafka 4.0 wrote it)."""
+
+    epoch: Int32
+    metadata_hash: Annotated[Int64, Placed(tag=0)] = 0
 
 
-def _read_group_metadata(data: bytes) -> ConsumerGroupMetadataValue:
-    reader = value_reader(data)
-    epoch = reader.int32()
-    encoded_hash = reader.tags().get(_METADATA_HASH_TAG)
-    return ConsumerGroupMetadataValue(epoch, 0 if encoded_hash is None else INT64.unpack(encoded_hash)[0])
+class PartitionRacks(NamedTuple):
+    """A partition, and the racks of its replicas."""
+
+    partition: Int32
+    racks: tuple[String, ...]
 
 
-def _member_metadata(value: ConsumerGroupMemberMetadataValue) -> bytes:
-    return b"".join(
-        (
-            VERSION_0,
-            fields.compact_string(value.instance_id),
-            fields.compact_string(value.rack_id),
-            fields.compact_string(value.client_id),
-            fields.compact_string(value.client_host),
-            strings(value.subscribed_topic_names),
-            fields.compact_string(value.subscribed_topic_regex),
-            INT32.pack(value.rebalance_timeout_ms),
-            fields.compact_string(value.server_assignor),
-            _classic_tag(value.classic),
-        )
-    )
+class TopicMetadata(NamedTuple):
+    """A topic as Kafka 4.0 saw it."""
+
+    topic_id: Uuid
+    topic_name: String
+    num_partitions: Int32
+    partition_metadata: tuple[PartitionRacks, ...]
 
 
-def _classic_tag(classic: ClassicMemberMetadata | None) -> bytes:
-    """The tag: null is written, an empty struct is not, since that is the default, whatever Kafka's schema says."""
-    if classic == _DEFAULT_CLASSIC:
-        return NO_TAGS
-    return fields.tagged_fields({_CLASSIC_TAG: _NULL_STRUCT if classic is None else _STRUCT + _classic_member(classic)})
+class ConsumerGroupPartitionMetadataValue(NamedTuple):
+    """What the group's topics looked like to Kafka 4.0; nothing here reads it."""
+
+    topics: tuple[TopicMetadata, ...]
 
 
-def _classic_member(classic: ClassicMemberMetadata) -> bytes:
-    protocols = [
-        fields.compact_string(name) + fields.compact_bytes(metadata) + NO_TAGS for name, metadata in classic.protocols
-    ]
-    return INT32.pack(classic.session_timeout_ms) + fields.compact_array(protocols) + NO_TAGS
+@plain
+class _Protocol(NamedTuple):
+    name: String
+    metadata: Bytes
 
 
-def _read_member_metadata(data: bytes) -> ConsumerGroupMemberMetadataValue:
-    reader = value_reader(data)
-    return ConsumerGroupMemberMetadataValue(
-        instance_id=reader.nullable_string(),
-        rack_id=reader.nullable_string(),
-        client_id=reader.string(),
-        client_host=reader.string(),
-        subscribed_topic_names=reader.strings(),
-        subscribed_topic_regex=reader.nullable_string(),
-        rebalance_timeout_ms=reader.int32(),
-        server_assignor=reader.nullable_string(),
-        classic=_read_classic_tag(reader.tags().get(_CLASSIC_TAG)),
-    )
+class ClassicMemberMetadata(NamedTuple):
+    """A classic-protocol member's description of itself; `protocols` are (name, metadata)."""
+
+    session_timeout_ms: Int32
+    protocols: Annotated[tuple[tuple[str, bytes], ...], Stored(tuple[_Protocol, ...])]
 
 
-def _read_classic_tag(data: bytes | None) -> ClassicMemberMetadata | None:
-    if data is None:
-        return _DEFAULT_CLASSIC
-    if data == _NULL_STRUCT:
-        return None
-    reader = FieldReader(data, 1, flexible=True)
-    session_timeout_ms = reader.int32()
-    return ClassicMemberMetadata(
-        session_timeout_ms, tuple(_read_classic_protocol(reader) for _ in range(reader.array_size()))
-    )
+class ConsumerGroupMemberMetadataValue(NamedTuple):
+    """A member's description of itself; `classic` is None for a member that uses the consumer protocol.
+
+    Null is written, an empty struct is not, since that is the default, whatever Kafka's schema says.
+    """
+
+    instance_id: String | None
+    rack_id: String | None
+    client_id: String
+    client_host: String
+    subscribed_topic_names: tuple[String, ...]
+    subscribed_topic_regex: String | None
+    rebalance_timeout_ms: Int32
+    server_assignor: String | None
+    classic: Annotated[ClassicMemberMetadata | None, Placed(tag=0, absent=ClassicMemberMetadata(0, ()))] = None
 
 
-def _read_classic_protocol(reader: FieldReader) -> tuple[str, bytes]:
-    name, metadata = reader.string(), reader.sized_bytes()
-    reader.tags()
-    return name, metadata
+class ConsumerGroupTargetAssignmentMetadataValue(NamedTuple):
+    """The group epoch that the target assignment was computed for, and when, in ms; 0 if that is not known."""
+
+    assignment_epoch: Int32
+    assigned_ms: Annotated[Int64, Placed(tag=0)] = 0
 
 
-def _target_metadata(value: ConsumerGroupTargetAssignmentMetadataValue) -> bytes:
-    tags = {_TIMESTAMP_TAG: INT64.pack(value.assigned_ms)} if value.assigned_ms else {}
-    return VERSION_0 + INT32.pack(value.assignment_epoch) + fields.tagged_fields(tags)
+class ConsumerGroupTargetAssignmentMemberValue(NamedTuple):
+    """The partitions that the member is to own once reconciled."""
+
+    partitions: Partitions
 
 
-def _read_target_metadata(data: bytes) -> ConsumerGroupTargetAssignmentMetadataValue:
-    reader = value_reader(data)
-    epoch = reader.int32()
-    assigned = reader.tags().get(_TIMESTAMP_TAG)
-    return ConsumerGroupTargetAssignmentMetadataValue(epoch, 0 if assigned is None else INT64.unpack(assigned)[0])
+class ConsumerGroupCurrentMemberAssignmentValue(NamedTuple):
+    """How far a member has come; `state` is the number of Kafka's MemberState.
+
+    `epochs` are those of the partitions in both `assigned` and `pending_revocation`; Kafka 4.1 wrote none.
+    """
+
+    member_epoch: int
+    previous_member_epoch: int
+    state: int
+    assigned: Partitions
+    pending_revocation: Partitions
+    epochs: AssignmentEpochs = MappingProxyType({})
 
 
-def _target_member(value: ConsumerGroupTargetAssignmentMemberValue) -> bytes:
-    return VERSION_0 + partitions(value.partitions) + NO_TAGS
+class ConsumerGroupRegularExpressionKey(NamedTuple):
+    """The group and the regular expression that the record belongs to."""
+
+    group: String
+    regex: String
 
 
-def _current_assignment(value: ConsumerGroupCurrentMemberAssignmentValue) -> bytes:
-    return b"".join(
-        (
-            VERSION_0,
-            INT32.pack(value.member_epoch),
-            INT32.pack(value.previous_member_epoch),
-            INT8.pack(value.state),
-            _partitions_with_epochs(value.assigned, value.epochs),
-            _partitions_with_epochs(value.pending_revocation, value.epochs),
-            NO_TAGS,
-        )
-    )
+class ConsumerGroupRegularExpressionValue(NamedTuple):
+    """The topics that matched at `timestamp` (ms), when the metadata was at `version`."""
+
+    topics: tuple[String, ...]
+    version: Int64
+    timestamp: Int64
 
 
-def _partitions_with_epochs(found: Partitions, epochs: AssignmentEpochs) -> bytes:
-    return fields.compact_array(
-        [topic_id.bytes + _indexes(sorted(indexes), epochs.get(topic_id)) for topic_id, indexes in found.items()]
-    )
+class _AssignedTopic(NamedTuple):
+    """A topic's partitions, and the epoch of each."""
+
+    topic_id: Uuid
+    partitions: tuple[Int32, ...]
+    epochs: Annotated[tuple[Int32, ...] | None, Placed(tag=0)] = None
 
 
-def _indexes(indexes: Sequence[int], epochs: Mapping[int, int] | None) -> bytes:
-    """A topic's partitions, and a tag with the epoch of each."""
-    tags = {}
-    if epochs is not None:
-        tags[_EPOCHS_TAG] = fields.compact_array([INT32.pack(epochs[index]) for index in indexes])
-    return fields.compact_array([INT32.pack(index) for index in indexes]) + fields.tagged_fields(tags)
+class _CurrentAssignment(NamedTuple):
+    """A current assignment as it is on the wire."""
+
+    member_epoch: Int32
+    previous_member_epoch: Int32
+    state: Int8
+    assigned: tuple[_AssignedTopic, ...]
+    pending_revocation: tuple[_AssignedTopic, ...]
 
 
-def _read_current_assignment(data: bytes) -> ConsumerGroupCurrentMemberAssignmentValue:
-    reader = value_reader(data)
+def _load_assignment(stored: _CurrentAssignment) -> ConsumerGroupCurrentMemberAssignmentValue:
     epochs: dict[UUID, dict[int, int]] = {}
-    return ConsumerGroupCurrentMemberAssignmentValue(
-        reader.int32(),
-        reader.int32(),
-        reader.int8(),
-        _read_partitions_with_epochs(reader, epochs),
-        _read_partitions_with_epochs(reader, epochs),
-        epochs,
+    for topic in (*stored.assigned, *stored.pending_revocation):
+        if topic.epochs is not None:
+            epochs.setdefault(topic.topic_id, {}).update(zip(topic.partitions, topic.epochs, strict=True))
+    assigned, pending = (
+        {topic.topic_id: frozenset(topic.partitions) for topic in topics}
+        for topics in (stored.assigned, stored.pending_revocation)
     )
+    return ConsumerGroupCurrentMemberAssignmentValue(*stored[:3], assigned, pending, epochs)
 
 
-def _read_partitions_with_epochs(reader: FieldReader, epochs: dict[UUID, dict[int, int]]) -> Partitions:
-    """The partitions; their epochs, if there are any, are added to `epochs`."""
-    found: dict[UUID, frozenset[int]] = {}
-    for _ in range(reader.array_size()):
-        topic_id = reader.uuid()
-        indexes = [reader.int32() for _ in range(reader.array_size())]
-        encoded = reader.tags().get(_EPOCHS_TAG)
-        if encoded is not None:
-            tag = FieldReader(encoded, 0, flexible=True)
-            numbers = [tag.int32() for _ in range(tag.array_size())]
-            epochs.setdefault(topic_id, {}).update(zip(indexes, numbers, strict=True))
-        found[topic_id] = frozenset(indexes)
-    return found
+def _dump_assignment(value: ConsumerGroupCurrentMemberAssignmentValue) -> _CurrentAssignment:
+    def topics(partitions: Partitions) -> Iterator[_AssignedTopic]:
+        for topic_id, indexes in partitions.items():
+            ordered, epochs = tuple(sorted(indexes)), value.epochs.get(topic_id)
+            yield _AssignedTopic(
+                topic_id, ordered, None if epochs is None else tuple(epochs[index] for index in ordered)
+            )
+
+    return _CurrentAssignment(*value[:3], tuple(topics(value.assigned)), tuple(topics(value.pending_revocation)))
 
 
-def _regular_expression(value: ConsumerGroupRegularExpressionValue) -> bytes:
-    return VERSION_0 + strings(value.topics) + INT64.pack(value.version) + INT64.pack(value.timestamp) + NO_TAGS
-
-
-def _read_regular_expression(data: bytes) -> ConsumerGroupRegularExpressionValue:
-    reader = value_reader(data)
-    return ConsumerGroupRegularExpressionValue(reader.strings(), reader.int64(), reader.int64())
-
-
-def _schema(
-    name: str,
-    number: int,
-    read_key: Callable[[bytes], K],
-    encode_value: Callable[[V], bytes],
-    read_value: Callable[[bytes], V],
-) -> RecordSchema[K, V]:
-    return RecordSchema(name, (number,), key_encoder(number), read_key, encode_value, {0: read_value})
-
-
-CONSUMER_GROUP_METADATA = _schema(
-    "ConsumerGroupMetadata", 3, one_part(ConsumerGroupMetadataKey), _group_metadata, _read_group_metadata
+CONSUMER_GROUP_METADATA = RecordSchema("ConsumerGroupMetadata", (3,), GroupKey, ConsumerGroupMetadataValue)
+CONSUMER_GROUP_PARTITION_METADATA = RecordSchema(
+    "ConsumerGroupPartitionMetadata", (4,), GroupKey, ConsumerGroupPartitionMetadataValue
 )
-CONSUMER_GROUP_PARTITION_METADATA = _schema(
-    "ConsumerGroupPartitionMetadata",
-    4,
-    one_part(ConsumerGroupPartitionMetadataKey),
-    lambda value: VERSION_0 + value.encoded,
-    lambda data: ConsumerGroupPartitionMetadataValue(data[2:]),
+CONSUMER_GROUP_MEMBER_METADATA = RecordSchema(
+    "ConsumerGroupMemberMetadata", (5,), MemberKey, ConsumerGroupMemberMetadataValue
 )
-CONSUMER_GROUP_MEMBER_METADATA = _schema(
-    "ConsumerGroupMemberMetadata", 5, two_parts(ConsumerGroupMemberMetadataKey), _member_metadata, _read_member_metadata
+CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA = RecordSchema(
+    "ConsumerGroupTargetAssignmentMetadata", (6,), GroupKey, ConsumerGroupTargetAssignmentMetadataValue
 )
-CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA = _schema(
-    "ConsumerGroupTargetAssignmentMetadata",
-    6,
-    one_part(ConsumerGroupTargetAssignmentMetadataKey),
-    _target_metadata,
-    _read_target_metadata,
+CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER = RecordSchema(
+    "ConsumerGroupTargetAssignmentMember", (7,), MemberKey, ConsumerGroupTargetAssignmentMemberValue
 )
-CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER = _schema(
-    "ConsumerGroupTargetAssignmentMember",
-    7,
-    two_parts(ConsumerGroupTargetAssignmentMemberKey),
-    _target_member,
-    lambda data: ConsumerGroupTargetAssignmentMemberValue(read_partitions(value_reader(data))),
+CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT: RecordSchema[MemberKey, ConsumerGroupCurrentMemberAssignmentValue] = (
+    RecordSchema(
+        "ConsumerGroupCurrentMemberAssignment",
+        (8,),
+        MemberKey,
+        Stored(_CurrentAssignment, _load_assignment, _dump_assignment),
+    )
 )
-CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT = _schema(
-    "ConsumerGroupCurrentMemberAssignment",
-    8,
-    two_parts(ConsumerGroupCurrentMemberAssignmentKey),
-    _current_assignment,
-    _read_current_assignment,
-)
-CONSUMER_GROUP_REGULAR_EXPRESSION = _schema(
-    "ConsumerGroupRegularExpression",
-    16,
-    two_parts(ConsumerGroupRegularExpressionKey),
-    _regular_expression,
-    _read_regular_expression,
+CONSUMER_GROUP_REGULAR_EXPRESSION = RecordSchema(
+    "ConsumerGroupRegularExpression", (16,), ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue
 )
 CONSUMER_GROUP_SCHEMAS: tuple[RecordSchema[Any, Any], ...] = (
     CONSUMER_GROUP_METADATA,

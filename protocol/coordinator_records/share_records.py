@@ -1,38 +1,143 @@
-"""The records of `__share_group_state` (KIP-932): a snapshot of a share partition, and updates of it since.
+"""The records of share groups (KIP-932): of `__consumer_offsets`, and of `__share_group_state`.
 
-Each type has one version. Both values are flexible, their keys are not.
+The latter are a snapshot of a share partition, and updates of it since. Each type has one version.
 """
 
 from __future__ import annotations
 
-from struct import Struct
-from typing import NamedTuple
+from collections.abc import Mapping
+from operator import itemgetter
+from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
-from ..primitives import INT16, INT32
-from . import fields
-from .fields import NO_TAGS, FieldReader
-from .record_schema import RecordSchema
+from ..declared import Int8, Int16, Int32, Int64, Placed, Stored, String, Uuid, plain
+from .record_schema import GroupKey, Int32Set, MemberKey, Partitions, RecordSchema
 
+STABLE = 0
+"""The state of every member: a share group's member goes to its target at once."""
 SHARE_SNAPSHOT_ID = 0
 SHARE_UPDATE_ID = 1
-
 UNKNOWN_COUNT = -1
 NO_START_OFFSET = -1
 
-_VERSION = INT16.pack(0)
-_SNAPSHOT_START = Struct(">iiiqqq")
-_UPDATE_START = Struct(">iiq")
-_BATCH = Struct(">qqbh")
-_COMPLETE_COUNT_TAG = 0
+# -- of the group
+
+
+class ShareGroupMetadataValue(NamedTuple):
+    """The group's epoch, and the hash of the topics that it was computed from."""
+
+    epoch: Int32
+    metadata_hash: Int64
+
+
+class ShareGroupMemberMetadataValue(NamedTuple):
+    """A member's description of itself."""
+
+    rack_id: String | None
+    client_id: String
+    client_host: String
+    subscribed_topic_names: tuple[String, ...]
+
+
+class ShareGroupTargetAssignmentMetadataValue(NamedTuple):
+    """The epoch that the target was made for, and when; 0 if that is not known."""
+
+    assignment_epoch: Int32
+    assigned_ms: Annotated[Int64, Placed(tag=0, absent=0)]
+
+
+class ShareGroupCurrentMemberAssignmentValue(NamedTuple):
+    """What a member has now."""
+
+    member_epoch: int
+    previous_member_epoch: int
+    assigned: Partitions
+
+
+class _CurrentAssignment(NamedTuple):
+    member_epoch: Int32
+    previous_member_epoch: Int32
+    state: Int8
+    assigned: Partitions
+
+
+class _Target(NamedTuple):
+    assigned: Partitions
+
+
+class TopicPartitions(NamedTuple):
+    """A topic's name, and partitions of it."""
+
+    name: str
+    partitions: frozenset[int]
+
+
+@plain
+class _Topic(NamedTuple):
+    topic_id: Uuid
+    name: String
+    partitions: Int32Set
+
+
+@plain
+class _DeletedTopic(NamedTuple):
+    topic_id: Uuid
+    name: String
+
+
+def _load_topics(stored: tuple[_Topic, ...]) -> dict[UUID, TopicPartitions]:
+    return {topic_id: TopicPartitions(name, partitions) for topic_id, name, partitions in stored}
+
+
+def _dump_topics(topics: Mapping[UUID, TopicPartitions]) -> list[tuple[Any, ...]]:
+    return [(topic_id, *topic) for topic_id, topic in topics.items()]
+
+
+_Topics = Annotated[Mapping[UUID, TopicPartitions], Stored(tuple[_Topic, ...], _load_topics, _dump_topics)]
+
+
+class ShareGroupStatePartitionMetadataValue(NamedTuple):
+    """How far the share coordinator has the state of topics, by id. `deleting` has names."""
+
+    initializing: _Topics
+    initialized: _Topics
+    deleting: Annotated[Mapping[UUID, str], Stored(tuple[_DeletedTopic, ...], dict, Mapping.items)]
+
+
+SHARE_GROUP_MEMBER_METADATA = RecordSchema("ShareGroupMemberMetadata", (10,), MemberKey, ShareGroupMemberMetadataValue)
+SHARE_GROUP_METADATA = RecordSchema("ShareGroupMetadata", (11,), GroupKey, ShareGroupMetadataValue)
+SHARE_GROUP_TARGET_ASSIGNMENT_METADATA = RecordSchema(
+    "ShareGroupTargetAssignmentMetadata", (12,), GroupKey, ShareGroupTargetAssignmentMetadataValue
+)
+SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER: RecordSchema[MemberKey, Partitions] = RecordSchema(
+    "ShareGroupTargetAssignmentMember",
+    (13,),
+    MemberKey,
+    Stored(_Target, itemgetter(0), lambda partitions: (partitions,)),
+)
+SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT: RecordSchema[MemberKey, ShareGroupCurrentMemberAssignmentValue] = RecordSchema(
+    "ShareGroupCurrentMemberAssignment",
+    (14,),
+    MemberKey,
+    Stored(
+        _CurrentAssignment,
+        lambda stored: ShareGroupCurrentMemberAssignmentValue(stored[0], stored[1], stored[3]),
+        lambda value: (value[0], value[1], STABLE, value[2]),
+    ),
+)
+SHARE_GROUP_STATE_PARTITION_METADATA = RecordSchema(
+    "ShareGroupStatePartitionMetadata", (15,), GroupKey, ShareGroupStatePartitionMetadataValue
+)
+
+# -- of the share partition
 
 
 class SharePartitionKey(NamedTuple):
     """A partition as a share group sees it."""
 
-    group_id: str
-    topic_id: UUID
-    partition: int
+    group_id: String
+    topic_id: Uuid
+    partition: Int32
 
 
 class StateBatch(NamedTuple):
@@ -41,10 +146,10 @@ class StateBatch(NamedTuple):
     States: 0 available, 2 acknowledged, 3 archiving, 4 archived.
     """
 
-    first: int
-    last: int
-    state: int
-    delivery_count: int
+    first: Int64
+    last: Int64
+    state: Int8
+    delivery_count: Int16
 
 
 class ShareSnapshotValue(NamedTuple):
@@ -53,88 +158,25 @@ class ShareSnapshotValue(NamedTuple):
     `complete_count` is the number of offsets from the start offset on whose delivery is complete; -1 if not known.
     """
 
-    snapshot_epoch: int
-    state_epoch: int
-    leader_epoch: int
-    start_offset: int
-    created_ms: int
-    written_ms: int
+    snapshot_epoch: Int32
+    state_epoch: Int32
+    leader_epoch: Int32
+    start_offset: Int64
+    created_ms: Int64
+    written_ms: Int64
     batches: tuple[StateBatch, ...]
-    complete_count: int = UNKNOWN_COUNT
+    complete_count: Annotated[Int32, Placed(tag=0)] = UNKNOWN_COUNT
 
 
 class ShareUpdateValue(NamedTuple):
     """What has changed since the snapshot; `start_offset` is -1 if that has not."""
 
-    snapshot_epoch: int
-    leader_epoch: int
-    start_offset: int
+    snapshot_epoch: Int32
+    leader_epoch: Int32
+    start_offset: Int64
     batches: tuple[StateBatch, ...]
-    complete_count: int = UNKNOWN_COUNT
+    complete_count: Annotated[Int32, Placed(tag=0)] = UNKNOWN_COUNT
 
 
-def _encode_key(record_id: int, key: SharePartitionKey) -> bytes:
-    return INT16.pack(record_id) + fields.string(key.group_id) + key.topic_id.bytes + INT32.pack(key.partition)
-
-
-def _read_key(data: bytes) -> SharePartitionKey:
-    reader = FieldReader(data, 2)
-    return SharePartitionKey(reader.string(), reader.uuid(), reader.int32())
-
-
-def _encode_batches(batches: tuple[StateBatch, ...], complete_count: int) -> bytes:
-    tags = {} if complete_count == UNKNOWN_COUNT else {_COMPLETE_COUNT_TAG: INT32.pack(complete_count)}
-    encoded = fields.compact_array([_BATCH.pack(*batch) + NO_TAGS for batch in batches])
-    return encoded + fields.tagged_fields(tags)
-
-
-def _read_batches(reader: FieldReader) -> tuple[tuple[StateBatch, ...], int]:
-    batches = tuple(_read_batch(reader) for _ in range(reader.array_size()))
-    count = reader.tags().get(_COMPLETE_COUNT_TAG)
-    return batches, UNKNOWN_COUNT if count is None else int(INT32.unpack(count)[0])
-
-
-def _read_batch(reader: FieldReader) -> StateBatch:
-    batch = StateBatch(reader.int64(), reader.int64(), reader.int8(), reader.int16())
-    reader.tags()
-    return batch
-
-
-def _encode_snapshot(value: ShareSnapshotValue) -> bytes:
-    start = _SNAPSHOT_START.pack(*value[:6])
-    return _VERSION + start + _encode_batches(value.batches, value.complete_count)
-
-
-def _read_snapshot(data: bytes) -> ShareSnapshotValue:
-    epoch, state_epoch, leader_epoch, start_offset, created_ms, written_ms = _SNAPSHOT_START.unpack_from(data, 2)
-    batches, count = _read_batches(FieldReader(data, 2 + _SNAPSHOT_START.size, flexible=True))
-    return ShareSnapshotValue(epoch, state_epoch, leader_epoch, start_offset, created_ms, written_ms, batches, count)
-
-
-def _encode_update(value: ShareUpdateValue) -> bytes:
-    return _VERSION + _UPDATE_START.pack(*value[:3]) + _encode_batches(value.batches, value.complete_count)
-
-
-def _read_update(data: bytes) -> ShareUpdateValue:
-    epoch, leader_epoch, start_offset = _UPDATE_START.unpack_from(data, 2)
-    batches, count = _read_batches(FieldReader(data, 2 + _UPDATE_START.size, flexible=True))
-    return ShareUpdateValue(epoch, leader_epoch, start_offset, batches, count)
-
-
-SHARE_SNAPSHOT: RecordSchema[SharePartitionKey, ShareSnapshotValue] = RecordSchema(
-    name="ShareSnapshot",
-    ids=(SHARE_SNAPSHOT_ID,),
-    encode_key=lambda key: _encode_key(SHARE_SNAPSHOT_ID, key),
-    read_key=_read_key,
-    encode_value=_encode_snapshot,
-    read_value={0: _read_snapshot},
-)
-
-SHARE_UPDATE: RecordSchema[SharePartitionKey, ShareUpdateValue] = RecordSchema(
-    name="ShareUpdate",
-    ids=(SHARE_UPDATE_ID,),
-    encode_key=lambda key: _encode_key(SHARE_UPDATE_ID, key),
-    read_key=_read_key,
-    encode_value=_encode_update,
-    read_value={0: _read_update},
-)
+SHARE_SNAPSHOT = RecordSchema("ShareSnapshot", (SHARE_SNAPSHOT_ID,), SharePartitionKey, ShareSnapshotValue)
+SHARE_UPDATE = RecordSchema("ShareUpdate", (SHARE_UPDATE_ID,), SharePartitionKey, ShareUpdateValue)

@@ -2,317 +2,200 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, NamedTuple
 
-from ..primitives import INT8, INT16, INT32, INT64
-from . import fields
-from .fields import NO_TAGS, FieldReader
-from .group_fields import VERSION_0, key_encoder, one_part, strings, two_parts, value_reader
-from .record_schema import RecordSchema
-from .streams_group_values import (
-    CopartitionGroup,
-    Endpoint,
-    StreamsGroupCurrentMemberAssignmentValue,
-    StreamsGroupKey,
-    StreamsGroupMemberMetadataValue,
-    StreamsGroupMetadataValue,
-    StreamsGroupTargetAssignmentMetadataValue,
-    StreamsGroupTopologyValue,
-    StreamsMemberKey,
-    Subtopology,
-    TaskIds,
-    Tasks,
-    TopicInfo,
+from ..declared import Int8, Int16, Int32, Int64, Placed, Stored, String, Uint16, plain
+from .record_schema import GroupKey, Int32Set, MemberKey, Pairs, RecordSchema, _Pair
+
+
+@plain
+class _Subtasks(NamedTuple):
+    subtopology: String
+    partitions: Int32Set
+
+
+TaskIds = Annotated[
+    Mapping[str, frozenset[int]], Stored(tuple[_Subtasks, ...], dict, lambda tasks: sorted(tasks.items()))
+]
+"""Tasks: the partitions by subtopology."""
+
+_Configs = Annotated[
+    tuple[tuple[str, str], ...],
+    Stored(tuple[_Pair, ...] | None, lambda stored: stored or (), lambda configs: configs or None),
+]
+
+
+class StreamsGroupMetadataValue(NamedTuple):
+    """The group's epoch, and what it was computed from.
+
+    `validated_topology_epoch` is that of the topology whose topics are all there, -1 if they are not.
+    `assignment_configs` are the settings of the assignor. The last two are about descriptions of the topology
+    (KIP-1331), which this broker does not keep: -1.
+    """
+
+    epoch: Int32
+    metadata_hash: Int64
+    validated_topology_epoch: Annotated[Int32, Placed(tag=0)] = -1
+    assignment_configs: Annotated[_Configs, Placed(tag=1)] = ()
+    stored_description_topology_epoch: Annotated[Int32, Placed(tag=2)] = -1
+    failed_description_topology_epoch: Annotated[Int32, Placed(tag=3)] = -1
+
+
+class Endpoint(NamedTuple):
+    """Where a process answers queries from outside."""
+
+    host: String
+    port: Uint16
+
+
+class StreamsGroupMemberMetadataValue(NamedTuple):
+    """A member's description of itself; the timeout in ms, the tags in the order of their keys."""
+
+    instance_id: String | None
+    rack_id: String | None
+    client_id: String
+    client_host: String
+    rebalance_timeout_ms: Int32
+    topology_epoch: Int32
+    process_id: String
+    user_endpoint: Endpoint | None
+    client_tags: Pairs
+
+
+class StreamsGroupTargetAssignmentMetadataValue(NamedTuple):
+    """The epoch that the target was made for, and when; 0 if that is not known."""
+
+    assignment_epoch: Int32
+    assigned_ms: Annotated[Int64, Placed(tag=0, absent=0)]
+
+
+class Tasks(NamedTuple):
+    """The tasks of a member in their three roles."""
+
+    active: TaskIds
+    standby: TaskIds
+    warmup: TaskIds
+
+
+class StreamsGroupCurrentMemberAssignmentValue(NamedTuple):
+    """What a member has now, and what it must give up.
+
+    `epochs` are, by active task, the epochs at which the member got it: since then it may commit its offsets.
+    """
+
+    member_epoch: int
+    previous_member_epoch: int
+    state: int
+    assigned: Tasks
+    pending_revocation: Tasks
+    epochs: Mapping[tuple[str, int], int]
+
+
+class TopicInfo(NamedTuple):
+    """An internal topic that a topology needs; 0 partitions or replicas if the broker decides."""
+
+    name: String
+    partitions: Int32
+    replication_factor: Int16
+    configs: Pairs
+
+
+class CopartitionGroup(NamedTuple):
+    """Topics that must have the same number of partitions, as indexes into the lists of their subtopology."""
+
+    source_topics: tuple[Int16, ...]
+    source_topic_regexes: tuple[Int16, ...]
+    repartition_source_topics: tuple[Int16, ...]
+
+
+class Subtopology(NamedTuple):
+    """A part of a topology that is processed in one task; topics are names."""
+
+    subtopology_id: String
+    source_topics: tuple[String, ...] = ()
+    source_topic_regexes: tuple[String, ...] = ()
+    changelogs: tuple[TopicInfo, ...] = ()
+    repartition_sinks: tuple[String, ...] = ()
+    repartition_sources: tuple[TopicInfo, ...] = ()
+    copartition_groups: tuple[CopartitionGroup, ...] = ()
+
+
+class StreamsGroupTopologyValue(NamedTuple):
+    """What the members of the group process."""
+
+    epoch: Int32
+    subtopologies: tuple[Subtopology, ...]
+
+
+class _ActiveTasks(NamedTuple):
+    """Active tasks of one subtopology, and the epoch of each if all are known."""
+
+    subtopology: String
+    partitions: tuple[Int32, ...]
+    epochs: Annotated[tuple[Int32, ...] | None, Placed(tag=0)] = None
+
+
+class _CurrentAssignment(NamedTuple):
+    """A current assignment as it is on the wire."""
+
+    member_epoch: Int32
+    previous_member_epoch: Int32
+    state: Int8
+    active: tuple[_ActiveTasks, ...]
+    standby: TaskIds
+    warmup: TaskIds
+    active_to_revoke: tuple[_ActiveTasks, ...]
+    standby_to_revoke: TaskIds
+    warmup_to_revoke: TaskIds
+
+
+def _load_assignment(stored: _CurrentAssignment) -> StreamsGroupCurrentMemberAssignmentValue:
+    epochs = {
+        (tasks.subtopology, index): epoch
+        for tasks in (*stored.active, *stored.active_to_revoke)
+        for index, epoch in zip(tasks.partitions, tasks.epochs or (), strict=False)
+    }
+    assigned = Tasks(_load_active(stored.active), stored.standby, stored.warmup)
+    pending = Tasks(_load_active(stored.active_to_revoke), stored.standby_to_revoke, stored.warmup_to_revoke)
+    return StreamsGroupCurrentMemberAssignmentValue(*stored[:3], assigned, pending, epochs)
+
+
+def _load_active(stored: Iterable[_ActiveTasks]) -> TaskIds:
+    return {tasks.subtopology: frozenset(tasks.partitions) for tasks in stored}
+
+
+def _dump_assignment(value: StreamsGroupCurrentMemberAssignmentValue) -> _CurrentAssignment:
+    def active(tasks: TaskIds) -> Iterator[_ActiveTasks]:
+        for subtopology, partitions in sorted(tasks.items()):
+            indexes = tuple(sorted(partitions))
+            known = [value.epochs.get((subtopology, index)) for index in indexes]
+            epochs = tuple(epoch for epoch in known if epoch is not None)
+            yield _ActiveTasks(subtopology, indexes, epochs if len(epochs) == len(indexes) else None)
+
+    assigned, pending = value.assigned, value.pending_revocation
+    return _CurrentAssignment(
+        *value[:3], tuple(active(assigned.active)), *assigned[1:], tuple(active(pending.active)), *pending[1:]
+    )
+
+
+STREAMS_GROUP_METADATA = RecordSchema("StreamsGroupMetadata", (17,), GroupKey, StreamsGroupMetadataValue)
+STREAMS_GROUP_MEMBER_METADATA = RecordSchema(
+    "StreamsGroupMemberMetadata", (19,), MemberKey, StreamsGroupMemberMetadataValue
 )
-
-T = TypeVar("T")
-
-_VALIDATED_TAG, _CONFIGS_TAG, _STORED_TAG, _FAILED_TAG = range(4)
-_TIMESTAMP_TAG = 0
-_EPOCHS_TAG = 0
-_NULL_STRUCT, _STRUCT = b"\xff", b"\x01"
-_UINT16 = 0xFFFF
-
-
-def _array_of(reader: FieldReader, read: Callable[[FieldReader], T]) -> tuple[T, ...]:
-    return tuple(read(reader) for _ in range(reader.array_size()))
-
-
-def _int32s(numbers: Iterable[int]) -> bytes:
-    return fields.compact_array([INT32.pack(number) for number in numbers])
-
-
-def _pairs(pairs: Iterable[tuple[str, str]]) -> bytes:
-    return fields.compact_array(
-        [fields.compact_string(key) + fields.compact_string(value) + NO_TAGS for key, value in pairs]
-    )
-
-
-def _read_pair(reader: FieldReader) -> tuple[str, str]:
-    key, value = reader.string(), reader.string()
-    reader.tags()
-    return key, value
-
-
-# -- the group
-
-
-def _metadata(value: StreamsGroupMetadataValue) -> bytes:
-    epochs = (
-        (_VALIDATED_TAG, value.validated_topology_epoch),
-        (_STORED_TAG, value.stored_description_topology_epoch),
-        (_FAILED_TAG, value.failed_description_topology_epoch),
-    )
-    tags = {tag: INT32.pack(epoch) for tag, epoch in epochs if epoch != -1}
-    if value.assignment_configs:
-        tags[_CONFIGS_TAG] = _pairs(value.assignment_configs)
-    start = INT32.pack(value.epoch) + INT64.pack(value.metadata_hash)
-    return VERSION_0 + start + fields.tagged_fields(dict(sorted(tags.items())))
-
-
-def _read_metadata(data: bytes) -> StreamsGroupMetadataValue:
-    reader = value_reader(data)
-    epoch, metadata_hash, tags = reader.int32(), reader.int64(), reader.tags()
-    configs = tags.get(_CONFIGS_TAG)
-    return StreamsGroupMetadataValue(
-        epoch,
-        metadata_hash,
-        _tagged_epoch(tags, _VALIDATED_TAG),
-        () if configs is None else _read_configs(FieldReader(configs, 0, flexible=True)),
-        _tagged_epoch(tags, _STORED_TAG),
-        _tagged_epoch(tags, _FAILED_TAG),
-    )
-
-
-def _read_configs(reader: FieldReader) -> tuple[tuple[str, str], ...]:
-    return tuple(_read_pair(reader) for _ in range(reader.nullable_array_size() or 0))
-
-
-def _tagged_epoch(tags: Mapping[int, bytes], tag: int) -> int:
-    return INT32.unpack(tags[tag])[0] if tag in tags else -1
-
-
-def _target_metadata(value: StreamsGroupTargetAssignmentMetadataValue) -> bytes:
-    tags = {_TIMESTAMP_TAG: INT64.pack(value.assigned_ms)} if value.assigned_ms else {}
-    return VERSION_0 + INT32.pack(value.assignment_epoch) + fields.tagged_fields(tags)
-
-
-def _read_target_metadata(data: bytes) -> StreamsGroupTargetAssignmentMetadataValue:
-    reader = value_reader(data)
-    epoch = reader.int32()
-    assigned = reader.tags().get(_TIMESTAMP_TAG)
-    return StreamsGroupTargetAssignmentMetadataValue(epoch, 0 if assigned is None else INT64.unpack(assigned)[0])
-
-
-# -- members
-
-
-def _member(value: StreamsGroupMemberMetadataValue) -> bytes:
-    texts = (value.instance_id, value.rack_id, value.client_id, value.client_host)
-    endpoint = _NULL_STRUCT
-    if value.user_endpoint is not None:
-        host, port = value.user_endpoint
-        endpoint = _STRUCT + fields.compact_string(host) + port.to_bytes(2, "big") + NO_TAGS
-    return b"".join(
-        (
-            VERSION_0,
-            *map(fields.compact_string, texts),
-            INT32.pack(value.rebalance_timeout_ms),
-            INT32.pack(value.topology_epoch),
-            fields.compact_string(value.process_id),
-            endpoint,
-            _pairs(value.client_tags),
-            NO_TAGS,
-        )
-    )
-
-
-def _read_member(data: bytes) -> StreamsGroupMemberMetadataValue:
-    reader = value_reader(data)
-    return StreamsGroupMemberMetadataValue(
-        instance_id=reader.nullable_string(),
-        rack_id=reader.nullable_string(),
-        client_id=reader.string(),
-        client_host=reader.string(),
-        rebalance_timeout_ms=reader.int32(),
-        topology_epoch=reader.int32(),
-        process_id=reader.string(),
-        user_endpoint=_read_endpoint(reader) if reader.int8() > 0 else None,
-        client_tags=_array_of(reader, _read_pair),
-    )
-
-
-def _read_endpoint(reader: FieldReader) -> Endpoint:
-    endpoint = Endpoint(reader.string(), reader.int16() & _UINT16)
-    reader.tags()
-    return endpoint
-
-
-def _task_ids(tasks: TaskIds, epochs: Mapping[tuple[str, int], int] | None = None) -> bytes:
-    """By subtopology, in order. `epochs` are those of each task, if the record has them."""
-    encoded = []
-    for subtopology, partitions in sorted(tasks.items()):
-        indexes = sorted(partitions)
-        tags = {}
-        if epochs is not None and all((subtopology, index) in epochs for index in indexes):
-            tags[_EPOCHS_TAG] = _int32s(epochs[subtopology, index] for index in indexes)
-        encoded.append(fields.compact_string(subtopology) + _int32s(indexes) + fields.tagged_fields(tags))
-    return fields.compact_array(encoded)
-
-
-def _read_task_ids(reader: FieldReader, epochs: dict[tuple[str, int], int] | None = None) -> TaskIds:
-    found = {}
-    for _ in range(reader.array_size()):
-        subtopology = reader.string()
-        indexes = _array_of(reader, FieldReader.int32)
-        encoded = reader.tags().get(_EPOCHS_TAG)
-        found[subtopology] = frozenset(indexes)
-        if epochs is not None and encoded is not None:
-            inner = FieldReader(encoded, 0, flexible=True)
-            numbers = [inner.int32() for _ in range(inner.nullable_array_size() or 0)]
-            epochs.update(zip(((subtopology, index) for index in indexes), numbers, strict=False))
-    return found
-
-
-def _target(value: Tasks) -> bytes:
-    return VERSION_0 + b"".join(map(_task_ids, value)) + NO_TAGS
-
-
-def _read_target(data: bytes) -> Tasks:
-    reader = value_reader(data)
-    return Tasks(_read_task_ids(reader), _read_task_ids(reader), _read_task_ids(reader))
-
-
-def _current_assignment(value: StreamsGroupCurrentMemberAssignmentValue) -> bytes:
-    epochs = INT32.pack(value.member_epoch) + INT32.pack(value.previous_member_epoch)
-    active = _task_ids(value.assigned.active, value.epochs), _task_ids(value.pending_revocation.active, value.epochs)
-    return b"".join(
-        (
-            VERSION_0,
-            epochs,
-            INT8.pack(value.state),
-            active[0],
-            _task_ids(value.assigned.standby),
-            _task_ids(value.assigned.warmup),
-            active[1],
-            _task_ids(value.pending_revocation.standby),
-            _task_ids(value.pending_revocation.warmup),
-            NO_TAGS,
-        )
-    )
-
-
-def _read_current_assignment(data: bytes) -> StreamsGroupCurrentMemberAssignmentValue:
-    reader = value_reader(data)
-    epoch, previous, state = reader.int32(), reader.int32(), reader.int8()
-    epochs: dict[tuple[str, int], int] = {}
-    assigned = Tasks(_read_task_ids(reader, epochs), _read_task_ids(reader), _read_task_ids(reader))
-    pending = Tasks(_read_task_ids(reader, epochs), _read_task_ids(reader), _read_task_ids(reader))
-    return StreamsGroupCurrentMemberAssignmentValue(epoch, previous, state, assigned, pending, epochs)
-
-
-# -- the topology
-
-
-def _topology(value: StreamsGroupTopologyValue) -> bytes:
-    subtopologies = fields.compact_array(list(map(_subtopology, value.subtopologies)))
-    return VERSION_0 + INT32.pack(value.epoch) + subtopologies + NO_TAGS
-
-
-def _subtopology(value: Subtopology) -> bytes:
-    return b"".join(
-        (
-            fields.compact_string(value.subtopology_id),
-            strings(value.source_topics),
-            strings(value.source_topic_regexes),
-            fields.compact_array(list(map(_topic, value.changelogs))),
-            strings(value.repartition_sinks),
-            fields.compact_array(list(map(_topic, value.repartition_sources))),
-            fields.compact_array([b"".join(map(_int16s, group)) + NO_TAGS for group in value.copartition_groups]),
-            NO_TAGS,
-        )
-    )
-
-
-def _int16s(numbers: Iterable[int]) -> bytes:
-    return fields.compact_array([INT16.pack(number) for number in numbers])
-
-
-def _topic(value: TopicInfo) -> bytes:
-    counts = INT32.pack(value.partitions) + INT16.pack(value.replication_factor)
-    return fields.compact_string(value.name) + counts + _pairs(value.configs) + NO_TAGS
-
-
-def _read_topology(data: bytes) -> StreamsGroupTopologyValue:
-    reader = value_reader(data)
-    return StreamsGroupTopologyValue(reader.int32(), _array_of(reader, _read_subtopology))
-
-
-def _read_subtopology(reader: FieldReader) -> Subtopology:
-    subtopology = Subtopology(
-        reader.string(),
-        reader.strings(),
-        reader.strings(),
-        _array_of(reader, _read_topic),
-        reader.strings(),
-        _array_of(reader, _read_topic),
-        _array_of(reader, _read_copartition_group),
-    )
-    reader.tags()
-    return subtopology
-
-
-def _read_topic(reader: FieldReader) -> TopicInfo:
-    topic = TopicInfo(reader.string(), reader.int32(), reader.int16(), _array_of(reader, _read_pair))
-    reader.tags()
-    return topic
-
-
-def _read_copartition_group(reader: FieldReader) -> CopartitionGroup:
-    read = FieldReader.int16
-    group = CopartitionGroup(_array_of(reader, read), _array_of(reader, read), _array_of(reader, read))
-    reader.tags()
-    return group
-
-
-STREAMS_GROUP_METADATA: RecordSchema[StreamsGroupKey, StreamsGroupMetadataValue] = RecordSchema(
-    "StreamsGroupMetadata", (17,), key_encoder(17), one_part(StreamsGroupKey), _metadata, {0: _read_metadata}
+STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA = RecordSchema(
+    "StreamsGroupTargetAssignmentMetadata", (20,), GroupKey, StreamsGroupTargetAssignmentMetadataValue
 )
-STREAMS_GROUP_MEMBER_METADATA: RecordSchema[StreamsMemberKey, StreamsGroupMemberMetadataValue] = RecordSchema(
-    "StreamsGroupMemberMetadata", (19,), key_encoder(19), two_parts(StreamsMemberKey), _member, {0: _read_member}
-)
-STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA: RecordSchema[StreamsGroupKey, StreamsGroupTargetAssignmentMetadataValue] = (
-    RecordSchema(
-        "StreamsGroupTargetAssignmentMetadata",
-        (20,),
-        key_encoder(20),
-        one_part(StreamsGroupKey),
-        _target_metadata,
-        {0: _read_target_metadata},
-    )
-)
-STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER: RecordSchema[StreamsMemberKey, Tasks] = RecordSchema(
-    "StreamsGroupTargetAssignmentMember",
-    (21,),
-    key_encoder(21),
-    two_parts(StreamsMemberKey),
-    _target,
-    {0: _read_target},
-)
-STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT: RecordSchema[StreamsMemberKey, StreamsGroupCurrentMemberAssignmentValue] = (
+STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER = RecordSchema("StreamsGroupTargetAssignmentMember", (21,), MemberKey, Tasks)
+STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT: RecordSchema[MemberKey, StreamsGroupCurrentMemberAssignmentValue] = (
     RecordSchema(
         "StreamsGroupCurrentMemberAssignment",
         (22,),
-        key_encoder(22),
-        two_parts(StreamsMemberKey),
-        _current_assignment,
-        {0: _read_current_assignment},
+        MemberKey,
+        Stored(_CurrentAssignment, _load_assignment, _dump_assignment),
     )
 )
-STREAMS_GROUP_TOPOLOGY: RecordSchema[StreamsGroupKey, StreamsGroupTopologyValue] = RecordSchema(
-    "StreamsGroupTopology", (23,), key_encoder(23), one_part(StreamsGroupKey), _topology, {0: _read_topology}
-)
+STREAMS_GROUP_TOPOLOGY = RecordSchema("StreamsGroupTopology", (23,), GroupKey, StreamsGroupTopologyValue)
 STREAMS_GROUP_SCHEMAS: tuple[RecordSchema[Any, Any], ...] = (
     STREAMS_GROUP_METADATA,
     STREAMS_GROUP_MEMBER_METADATA,

@@ -1,35 +1,33 @@
 """The record of `__transaction_state`, in all of Kafka's versions (TransactionLogKey, TransactionLogValue).
 
-Kafka 4.4 writes value version 1, the flexible one, from transaction.version 1 on, and version 0 below. Tools that read
-the records themselves know only version 0 (Flink's KafkaTransactionLog).
+Kafka 4.4 writes value version 1, the flexible one, from transaction.version 1 on, and version 0 below, which has no
+place for the tagged fields. Tools that read the records themselves know only version 0 (Flink's KafkaTransactionLog).
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Annotated, Any, NamedTuple
 
-from ..primitives import INT16, INT32, INT64
+from ..declared import Int8, Int16, Int32, Int64, Placed, Stored, String, plain
+from ..primitives import INT16
 from ..records.batch import NO_PRODUCER_ID, NO_TIMESTAMP
-from . import fields
-from .fields import NO_TAGS, FieldReader
-from .record_schema import RecordSchema
+from .record_schema import RecordSchema, string
 
 TRANSACTION_LOG_ID = 0
+_KEY_START = INT16.pack(TRANSACTION_LOG_ID)
 
 
-_KEY_ID = INT16.pack(TRANSACTION_LOG_ID)
-_VALUE_START = struct.Struct(">hqhib")
-_VALUE_END = struct.Struct(">qq")
-_NULL_ARRAY = b"\x00"
-_NULL_ARRAY_0 = INT32.pack(-1)
+class _TransactionLogKey(NamedTuple):
+    transactional_id: String
 
-_PREVIOUS_PRODUCER_ID_TAG = 0
-_NEXT_PRODUCER_ID_TAG = 1
-_CLIENT_VERSION_TAG = 2
+
+@plain
+class _Topic(NamedTuple):
+    topic: String
+    partitions: tuple[Int32, ...]
 
 
 class TransactionLogValue(NamedTuple):
@@ -40,129 +38,35 @@ class TransactionLogValue(NamedTuple):
     client used.
     """
 
-    producer_id: int
-    producer_epoch: int
-    timeout_ms: int
-    status: int
-    partitions: tuple[tuple[str, tuple[int, ...]], ...] | None
-    last_update_ms: int
-    start_ms: int = NO_TIMESTAMP
-    previous_producer_id: int = NO_PRODUCER_ID
-    next_producer_id: int = NO_PRODUCER_ID
-    client_version: int = 0
+    producer_id: Int64
+    producer_epoch: Int16
+    timeout_ms: Int32
+    status: Int8
+    partitions: Annotated[tuple[tuple[str, tuple[int, ...]], ...] | None, Stored(tuple[_Topic, ...] | None)]
+    last_update_ms: Int64
+    start_ms: Int64 = NO_TIMESTAMP
+    previous_producer_id: Annotated[Int64, Placed(tag=0)] = NO_PRODUCER_ID
+    next_producer_id: Annotated[Int64, Placed(tag=1)] = NO_PRODUCER_ID
+    client_version: Annotated[Int16, Placed(tag=2)] = 0
 
 
 new_log_value: Callable[[tuple[Any, ...]], TransactionLogValue] = partial(tuple.__new__, TransactionLogValue)
 """Makes one from all its fields, without a Python-level call."""
 
 
-def _encode_key(transactional_id: str) -> bytes:
-    return _KEY_ID + fields.string(transactional_id)
-
-
-def _read_key(data: bytes) -> str:
-    return FieldReader(data, 2).string()
-
-
-def _encode_value(value: TransactionLogValue) -> bytes:
-    return b"".join(
-        (
-            _VALUE_START.pack(1, value.producer_id, value.producer_epoch, value.timeout_ms, value.status),
-            _NULL_ARRAY if value.partitions is None else _encode_partitions(value.partitions),
-            _VALUE_END.pack(value.last_update_ms, value.start_ms),
-            _encode_tags(value),
-        )
+def _schema(written: int) -> RecordSchema[str, TransactionLogValue]:
+    return RecordSchema(
+        "TransactionLog",
+        (TRANSACTION_LOG_ID,),
+        Stored(_TransactionLogKey, itemgetter(0)),
+        TransactionLogValue,
+        highest=1,
+        flexible=1,
+        written=written,
+        encode_key=lambda transactional_id: _KEY_START + string(transactional_id),
     )
 
 
-def _encode_partitions(partitions: tuple[tuple[str, tuple[int, ...]], ...]) -> bytes:
-    parts = [fields.unsigned_varint(len(partitions) + 1)]
-    for topic, indexes in partitions:
-        parts += (
-            fields.compact_string(topic),
-            fields.unsigned_varint(len(indexes) + 1),
-            *map(INT32.pack, indexes),
-            NO_TAGS,
-        )
-    return b"".join(parts)
-
-
-def _encode_value_0(value: TransactionLogValue) -> bytes:
-    """The value without the fields that are tagged in version 1: version 0 has no place for them."""
-    return b"".join(
-        (
-            _VALUE_START.pack(0, value.producer_id, value.producer_epoch, value.timeout_ms, value.status),
-            _NULL_ARRAY_0 if value.partitions is None else _encode_partitions_0(value.partitions),
-            _VALUE_END.pack(value.last_update_ms, value.start_ms),
-        )
-    )
-
-
-def _encode_partitions_0(partitions: tuple[tuple[str, tuple[int, ...]], ...]) -> bytes:
-    parts = [INT32.pack(len(partitions))]
-    for topic, indexes in partitions:
-        parts += (fields.string(topic), INT32.pack(len(indexes)), *map(INT32.pack, indexes))
-    return b"".join(parts)
-
-
-def _encode_tags(value: TransactionLogValue) -> bytes:
-    """The tagged fields, as Kafka writes them: only those that are not at their default."""
-    tags = {}
-    if value.previous_producer_id != NO_PRODUCER_ID:
-        tags[_PREVIOUS_PRODUCER_ID_TAG] = INT64.pack(value.previous_producer_id)
-    if value.next_producer_id != NO_PRODUCER_ID:
-        tags[_NEXT_PRODUCER_ID_TAG] = INT64.pack(value.next_producer_id)
-    if value.client_version:
-        tags[_CLIENT_VERSION_TAG] = INT16.pack(value.client_version)
-    return fields.tagged_fields(tags)
-
-
-def _read_value(version: int, data: bytes) -> TransactionLogValue:
-    _, producer_id, producer_epoch, timeout_ms, status = _VALUE_START.unpack_from(data)
-    reader = FieldReader(data, _VALUE_START.size, flexible=version >= 1)
-    partitions = _read_partitions(reader)
-    last_update_ms = reader.int64()
-    start_ms = reader.int64()
-    tags = reader.tags()
-    return TransactionLogValue(
-        producer_id,
-        producer_epoch,
-        timeout_ms,
-        status,
-        partitions,
-        last_update_ms,
-        start_ms,
-        _tag(tags, _PREVIOUS_PRODUCER_ID_TAG, INT64, NO_PRODUCER_ID),
-        _tag(tags, _NEXT_PRODUCER_ID_TAG, INT64, NO_PRODUCER_ID),
-        _tag(tags, _CLIENT_VERSION_TAG, INT16, 0),
-    )
-
-
-def _read_partitions(reader: FieldReader) -> tuple[tuple[str, tuple[int, ...]], ...] | None:
-    size = reader.nullable_array_size()
-    return None if size is None else tuple(_read_topic(reader) for _ in range(size))
-
-
-def _read_topic(reader: FieldReader) -> tuple[str, tuple[int, ...]]:
-    topic = reader.string()
-    indexes = tuple(reader.int32() for _ in range(reader.array_size()))
-    reader.tags()
-    return topic, indexes
-
-
-def _tag(tags: dict[int, bytes], tag: int, kind: struct.Struct, default: int) -> int:
-    data = tags.get(tag)
-    return default if data is None else int(kind.unpack(data)[0])
-
-
-TRANSACTION_LOG: RecordSchema[str, TransactionLogValue] = RecordSchema(
-    name="TransactionLog",
-    ids=(TRANSACTION_LOG_ID,),
-    encode_key=_encode_key,
-    read_key=_read_key,
-    encode_value=_encode_value,
-    read_value={version: partial(_read_value, version) for version in range(2)},
-)
-
-TRANSACTION_LOG_0 = replace(TRANSACTION_LOG, encode_value=_encode_value_0)
+TRANSACTION_LOG = _schema(1)
+TRANSACTION_LOG_0 = _schema(0)
 """The record as it is written below transaction.version 1."""

@@ -2,67 +2,67 @@
 
 from __future__ import annotations
 
-from uuid import UUID
+from dataclasses import field
 
-from .message import bytestring, int8, int32, int64, metadata_record, string, string_array, uuid
+from ..declared import Bytes, Int8, Int32, Int64, String, Uuid, record
 
 
-@metadata_record(11)
+@record(11)
 class UserScramCredentialRecord:
     """A user's credential of one SCRAM mechanism (KIP-554, KIP-900)."""
 
-    name: str = string()
-    mechanism: int = int8()
-    salt: bytes = bytestring()
-    stored_key: bytes = bytestring()
-    server_key: bytes = bytestring()
-    iterations: int = int32()
+    name: String
+    mechanism: Int8
+    salt: Bytes = field(repr=False)
+    stored_key: Bytes = field(repr=False)
+    server_key: Bytes = field(repr=False)
+    iterations: Int32
 
 
-@metadata_record(22)
+@record(22)
 class RemoveUserScramCredentialRecord:
     """A user has no longer a credential of this mechanism."""
 
-    name: str = string()
-    mechanism: int = int8()
+    name: String
+    mechanism: Int8
 
 
-@metadata_record(10)
+@record(10)
 class DelegationTokenRecord:
     """A delegation token was made or renewed; times are in milliseconds (KIP-48, KIP-900)."""
 
-    owner: str = string()
-    requester: str = string()
-    renewers: tuple[str, ...] = string_array()
-    issue_timestamp: int = int64()
-    max_timestamp: int = int64()
-    expiration_timestamp: int = int64()
-    token_id: str = string()
+    owner: String
+    requester: String
+    renewers: tuple[String, ...]
+    issue_timestamp: Int64
+    max_timestamp: Int64
+    expiration_timestamp: Int64
+    token_id: String
 
 
-@metadata_record(26)
+@record(26)
 class RemoveDelegationTokenRecord:
     """A delegation token has expired."""
 
-    token_id: str = string()
+    token_id: String
 
 
-@metadata_record(18)
+@record(18)
 class AccessControlEntryRecord:
     """An ACL was made (KIP-801)."""
 
-    id: UUID | None = uuid()
-    resource_type: int = int8()
-    resource_name: str = string()
-    pattern_type: int = int8()
-    principal: str = string()
-    host: str = string()
-    operation: int = int8()
-    permission_type: int = int8()
+    id: Uuid | None
+    resource_type: Int8
+    resource_name: String
+    pattern_type: Int8
+    principal: String
+    host: String
+    operation: Int8
+    permission_type: Int8
 
 
-@metadata_record(19)
+@record(19)
 class RemoveAccessControlEntryRecord:
     """An ACL was deleted."""
 
-    id: UUID | None = uuid()
+    id: Uuid | None

@@ -6,15 +6,13 @@ of a control record is the body alone, in the version that its first field says.
 
 from __future__ import annotations
 
-from dataclasses import fields
 from functools import cache
 from importlib import import_module
 from struct import Struct, error
 from typing import Any
 
 from ..primitives import DecodeError, append_uvarint, read_uvarint
-from ..schema import EntityClass
-from .message import at_version
+from ..schema import EntityClass, field_plans, layout
 
 FRAME_VERSION = 1
 
@@ -32,11 +30,14 @@ _MODULES = {
     "topics": {
         2: "TopicRecord",
         3: "PartitionRecord",
+        4: "ConfigRecord",
         5: "PartitionChangeRecord",
         9: "RemoveTopicRecord",
+        12: "FeatureLevelRecord",
+        14: "ClientQuotaRecord",
+        15: "ProducerIdsRecord",
         28: "ClearElrRecord",
     },
-    "settings": {4: "ConfigRecord", 12: "FeatureLevelRecord", 14: "ClientQuotaRecord", 15: "ProducerIdsRecord"},
     "credentials": {
         10: "DelegationTokenRecord",
         11: "UserScramCredentialRecord",
@@ -86,7 +87,7 @@ def record_class(api_key: int) -> EntityClass:
 def control_class(api_key: int) -> EntityClass | None:
     """The class of a control record, by the type in its key; None for those that no quorum writes."""
     name = _CONTROL.get(api_key)
-    return None if name is None else getattr(import_module(f"{__package__}.control"), name)
+    return None if name is None else getattr(import_module(f"{__package__}.brokers"), name)
 
 
 def lowest_version(record: Any) -> int:
@@ -100,7 +101,7 @@ def lowest_version(record: Any) -> int:
 @cache
 def _later_fields(cls: EntityClass) -> tuple[tuple[int, str, Any], ...]:
     """The fields that version 0 lacks: since which version, name and default; the latest version first."""
-    later = [(each.metadata["since"], each.name, each.default) for each in fields(cls) if each.metadata["since"]]
+    later = [(plan.since, plan.name, plan.default) for plan in field_plans(cls) if plan.since]
     return tuple(sorted(later, key=lambda each: -each[0]))
 
 
@@ -119,7 +120,7 @@ def write(out: bytearray, cls: EntityClass, record: Any, version: int) -> None:
     out.append(FRAME_VERSION)
     append_uvarint(out, cls.__api_key__)
     append_uvarint(out, version)
-    entity_writer(at_version(cls, version), cls)(out, record)
+    entity_writer(layout(cls, version), cls)(out, record)
 
 
 def decode_record(value: bytes) -> Any:
@@ -130,7 +131,7 @@ def decode_record(value: bytes) -> Any:
     from ..reader import entity_reader
 
     cls, version, pos = read_type(value)
-    record, end = entity_reader(at_version(cls, version), cls)(value, pos)
+    record, end = entity_reader(layout(cls, version), cls)(value, pos)
     if end != len(value):
         raise DecodeError(f"{len(value) - end} bytes follow a {cls.__name__}")
     return record
@@ -155,7 +156,7 @@ def encode_control(record: Any) -> tuple[bytes, bytes]:
 
     cls = record.__class__
     out = bytearray()
-    entity_writer(at_version(cls, record.version), cls)(out, record)
+    entity_writer(layout(cls, record.version), cls)(out, record)
     return _CONTROL_KEY.pack(0, cls.__api_key__), bytes(out)
 
 
@@ -173,5 +174,5 @@ def decode_control(key: bytes | None, value: bytes | None) -> Any:
         raise DecodeError(f"malformed control record: {reason}") from None
     if version > cls.__version__:
         raise UnknownRecordError(f"version {version} of {cls.__name__} is not known")
-    record, _ = entity_reader(at_version(cls, version), cls)(value or b"", 0)
+    record, _ = entity_reader(layout(cls, version), cls)(value or b"", 0)
     return record

@@ -1,48 +1,35 @@
-"""Records of topics and their partitions (KIP-631; directories: KIP-858; eligible leader replicas, ELR: KIP-966).
+"""Records of topics and partitions, and of what operators set: configurations, feature levels and quotas.
 
-Records of what operators set: configurations, feature levels and quotas; and of the blocks of producer ids.
+(KIP-631; directories: KIP-858; eligible leader replicas, ELR: KIP-966; blocks of producer ids: KIP-730.)
 """
 
 from __future__ import annotations
 
-from uuid import UUID
+from typing import Annotated
 
-from .message import (
-    boolean,
-    entities,
-    float64,
-    int8,
-    int16,
-    int32,
-    int32_array,
-    int64,
-    metadata_record,
-    string,
-    uuid,
-    uuid_array,
-)
+from ..declared import Bool, Float64, Int8, Int16, Int32, Int64, Placed, String, Uuid, record
 
 NO_LEADER = -1
 LEADER_UNCHANGED = -2
 RECOVERY_UNCHANGED = -1
 
 
-@metadata_record(2)
+@record(2)
 class TopicRecord:
     """A topic was created; its partitions follow."""
 
-    name: str = string()
-    topic_id: UUID | None = uuid()
+    name: String
+    topic_id: Uuid | None
 
 
-@metadata_record(9)
+@record(9)
 class RemoveTopicRecord:
     """A topic was deleted, with its partitions and its configuration."""
 
-    topic_id: UUID | None = uuid()
+    topic_id: Uuid | None
 
 
-@metadata_record(3, highest=2)
+@record(3, highest=2)
 class PartitionRecord:
     """A partition was created, or, in a snapshot, all that is known of it.
 
@@ -50,22 +37,22 @@ class PartitionRecord:
     unclean election.
     """
 
-    partition_id: int = int32(default=-1)
-    topic_id: UUID | None = uuid()
-    replicas: tuple[int, ...] = int32_array()
-    isr: tuple[int, ...] = int32_array()
-    removing_replicas: tuple[int, ...] = int32_array(default=())
-    adding_replicas: tuple[int, ...] = int32_array(default=())
-    leader: int = int32(default=NO_LEADER)
-    leader_recovery_state: int = int8(default=0, tag=0)
-    leader_epoch: int = int32(default=-1)
-    partition_epoch: int = int32(default=-1)
-    directories: tuple[UUID | None, ...] = uuid_array(since=1)
-    eligible_leader_replicas: tuple[int, ...] | None = int32_array(default=None, since=2, tag=1)
-    last_known_elr: tuple[int, ...] | None = int32_array(default=None, since=2, tag=2)
+    partition_id: Int32 = -1
+    topic_id: Uuid | None
+    replicas: tuple[Int32, ...]
+    isr: tuple[Int32, ...]
+    removing_replicas: tuple[Int32, ...] = ()
+    adding_replicas: tuple[Int32, ...] = ()
+    leader: Int32 = NO_LEADER
+    leader_recovery_state: Annotated[Int8, Placed(tag=0)] = 0
+    leader_epoch: Int32 = -1
+    partition_epoch: Int32 = -1
+    directories: Annotated[tuple[Uuid | None, ...], Placed(since=1)]
+    eligible_leader_replicas: Annotated[tuple[Int32, ...] | None, Placed(since=2, tag=1)] = None
+    last_known_elr: Annotated[tuple[Int32, ...] | None, Placed(since=2, tag=2)] = None
 
 
-@metadata_record(5, highest=2)
+@record(5, highest=2)
 class PartitionChangeRecord:
     """What has changed in a partition; None, and the constants of this file, stand for what has not.
 
@@ -73,66 +60,66 @@ class PartitionChangeRecord:
     if it is the same one.
     """
 
-    partition_id: int = int32(default=-1)
-    topic_id: UUID | None = uuid()
-    isr: tuple[int, ...] | None = int32_array(default=None, tag=0)
-    leader: int = int32(default=LEADER_UNCHANGED, tag=1)
-    replicas: tuple[int, ...] | None = int32_array(default=None, tag=2)
-    removing_replicas: tuple[int, ...] | None = int32_array(default=None, tag=3)
-    adding_replicas: tuple[int, ...] | None = int32_array(default=None, tag=4)
-    leader_recovery_state: int = int8(default=RECOVERY_UNCHANGED, tag=5)
-    directories: tuple[UUID | None, ...] | None = uuid_array(default=None, since=1, tag=8)
-    eligible_leader_replicas: tuple[int, ...] | None = int32_array(default=None, since=2, tag=6)
-    last_known_elr: tuple[int, ...] | None = int32_array(default=None, since=2, tag=7)
+    partition_id: Int32 = -1
+    topic_id: Uuid | None
+    isr: Annotated[tuple[Int32, ...] | None, Placed(tag=0)] = None
+    leader: Annotated[Int32, Placed(tag=1)] = LEADER_UNCHANGED
+    replicas: Annotated[tuple[Int32, ...] | None, Placed(tag=2)] = None
+    removing_replicas: Annotated[tuple[Int32, ...] | None, Placed(tag=3)] = None
+    adding_replicas: Annotated[tuple[Int32, ...] | None, Placed(tag=4)] = None
+    leader_recovery_state: Annotated[Int8, Placed(tag=5)] = RECOVERY_UNCHANGED
+    directories: Annotated[tuple[Uuid | None, ...] | None, Placed(since=1, tag=8)] = None
+    eligible_leader_replicas: Annotated[tuple[Int32, ...] | None, Placed(since=2, tag=6)] = None
+    last_known_elr: Annotated[tuple[Int32, ...] | None, Placed(since=2, tag=7)] = None
 
 
-@metadata_record(28)
+@record(28)
 class ClearElrRecord:
     """The eligible leader replicas of a topic were cleared; of all topics if the name is empty."""
 
-    topic_name: str = string(default="")
+    topic_name: String = ""
 
 
-@metadata_record(4)
+@record(4)
 class ConfigRecord:
     """One configuration of a resource; without a value it is no longer set."""
 
-    resource_type: int = int8()
-    resource_name: str = string()
-    name: str = string()
-    value: str | None = string()
+    resource_type: Int8
+    resource_name: String
+    name: String
+    value: String | None
 
 
-@metadata_record(12)
+@record(12)
 class FeatureLevelRecord:
     """The finalized level of a feature; 0 means that it is not finalized (KIP-584)."""
 
-    name: str = string()
-    feature_level: int = int16()
+    name: String
+    feature_level: Int16
 
 
-@metadata_record()
+@record()
 class QuotaEntity:
     """A part of an entity with quotas: its type and name; without a name it is the type's default."""
 
-    entity_type: str = string()
-    entity_name: str | None = string()
+    entity_type: String
+    entity_name: String | None
 
 
-@metadata_record(14)
+@record(14)
 class ClientQuotaRecord:
     """One quota of an entity, set or removed (KIP-546)."""
 
-    entity: tuple[QuotaEntity, ...] = entities()
-    key: str = string()
-    value: float = float64(default=0.0)
-    remove: bool = boolean(default=False)
+    entity: tuple[QuotaEntity, ...]
+    key: String
+    value: Float64 = 0.0
+    remove: Bool = False
 
 
-@metadata_record(15)
+@record(15)
 class ProducerIdsRecord:
     """A broker was given a block of producer ids; `next_producer_id` begins the block after it (KIP-730)."""
 
-    broker_id: int = int32()
-    broker_epoch: int = int64(default=-1)
-    next_producer_id: int = int64()
+    broker_id: Int32
+    broker_epoch: Int64 = -1
+    next_producer_id: Int64

@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-from .message import int8, metadata_record, string
+from typing import Annotated
+
+from ..declared import Int8, Placed, String, record
 
 
-@metadata_record(23)
+@record(23)
 class BeginTransactionRecord:
     """The records from here on count only once an EndTransactionRecord has come."""
 
-    name: str | None = string(default=None, tag=0)
+    name: Annotated[String | None, Placed(tag=0)] = None
 
 
-@metadata_record(24)
+@record(24)
 class EndTransactionRecord:
     """The records since the last BeginTransactionRecord count."""
 
 
-@metadata_record(25)
+@record(25)
 class AbortTransactionRecord:
     """The records since the last BeginTransactionRecord do not count."""
 
-    reason: str | None = string(default=None, tag=0)
+    reason: Annotated[String | None, Placed(tag=0)] = None
 
 
-@metadata_record(20)
+@record(20)
 class NoOpRecord:
     """Nothing: it makes the log's end move while nothing else happens (KIP-835)."""
 
 
-@metadata_record(21)
+@record(21)
 class ZkMigrationStateRecord:
     """How far a migration from ZooKeeper has come; 0 for a cluster that never had one."""
 
-    zk_migration_state: int = int8()
+    zk_migration_state: Int8

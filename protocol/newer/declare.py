@@ -1,54 +1,50 @@
-"""How a message is declared: as a frozen dataclass with the class attributes of kio's."""
+"""How the messages of this package are declared: as `protocol.declared` says, with what kio's have besides."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar, dataclass_transform, get_type_hints
+from dataclasses import fields
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Annotated, Any, TypeVar, dataclass_transform, get_type_hints
 
+from kio.schema import errors
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.schema.response_header.v0.header import ResponseHeader as OldResponseHeader
 from kio.schema.response_header.v1.header import ResponseHeader
 from kio.static.constants import EntityType
 
+from ..declared import entity
+from ..schema import field_plans
+
 T = TypeVar("T")
-_NO_DEFAULT: Any = object()
+
+ErrorCode = Annotated[errors.ErrorCode, "error_code"]
+Milliseconds = Annotated[timedelta, "timedelta_i32"]
 
 
-def of(kind: str, *, default: Any = _NO_DEFAULT) -> Any:
-    """A field of one of kio's kinds."""
-    metadata = {"kafka_type": kind}
-    return field(metadata=metadata) if default is _NO_DEFAULT else field(metadata=metadata, default=default)
-
-
-def tagged(tag: int, kind: str | None, *, default: Any) -> Any:
-    """A tagged field; without a kind, of other messages."""
-    return field(metadata={"tag": tag} if kind is None else {"kafka_type": kind, "tag": tag}, default=default)
-
-
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(of, tagged, field))
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 def request(key: int, version: int, *, nested: bool = False) -> Callable[[type[T]], type[T]]:
-    return _declared(key, version, EntityType.nested if nested else EntityType.request, RequestHeader)
+    """Declare a request, or a part of one."""
+    return _message(key, version, EntityType.nested if nested else EntityType.request, RequestHeader)
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(of, tagged, field))
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 def response(key: int, version: int, *, nested: bool = False, old_header: bool = False) -> Callable[[type[T]], type[T]]:
-    """`old_header`: header version 0, as ApiVersions has it."""
+    """Declare a response, or a part of one. `old_header`: header version 0, as ApiVersions has it."""
     header = OldResponseHeader if old_header else ResponseHeader
-    return _declared(key, version, EntityType.nested if nested else EntityType.response, header)
+    return _message(key, version, EntityType.nested if nested else EntityType.response, header)
 
 
-def _declared(key: int, version: int, kind: EntityType, header: type[Any]) -> Callable[[type[T]], type[T]]:
+def _message(key: int, version: int, kind: EntityType, header: type[Any]) -> Callable[[type[T]], type[T]]:
     def declare(cls: type[T]) -> type[T]:
-        made: Any = dataclass(frozen=True, slots=True, kw_only=True)(cls)
-        hints = get_type_hints(made)
-        for each in fields(made):
-            each.type = hints[each.name]  # kio takes no names of types
-        made.__type__ = kind
-        made.__version__ = version
-        made.__flexible__ = True
-        made.__api_key__ = key
-        made.__header_schema__ = header
+        made: Any = entity(cls, api_key=key, version=version)
+        made.__type__, made.__header_schema__ = kind, header
+        plans, hints = field_plans(made), get_type_hints(made)
+        for each, plan in zip(fields(made), plans, strict=True):  # kio takes no names of types
+            marks = {"kafka_type": plan.kind or None, "tag": plan.tag}
+            each.type = hints[each.name]
+            each.metadata = MappingProxyType({name: mark for name, mark in marks.items() if mark is not None})
         return made  # type: ignore[no-any-return]
 
     return declare

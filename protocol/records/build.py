@@ -1,8 +1,7 @@
 """Between records and batches: for internal topics, recompression, control batches and tests.
 
-Validation is the job of `protocol.records.walk`; here a malformed batch just raises ValueError.
-
-The control batches that end transactions (Kafka's EndTransactionMarker).
+Validation is the job of `protocol.records.walk`; here a malformed batch just raises ValueError. The control batches are
+those that end transactions (Kafka's EndTransactionMarker).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""LZ4 frames by the package lz4, or by cramjam where that has no wheel (musl) and was not installed.
-
-The codecs of record batches, framed as Kafka's Java client and broker frame them (Kafka's CompressionType).
+"""The codecs of record batches, framed as Kafka's Java client and broker frame them (Kafka's CompressionType).
 
 Decompression stops at a limit, so that a small batch which unpacks to gigabytes cannot take the process's memory, nor
 one of countless empty parts its time. Every function works on a whole records section at once.
+LZ4 frames are by the package lz4, or by cramjam where that has no wheel (musl) and was not installed.
 """
 
 from __future__ import annotations
@@ -25,71 +24,6 @@ try:
     import lz4.frame as lz4_frame  # type: ignore[import-untyped]
 except ImportError:
     lz4_frame = None
-
-_FAST_LEVEL = 9  # at Kafka's default level the fast compressor is used, at every other the high one
-_HIGH_MIN = 3
-_LEAST_OUTPUT, _MOST_OUTPUT = 64 << 10, 1 << 20
-
-
-class Lz4FrameError(ValueError):
-    """The bytes are no whole frame."""
-
-
-def compress_lz4(data: Buffer, level: int) -> bytes:
-    """One frame of independent blocks; `level` is Kafka's scale (KIP-780)."""
-    own_level = 0 if level == _FAST_LEVEL else max(level, _HIGH_MIN)
-    if lz4_frame is None:
-        packer = cramjam.lz4.Compressor(level=own_level, content_checksum=False, block_linked=False)
-        packer.compress(bytes(data))
-        return bytes(packer.finish())
-    packed: bytes = lz4_frame.compress(
-        data,
-        compression_level=own_level,
-        block_size=lz4_frame.BLOCKSIZE_MAX64KB,
-        block_linked=False,
-        store_size=False,
-    )
-    return packed
-
-
-def unpacked_lz4(data: Buffer, limit: int) -> Iterator[bytes]:
-    """The content of a frame in pieces, or its first `limit` + 1 bytes if it is longer. Raises FrameError."""
-    return iter((_with_cramjam(data, limit),)) if lz4_frame is None else _with_lz4(data, limit)
-
-
-def _with_lz4(data: Buffer, limit: int) -> Iterator[bytes]:
-    """It allocates at once as much as it may give: so it may give a little at first, and then more each time.
-
-    It copies what it did not use each time, so that pieces are not much smaller than the frame.
-    """
-    unpacker: Any = lz4_frame.LZ4FrameDecompressor()
-    size, room = max(_LEAST_OUTPUT, 4 * len(data)), limit + 1
-    most = max(_MOST_OUTPUT, size)
-    while room > 0 and not unpacker.eof:
-        try:
-            part: bytes = unpacker.decompress(data, max_length=min(size, room))
-        except RuntimeError as error:
-            raise Lz4FrameError(str(error)) from error
-        if not part and not unpacker.eof:
-            raise Lz4FrameError("the frame is cut short")
-        yield part
-        size, room, data = min(4 * size, most), room - len(part), b""
-
-
-def _with_cramjam(data: Buffer, limit: int) -> bytes:
-    """It unpacks into a buffer of a given size: a larger one is tried until the content fits, or is too long."""
-    size = min(max(_LEAST_OUTPUT, 4 * len(data)), limit + 1)
-    while True:
-        output = bytearray(size)
-        try:
-            return bytes(output[: cramjam.lz4.decompress_into(bytes(data), output)])
-        except cramjam.DecompressionError as error:
-            if "whole buffer" not in str(error):  # what Rust says when a buffer is too small
-                raise Lz4FrameError(str(error)) from error
-            if size > limit:
-                return bytes(output)
-        size = min(4 * size, limit + 1)
-
 
 LEAST_LIMIT = 128 << 20
 LEAST_RATIO = 8
@@ -113,6 +47,9 @@ _XERIAL_BLOCK = 32 << 10
 _BLOCK_SIZE = struct.Struct(">i")
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_INDEPENDENT_BLOCKS = 0x20
+_LZ4_FAST_LEVEL = 9  # at Kafka's default level the fast compressor is used, at every other the high one
+_LZ4_HIGH_MIN = 3
+_LZ4_LEAST_OUTPUT, _LZ4_MOST_OUTPUT = 64 << 10, 1 << 20
 _ZSTD_HIGHEST_STREAMED = 9
 _ZSTD_CHUNK = 1 << 20
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # after a first byte 0x50-0x5f
@@ -140,6 +77,10 @@ class DecompressionLimitError(DecompressionError):
     """The bytes unpack to more than the limit."""
 
 
+class _Lz4FrameError(ValueError):
+    """The bytes are no whole LZ4 frame."""
+
+
 def compress(codec: Compression, data: Buffer, level: int | None = None) -> bytes:
     """Compress a records section; `level` is the codec's own scale, None its Kafka default (KIP-780)."""
     if level is None:
@@ -154,7 +95,7 @@ def compress(codec: Compression, data: Buffer, level: int | None = None) -> byte
         case Compression.SNAPPY:
             return _compress_xerial(data)
         case Compression.LZ4:
-            return compress(data, level)
+            return _compress_lz4(data, level)
         case Compression.ZSTD:
             return _compress_zstd(data, level)
 
@@ -292,6 +233,23 @@ def _snappy_block(block: memoryview, limit: int) -> bytes:
         raise DecompressionError(f"snappy: {error}") from error
 
 
+def _compress_lz4(data: Buffer, level: int) -> bytes:
+    """One frame of independent blocks; `level` is Kafka's scale (KIP-780)."""
+    own_level = 0 if level == _LZ4_FAST_LEVEL else max(level, _LZ4_HIGH_MIN)
+    if lz4_frame is None:
+        packer = cramjam.lz4.Compressor(level=own_level, content_checksum=False, block_linked=False)
+        packer.compress(bytes(data))
+        return bytes(packer.finish())
+    packed: bytes = lz4_frame.compress(
+        data,
+        compression_level=own_level,
+        block_size=lz4_frame.BLOCKSIZE_MAX64KB,
+        block_linked=False,
+        store_size=False,
+    )
+    return packed
+
+
 def _unpacked_lz4(data: Buffer, limit: int) -> Iterator[bytes]:
     """Decompress lz4: one frame of independent blocks, the only kind that Kafka's Lz4BlockInputStream accepts."""
     view = memoryview(data)
@@ -301,13 +259,52 @@ def _unpacked_lz4(data: Buffer, limit: int) -> Iterator[bytes]:
         raise DecompressionError("lz4: the frame's blocks depend on one another")
     room = limit
     try:
-        for part in unpacked(view, limit):
+        for part in _lz4_parts(view, limit):
             room -= len(part)
             if room < 0:
                 raise _too_large(limit)
             yield part
-    except FrameError as error:
+    except _Lz4FrameError as error:
         raise DecompressionError(f"lz4: {error}") from error
+
+
+def _lz4_parts(data: Buffer, limit: int) -> Iterator[bytes]:
+    """The content of a frame in pieces, or its first `limit` + 1 bytes if it is longer. Raises _Lz4FrameError."""
+    return iter((_with_cramjam(data, limit),)) if lz4_frame is None else _with_lz4(data, limit)
+
+
+def _with_lz4(data: Buffer, limit: int) -> Iterator[bytes]:
+    """It allocates at once as much as it may give: so it may give a little at first, and then more each time.
+
+    It copies what it did not use each time, so that pieces are not much smaller than the frame.
+    """
+    unpacker: Any = lz4_frame.LZ4FrameDecompressor()
+    size, room = max(_LZ4_LEAST_OUTPUT, 4 * len(data)), limit + 1
+    most = max(_LZ4_MOST_OUTPUT, size)
+    while room > 0 and not unpacker.eof:
+        try:
+            part: bytes = unpacker.decompress(data, max_length=min(size, room))
+        except RuntimeError as error:
+            raise _Lz4FrameError(str(error)) from error
+        if not part and not unpacker.eof:
+            raise _Lz4FrameError("the frame is cut short")
+        yield part
+        size, room, data = min(4 * size, most), room - len(part), b""
+
+
+def _with_cramjam(data: Buffer, limit: int) -> bytes:
+    """It unpacks into a buffer of a given size: a larger one is tried until the content fits, or is too long."""
+    size = min(max(_LZ4_LEAST_OUTPUT, 4 * len(data)), limit + 1)
+    while True:
+        output = bytearray(size)
+        try:
+            return bytes(output[: cramjam.lz4.decompress_into(bytes(data), output)])
+        except cramjam.DecompressionError as error:
+            if "whole buffer" not in str(error):  # what Rust says when a buffer is too small
+                raise _Lz4FrameError(str(error)) from error
+            if size > limit:
+                return bytes(output)
+        size = min(4 * size, limit + 1)
 
 
 class _Zstd(threading.local):

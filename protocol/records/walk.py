@@ -1,13 +1,11 @@
-"""The validation walk over the records of a batch.
+"""The validation walk over the records of a batch, and the memory that it may take to unpack them.
 
-It runs for every record produced, so the loop is written for the shapes that clients usually send: varints of up to
-three bytes (offsets and sizes) or four (times), and no headers. Any other shape is left to `exact_walk`, which reads as
-Kafka's DefaultRecord does and gives Kafka's answer to every malformed record.
+The walk runs for every record produced, so the loop is written for the shapes that clients usually send: varints of up
+to three bytes (offsets and sizes) or four (times), and no headers. Any other shape is left to `exact_walk`, which reads
+as Kafka's DefaultRecord does and gives Kafka's answer to every malformed record.
 
-One budget of bytes for all that threads have decompressed at one time.
-
-A batch of a few kilobytes may unpack to 128 MB. Each thread that unpacks one would take that at once, so they take it
-in turns: many small sections, or one large.
+A batch of a few kilobytes may unpack to 128 MB. Each thread that unpacks one would take that at once, so all have one
+budget of bytes, and take it in turns: many small sections, or one large.
 """
 
 from __future__ import annotations

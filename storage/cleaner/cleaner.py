@@ -1,9 +1,4 @@
-"""Replacing segments by the cleaned one made from them (Kafka's LocalLog.replaceSegments).
-
-At whichever rename the machine stops, `storage.log.recovery` finds either all of the old segments or the whole new one:
-the new files are `.cleaned` until they are on the device, and `.swap` until the old ones are out of the way.
-
-Cleaning one log (Kafka's Cleaner): first the map of the latest offsets, then group after group of segments.
+"""Cleaning one log (Kafka's Cleaner): first the map of the latest offsets, then group after group of segments.
 
 Decisions, and changes that the log's readers see, are made on the loop; reading, copying and renaming happen in worker
 threads, in slices short enough that the loop gets the interpreter.
@@ -15,8 +10,9 @@ may not be cleaned (the active segment, an open transaction, records that are to
 segments from the start up to there are copied, several small ones into one new segment. A record stays if the map has
 no later offset for its key; a tombstone, and a marker of nothing that is left, only until its delete horizon.
 
-The new segment is `.cleaned` while it is written, then synced, then swapped with its sources (`swap.py`); the log's
-list of segments changes at that moment. A crash at any point leaves the old segments or the new one.
+The new segment is `.cleaned` while it is written, and `.swap` once it is on the device, until its sources are out of
+the way (Kafka's `LocalLog.replaceSegments`); the log's list of segments changes at that moment. At whichever rename the
+machine stops, `storage.log.recovery` finds either all of the old segments or the whole new one.
 """
 
 from __future__ import annotations

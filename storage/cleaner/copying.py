@@ -1,6 +1,6 @@
-"""Filling the offset map from the dirty part of a log (Kafka's Cleaner.buildOffsetMap).
+"""The two passes over a log: filling the offset map, and copying segments without superseded records.
 
-Copying segments without superseded records (Kafka's Cleaner.cleanInto and MemoryRecords.filterTo).
+Kafka's are `Cleaner.buildOffsetMap`, `Cleaner.cleanInto` and `MemoryRecords.filterTo`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The records of a batch as compaction sees them: keys, whether there is a value, and which bytes to keep.
 
-Which batches belong to aborted transactions, while a log is read from front to back.
-
-The rules are those of Kafka's CleanedTransactionMetadata.
+`CleanedTransactions` says which batches belong to aborted transactions, while a log is read from front to back (the
+rules of Kafka's `CleanedTransactionMetadata`).
 """
 
 from __future__ import annotations

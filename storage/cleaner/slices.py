@@ -1,8 +1,7 @@
-"""Work in small steps, so that a worker thread can do a slice of it and then let the loop have the interpreter.
+"""Long work that must not delay the loop: slices in a worker thread, with pauses between them.
 
-Long work that must not delay the loop: slices in a worker thread, with pauses between them.
-
-Reading a segment that must be intact: compaction drops whatever it does not read.
+Work is made of small steps (`Steps`), so that a thread can do a slice of it and then let the loop have the interpreter.
+Reading a segment's batches is such work; the segment must be intact, since compaction drops whatever it does not read.
 """
 
 from __future__ import annotations

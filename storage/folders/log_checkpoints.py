@@ -1,6 +1,6 @@
-"""Offsets by partition in the text format of Kafka's OffsetCheckpointFile.
+"""The checkpoint files of every log folder: the offsets that loading starts from, and the high watermarks.
 
-The checkpoint files of every log folder: the offsets that loading starts from, and the high watermarks.
+They have offsets by partition in the text format of Kafka's `OffsetCheckpointFile`.
 """
 
 from __future__ import annotations

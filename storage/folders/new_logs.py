@@ -1,7 +1,4 @@
-"""Which folder of `log.dirs` each log lies in (Kafka's LogManager.nextLogDirs and preferredLogDirs).
-
-The error of making new logs.
-"""
+"""Which folder of `log.dirs` a new log lies in (Kafka's `LogManager.nextLogDirs` and `preferredLogDirs`)."""
 
 from __future__ import annotations
 

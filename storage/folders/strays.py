@@ -1,8 +1,8 @@
-"""Removing the folders of logs, at once or after `file.delete.delay.ms`.
+"""Folders of partitions that no topic has (strays), and the removal of folders.
 
-Folders of partitions that no topic has (strays); Kafka's LogManager.isStrayReplica, and what it does with them.
-
-A stray is recognized by its name and topic id, before anything in it is read, so that it stays as it was.
+A stray is recognized by its name and topic id, before anything in it is read, so that it stays as it was (Kafka's
+`LogManager.isStrayReplica`, and what it does with them). The folders of deleted logs are removed at once or after
+`file.delete.delay.ms`.
 """
 
 from __future__ import annotations

@@ -1,18 +1,15 @@
-"""Appending what a leader has appended before (Kafka's `UnifiedLog.appendAsFollower`).
+"""What a follower does to its log: appending what the leader has, and dropping what the leader does not have.
 
-A follower stores the leader's batches byte for byte: with their offsets, leader epochs and times. Only what tells
-damaged data from good is checked again: sizes, magic, CRC, and that offsets ascend from this log's end. There may be
-gaps, where the leader has compacted.
+It stores the leader's batches byte for byte (Kafka's `UnifiedLog.appendAsFollower`): with their offsets, leader epochs
+and times. Only what tells damaged data from good is checked again: sizes, magic, CRC, and that offsets ascend from this
+log's end. There may be gaps, where the leader has compacted.
 
-Making a log shorter at its end (Kafka's UnifiedLog.truncateTo, truncateFullyAndStartAt).
-
-Truncation is for followers, which drop what their new leader does not have.
-
-How it works. `lower` lowers the recovery point, also on the device: else the next load trusts unsynced records that
-are appended below it. `cut` makes the log shorter in memory, and renames the files of whole segments, as a removal
-does. `follow` lets the files follow, synced, so that what was cut off does not come back, and reads the producers
-anew; `finish` takes these over. `lower` and `follow` block, and may run in any thread; the others belong on the loop.
-While it is held, the log takes no appends, starts no flush, and is not moved.
+Truncation makes a log shorter at its end (`UnifiedLog.truncateTo`, `truncateFullyAndStartAt`). `lower` lowers the
+recovery point, also on the device: else the next load trusts unsynced records that are appended below it. `cut` makes
+the log shorter in memory, and renames the files of whole segments, as a removal does. `follow` lets the files follow,
+synced, so that what was cut off does not come back, and reads the producers anew; `finish` takes these over. `lower`
+and `follow` block, and may run in any thread; the others belong on the loop. While it is held, the log takes no
+appends, starts no flush, and is not moved.
 """
 
 from __future__ import annotations

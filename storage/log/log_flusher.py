@@ -1,6 +1,4 @@
-"""The blocking part of one flush: what it puts on the device.
-
-Flushing one log: `fdatasync` in a worker thread, one at a time, each covering every append before it started.
+"""Flushing one log: `fdatasync` in a worker thread, one at a time, each covering every append before it started.
 
 How it works: `request` notes that the log is to be flushed to its present end. If no flush is running, one starts: it
 takes the list of what changed since the last one (the active segment's file, new names, leader epochs), and syncs that

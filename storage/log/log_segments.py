@@ -1,7 +1,4 @@
-"""An offset of a log, and where it lies.
-
-The segments of one log, ordered by base offset (Kafka's LogSegments).
-"""
+"""The segments of one log, ordered by base offset (Kafka's LogSegments), and where an offset lies in them."""
 
 from __future__ import annotations
 

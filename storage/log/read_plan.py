@@ -1,6 +1,6 @@
-"""Records that stay in their segment's file until they are sent (Kafka's FileRecords).
+"""A read of one log that has been planned but not done: which bytes, and whether memory has them (LogSegment.read).
 
-A read of one log that has been planned but not done: which bytes, and whether memory has them (LogSegment.read).
+`FileRecords` are records that stay in their segment's file until they are sent.
 """
 
 from __future__ import annotations

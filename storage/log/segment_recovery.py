@@ -1,6 +1,7 @@
-"""What a segment really holds after an unclean stop (Kafka's LogSegment.recover).
+"""What an unclean stop has left: records of a segment (Kafka's `LogSegment.recover`), and files of unfinished work.
 
-What an interrupted compaction, deletion or start left in a log's folder; dealt with before the log is opened.
+An interrupted compaction, deletion or start leaves files in a log's folder; they are dealt with before the log is
+opened.
 """
 
 from __future__ import annotations

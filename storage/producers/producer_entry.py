@@ -1,6 +1,7 @@
-"""One producer as a partition's log knows it (Kafka's ProducerStateEntry).
+"""One producer as a partition's log knows it (Kafka's `ProducerStateEntry`).
 
-Producers whose first append of a transaction is being verified (KIP-890; Kafka's VerificationStateEntry).
+`Verifications` are of producers whose first append of a transaction is being verified (KIP-890; Kafka's
+`VerificationStateEntry`).
 """
 
 from __future__ import annotations

@@ -47,7 +47,6 @@ from storage.producers.snapshot_files import CorruptSnapshotError, SnapshotEntry
 
 logger = structlog.get_logger(__name__)
 
-
 DEFAULT_EXPIRATION_MS = 24 * 3600 * 1000
 
 

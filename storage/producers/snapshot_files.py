@@ -1,8 +1,7 @@
-"""Kafka's producer snapshot file, version 1: what a log knows about its producers up to an offset.
+"""The snapshot files in a partition's folder: what its log knows about its producers up to an offset.
 
-Layout: int16 version, uint32 CRC-32C of all that follows, int32 count, entries of 46 bytes (Kafka's ProducerSnapshot).
-
-The snapshot files in a partition's folder (Kafka's SnapshotFile, and ProducerStateManager's map of them).
+Layout of Kafka's version 1: int16 version, uint32 CRC-32C of all that follows, int32 count, entries of 46 bytes
+(Kafka's `ProducerSnapshot`, `SnapshotFile`, and `ProducerStateManager`'s map of the files).
 """
 
 from __future__ import annotations

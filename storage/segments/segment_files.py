@@ -1,6 +1,6 @@
-"""A segment's `.log` file: opened when first used, closed when the last reader lets go.
+"""The files of one segment (log, two indexes, aborted transactions): what they are called, and where they lie.
 
-The files of one segment (log, two indexes, aborted transactions): what they are called, and where they lie.
+A `.log` file is opened when it is first used, and closed when the last reader lets go.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""A file system that keeps a copy of whatever is removed through it, for repairs that a user may want to undo.
+"""Checking a data folder, or one partition's, without changing anything; and repairing a damaged log.
 
-Checking everything in a data folder, or in one partition's folder, without changing anything.
-
-Repairing a damaged log: recovery as after a crash, over the whole log, without throwing anything away.
+A repair is recovery as after a crash, over the whole log, without throwing anything away: a copy is kept of whatever is
+removed, since a user may want to undo it.
 """
 
 from __future__ import annotations

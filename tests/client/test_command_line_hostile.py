@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NoReturn
 
 import click
 import pytest
 from click.testing import CliRunner
+from confluent_kafka import Producer
 
+from broker.__main__ import main as node
 from odradek import Broker
-from odradek.cli.main import odradek
+from odradek.cli.main import NodeCommand, odradek
 from tests.brokers import sound_broker
-from tests.command_line import Odradek
+from tests.command_line import Odradek, on_a_terminal
 
 HOSTILE = ("\udcff", "", "9" * 30, "4294967296", "t:4294967296", "t=4294967296")
 LEFT_OUT = ("bootstrap", "context", "settings", "timeout", "as_json", "help", "seconds", "count")
@@ -36,7 +40,8 @@ def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tup
         for name in command.list_commands(ctx):
             found = command.get_command(ctx, name)
             assert found is not None
-            yield from commands(found, (*path, name))
+            if not isinstance(found, NodeCommand):
+                yield from commands(found, (*path, name))
     else:
         yield path, command
 
@@ -58,8 +63,17 @@ def lines(path: tuple[str, ...], command: click.Command) -> Iterator[list[str]]:
             yield [*path, *("t" for one in arguments if one.required), *beside, *named]
 
 
-def test_no_command_ends_with_a_traceback(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def run_the_node(arguments: Sequence[str]) -> NoReturn:
+    """In place of becoming the node's program."""
+    ran = CliRunner().invoke(node, list(arguments), input="x\n")
+    assert ran.exception is None or isinstance(ran.exception, SystemExit), (arguments, ran.exc_info)
+    raise SystemExit(ran.exit_code)
+
+
+def test_no_command_ends_with_a_traceback(broker: Broker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ODRADEK_CONTEXTS", os.devnull + ".none/contexts")
+    monkeypatch.setattr("odradek.cli.operations.become_the_node", run_the_node)
+    monkeypatch.chdir(tmp_path)
     where, runner, seen = ["-b", broker.bootstrap_servers, "--timeout", "20"], CliRunner(), 0
     for path, command in commands(odradek):
         for line in lines(path, command):
@@ -94,3 +108,29 @@ def test_an_argument_that_is_no_text_is_named_and_a_value_is_kept(broker: Broker
     assert (refused.returncode, b"is no text in UTF-8" in refused.stderr) == (2, True)
     assert run(b"produce", b"t", b"caf\xe9", b"-k", b"\xff", b"-H", b"h=\xfe").returncode == 0
     assert b'{"base64": "Y2Fm6Q=="}' in run(b"consume", b"t", b"-e", b"--json").stdout
+
+
+def test_a_terminal_does_not_obey_what_clients_wrote_and_a_pipe_gets_each_byte(broker: Broker) -> None:
+    here = Odradek(broker.bootstrap_servers)
+    value = b"\x1b]52;c;cm0=\x07\r\xc2\x9b31m\xe2\x80\xae \xff\xfe"
+    here.told("topics", "create", "osc", "-p", "1", "-c", "compression.type=zstd")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce("osc", value, key=value, headers=[("h\x1b[2J\u202e", value)])
+    producer.flush(30)
+    told = rb"\x1b]52;c;cm0=\x07\r\x9b31m\u202e \xff\xfe"
+    forms: dict[str, tuple[bytes, bytes]] = {
+        "text": (value + b"\n", told + b"\n"),
+        "%k|%v|%h": (
+            value + b"|" + value + "|h\x1b[2J\u202e=".encode() + value,
+            told + b"|" + told + rb"|h\x1b[2J\u202e=" + told,
+        ),
+    }
+    command = ("consume", "osc", "-n", "1", "-b", broker.bootstrap_servers)
+    for form, (piped, shown) in forms.items():
+        ran = subprocess.run(
+            [sys.executable, "-m", "odradek", *command, "-f", form], capture_output=True, timeout=60, check=False
+        )
+        assert (ran.returncode, ran.stdout) == (0, piped), ran.stderr
+        assert on_a_terminal(*command, "-f", form).startswith(shown)
+    assert b"read 1 records" in on_a_terminal(*command)
+    assert b"\x1b" not in on_a_terminal("topics", "describe", "osc", "-b", broker.bootstrap_servers)

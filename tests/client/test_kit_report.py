@@ -12,7 +12,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, Producer
 
-from odradek import Broker, ControlError, explain_command
+from odradek import Broker, ControlError
 from odradek.__main__ import main
 from tests.brokers import sound_broker
 
@@ -125,19 +125,22 @@ async def test_the_transaction_that_holds_a_consumer_back_is_named(broker: Broke
 def test_the_command_explains_a_running_broker(
     broker: Broker, name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["odradek", "explain", "--group", name, "--control", broker.control.url])
-    assert main() == 1
+    def explain(*arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["odradek", "explain", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return int(ended.value.code or 0)
+
+    assert explain("--group", name, "--control", broker.control.url) == 1
     assert f"there is no group {name}" in capsys.readouterr().out
     write(broker, name, 1)
     monkeypatch.setenv("ODRADEK_CONTROL", broker.control.url.removeprefix("http://"))
     for arguments in (["topic", name], ["--topic", name], [f"--topic={name}"]):
-        assert explain_command.main(arguments) == 0
+        assert explain(*arguments) == 0
         assert "has records" in capsys.readouterr().out
-    assert explain_command.main(["--topic", name, "--control", "http://127.0.0.1:1"]) == 2
+    assert explain("--topic", name, "--control", "http://127.0.0.1:1") == 2
     assert "does not answer" in capsys.readouterr().err
-    with pytest.raises(SystemExit) as ended:
-        explain_command.main([])
-    assert ended.value.code == 2
+    assert explain() == 2
 
 
 FAILING = """

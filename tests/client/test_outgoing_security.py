@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 from kio.schema.metadata.v12 import MetadataRequest
 
-from broker.config.broker_config import BrokerConfig
-from broker.config.current import CurrentConfig
-from broker.config.jaas import MODULES
+from broker.config.broker_config import BrokerConfig, CurrentConfig
+from broker.config.controllers import INTER_BROKER_MECHANISM, MECHANISMS
+from broker.config.listener_settings import MODULES
 from broker.config.listeners import Listener
-from broker.config.outgoing import INTER_BROKER_MECHANISM, MECHANISMS
 from broker.peers.call import PeerAuthenticationError, PeerUnreachableError, entity_call
 from broker.peers.client import PeerClient, PeerNetwork, PeerSettings, ask_versions
-from broker.security.outgoing.security import secured
+from broker.security.as_client import secured
 from odradek import Broker
 from storage.workers import ThreadWorkers
 from tests.brokers import sound_broker

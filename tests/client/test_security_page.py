@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 from trustme import CA
 
-from odradek import Broker, location
+from odradek import Broker
 from tests.brokers import sound_broker
 from tests.certificates import pair, pair_of
 from tests.pages import ROOT, blocks
@@ -45,11 +45,10 @@ def add_user(folder: Path) -> None:
     """As the page says, while the broker is stopped."""
     with Broker(data_dir=folder / "data"):
         pass
-    (command,) = re.findall(r"^odradek (user add .*)$", (ROOT / PAGE).read_text(), re.MULTILINE)
+    (command,) = re.findall(r"^odradek (users add .*)$", (ROOT / PAGE).read_text(), re.MULTILINE)
     run = subprocess.run(
-        location.command(command.replace("=data", f"={folder / 'data'}").split()),
+        [sys.executable, "-m", "odradek", *command.replace("=data", f"={folder / 'data'}").split()],
         input="app-secret\n",
-        env=location.environment(dict(os.environ)),
         capture_output=True,
         text=True,
         timeout=60,

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from odradek import Broker, location
 from tests.brokers import sound_broker
+from tests.command_line import Odradek
 
 LISTENERS = "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0"
 SETTINGS = {"listeners": LISTENERS, "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512"}
@@ -130,6 +131,27 @@ def test_first_users_of_formatted_folders(tmp_path: Path) -> None:
     with Broker(SETTINGS, data_dir=tmp_path / "data") as broker:
         assert may_log_in(broker, "alice", "geheim")
         assert may_log_in(broker, "bob", "other")
+
+
+def test_the_command_of_a_cluster_is_also_that_of_a_stopped_broker_and_of_a_java_clients_properties(
+    tmp_path: Path,
+) -> None:
+    with sound_broker(security="SASL_SSL", users={"admin": "pw"}) as broker:
+        config = broker.client_config("java")
+        (tmp_path / "admin.properties").write_text("".join(f"{name}={value}\n" for name, value in config.items()))
+        login = ("--command-config", str(tmp_path / "admin.properties"))
+        at = Odradek(broker.bootstrap_servers)
+        at.told("user", "add", "alice", *login, "-m", "SCRAM-SHA-256", "-m", "SCRAM-SHA-512", stdin="geheim\n")
+        at.told("users", "delete", "alice", "-m", "SCRAM-SHA-256", *login)
+        assert at.told("users", "list", *login) == "alice\tSCRAM-SHA-512 (4096 iterations)\n"
+        refused = at.run("users", "list", *login, "--json")
+        assert (refused[0], "expected none with" in refused[2]) == (2, True)
+    with Broker(SETTINGS, data_dir=tmp_path / "data") as stopped:
+        stopped.stop()
+        here, folder = Odradek(""), ("--set", f"log.dirs={tmp_path / 'data'}")
+        (tmp_path / "password").write_text("geheim\n")
+        here.told("users", "add", "bob", *folder, "--password-file", str(tmp_path / "password"), at="")
+        assert here.told("users", "list", *folder, at="") == "bob\tSCRAM-SHA-512 (4096 iterations)\n"
 
 
 @pytest.mark.parametrize(

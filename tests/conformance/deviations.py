@@ -89,13 +89,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         same_but_empty_ranges,
         "With a batch size below 1, Kafka names an empty range of acquired records beside the others.",
     ),
-    Deviation(
-        "describe_topic_partitions",
-        "names",
-        ("an empty name",),
-        answered,
-        "A topic with an empty name gets INVALID_TOPIC_EXCEPTION; in Kafka the whole request fails.",
-    ),
     Deviation("join_group", "subscriptions_cut_short", ("user data cut short",), answered, "As above."),
 )
 

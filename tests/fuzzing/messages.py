@@ -8,11 +8,15 @@ from typing import Any
 
 from broker.network.request import USER, CloseConnectionError, Principal
 from broker.observe.client_telemetry import pushed
-from broker.security.sasl.conversation import AuthenticationError, Challenge
-from broker.security.sasl.oauthbearer import OAuthBearerConversation
-from broker.security.sasl.plain import PlainConversation
-from broker.security.sasl.scram import ScramConversation, ScramCredential
+from broker.security.sasl.conversations import (
+    AuthenticationError,
+    Challenge,
+    OAuthBearerConversation,
+    PlainConversation,
+    ScramConversation,
+)
 from broker.security.sasl.unsecured_tokens import UnsecuredTokens
+from broker.security.sources import ScramCredential
 from protocol import headers
 from protocol.api.messages import decode_request, request_class
 from protocol.api.row import Api

@@ -23,8 +23,8 @@ pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installe
 
 from pyspark.sql import SparkSession
 
-from odradek_pipeline.replay.errors import ReplayRefused
 from odradek_pipeline.replay.job import Replay, replay
+from odradek_pipeline.replay.progress import ReplayRefused
 from odradek_pipeline.replay.recipe import Recipe
 from odradek_pipeline.replay.source import Source
 

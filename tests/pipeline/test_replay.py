@@ -25,8 +25,8 @@ pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installe
 from odradek import Broker
 from odradek_pipeline import session
 from odradek_pipeline.replay import source as source_module
-from odradek_pipeline.replay.errors import ReplayFailed, ReplayRefused
 from odradek_pipeline.replay.job import Replay, Totals, replay
+from odradek_pipeline.replay.progress import ReplayFailed, ReplayRefused
 from odradek_pipeline.replay.source import Source
 from tests.pipeline.replays import by_key, committed, expected, job
 

@@ -23,8 +23,7 @@ pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installe
 
 from odradek import Broker
 from odradek_pipeline.replay import ledger
-from odradek_pipeline.replay.task import TaskPlan
-from odradek_pipeline.replay.writer import Limits
+from odradek_pipeline.replay.writer import Limits, TaskPlan
 from tests.brokers import sound_broker
 from tests.pipeline.replays import SECONDS, by_key, committed, expected
 

@@ -64,7 +64,7 @@ def test_a_fault_in_a_node_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("broker.security.sasl.plain.PlainConversation.evaluate", fail)
+    monkeypatch.setattr("broker.security.sasl.conversations.PlainConversation.evaluate", fail)
     (login, *_others) = TARGETS["frames_before_a_login"].seeds()
     with pytest.raises(AssertionError, match="ZeroDivisionError"):
         TARGETS["frames_before_a_login"].try_out(login)

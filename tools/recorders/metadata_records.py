@@ -11,7 +11,6 @@ from metadata.configs import ResourceType
 from metadata.image import MetadataImage
 from metadata.topics import PartitionRegistration, TopicImage
 from protocol.metadata import brokers, credentials, topics, transactions
-from protocol.metadata import topics as settings
 
 NAMES = ("a", "b", "c.d", "e")
 NODES = range(1, 6)
@@ -156,7 +155,7 @@ class RandomRecords:
         )
         if not names:
             return None
-        return settings.ConfigRecord(
+        return topics.ConfigRecord(
             resource_type=kind,
             resource_name=self._rng.choice(names),
             name=self._rng.choice(("min.insync.replicas", "retention.ms")),
@@ -166,13 +165,13 @@ class RandomRecords:
     def feature(self) -> Any:
         name, highest = self._rng.choice((("metadata.version", 0), ("group.version", 1), ("share.version", 2)))
         level = self._rng.choice((30, 33)) if not highest else self._rng.randint(0, highest)
-        return settings.FeatureLevelRecord(name=name, feature_level=level)
+        return topics.FeatureLevelRecord(name=name, feature_level=level)
 
     def quota(self) -> Any:
         types = sorted(self._rng.sample(("user", "client-id", "ip"), self._rng.choice((1, 1, 2))))
-        return settings.ClientQuotaRecord(
+        return topics.ClientQuotaRecord(
             entity=tuple(
-                settings.QuotaEntity(entity_type=each, entity_name=self._rng.choice((None, "u"))) for each in types
+                topics.QuotaEntity(entity_type=each, entity_name=self._rng.choice((None, "u"))) for each in types
             ),
             key=self._rng.choice(("producer_byte_rate", "request_percentage")),
             value=self._rng.choice((0.0, 1.5, 1e9)),
@@ -180,7 +179,7 @@ class RandomRecords:
         )
 
     def producer_ids(self) -> Any:
-        return settings.ProducerIdsRecord(
+        return topics.ProducerIdsRecord(
             broker_id=1, broker_epoch=2, next_producer_id=self._image.next_producer_id + 1000
         )
 

@@ -1,267 +1,140 @@
-"""Broker configurations of the log: folders, segments, retention, flushing, timestamps (`ServerLogConfigs`)."""
+"""Broker configurations of topics, of their logs and of the log cleaner (`ServerLogConfigs`, `CleanerConfig`).
+
+Most are the default of a configuration of topics, and are made of its row.
+"""
 
 from __future__ import annotations
 
-from broker.config.definition import ConfigDef, ConfigType, UpdateMode, at_least, each_of, one_of
-from broker.config.defs.common import HOUR_MS, LONG_MAX, MINUTE_MS, SECOND_MS, TIMESTAMP_TYPES
-
-INT, LONG, BOOLEAN, STRING, LIST = (
-    ConfigType.INT,
-    ConfigType.LONG,
-    ConfigType.BOOLEAN,
-    ConfigType.STRING,
-    ConfigType.LIST,
+from broker.config.definition import (
+    CLUSTER,
+    LONG_MAX,
+    MINUTE_MS,
+    PER_BROKER,
+    SECOND_MS,
+    Rows,
+    at_least,
+    boolean,
+    double,
+    entries,
+    integer,
+    long,
 )
-CLUSTER = UpdateMode.CLUSTER_WIDE
+from broker.config.defs.topics import defaults_of
 
-LOG_DEFS: tuple[ConfigDef, ...] = (
-    ConfigDef("log.dir", LIST, ("./data",), "Folder for the partitions' data where `log.dirs` is not set."),
-    ConfigDef(
-        "log.dirs",
-        LIST,
-        None,
-        "Comma separated folders for the partitions' data. Without it `log.dir` is used.",
+TOPICS: Rows = {
+    "num.partitions": integer(1, "Partitions of a topic created without a number of its own.", at_least(1)),
+    "default.replication.factor": integer(
+        1, "Replicas of a topic created without a number of its own.", unit="replicas"
     ),
-    ConfigDef(
-        "cordoned.log.dirs",
-        LIST,
-        (),
-        "Folders of `log.dirs` that get no new partitions, or `*` for all of them (KIP-1066).",
-        mode=UpdateMode.PER_BROKER,
+    "auto.create.topics.enable": boolean(
+        True, "Whether asking for the metadata of an unknown topic creates it, where the client allows that too."
     ),
-    ConfigDef(
-        "log.segment.bytes",
-        INT,
-        1 << 30,
-        "Default of the topics' `segment.bytes`: the size at which a segment is closed.",
-        at_least(1 << 20),
-        "bytes",
-        CLUSTER,
+    "delete.topic.enable": boolean(True, "Whether DeleteTopics is allowed."),
+    **defaults_of(
+        "max.message.bytes",
+        "max.decompressed.message.bytes",
+        "compression.type",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
     ),
-    ConfigDef(
-        "log.roll.ms",
-        LONG,
-        None,
-        "Default of the topics' `segment.ms`; without it `log.roll.hours` counts.",
-        unit="ms",
-        mode=CLUSTER,
+}
+
+LOG: Rows = {
+    "log.dir": entries(("./data",), "Folder for the partitions' data where `log.dirs` is not set."),
+    "log.dirs": entries(None, "Comma separated folders for the partitions' data. Without it `log.dir` is used."),
+    "cordoned.log.dirs": entries(
+        (), "Folders of `log.dirs` that get no new partitions, or `*` for all of them (KIP-1066).", mode=PER_BROKER
     ),
-    ConfigDef(
-        "log.roll.hours",
-        INT,
-        168,
-        "Age at which a segment is closed, where `log.roll.ms` is not set.",
-        at_least(1),
-        "hours",
+    **defaults_of("segment.bytes"),
+    "log.roll.ms": long(None, "Default of the topics' `segment.ms`; without it `log.roll.hours` counts.", mode=CLUSTER),
+    "log.roll.hours": integer(168, "Age at which a segment is closed, where `log.roll.ms` is not set.", at_least(1)),
+    "log.roll.jitter.ms": long(
+        None, "Default of the topics' `segment.jitter.ms`; without it `log.roll.jitter.hours` counts.", mode=CLUSTER
     ),
-    ConfigDef(
-        "log.roll.jitter.ms",
-        LONG,
-        None,
-        "Default of the topics' `segment.jitter.ms`; without it `log.roll.jitter.hours` counts.",
-        unit="ms",
-        mode=CLUSTER,
+    "log.roll.jitter.hours": integer(
+        0, "Upper bound of the random time taken off the roll time, where `log.roll.jitter.ms` is not set.", at_least(0)
     ),
-    ConfigDef(
-        "log.roll.jitter.hours",
-        INT,
-        0,
-        "Upper bound of the random time taken off the roll time, where `log.roll.jitter.ms` is not set.",
-        at_least(0),
-        "hours",
-    ),
-    ConfigDef(
-        "log.retention.ms",
-        LONG,
+    "log.retention.ms": long(
         None,
         "Default of the topics' `retention.ms`, -1 for no limit; without it `log.retention.minutes` counts.",
-        unit="ms",
         mode=CLUSTER,
     ),
-    ConfigDef(
-        "log.retention.minutes",
-        INT,
-        None,
-        "Retention time where `log.retention.ms` is not set; without it `log.retention.hours` counts.",
-        unit="minutes",
+    "log.retention.minutes": integer(
+        None, "Retention time where `log.retention.ms` is not set; without it `log.retention.hours` counts."
     ),
-    ConfigDef(
-        "log.retention.hours",
-        INT,
-        168,
-        "Retention time where neither `log.retention.ms` nor `log.retention.minutes` is set.",
-        unit="hours",
+    "log.retention.hours": integer(
+        168, "Retention time where neither `log.retention.ms` nor `log.retention.minutes` is set."
     ),
-    ConfigDef(
-        "log.retention.bytes",
-        LONG,
-        -1,
-        "Default of the topics' `retention.bytes`: the size of a partition beyond which old segments go, or -1.",
-        unit="bytes",
-        mode=CLUSTER,
+    **defaults_of("retention.bytes"),
+    "log.retention.check.interval.ms": long(
+        5 * MINUTE_MS, "Time between two searches for segments that retention no longer keeps.", at_least(1)
     ),
-    ConfigDef(
-        "log.retention.check.interval.ms",
-        LONG,
-        5 * MINUTE_MS,
-        "Time between two searches for segments that retention no longer keeps.",
-        at_least(1),
-        "ms",
+    **defaults_of("cleanup.policy", "segment.index.bytes", "index.interval.bytes", "flush.messages"),
+    "log.flush.interval.ms": long(
+        None, "Default of the topics' `flush.ms`; without it `log.flush.scheduler.interval.ms` counts.", mode=CLUSTER
     ),
-    ConfigDef(
-        "log.cleanup.policy",
-        LIST,
-        ("delete",),
-        "Default of the topics' `cleanup.policy`.",
-        each_of("compact", "delete"),
-        mode=CLUSTER,
+    "log.flush.scheduler.interval.ms": long(
+        LONG_MAX, "Time between two searches for partitions that are due to be flushed."
     ),
-    ConfigDef(
-        "log.index.size.max.bytes",
-        INT,
-        10 << 20,
-        "Default of the topics' `segment.index.bytes`: the largest offset index.",
-        at_least(4),
-        "bytes",
-        mode=CLUSTER,
-    ),
-    ConfigDef(
-        "log.index.interval.bytes",
-        INT,
-        4096,
-        "Default of the topics' `index.interval.bytes`: log bytes between two index entries.",
-        at_least(0),
-        "bytes",
-        mode=CLUSTER,
-    ),
-    ConfigDef(
-        "log.flush.interval.messages",
-        LONG,
-        LONG_MAX,
-        "Default of the topics' `flush.messages`: appended records before a partition is forced to disk.",
-        at_least(1),
-        "records",
-        CLUSTER,
-    ),
-    ConfigDef(
-        "log.flush.interval.ms",
-        LONG,
-        None,
-        "Default of the topics' `flush.ms`; without it `log.flush.scheduler.interval.ms` counts.",
-        unit="ms",
-        mode=CLUSTER,
-    ),
-    ConfigDef(
-        "log.flush.scheduler.interval.ms",
-        LONG,
-        LONG_MAX,
-        "Time between two searches for partitions that are due to be flushed.",
-        unit="ms",
-    ),
-    ConfigDef(
-        "log.flush.offset.checkpoint.interval.ms",
-        INT,
+    "log.flush.offset.checkpoint.interval.ms": integer(
         MINUTE_MS,
         "Time between two writes of the recovery points; recovery after a crash starts from them.",
         at_least(0),
-        "ms",
     ),
-    ConfigDef(
-        "log.flush.start.offset.checkpoint.interval.ms",
-        INT,
-        MINUTE_MS,
-        "Time between two writes of the log start offsets.",
-        at_least(0),
-        "ms",
+    "log.flush.start.offset.checkpoint.interval.ms": integer(
+        MINUTE_MS, "Time between two writes of the log start offsets.", at_least(0)
     ),
-    ConfigDef(
-        "log.segment.delete.delay.ms",
-        LONG,
-        MINUTE_MS,
-        "Default of the topics' `file.delete.delay.ms`: time before a dropped file leaves the disk.",
-        at_least(0),
-        "ms",
-        CLUSTER,
+    **defaults_of(
+        "file.delete.delay.ms",
+        "preallocate",
+        "message.timestamp.type",
+        "message.timestamp.before.max.ms",
+        "message.timestamp.after.max.ms",
+        "local.retention.ms",
+        "local.retention.bytes",
+        "remote.copy.lag.ms",
+        "remote.copy.lag.bytes",
     ),
-    ConfigDef("log.preallocate", BOOLEAN, False, "Default of the topics' `preallocate`. No effect here.", mode=CLUSTER),
-    ConfigDef(
-        "log.message.timestamp.type",
-        STRING,
-        "CreateTime",
-        "Default of the topics' `message.timestamp.type`.",
-        one_of(*TIMESTAMP_TYPES),
-        mode=CLUSTER,
-    ),
-    ConfigDef(
-        "log.message.timestamp.before.max.ms",
-        LONG,
-        LONG_MAX,
-        "Default of the topics' `message.timestamp.before.max.ms`.",
-        at_least(0),
-        "ms",
-        mode=CLUSTER,
-    ),
-    ConfigDef(
-        "log.message.timestamp.after.max.ms",
-        LONG,
-        HOUR_MS,
-        "Default of the topics' `message.timestamp.after.max.ms`.",
-        at_least(0),
-        "ms",
-        mode=CLUSTER,
-    ),
-    ConfigDef(
-        "log.local.retention.ms",
-        LONG,
-        -2,
-        "Default of the topics' `local.retention.ms`. No effect without tiering.",
-        at_least(-2),
-        "ms",
-        mode=CLUSTER,
-    ),
-    ConfigDef(
-        "log.local.retention.bytes",
-        LONG,
-        -2,
-        "Default of the topics' `local.retention.bytes`. No effect without tiering.",
-        at_least(-2),
-        "bytes",
-        mode=CLUSTER,
-    ),
-    ConfigDef(
-        "log.remote.copy.lag.ms",
-        LONG,
-        0,
-        "Default of the topics' `remote.copy.lag.ms`. No effect without tiering.",
-        at_least(-1),
-        "ms",
-        mode=CLUSTER,
-    ),
-    ConfigDef(
-        "log.remote.copy.lag.bytes",
-        LONG,
-        -1,
-        "Default of the topics' `remote.copy.lag.bytes`. No effect without tiering.",
-        at_least(-1),
-        "bytes",
-        mode=CLUSTER,
-    ),
-    ConfigDef(
-        "log.initial.task.delay.ms",
-        LONG,
+    "log.initial.task.delay.ms": long(
         30 * SECOND_MS,
         "Time after the start before retention, flushing and checkpoints first run, unless their period is shorter.",
         at_least(0),
-        "ms",
         internal=True,
     ),
-    ConfigDef(
-        "num.recovery.threads.per.data.dir",
-        INT,
+    "num.recovery.threads.per.data.dir": integer(
         2,
         "Worker threads that recover logs after an unclean stop, for all data folders together.",
         at_least(1),
         "threads",
-        CLUSTER,
+        mode=CLUSTER,
     ),
-)
+}
+
+CLEANER: Rows = {
+    "log.cleaner.enable": boolean(True, "Whether topics with the `compact` policy are compacted."),
+    "log.cleaner.threads": integer(1, "Worker threads of the cleaner.", at_least(0), mode=CLUSTER),
+    "log.cleaner.io.max.bytes.per.second": double(
+        1.7976931348623157e308, "Limit of the cleaner's reading and writing together.", unit="bytes/s", mode=CLUSTER
+    ),
+    "log.cleaner.dedupe.buffer.size": long(
+        128 << 20, "Memory for the cleaner's map of keys, over all its threads.", unit="bytes", mode=CLUSTER
+    ),
+    "log.cleaner.io.buffer.size": integer(
+        512 << 10,
+        "Memory for the cleaner's read and write buffers, over all its threads.",
+        at_least(0),
+        "bytes",
+        mode=CLUSTER,
+        has_effect=False,
+    ),
+    "log.cleaner.io.buffer.load.factor": double(
+        0.9,
+        "How full the map of keys may get. Higher compacts more in one pass and finds keys more slowly.",
+        mode=CLUSTER,
+    ),
+    "log.cleaner.backoff.ms": long(
+        15 * SECOND_MS, "Pause of the cleaner when there was nothing to do.", at_least(0), mode=CLUSTER
+    ),
+    **defaults_of("min.cleanable.dirty.ratio", "delete.retention.ms", "min.compaction.lag.ms", "max.compaction.lag.ms"),
+}

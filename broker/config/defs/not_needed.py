@@ -1,7 +1,8 @@
 """Kafka 4.4's broker configurations that this broker has no use for: each one given causes one warning.
 
 They are listed with type, default and rule, since DescribeConfigs reports them and AlterConfigs refuses what Kafka
-refuses; what it accepts is kept, without effect.
+refuses; what it accepts is kept, without effect. That is all there is of them: a row. At the end are those that are set
+only while the broker runs, of which two have an effect.
 """
 
 from __future__ import annotations
@@ -199,29 +200,59 @@ _INTERNAL = (
     "unstable.api.versions.enable",
     "unstable.feature.versions.enable",
 )
-_RATES = (
-    _Row("leader.replication.throttled.rate", LONG, "9223372036854775807", NOT_NEGATIVE),
-    _Row("follower.replication.throttled.rate", LONG, "9223372036854775807", NOT_NEGATIVE),
-    _Row("replica.alter.log.dirs.io.max.bytes.per.second", LONG, "9223372036854775807", NOT_NEGATIVE),
-)
 
 
-def _definitions(rows: Iterable[_Row], mode: UpdateMode) -> dict[str, ConfigDef]:
+def _unused(rows: Iterable[_Row], mode: UpdateMode) -> dict[str, ConfigDef]:
     doc = "A configuration of Kafka's that has no effect here."
     return {
         row.name: ConfigDef(
-            row.name, row.type, row.default, doc, java_class(row.default) if row.type is CLASS else row.check, mode=mode
+            row.name,
+            row.type,
+            row.default,
+            doc,
+            java_class(row.default) if row.type is CLASS else row.check,
+            mode=mode,
+            has_effect=False,
         )
         for row in rows
     }
 
 
 NOT_NEEDED: Mapping[str, ConfigDef] = MappingProxyType(
-    _definitions(_READ_ONLY, UpdateMode.READ_ONLY)
-    | _definitions(_PER_BROKER, UpdateMode.PER_BROKER)
-    | _definitions(_CLUSTER_WIDE, UpdateMode.CLUSTER_WIDE)
-    | {name: ConfigDef(name, STRING, None, "Internal to Kafka.", internal=True) for name in _INTERNAL}
+    _unused(_READ_ONLY, UpdateMode.READ_ONLY)
+    | _unused(_PER_BROKER, UpdateMode.PER_BROKER)
+    | _unused(_CLUSTER_WIDE, UpdateMode.CLUSTER_WIDE)
+    | {name: ConfigDef(name, STRING, None, "Internal to Kafka.", internal=True, has_effect=False) for name in _INTERNAL}
 )
 
-# Only ever set by AlterConfigs, and unknown to DescribeConfigs (`QuotaConfig.brokerQuotaConfigs`).
-ALTERED_ONLY: Mapping[str, ConfigDef] = MappingProxyType(_definitions(_RATES, UpdateMode.CLUSTER_WIDE))
+_NO_LIMIT = (1 << 63) - 1
+ALTERED_ONLY: Mapping[str, ConfigDef] = MappingProxyType(
+    {
+        f"{role}.replication.throttled.rate": ConfigDef(
+            f"{role}.replication.throttled.rate",
+            LONG,
+            _NO_LIMIT,
+            f"Rate of replication, on the {role} side, of what `{role}.replication.throttled.replicas` names.",
+            NOT_NEGATIVE,
+            "bytes/s",
+            UpdateMode.CLUSTER_WIDE,
+        )
+        for role in ("leader", "follower")
+    }
+    | _unused(
+        [_Row("replica.alter.log.dirs.io.max.bytes.per.second", LONG, str(_NO_LIMIT), NOT_NEGATIVE)],
+        UpdateMode.CLUSTER_WIDE,
+    )
+)
+"""Only ever set by AlterConfigs, and unknown to DescribeConfigs (`QuotaConfig.brokerQuotaConfigs`)."""
+
+NOT_ENFORCED: Mapping[str, str] = MappingProxyType(
+    {
+        "max.connection.creation.rate": ": set the quota connection_creation_rate of addresses",
+        "max.connections": " for a single listener: set max.connections",
+        "security.providers": ": Python's ssl is used",
+        "ssl.provider": ": Python's ssl is used",
+        "ssl.trustmanager.algorithm": ": certificates are checked by OpenSSL",
+    }
+)
+"""Settings of Kafka's that limit or forbid something, and have no effect here; with what to do."""

@@ -1,233 +1,188 @@
-"""Broker configurations of TLS and SASL (`SslConfigs`, `SaslConfigs`, `BrokerSecurityConfigs`).
+"""Broker configurations of TLS and SASL (`SslConfigs`, `SaslConfigs`, `BrokerSecurityConfigs`), and of authorization.
 
-Each may be set for one listener as `listener.name.<listener>.<name>`; see `broker.config.listener_settings`.
+Those of TLS and SASL may be set for one listener as `listener.name.<listener>.<name>`; see
+`broker.config.listener_settings`.
 """
 
 from __future__ import annotations
 
-from broker.config.definition import ConfigDef, ConfigType, UpdateMode, at_least, one_of
-from broker.config.defs.common import HOUR_MS
-
-BOOLEAN, CLASS, INT, LIST, LONG, PASSWORD, STRING = (
-    ConfigType.BOOLEAN,
-    ConfigType.CLASS,
-    ConfigType.INT,
-    ConfigType.LIST,
-    ConfigType.LONG,
-    ConfigType.PASSWORD,
-    ConfigType.STRING,
+from broker.config.definition import (
+    DAY_MS,
+    HOUR_MS,
+    PER_BROKER,
+    PER_LISTENER,
+    Check,
+    Rows,
+    at_least,
+    boolean,
+    class_name,
+    entries,
+    integer,
+    long,
+    one_of,
+    password,
+    string,
 )
-PER_BROKER, PER_LISTENER = UpdateMode.PER_BROKER, UpdateMode.PER_LISTENER
 
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _STORE_TYPES = "PEM, PKCS12 or JKS; the content decides between the last two, as in Java"
 
-TLS_DEFS: tuple[ConfigDef, ...] = (
-    ConfigDef(
-        "ssl.keystore.type", STRING, "JKS", f"Kind of `ssl.keystore.location`: {_STORE_TYPES}.", mode=PER_LISTENER
-    ),
-    ConfigDef(
-        "ssl.keystore.location",
-        STRING,
+TLS: Rows = {
+    "ssl.keystore.type": string("JKS", f"Kind of `ssl.keystore.location`: {_STORE_TYPES}.", mode=PER_LISTENER),
+    "ssl.keystore.location": string(
         None,
         "File with the broker's private key and certificate chain; with PEM also a folder with `tls.key` and "
         "`tls.crt`, as Kubernetes mounts a Secret. It is read again when it changes.",
         mode=PER_LISTENER,
     ),
-    ConfigDef("ssl.keystore.password", PASSWORD, None, "Password of a PKCS12 keystore.", mode=PER_LISTENER),
-    ConfigDef(
-        "ssl.key.password",
-        PASSWORD,
-        None,
-        "Password of an encrypted private key in a PEM keystore or in `ssl.keystore.key`.",
-        mode=PER_LISTENER,
+    "ssl.keystore.password": password(None, "Password of a PKCS12 keystore.", mode=PER_LISTENER),
+    "ssl.key.password": password(
+        None, "Password of an encrypted private key in a PEM keystore or in `ssl.keystore.key`.", mode=PER_LISTENER
     ),
-    ConfigDef(
-        "ssl.keystore.key",
-        PASSWORD,
+    "ssl.keystore.key": password(
         None,
         "The private key itself, as PEM (PKCS#8), in place of a file; with `ssl.keystore.type=PEM`.",
         mode=PER_LISTENER,
     ),
-    ConfigDef(
-        "ssl.keystore.certificate.chain",
-        PASSWORD,
-        None,
-        "The certificate chain itself, as PEM, to go with `ssl.keystore.key`.",
-        mode=PER_LISTENER,
+    "ssl.keystore.certificate.chain": password(
+        None, "The certificate chain itself, as PEM, to go with `ssl.keystore.key`.", mode=PER_LISTENER
     ),
-    ConfigDef(
-        "ssl.truststore.type", STRING, "JKS", f"Kind of `ssl.truststore.location`: {_STORE_TYPES}.", mode=PER_LISTENER
-    ),
-    ConfigDef(
-        "ssl.truststore.location",
-        STRING,
+    "ssl.truststore.type": string("JKS", f"Kind of `ssl.truststore.location`: {_STORE_TYPES}.", mode=PER_LISTENER),
+    "ssl.truststore.location": string(
         None,
         "File with the certificates that clients' certificates must lead to. It is read again when it changes.",
         mode=PER_LISTENER,
     ),
-    ConfigDef("ssl.truststore.password", PASSWORD, None, "Password of a PKCS12 truststore.", mode=PER_LISTENER),
-    ConfigDef(
-        "ssl.truststore.certificates",
-        PASSWORD,
+    "ssl.truststore.password": password(None, "Password of a PKCS12 truststore.", mode=PER_LISTENER),
+    "ssl.truststore.certificates": password(
         None,
         "The trusted certificates themselves, as PEM, in place of a file; with `ssl.truststore.type=PEM`.",
         mode=PER_LISTENER,
     ),
-    ConfigDef(
-        "ssl.enabled.protocols",
-        LIST,
-        ("TLSv1.2", "TLSv1.3"),
-        "Versions of TLS that are spoken: TLSv1.2, TLSv1.3 or both.",
-        mode=PER_BROKER,
+    "ssl.enabled.protocols": entries(
+        ("TLSv1.2", "TLSv1.3"), "Versions of TLS that are spoken: TLSv1.2, TLSv1.3 or both.", mode=PER_BROKER
     ),
-    ConfigDef(
-        "ssl.cipher.suites",
-        LIST,
+    "ssl.cipher.suites": entries(
         (),
-        "Cipher suites by their IANA names, as in Java; empty for the defaults. Of TLSv1.3 all three suites are named, "
-        "or none, which switches TLSv1.3 off.",
+        "Cipher suites by their IANA names, as in Java; empty for the defaults. Of TLSv1.3 all three suites are "
+        "named, or none, which switches TLSv1.3 off.",
         mode=PER_BROKER,
     ),
-    ConfigDef(
-        "ssl.client.auth",
-        STRING,
+    "ssl.client.auth": string(
         "none",
         "Whether clients must show a certificate. What is shown is always checked.",
         one_of("required", "requested", "none"),
         mode=PER_BROKER,
     ),
-    ConfigDef(
-        "ssl.principal.mapping.rules",
-        STRING,
+    "ssl.principal.mapping.rules": string(
         "DEFAULT",
         "How the distinguished name of a client's certificate becomes the name of its principal: `DEFAULT`, or "
         "`RULE:pattern/replacement/` with `L` or `U` behind it, separated by commas; the first that fits counts.",
     ),
-    ConfigDef(
-        "ssl.allow.dn.changes",
-        BOOLEAN,
-        False,
-        "Whether a keystore may be replaced while the broker runs by one with another distinguished name.",
+    "ssl.allow.dn.changes": boolean(
+        False, "Whether a keystore may be replaced while the broker runs by one with another distinguished name."
     ),
-    ConfigDef(
-        "ssl.allow.san.changes",
-        BOOLEAN,
+    "ssl.allow.san.changes": boolean(
         False,
         "Whether a keystore may be replaced while the broker runs by one that lacks an alternative name of the old.",
     ),
-    ConfigDef(
-        "ssl.endpoint.identification.algorithm",
-        STRING,
+    "ssl.endpoint.identification.algorithm": string(
         "https",
         "`https` compares the certificate of another broker with the host that is connected to; empty does not.",
         mode=PER_BROKER,
     ),
-)
+}
 
-SASL_DEFS: tuple[ConfigDef, ...] = (
-    ConfigDef(
-        "sasl.enabled.mechanisms",
-        LIST,
+SASL: Rows = {
+    "sasl.enabled.mechanisms": entries(
         ("GSSAPI",),
         "Mechanisms that clients of a SASL listener may choose: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. "
         "GSSAPI, Kafka's default, is refused.",
         mode=PER_BROKER,
     ),
-    ConfigDef(
-        "sasl.jaas.config",
-        PASSWORD,
+    "sasl.jaas.config": password(
         None,
         "A login module and its options, as Java writes them; set it as "
         "`listener.name.<listener>.<mechanism>.sasl.jaas.config`. PlainLoginModule has users as `user_<name>`.",
         mode=PER_BROKER,
     ),
-    ConfigDef(
-        "sasl.server.callback.handler.class",
-        CLASS,
+    "sasl.server.callback.handler.class": class_name(
         None,
         "For OAUTHBEARER, Kafka's OAuthBearerValidatorCallbackHandler has signed tokens checked, as setting "
         "`sasl.oauthbearer.jwks.endpoint.url` does here. Other classes are refused.",
     ),
-    ConfigDef(
-        "sasl.server.max.receive.size",
-        INT,
-        512 * 1024,
-        "Largest request of a client that has not authenticated yet.",
-        unit="bytes",
+    "sasl.server.max.receive.size": integer(
+        512 * 1024, "Largest request of a client that has not authenticated yet.", unit="bytes"
     ),
-    ConfigDef(
-        "connections.max.reauth.ms",
-        LONG,
-        0,
-        "Time after which a client must authenticate again (KIP-368); 0 for never. May be set per mechanism.",
-        unit="ms",
+    "connections.max.reauth.ms": long(
+        0, "Time after which a client must authenticate again (KIP-368); 0 for never. May be set per mechanism."
     ),
-    ConfigDef(
-        "connection.failed.authentication.delay.ms",
-        INT,
-        100,
-        "Time for which the answer to wrong credentials is held back, so that guessing is slow.",
-        at_least(0),
-        "ms",
+    "connection.failed.authentication.delay.ms": integer(
+        100, "Time for which the answer to wrong credentials is held back, so that guessing is slow.", at_least(0)
     ),
-    ConfigDef(
-        "sasl.mechanism.inter.broker.protocol",
-        STRING,
+    "sasl.mechanism.inter.broker.protocol": string(
         "GSSAPI",
         "Mechanism by which this node logs in at other brokers: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, with username "
         "and password of the JAAS line.",
         mode=PER_BROKER,
     ),
-    ConfigDef(
-        "sasl.mechanism.controller.protocol",
-        STRING,
-        "GSSAPI",
-        "The same for controllers.",
+    "sasl.mechanism.controller.protocol": string("GSSAPI", "The same for controllers."),
+    "sasl.oauthbearer.jwks.endpoint.url": string(
+        None, "Where the keys are that tokens are signed with (JWKS): an https, http or file URL."
     ),
-    ConfigDef(
-        "sasl.oauthbearer.jwks.endpoint.url",
-        STRING,
-        None,
-        "Where the keys are that tokens are signed with (JWKS): an https, http or file URL.",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": long(
+        HOUR_MS, "Time after which the keys are read again; an unknown key id has them read at once."
     ),
-    ConfigDef(
-        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
-        LONG,
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": long(
+        100, "First wait before the keys are asked for again after a failure."
+    ),
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms": long(10_000, "Longest wait of that kind."),
+    "sasl.oauthbearer.expected.audience": entries((), "Audiences of which a token must name one."),
+    "sasl.oauthbearer.expected.issuer": string(None, "Issuer that a token must name."),
+    "sasl.oauthbearer.allow.unverified.audience": boolean(
+        False, "Whether `sasl.oauthbearer.expected.audience` may be left out: tokens for anyone are then taken."
+    ),
+    "sasl.oauthbearer.allow.unverified.issuer": boolean(
+        False, "Whether `sasl.oauthbearer.expected.issuer` may be left out: tokens of any issuer are then taken."
+    ),
+    "sasl.oauthbearer.clock.skew.seconds": integer(30, "By how much the clock of who issues tokens may differ."),
+    "sasl.oauthbearer.scope.claim.name": string("scope", "Claim of a token with its scope."),
+    "sasl.oauthbearer.sub.claim.name": string("sub", "Claim of a token with the name of its principal."),
+}
+
+AUTHORIZATION: Rows = {
+    "authorizer.class.name": string(
+        "",
+        "What decides what clients may do: empty for nothing, so that all may do everything, or the one that there is, "
+        f"`{STANDARD_AUTHORIZER}` ([ACLs](acls.md)).",
+        Check(lambda _: None, "non-null string"),  # the rule is one of `cross_checks`, as in Kafka
+    ),
+    "super.users": string(
+        "",
+        "Principals that may do everything, separated by semicolons: `User:admin;User:CN=broker,O=Example`.",
+        of_plugin=True,
+    ),
+    "allow.everyone.if.no.acl.found": boolean(
+        False, "Whether all clients may do everything to a resource that no ACL concerns.", of_plugin=True
+    ),
+}
+
+TOKENS: Rows = {
+    "delegation.token.secret.key": password(
+        None, "Key that delegation tokens are made with, the same on all nodes of a cluster; without it there are none."
+    ),
+    "delegation.token.master.key": password(
+        None, "The name of `delegation.token.secret.key` before Kafka 4.0.", of_plugin=True
+    ),
+    "delegation.token.max.lifetime.ms": long(
+        7 * DAY_MS, "The longest life of a delegation token, renewals included.", at_least(1)
+    ),
+    "delegation.token.expiry.time.ms": long(
+        DAY_MS, "The time after which a delegation token must have been renewed.", at_least(1)
+    ),
+    "delegation.token.expiry.check.interval.ms": long(
         HOUR_MS,
-        "Time after which the keys are read again; an unknown key id has them read at once.",
-        unit="ms",
+        "Time between two looks for delegation tokens that have expired. A token is useless as soon as it expires.",
+        at_least(1),
     ),
-    ConfigDef(
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
-        LONG,
-        100,
-        "First wait before the keys are asked for again after a failure.",
-        unit="ms",
-    ),
-    ConfigDef(
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", LONG, 10_000, "Longest wait of that kind.", unit="ms"
-    ),
-    ConfigDef("sasl.oauthbearer.expected.audience", LIST, (), "Audiences of which a token must name one."),
-    ConfigDef("sasl.oauthbearer.expected.issuer", STRING, None, "Issuer that a token must name."),
-    ConfigDef(
-        "sasl.oauthbearer.allow.unverified.audience",
-        BOOLEAN,
-        False,
-        "Whether `sasl.oauthbearer.expected.audience` may be left out: tokens for anyone are then taken.",
-    ),
-    ConfigDef(
-        "sasl.oauthbearer.allow.unverified.issuer",
-        BOOLEAN,
-        False,
-        "Whether `sasl.oauthbearer.expected.issuer` may be left out: tokens of any issuer are then taken.",
-    ),
-    ConfigDef(
-        "sasl.oauthbearer.clock.skew.seconds",
-        INT,
-        30,
-        "By how much the clock of who issues tokens may differ.",
-        unit="s",
-    ),
-    ConfigDef("sasl.oauthbearer.scope.claim.name", STRING, "scope", "Claim of a token with its scope."),
-    ConfigDef("sasl.oauthbearer.sub.claim.name", STRING, "sub", "Claim of a token with the name of its principal."),
-)
+}

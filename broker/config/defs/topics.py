@@ -7,19 +7,31 @@ from __future__ import annotations
 
 import re
 
-from broker.config.definition import Check, ConfigDef, ConfigType, Synonym, Value, at_least, each_of, one_of, to_text
-from broker.config.defs.common import (
-    COMPRESSION_TYPES,
+from broker.config.definition import (
+    CLUSTER,
     DAY_MS,
-    GZIP_LEVEL,
     HOUR_MS,
     LARGEST_RECORD,
     LONG_MAX,
-    LZ4_LEVEL,
     MINUTE_MS,
-    TIMESTAMP_TYPES,
-    ZSTD_LEVEL,
+    Check,
+    Row,
+    Rows,
+    Synonym,
+    Value,
+    at_least,
+    boolean,
+    double,
+    each_of,
+    entries,
+    integer,
+    long,
+    one_of,
+    string,
+    to_text,
 )
+
+COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
 _REPLICA = r"([0-9]+:[0-9]+)?"
 
@@ -37,16 +49,17 @@ def _throttled(name: str) -> Check:
     return Check(refuse, f"* or {shape}")
 
 
-def _throttle(name: str, role: str) -> ConfigDef:
+def _throttled_replicas(role: str) -> Row:
     doc = (
         f"Replicas whose replication is throttled on the {role} side, at `{role}.replication.throttled.rate`, as long "
         "as they are not in sync: `*` for all, or partition:broker pairs."
     )
-    return ConfigDef(name, ConfigType.LIST, (), doc, _throttled(name))
+    return entries((), doc, _throttled(f"{role}.replication.throttled.replicas"))
 
 
-INT, LONG, DOUBLE = ConfigType.INT, ConfigType.LONG, ConfigType.DOUBLE
-BOOLEAN, STRING, LIST = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.LIST
+def _gzip_level(value: Value) -> tuple[object, str] | None:
+    right = value == -1 or (isinstance(value, int) and 1 <= value <= 9)
+    return None if right else (value, "Value must be between 1 and 9 or equal to -1")
 
 
 def _log(name: str, factor: int = 1) -> Synonym:
@@ -57,48 +70,34 @@ def _same(name: str) -> tuple[Synonym, ...]:
     return (Synonym(name),)
 
 
-TOPIC_DEFS: tuple[ConfigDef, ...] = (
-    ConfigDef(
-        "segment.bytes",
-        INT,
+TOPICS: Rows = {
+    "segment.bytes": integer(
         1 << 30,
         "Size at which the active segment is closed and a new one started. Retention and compaction work on whole "
         "segments, so a smaller size lets them act sooner at the price of more files.",
         at_least(1 << 20),
-        "bytes",
         synonyms=(_log("segment.bytes"),),
     ),
-    ConfigDef(
-        "segment.ms",
-        LONG,
+    "segment.ms": long(
         7 * DAY_MS,
         "Age at which the active segment is closed even if it is not full, so that retention and compaction can reach "
         "its records.",
         at_least(1),
-        "ms",
         synonyms=(_log("roll.ms"), _log("roll.hours", HOUR_MS)),
     ),
-    ConfigDef(
-        "segment.jitter.ms",
-        LONG,
+    "segment.jitter.ms": long(
         0,
         "Upper bound of a random time taken off `segment.ms` per segment, so that many partitions do not roll at once.",
         at_least(0),
-        "ms",
         synonyms=(_log("roll.jitter.ms"), _log("roll.jitter.hours", HOUR_MS)),
     ),
-    ConfigDef(
-        "segment.index.bytes",
-        INT,
+    "segment.index.bytes": integer(
         10 << 20,
         "Largest size of a segment's offset index; a full index closes the segment.",
         at_least(4),
-        "bytes",
         synonyms=(_log("index.size.max.bytes"),),
     ),
-    ConfigDef(
-        "flush.messages",
-        LONG,
+    "flush.messages": long(
         LONG_MAX,
         "Records appended to a partition before it is forced to disk. With 1 every append is on disk before it is "
         "acknowledged; the default leaves flushing to the operating system.",
@@ -106,124 +105,85 @@ TOPIC_DEFS: tuple[ConfigDef, ...] = (
         "records",
         synonyms=(_log("flush.interval.messages"),),
     ),
-    ConfigDef(
-        "flush.ms",
-        LONG,
+    "flush.ms": long(
         LONG_MAX,
         "Longest time that records of a partition wait before they are forced to disk.",
         at_least(0),
-        "ms",
         synonyms=(_log("flush.interval.ms"), _log("flush.scheduler.interval.ms")),
     ),
-    ConfigDef(
-        "retention.bytes",
-        LONG,
+    "retention.bytes": long(
         -1,
         "Size of a partition beyond which its oldest segments are deleted under the `delete` policy; -1 for no limit.",
-        unit="bytes",
         synonyms=(_log("retention.bytes"),),
     ),
-    ConfigDef(
-        "retention.ms",
-        LONG,
+    "retention.ms": long(
         7 * DAY_MS,
         "Time for which records are kept under the `delete` policy; -1 keeps them without limit of time.",
         at_least(-1),
-        "ms",
         synonyms=(_log("retention.ms"), _log("retention.minutes", MINUTE_MS), _log("retention.hours", HOUR_MS)),
     ),
-    ConfigDef(
-        "max.message.bytes",
-        INT,
+    "max.message.bytes": integer(
         (1 << 20) + 12,
         "Largest record batch that a producer may append, after compression.",
         at_least(0),
-        "bytes",
         synonyms=_same("message.max.bytes"),
     ),
-    ConfigDef(
-        "max.decompressed.message.bytes",
-        INT,
+    "max.decompressed.message.bytes": integer(
         LARGEST_RECORD,
         "Largest record in a compressed batch, after decompression; a batch with a larger one is refused.",
         at_least(1, LARGEST_RECORD),
-        "bytes",
         synonyms=_same("max.decompressed.message.bytes"),
     ),
-    ConfigDef(
-        "index.interval.bytes",
-        INT,
+    "index.interval.bytes": integer(
         4096,
         "Bytes of log between two entries of the offset index. Fewer bytes: less reading, but a larger index.",
         at_least(0),
-        "bytes",
         synonyms=(_log("index.interval.bytes"),),
     ),
-    ConfigDef(
-        "delete.retention.ms",
-        LONG,
+    "delete.retention.ms": long(
         DAY_MS,
         "Time for which compaction keeps a tombstone, and with it the span in which a reader that started at offset 0 "
         "must finish to see every deletion.",
         at_least(0),
-        "ms",
         synonyms=(_log("cleaner.delete.retention.ms"),),
     ),
-    ConfigDef(
-        "min.compaction.lag.ms",
-        LONG,
+    "min.compaction.lag.ms": long(
         0,
         "Time for which a record stays untouched by compaction.",
         at_least(0),
-        "ms",
         synonyms=(_log("cleaner.min.compaction.lag.ms"),),
     ),
-    ConfigDef(
-        "max.compaction.lag.ms",
-        LONG,
+    "max.compaction.lag.ms": long(
         LONG_MAX,
         "Time after which a record must become subject to compaction, however clean the log is.",
         at_least(1),
-        "ms",
         synonyms=(_log("cleaner.max.compaction.lag.ms"),),
     ),
-    ConfigDef(
-        "file.delete.delay.ms",
-        LONG,
+    "file.delete.delay.ms": long(
         MINUTE_MS,
         "Time between taking a file out of the log and removing it from the disk.",
         at_least(0),
-        "ms",
         synonyms=(_log("segment.delete.delay.ms"),),
     ),
-    ConfigDef(
-        "min.cleanable.dirty.ratio",
-        DOUBLE,
+    "min.cleanable.dirty.ratio": double(
         0.5,
         "Part of a log that must be uncompacted before the cleaner takes it up.",
         at_least(0, 1),
         synonyms=(_log("cleaner.min.cleanable.ratio"),),
     ),
-    ConfigDef(
-        "cleanup.policy",
-        LIST,
+    "cleanup.policy": entries(
         ("delete",),
         "What happens to old segments: `delete` drops them by time and size, `compact` keeps the last record of every "
         "key; both may be given.",
         each_of("compact", "delete"),
         synonyms=(_log("cleanup.policy"),),
     ),
-    ConfigDef(
-        "unclean.leader.election.enable",
-        BOOLEAN,
+    "unclean.leader.election.enable": boolean(
         False,
-        "Whether a replica outside the in-sync set may become leader when no other is left, which may lose records. "
-        "No effect here.",
+        "Whether a replica outside the in-sync set may become leader when no other is left, which may lose records.",
         synonyms=_same("unclean.leader.election.enable"),
     ),
-    ConfigDef(
-        "min.insync.replicas",
-        INT,
+    "min.insync.replicas": integer(
         1,
         "In-sync replicas without which an append with acks=all is refused; never more than the partition has, as in "
         "Kafka.",
@@ -231,141 +191,100 @@ TOPIC_DEFS: tuple[ConfigDef, ...] = (
         "replicas",
         synonyms=_same("min.insync.replicas"),
     ),
-    ConfigDef(
-        "compression.type",
-        STRING,
+    "compression.type": string(
         "producer",
         "Codec in which batches are stored; `producer` keeps that of the producer, any other recompresses.",
         one_of(*COMPRESSION_TYPES),
         synonyms=_same("compression.type"),
     ),
-    ConfigDef(
-        "compression.gzip.level",
-        INT,
+    "compression.gzip.level": integer(
         -1,
         "Level used where `compression.type` is gzip; -1 is the library's own default.",
-        GZIP_LEVEL,
+        Check(_gzip_level, "from 1 to 9, or -1"),
         synonyms=_same("compression.gzip.level"),
     ),
-    ConfigDef(
-        "compression.lz4.level",
-        INT,
-        9,
-        "Level used where `compression.type` is lz4.",
-        LZ4_LEVEL,
-        synonyms=_same("compression.lz4.level"),
+    "compression.lz4.level": integer(
+        9, "Level used where `compression.type` is lz4.", at_least(1, 17), synonyms=_same("compression.lz4.level")
     ),
-    ConfigDef(
-        "compression.zstd.level",
-        INT,
+    "compression.zstd.level": integer(
         3,
         "Level used where `compression.type` is zstd.",
-        ZSTD_LEVEL,
+        at_least(-131072, 22),
         synonyms=_same("compression.zstd.level"),
     ),
-    ConfigDef(
-        "preallocate",
-        BOOLEAN,
+    "preallocate": boolean(
         False,
-        "Whether a new segment's file takes its full size on disk at once. No effect here.",
+        "Whether a new segment's file takes its full size on disk at once.",
         synonyms=(_log("preallocate"),),
+        has_effect=False,
     ),
-    ConfigDef(
-        "message.timestamp.type",
-        STRING,
+    "message.timestamp.type": string(
         "CreateTime",
         "Whether a record bears the producer's time (CreateTime) or that of its append (LogAppendTime).",
-        one_of(*TIMESTAMP_TYPES),
+        one_of("CreateTime", "LogAppendTime"),
         synonyms=(_log("message.timestamp.type"),),
     ),
-    ConfigDef(
-        "message.timestamp.before.max.ms",
-        LONG,
+    "message.timestamp.before.max.ms": long(
         LONG_MAX,
         "How far a CreateTime timestamp may lie before the broker's clock; older records are refused "
         "(INVALID_TIMESTAMP).",
         at_least(0),
-        "ms",
         synonyms=(_log("message.timestamp.before.max.ms"),),
     ),
-    ConfigDef(
-        "message.timestamp.after.max.ms",
-        LONG,
+    "message.timestamp.after.max.ms": long(
         HOUR_MS,
         "How far a CreateTime timestamp may lie after the broker's clock; later records are refused "
         "(INVALID_TIMESTAMP).",
         at_least(0),
-        "ms",
         synonyms=(_log("message.timestamp.after.max.ms"),),
     ),
-    _throttle("leader.replication.throttled.replicas", "leader"),
-    _throttle("follower.replication.throttled.replicas", "follower"),
-    ConfigDef(
-        "remote.storage.enable",
-        BOOLEAN,
-        False,
-        "Tiered storage. There is none here: `true` is refused, as a Kafka broker without it does.",
+    **{f"{role}.replication.throttled.replicas": _throttled_replicas(role) for role in ("leader", "follower")},
+    "remote.storage.enable": boolean(
+        False, "Tiered storage. There is none here: `true` is refused, as a Kafka broker without it does."
     ),
-    ConfigDef(
-        "local.retention.ms",
-        LONG,
+    "local.retention.ms": long(
         -2,
-        "Time that a tiered topic's segments stay on local disk; -2 means `retention.ms`. No effect here.",
+        "Time that a tiered topic's segments stay on local disk; -2 means `retention.ms`.",
         at_least(-2),
-        "ms",
         synonyms=(_log("local.retention.ms"),),
+        has_effect=False,
     ),
-    ConfigDef(
-        "local.retention.bytes",
-        LONG,
+    "local.retention.bytes": long(
         -2,
-        "Bytes of a tiered topic's partition kept on local disk; -2 means `retention.bytes`. No effect here.",
+        "Bytes of a tiered topic's partition kept on local disk; -2 means `retention.bytes`.",
         at_least(-2),
-        "bytes",
         synonyms=(_log("local.retention.bytes"),),
+        has_effect=False,
     ),
-    ConfigDef(
-        "remote.log.copy.disable",
-        BOOLEAN,
-        False,
-        "Stops copying a tiered topic to remote storage. No effect here.",
-    ),
-    ConfigDef(
-        "remote.copy.lag.ms",
-        LONG,
+    "remote.log.copy.disable": boolean(False, "Stops copying a tiered topic to remote storage.", has_effect=False),
+    "remote.copy.lag.ms": long(
         0,
-        "Longest time that a closed segment of a tiered topic waits to be copied; -1 for no limit. No effect here.",
+        "Longest time that a closed segment of a tiered topic waits to be copied; -1 for no limit.",
         at_least(-1),
-        "ms",
         synonyms=(_log("remote.copy.lag.ms"),),
+        has_effect=False,
     ),
-    ConfigDef(
-        "remote.copy.lag.bytes",
-        LONG,
+    "remote.copy.lag.bytes": long(
         -1,
-        "Most bytes of a tiered topic's partition that wait to be copied; -1 for no limit. No effect here.",
+        "Most bytes of a tiered topic's partition that wait to be copied; -1 for no limit.",
         at_least(-1),
-        "bytes",
         synonyms=(_log("remote.copy.lag.bytes"),),
+        has_effect=False,
     ),
-    ConfigDef(
-        "remote.log.delete.on.disable",
-        BOOLEAN,
-        False,
-        "Removes a topic's remote data when its tiering is switched off. No effect here.",
+    "remote.log.delete.on.disable": boolean(
+        False, "Removes a topic's remote data when its tiering is switched off.", has_effect=False
     ),
-    ConfigDef(
-        "errors.deadletterqueue.group.enable",
-        BOOLEAN,
-        False,
-        "Whether share groups may write what they give up to this topic (KIP-1191).",
+    "errors.deadletterqueue.group.enable": boolean(
+        False, "Whether share groups may write what they give up to this topic (KIP-1191)."
     ),
-    ConfigDef(
-        "internal.segment.bytes",
-        INT,
-        None,
-        "For tests: overrides `segment.bytes` with no lower bound.",
-        unit="bytes",
-        internal=True,
-    ),
-)
+    "internal.segment.bytes": integer(None, "For tests: overrides `segment.bytes` with no lower bound.", internal=True),
+}
+
+
+def defaults_of(*names: str) -> Rows:
+    """The broker's configurations that give these configurations of topics their defaults, by the same rules."""
+    return {TOPICS[name].synonyms[0].name: _default_of(name) for name in names}
+
+
+def _default_of(name: str) -> Row:
+    return TOPICS[name]._replace(doc=f"Default of the topics' `{name}`.", mode=CLUSTER, synonyms=())

@@ -1,0 +1,1 @@
+"""How a follower gets what its leader has: fetchers, one or more for each leader, and what they do to logs."""

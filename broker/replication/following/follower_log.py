@@ -1,4 +1,6 @@
-"""A follower's side of an incremental fetch session (KIP-227; Kafka's `FetchSessionHandler`).
+"""What a follower asks its leader for, and what it does to its own log with the answers.
+
+A follower keeps its side of an incremental fetch session (KIP-227; Kafka's `FetchSessionHandler`):
 
 | state    | request                                                | answer                            | next state |
 | -------- | ------------------------------------------------------ | --------------------------------- | ---------- |
@@ -9,13 +11,10 @@
 
 A request that begins a new session names the old one, which the leader then drops.
 
-What a follower does to its partition (the follower's half of Kafka's `Partition` and `ReplicaFetcherThread`).
-
-How far a follower must truncate its log where it differs from the leader's (KIP-101, KIP-279, KIP-595).
-
-The leader says up to which offset its own log has the largest epoch that is not above the follower's last one. Nothing
-below the point where both logs are the same is ever dropped: it is found epoch by epoch, each step by an answer of the
-leader (`AbstractFetcherThread.getOffsetTruncationState`).
+Where its log differs from the leader's, the follower truncates it (KIP-101, KIP-279, KIP-595;
+`AbstractFetcherThread.getOffsetTruncationState`). The leader says up to which offset its own log has the largest epoch
+that is not above the follower's last one. Nothing below the point where both logs are the same is ever dropped: it is
+found epoch by epoch, each step by an answer of the leader.
 """
 
 from __future__ import annotations

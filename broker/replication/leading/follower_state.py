@@ -1,8 +1,10 @@
-"""The in-sync replicas (ISR) as their leader knows them, and the change that the controller decides on.
+"""What a leader knows of its followers: how far each is, and which of them are in sync.
 
-Theory of operation. The controller alone changes the ISR; the leader proposes (Kafka's `PartitionState`). From the
-proposal until the controller has answered nobody knows which ISR holds, so the high watermark waits for the replicas of
-both: the maximal ISR.
+`FollowerState` is of one follower, from its fetches (Kafka's `Replica` and `ReplicaState`). `InSyncReplicas` is the
+ISR and the change that the controller decides on. The controller alone changes the ISR; the leader proposes (Kafka's
+`PartitionState`). From the proposal until the controller has answered nobody knows which ISR holds, so the high
+watermark waits for the replicas of both: the maximal ISR.
+
 
 | state     | event                                                        | next state |
 | --------- | ------------------------------------------------------------ | ---------- |
@@ -13,8 +15,6 @@ both: the maximal ISR.
 
 In the last case, as with FENCED_LEADER_EPOCH, this node's metadata is old, or an earlier copy of the request was
 accepted and its answer lost: the next image decides, or the answer to the next request.
-
-What a leader knows of one follower, from the follower's fetches (Kafka's `Replica` and `ReplicaState`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Which replica a consumer should read from (KIP-392; Kafka's `ReplicaSelector` and `RackAwareReplicaSelector`).
-
-What the leader of a partition with several replicas knows of them (the leader's half of Kafka's `Partition`).
+"""The leader of a partition with several replicas (the leader's half of Kafka's `Partition`).
 
 How it works. Followers fetch; each fetch says how far its follower is (`FollowerState`). The high watermark may rise to
 the smallest log end of the replicas in the maximal ISR, and of those that are about to join it, unless the ISR is
@@ -8,7 +6,8 @@ smaller than `min.insync.replicas` (KIP-966). A follower that has all that is co
 leader epoch began, is proposed for the ISR; for removal from it, one that lags longer than `replica.lag.time.max.ms`.
 `in_sync_replicas` has the states of a proposal.
 
-A node is alone with its partition as long as the partition has one replica: then there is no `LeaderState`.
+A node is alone with its partition as long as the partition has one replica: then there is no `LeaderState`. Which of
+the replicas a consumer should read from (KIP-392; Kafka's `RackAwareReplicaSelector`) is decided here, too.
 """
 
 from __future__ import annotations

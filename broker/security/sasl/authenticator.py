@@ -34,7 +34,7 @@ from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 
 from broker.network.dispatch import Buffers, Dispatcher, Pending
 from broker.network.request import CloseConnectionError, Principal
-from broker.security.sasl.conversation import (
+from broker.security.sasl.conversations import (
     AuthenticationError,
     Begin,
     Challenge,

@@ -1,44 +1,57 @@
-"""The mechanisms of a listener, made of its settings: how each begins a conversation."""
+"""The mechanisms of a listener, made of its settings: how each begins a conversation.
+
+The users of PLAIN and SCRAM are in `odradek.users.file` and `odradek.users`, a line `name:password` each, besides those
+of JAAS lines and of the metadata.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Awaitable, Mapping
 from functools import partial
-from random import Random
+from pathlib import Path
 
 import structlog
 
-from broker.config.jaas import LoginModule, parse_jaas
-from broker.config.listener_settings import USERS, USERS_FILE, ListenerSettings
-from broker.security.errors import SecurityError
-from broker.security.sasl import oauthbearer
-from broker.security.sasl.conversation import Begin
-from broker.security.sasl.plain import PlainConversation
-from broker.security.sasl.scram import FindCredential, Found, ScramConversation, user_credential
-from broker.security.sasl.users_file import parse_users, read_users
-from controller.scram import SCRAM_MECHANISMS, ScramMechanism, stretched
-from storage.workers import Workers
-from timing.clock import Clock
+from broker.config.listener_settings import USERS, USERS_FILE, ListenerSettings, LoginModule, parse_jaas
+from broker.security.sasl import conversations as oauthbearer
+from broker.security.sasl.conversations import Begin, PlainConversation, ScramConversation
+from broker.security.sources import FindCredential, Found, SecurityError, Sources, user_credential
+from controller.scram import SCRAM_MECHANISMS, stretched
+
+KEY = "odradek.users.file"
+
+
+def read_users(location: str) -> dict[str, str]:
+    """Passwords by name, out of a file. Blocking, any thread. Raises SecurityError."""
+    try:
+        text = Path(location).read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise SecurityError(f"{KEY} = {location!r}: the file cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise SecurityError(f"{KEY} = {location!r}: expected a text in UTF-8") from error
+    return parse_users(f"{KEY} = {location!r}", text)
+
+
+def parse_users(where: str, text: str) -> dict[str, str]:
+    """Passwords by name. Blank lines and those that begin with # do not count. Raises SecurityError.
+
+    Only `\\n` and `\\r\\n` end a line: what else Unicode has for that may be in a password.
+    """
+    users: dict[str, str] = {}
+    for number, line in enumerate(re.split(r"\r?\n", text), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, colon, password = line.partition(":")
+        if not colon or not name.strip() or not password:
+            raise SecurityError(f"{where}: expected name:password in line {number}")
+        users[name.strip()] = password
+    return users
+
 
 logger = structlog.get_logger(__name__)
 
 _USER_OPTION = "user_"
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """What the mechanisms ask.
-
-    Attributes:
-        find_scram: the credential of a user; if the last argument is true, of the delegation token with that id.
-        workers: where keys of tokens are read.
-    """
-
-    clock: Clock
-    random: Random
-    workers: Workers
-    find_scram: Callable[[ScramMechanism, str, bool], Found | Awaitable[Found]]
 
 
 def make_mechanisms(settings: ListenerSettings, sources: Sources) -> Mapping[str, Begin]:
@@ -58,7 +71,7 @@ def _scram_users(settings: ListenerSettings, name: str, sources: Sources) -> Fin
     """The users of the metadata, and those of the settings that the metadata lacks."""
     mechanism = SCRAM_MECHANISMS[name]
     of_settings = {
-        user: user_credential(stretched(user, mechanism, password, sources.random))
+        user: user_credential(stretched(user, mechanism, password, sources.scram_salt(mechanism, user)))
         for user, password in _users_of_settings(settings).items()
     }
 

@@ -9,8 +9,8 @@ from typing import Any
 import jwt
 from jwt.exceptions import PyJWTError
 
+from broker.security.sasl.conversations import BadTokenError, Token, seconds_of
 from broker.security.sasl.jwks import SIGNATURES, Jwks, KeysError
-from broker.security.sasl.oauthbearer import BadTokenError, Token, seconds_of
 
 _OF_RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 

@@ -12,7 +12,7 @@ from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from broker.security.sasl.oauthbearer import BadTokenError, Token, seconds_of
+from broker.security.sasl.conversations import BadTokenError, Token, seconds_of
 
 _OPTION = "unsecuredValidator"
 

@@ -1,11 +1,13 @@
 """OpenSSL's contexts of a listener's settings: one for connections that come in, one for connections to other nodes.
 
-Blocking, any thread.
+Cipher suites have their IANA names in settings, as in Java. A certificate may replace another while the broker runs if
+clients find the same names in it (`SslFactory.CertificateEntries`). Blocking, any thread.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import ssl
 import tempfile
@@ -19,14 +21,47 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+from cryptography.x509 import Certificate, ExtensionNotFound, SubjectAlternativeName
 
 from broker.config.listener_settings import ListenerSettings
-from broker.security.errors import SecurityError
-from broker.security.tls.ciphers import split_suites
-from broker.security.tls.stores import KeyMaterial, load_key, load_trusted
+from broker.security.sources import SecurityError
+from broker.security.tls.principal_mapping import subject_of
+from broker.security.tls.stores import KeyMaterial, load_key, load_trusted, readable
+
+TLS13_SUITES = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
+"""The suites of TLSv1.3 that OpenSSL has on; Python's `ssl` cannot choose among them."""
+
+_IANA = r"TLS_(?:(.+)_)?WITH_(.+)_(SHA\d*|CCM|CCM_8)"
+_CIPHERS = {"3DES_EDE_CBC": "DES-CBC3"}
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+
+
+def openssl_name(suite: str) -> str:
+    """The name of a suite of TLSv1.2; one that is none of IANA's is returned as it is."""
+    match = re.fullmatch(_IANA, suite)
+    if match is None:
+        return suite
+    exchange, cipher, digest = match.groups()
+    if cipher == "CHACHA20_POLY1305":
+        cipher, digest = "CHACHA20-POLY1305", ""
+    cipher = _CIPHERS.get(cipher) or re.sub(r"(AES|CAMELLIA|ARIA)_(\d+)", r"\1\2", cipher).replace("_", "-")
+    cipher = cipher.removesuffix("-CBC")
+    parts = ["" if exchange == "RSA" else exchange.replace("_", "-"), cipher, digest.replace("_", "")]
+    return "-".join(part for part in parts if part)
+
+
+def split_suites(key: str, suites: tuple[str, ...]) -> tuple[str, bool]:
+    """OpenSSL's list of those of TLSv1.2, and whether TLSv1.3 is wanted. Raises SecurityError, which names `key`."""
+    newest = [suite for suite in suites if suite in TLS13_SUITES]
+    if newest and len(set(newest)) < len(TLS13_SUITES):
+        missing = ", ".join(suite for suite in TLS13_SUITES if suite not in newest)
+        raise SecurityError(
+            f"{key}: expected all suites of TLSv1.3 or none, as they cannot be chosen singly: add {missing}"
+        )
+    older = [openssl_name(suite) for suite in suites if suite not in TLS13_SUITES]
+    return ":".join(older), bool(newest)
 
 
 def server_context(settings: ListenerSettings, key: KeyMaterial) -> ssl.SSLContext:
@@ -111,3 +146,27 @@ def _short_lived_file(content: bytes) -> Iterator[str]:
         file.write(content)
         file.flush()
         yield file.name
+
+
+def require_same_names(settings: ListenerSettings, old: Certificate, new: Certificate) -> None:
+    """Raises SecurityError: clients that check whom they talk to would no longer find the name that they know."""
+    where = settings.found("ssl.keystore.location")
+    with readable(where):
+        former, subject = subject_of(old), subject_of(new)
+        missing = _alternative_names(old) - _alternative_names(new)
+    if not settings.boolean("ssl.allow.dn.changes") and former != subject:
+        raise SecurityError(
+            f"{where}: expected a certificate of {former!r}, not {subject!r}; or ssl.allow.dn.changes=true"
+        )
+    if missing and not settings.boolean("ssl.allow.san.changes"):
+        raise SecurityError(
+            f"{where}: expected a certificate that has {', '.join(sorted(missing))} too; or ssl.allow.san.changes=true"
+        )
+
+
+def _alternative_names(certificate: Certificate) -> set[str]:
+    try:
+        extension = certificate.extensions.get_extension_for_class(SubjectAlternativeName)
+    except ExtensionNotFound:
+        return set()
+    return {str(name.value) for name in extension.value}

@@ -31,8 +31,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from broker.config.own_authority import AUTHORITY, BROKER, client_file
-from broker.security.errors import SecurityError
+from broker.config.listener_settings import AUTHORITY, BROKER, client_file
+from broker.security.sources import SecurityError
 
 KEY = "odradek.tls.folder"
 _DAY = datetime.timedelta(days=1)

@@ -1,8 +1,8 @@
 """A classic group: its state, its generation, and what its GroupMetadata records say.
 
 How it works: a group is in one of five states (`states.py` has the table of what each request gets in each of them, and
-the map of legal predecessors). `join.py`, `sync.py`, `heartbeat.py` and `leave.py` have a function for each request;
-they decide, and change the group only through its methods. `rebalance.py` takes it from state to state:
+the map of legal predecessors). `join.py` and `member_requests.py` have a function for each request; they decide, and
+change the group only through its methods. `rebalance.py` takes it from state to state:
 
 - Empty or Stable -> PreparingRebalance: somebody joins, leaves or is silent. JoinGroup requests are parked.
 - PreparingRebalance -> CompletingRebalance: all have joined, or the rebalance timeout is over. The generation rises,
@@ -12,30 +12,28 @@ they decide, and change the group only through its methods. `rebalance.py` takes
 - PreparingRebalance -> Empty: nobody is left. That is recorded too.
 - Empty -> Dead: the group is deleted, or its last offset has expired.
 
-Every other state is soft: after a restart the group is what its last record says.
-
-The record of a classic group (Kafka's GroupCoordinatorRecordHelpers): each one holds all that a restart finds.
+Every other state is soft: after a restart the group is what its last record says. Each record of a group holds all
+that a restart finds (`group_metadata` and what follows it; Kafka's GroupCoordinatorRecordHelpers).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
 
 import structlog
 
-from coordinator.group.classic.members import Member, Roster
+from coordinator.group.classic.members import Member, Roster, Sessions
 from coordinator.group.classic.messages import CONSUMER_PROTOCOL_TYPE, JoinedMember, MemberProtocol, subscribed_topics
-from coordinator.group.classic.states import GroupState, path_between
+from coordinator.group.classic.states import LEGAL_PREDECESSORS, GroupState
 from coordinator.group.group_port import GroupDescription, GroupType, MemberDescription, OwnedPartition
 from coordinator.runtime.outcome import CoordinatorRecord
 from protocol.consumer_protocol import SchemaError
 from protocol.coordinator_records.group_records import (
     GROUP_METADATA,
-    GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
 )
+from protocol.coordinator_records.record_schema import GroupKey
 from protocol.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
@@ -45,19 +43,8 @@ from protocol.errors import (
     UnknownMemberId,
 )
 from protocol.records.batch import NO_TIMESTAMP
-from timing.purgatory import DelayedOperation
 
 logger = structlog.get_logger(__name__)
-
-
-class Keeper(Protocol):
-    """What a group calls on its keeper (`ClassicGroups`)."""
-
-    def entering(self, group: ClassicGroup, state: GroupState) -> None:
-        """The group is about to enter a state."""
-
-    def restart_session(self, group: ClassicGroup, member: Member) -> None:
-        """The member has given a sign of life."""
 
 
 class ClassicGroup(Roster):
@@ -68,14 +55,14 @@ class ClassicGroup(Roster):
     the next (joins, the generation of an unfinished rebalance) is soft state, which a restart forgets.
 
     `pending_sync` are the members that have not sent a SyncGroup in this generation. `subscribed_topics` is None while
-    they are unknown. `join_phase` and `sync_phase` are the operations that wait for the end of these phases.
+    they are unknown. `entering` is called when it is about to enter a state.
     """
 
     __slots__ = (
-        "_keeper",
+        "_entering",
+        "_sessions",
+        "ends_when_all_joined",
         "generation",
-        "group_id",
-        "join_phase",
         "member_joined_meanwhile",
         "pending_sync",
         "previous_state",
@@ -83,12 +70,16 @@ class ClassicGroup(Roster):
         "state",
         "state_timestamp_ms",
         "subscribed_topics",
-        "sync_phase",
     )
 
-    def __init__(self, group_id: str, now_ms: int, keeper: Keeper) -> None:
-        super().__init__()
-        self.group_id = group_id
+    def __init__(
+        self,
+        group_id: str,
+        now_ms: int,
+        sessions: Sessions,
+        entering: Callable[[ClassicGroup, GroupState], None],
+    ) -> None:
+        super().__init__(group_id)
         self.state = GroupState.EMPTY
         self.previous_state = GroupState.DEAD
         self.state_timestamp_ms: int | None = now_ms
@@ -98,9 +89,10 @@ class ClassicGroup(Roster):
         self.pending_sync: set[str] = set()
         self.member_joined_meanwhile = False
         """Whether somebody joined during the current span of the initial delay."""
-        self.join_phase: DelayedOperation | None = None
-        self.sync_phase: DelayedOperation | None = None
-        self._keeper = keeper
+        self.ends_when_all_joined = False
+        """Whether a join phase is under way that ends once all have joined; the initial delay is waited for."""
+        self._sessions = sessions
+        self._entering = entering
 
     # -- state
 
@@ -116,7 +108,7 @@ class ClassicGroup(Roster):
 
     @property
     def can_rebalance(self) -> bool:
-        return self.state.may_precede(GroupState.PREPARING_REBALANCE)
+        return self.state in LEGAL_PREDECESSORS[GroupState.PREPARING_REBALANCE]
 
     @property
     def uses_consumer_protocol(self) -> bool:
@@ -124,9 +116,12 @@ class ClassicGroup(Roster):
 
     def enter(self, state: GroupState, now_ms: int) -> None:
         """Enter a state. Raises RuntimeError if it may not follow the current one."""
-        if not self.state.may_precede(state):
+        if self.state not in LEGAL_PREDECESSORS[state]:
             raise RuntimeError(f"group {self.group_id} cannot go from {self.state.value} to {state.value}")
-        self._keeper.entering(self, state)
+        self._move(state, now_ms)
+
+    def _move(self, state: GroupState, now_ms: int) -> None:
+        self._entering(self, state)
         self.previous_state = self.state
         self.state = state
         self.state_timestamp_ms = now_ms
@@ -136,6 +131,18 @@ class ClassicGroup(Roster):
         if self.is_empty:
             return protocol_type != "" and protocols != ()
         return protocol_type == self.protocol_type and self.shares_protocol(protocols)
+
+    def has_room(self, member_id: str, limit: int) -> bool:
+        """Whether the member (an empty id: a new one) may join, with `group.max.size` as the limit (KIP-389).
+
+        During a rebalance only members that have joined count: if the limit was lowered below the group's size, the
+        last ones to join are refused.
+        """
+        member = self.members.get(member_id)
+        if self.state is GroupState.PREPARING_REBALANCE:
+            return (member is not None and member.awaiting_join is not None) or self.awaiting_join < limit
+        is_unused = self.state in (GroupState.EMPTY, GroupState.DEAD)
+        return is_unused or member is not None or len(self.members) < limit
 
     def begin_generation(self, now_ms: int) -> None:
         """End the join phase of a group with members, which now wait for their assignments."""
@@ -169,8 +176,9 @@ class ClassicGroup(Roster):
         self.protocol_name = value.protocol
         self.leader_id = value.leader
         self.subscribed_topics = self._read_subscriptions()
-        for state in path_between(self.state, GroupState.STABLE if value.members else GroupState.EMPTY):
-            self.enter(state, now_ms)
+        state = GroupState.STABLE if value.members else GroupState.EMPTY
+        if state is not self.state:  # by whatever states it came there
+            self._move(state, now_ms)
         timestamp = value.current_state_timestamp
         self.state_timestamp_ms = None if timestamp == NO_TIMESTAMP else timestamp
 
@@ -246,7 +254,7 @@ class ClassicGroup(Roster):
     def offset_commit_accepted(self, member_id: str) -> None:
         member = self.members.get(member_id)
         if member is not None and self.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
-            self._keeper.restart_session(self, member)
+            self._sessions.restart(self, member)
 
     def validate_offset_delete(self) -> None:
         """A running group of consumers protects only topics it subscribes to."""
@@ -302,20 +310,20 @@ class ClassicGroup(Roster):
 
 def group_metadata(group_id: str, value: GroupMetadataValue | None) -> CoordinatorRecord:
     """The record with this value; None makes it the tombstone that ends the group."""
-    return CoordinatorRecord(GROUP_METADATA, GroupMetadataKey(group_id), value)
+    return CoordinatorRecord(GROUP_METADATA, GroupKey(group_id), value)
 
 
-def new_group(group_id: str, now_ms: int) -> CoordinatorRecord:
+def new_group_record(group_id: str, now_ms: int) -> CoordinatorRecord:
     return group_metadata(group_id, GroupMetadataValue("", 0, None, None, now_ms, ()))
 
 
-def emptied(group: ClassicGroup, now_ms: int) -> CoordinatorRecord:
+def emptied_record(group: ClassicGroup, now_ms: int) -> CoordinatorRecord:
     """The next generation, without members."""
     value = GroupMetadataValue(group.protocol_type or "", group.generation + 1, None, None, now_ms, ())
     return group_metadata(group.group_id, value)
 
 
-def generation(
+def generation_record(
     group: ClassicGroup, members: Iterable[Member], assignments: Mapping[str, bytes], leader_id: str | None
 ) -> CoordinatorRecord:
     """The current generation, Stable, with these members and assignments by member id (without any: empty ones)."""

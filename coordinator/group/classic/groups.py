@@ -8,24 +8,23 @@ from typing import Any
 import structlog
 
 from coordinator.group.classic.group import ClassicGroup, group_metadata
-from coordinator.group.classic.members import DelayedHeartbeat, Member
+from coordinator.group.classic.members import Sessions
 from coordinator.group.classic.messages import MemberProtocol
-from coordinator.group.classic.rebalance import Rebalances, Sessions
+from coordinator.group.classic.rebalance import Rebalances
 from coordinator.group.classic.states import GroupState
-from coordinator.group.config import GroupConfig, GroupMetrics
+from coordinator.group.config import GroupConfig, GroupCounts
 from coordinator.runtime.coordinator_context import CoordinatorContext
-from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
-from protocol.coordinator_records.group_records import GroupMetadataKey, GroupMetadataValue
-from timing.purgatory import Purgatory
+from coordinator.runtime.outcome import CoordinatorRecord, Position
+from protocol.coordinator_records.group_records import GroupMetadataValue
+from protocol.coordinator_records.record_schema import GroupKey
 
 logger = structlog.get_logger(__name__)
 
 
 class ClassicGroups:
-    """What the operations on classic groups (`join`, `sync`, `heartbeat`, `leave`: one module each) work with.
+    """What the operations on classic groups (`join.py`, `member_requests.py`) work with.
 
-    `new_member_id(prefix)` makes a member id from a client id or an instance id. `rebalance_purgatory` and
-    `heartbeat_purgatory` may be shared by all shards of a node.
+    `new_member_id(prefix)` makes a member id from a client id or an instance id. `counts` are those of all shards.
     """
 
     def __init__(
@@ -33,16 +32,14 @@ class ClassicGroups:
         context: CoordinatorContext[Any],
         config: GroupConfig,
         new_member_id: Callable[[str], str],
-        rebalance_purgatory: Purgatory,
-        heartbeat_purgatory: Purgatory,
-        metrics: GroupMetrics,
+        counts: GroupCounts,
     ) -> None:
         self.context = context
         self.config = config
         self.new_member_id = new_member_id
-        self.metrics = metrics
-        self.sessions = Sessions(context.clock, heartbeat_purgatory, self._session_expired)
-        self.rebalances = Rebalances(context, config, self.sessions, rebalance_purgatory, metrics)
+        self.counts = counts
+        self.sessions = Sessions(context, self._remove_silent)
+        self.rebalances = Rebalances(context, config, self.sessions, counts)
         self._groups: dict[str, ClassicGroup] = {}
 
     # -- groups
@@ -58,7 +55,7 @@ class ClassicGroups:
 
     # -- durable state
 
-    def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position) -> None:
+    def replay(self, key: GroupKey, value: GroupMetadataValue | None, position: Position) -> None:
         """Apply a GroupMetadata record; the last one of a group counts."""
         if value is not None:
             self._obtain(key.group).restore(value, self.context.clock.wall_ms())
@@ -69,7 +66,7 @@ class ClassicGroups:
         """Forget the classic group of that name."""
         group = self._groups.pop(group_id, None)
         if group is not None:
-            self._give_up(group)
+            self.rebalances.give_up(group)
             group.enter(GroupState.DEAD, self.context.clock.wall_ms())
 
     def note_simple(self, group_id: str) -> None:
@@ -78,8 +75,9 @@ class ClassicGroups:
     def _obtain(self, group_id: str) -> ClassicGroup:
         group = self._groups.get(group_id)
         if group is None:
-            group = self._groups[group_id] = ClassicGroup(group_id, self.context.clock.wall_ms(), self)
-            self.metrics.groups[group.state] += 1
+            now_ms = self.context.clock.wall_ms()
+            group = self._groups[group_id] = ClassicGroup(group_id, now_ms, self.sessions, self.entering)
+            self.counts.groups[group.state] += 1
         return group
 
     # -- groups that were consumer groups
@@ -108,46 +106,30 @@ class ClassicGroups:
     def unloaded(self) -> None:
         """The shard has failed all waiters; timers and counts are ended here."""
         for group in self._groups.values():
-            self._give_up(group)
-            self.metrics.groups[group.state] -= 1
+            self.rebalances.give_up(group)
+            self.counts.groups[group.state] -= 1
         self._groups.clear()
 
-    def _give_up(self, group: ClassicGroup) -> None:
-        self.sessions.end_all(group)
-        self.rebalances.give_up(group)
-
-    # -- the groups' keeper
-
     def entering(self, group: ClassicGroup, state: GroupState) -> None:
-        self.metrics.groups[group.state] -= 1
+        """The group is about to enter a state."""
+        self.counts.groups[group.state] -= 1
         if state is not GroupState.DEAD:
-            self.metrics.groups[state] += 1
+            self.counts.groups[state] += 1
 
-    def restart_session(self, group: ClassicGroup, member: Member) -> None:
-        self.sessions.restart(group, member)
-
-    # -- the end of a session
-
-    def _session_expired(self, group_id: str, member_id: str, session: DelayedHeartbeat) -> None:
-        self.context.tell(lambda _: Outcome(effects=lambda _: self._remove_silent(group_id, member_id, session)))
-
-    def _remove_silent(self, group_id: str, member_id: str, session: DelayedHeartbeat) -> None:
-        """Remove the member, or the id handed out to one, whose session expired. A stale expiry does nothing."""
+    def _remove_silent(self, group_id: str, member_id: str) -> None:
+        """Remove the member, or the id handed out to one, whose session is over, unless it waits for an answer."""
         group = self.find(group_id)
         if group is None:
             return
-        if group.pending.get(member_id) is session:
-            self.sessions.end_pending(group, member_id)
+        if self.sessions.end_pending(group, member_id):
             logger.info("pending member removed after session timeout", group=group_id, member=member_id)
             self.rebalances.member_gone(group)
             return
         member = group.members.get(member_id)
-        if member is None or member.session is not session or self.sessions.was_prolonged(group, member, session):
-            return
-        if member.is_waiting:
+        if member is None or member.is_waiting:
             return
         logger.info("member session expired", group=group_id, member=member_id)
-        self.metrics.expired_members += 1
+        self.counts.expired_members += 1
         self.rebalances.remove(group, member)
         if group.state is GroupState.PREPARING_REBALANCE:
             self.rebalances.member_gone(group)

@@ -1,10 +1,10 @@
-"""Whether a classic group has room for another member (`group.max.size`, KIP-389).
+"""JoinGroup to a classic group (Kafka's `GroupMetadataManager.classicGroupJoin`).
 
-A static member that rejoins without a member id takes the place of the one with its instance id (KIP-345).
-
-Kafka's `GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin`.
-
-JoinGroup to a classic group (Kafka's `GroupMetadataManager.classicGroupJoin`).
+How it works: a join changes only soft state, so it is done in the effects of its operation (`admit`), which writes
+nothing but the record of a new group. Its answer is given at the end of the join phase, or at once where nobody need
+wait. A static member that comes back without its member id takes the place of the one with its instance id (KIP-345):
+in a Stable group whose protocol stays the same it gets the assignment of its predecessor, with a record that has the
+new member id (`updateStaticMemberThenRebalanceOrCompleteJoin`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from __future__ import annotations
 import structlog
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic import group as records
-from coordinator.group.classic.group import ClassicGroup
+from coordinator.group.classic.group import ClassicGroup, generation_record, new_group_record
 from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.classic.members import Member
+from coordinator.group.classic.members import NEW_MEMBER_JOIN_TIMEOUT_MS, Member
 from coordinator.group.classic.messages import (
     CONSUMER_PROTOCOL_TYPE,
     UNKNOWN_MEMBER_ID,
@@ -27,138 +26,14 @@ from coordinator.group.classic.messages import (
     common_protocols,
     subscribed_topics,
 )
-from coordinator.group.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, present_generation
+from coordinator.group.classic.rebalance import present_generation
 from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupConfig
 from coordinator.runtime.outcome import Outcome
 from protocol.consumer_protocol import ImpossibleLengthError, SchemaError
 from protocol.errors import FencedInstanceId, KafkaError, UnknownMemberId
 
-
-def has_room(group: ClassicGroup, member_id: str, limit: int) -> bool:
-    """Whether the member (an empty id: a new one) may join.
-
-    During a rebalance only members that have joined count: if the limit was lowered below the group's size, the last
-    ones to join are refused.
-    """
-    member = group.members.get(member_id)
-    match group.state:
-        case GroupState.EMPTY | GroupState.DEAD:
-            return True
-        case GroupState.PREPARING_REBALANCE:
-            return (member is not None and member.awaiting_join is not None) or group.awaiting_join < limit
-        case _:
-            return member is not None or len(group.members) < limit
-
-
 logger = structlog.get_logger(__name__)
-
-
-def keeps_assignment(group: ClassicGroup, request: JoinRequest, max_size: int) -> bool:
-    """Whether a known static member rejoins a Stable group whose protocol stays the same.
-
-    If so, it gets the assignment of its predecessor, and the others notice nothing.
-    """
-    if request.group_instance_id is None or request.member_id or group.state is not GroupState.STABLE:
-        return False
-    old_id = group.static_ids.get(request.group_instance_id)
-    if old_id is None:
-        return False
-    if not has_room(group, "", max_size) or not group.supports(request.protocol_type, request.protocols):
-        return False
-    protocols = [
-        request.protocols if member.member_id == old_id else member.protocols for member in group.members.values()
-    ]
-    return choose_protocol(protocols, common_protocols(protocols)) == group.protocol_name
-
-
-def take_place_in_stable_group(groups: ClassicGroups, group: ClassicGroup, request: JoinRequest) -> Outcome[JoinAnswer]:
-    """The operation that records the new member id, for a join that `keeps_assignment`.
-
-    A client that does not know `skip_assignment` is given the former leader's id as the leader, so that it assigns
-    nothing; one that does gets the members if it leads.
-    """
-    assert request.group_instance_id is not None, "a static member's"
-    old_leader = group.leader_id
-    old = group.members[group.static_ids[request.group_instance_id]]
-    new = _successor(groups, old, request)
-    members = [new if member is old else member for member in group.members.values()]
-    record = records.generation(
-        group,
-        members,
-        {member.member_id: member.assignment for member in members},
-        new.member_id if old_leader == old.member_id else old_leader,
-    )
-    waiter = groups.context.waiter()
-
-    def effects(error: KafkaError | None) -> None:
-        if error is not None:
-            return
-        logger.info(
-            "static member rejoined",
-            group=group.group_id,
-            group_instance_id=request.group_instance_id,
-            member=new.member_id,
-            before=old.member_id,
-        )
-        _fence(groups, group, old)
-        member = group.members[new.member_id]
-        group.set_protocols(member, request.protocols)
-        _start_session(groups, group, member, old)
-        answer = present_generation(group, member)
-        if request.can_skip_assignment:
-            waiter.answer(answer._replace(skip_assignment=group.leader_id == member.member_id))
-        else:
-            waiter.answer(answer._replace(leader=old_leader or "", members=()))
-
-    return Outcome((record,), waiter, effects)
-
-
-def take_place(groups: ClassicGroups, group: ClassicGroup, request: JoinRequest, reply: Reply[JoinAnswer]) -> None:
-    """The effects of any other join of a known static member: it waits for a rebalance."""
-    assert request.group_instance_id is not None, "a static member's"
-    old = group.members[group.static_ids[request.group_instance_id]]
-    new = _successor(groups, old, request)
-    _fence(groups, group, old)
-    group.replace(old, new)
-    _start_session(groups, group, new, old)
-    group.rejoin(new, request, reply)
-    which = f"static member {new.member_id} with instance id {new.group_instance_id}"
-    match group.state:
-        case GroupState.STABLE:
-            reason = f"group's selected protocol will change because {which} joined with change of protocol"
-            groups.rebalances.prepare(group, f"{reason}; client reason: {request.client_reason}")
-        case GroupState.COMPLETING_REBALANCE:
-            # The leader may be assigning partitions to the old member id.
-            reason = f"updating metadata for {which}"
-            groups.rebalances.prepare(group, f"{reason}; client reason: {request.client_reason}")
-        case _:
-            groups.rebalances.check_joined(group)
-
-
-def _successor(groups: ClassicGroups, old: Member, request: JoinRequest) -> Member:
-    return Member(
-        groups.new_member_id(old.group_instance_id or ""),
-        old.group_instance_id,
-        old.client_id,
-        old.client_host,
-        request.rebalance_timeout_ms,
-        request.session_timeout_ms,
-        request.protocols,
-        old.assignment,
-    )
-
-
-def _start_session(groups: ClassicGroups, group: ClassicGroup, new: Member, old: Member) -> None:
-    """Start the new member's first session: as in Kafka it lasts as long as the old one's, until a sign of life."""
-    groups.sessions.restart(group, new, old.session_timeout_ms)
-
-
-def _fence(groups: ClassicGroups, group: ClassicGroup, old: Member) -> None:
-    """Invalidate the old member id, and answer its parked requests accordingly."""
-    groups.sessions.end(old)
-    group.answer_join(old, JoinAnswer(old.member_id, ErrorCode.fenced_instance_id))
-    old.answer_sync(SyncAnswer(ErrorCode.fenced_instance_id))
 
 
 def check_request(request: JoinRequest, config: GroupConfig) -> ErrorCode:
@@ -202,13 +77,13 @@ def join(groups: ClassicGroups, request: JoinRequest) -> Outcome[JoinAnswer]:
         if error is None and joined is not None:
             admit(groups, joined, request, waiter.answer)
 
-    new = () if group is not None else (records.new_group(request.group_id, groups.context.clock.wall_ms()),)
+    new = () if group is not None else (new_group_record(request.group_id, groups.context.clock.wall_ms()),)
     return Outcome(new, waiter, effects)
 
 
 def admit(groups: ClassicGroups, group: ClassicGroup, request: JoinRequest, reply: Reply[JoinAnswer]) -> None:
     """The effects of a join: it changes soft state, and is answered now or at the end of the join phase."""
-    if not has_room(group, request.member_id, groups.config.max_size):
+    if not group.has_room(request.member_id, groups.config.max_size):
         _turn_away(groups, group, request.member_id)
         reply(JoinAnswer(UNKNOWN_MEMBER_ID, ErrorCode.group_max_size_reached))
     elif not group.supports(request.protocol_type, request.protocols):
@@ -294,3 +169,113 @@ def add_member(
         f"adding new member {member_id} with group instance id {request.group_instance_id}; "
         f"client reason: {request.client_reason}",
     )
+
+
+# -- static members: one that rejoins without a member id takes the place of the one with its instance id (KIP-345)
+
+
+def keeps_assignment(group: ClassicGroup, request: JoinRequest, max_size: int) -> bool:
+    """Whether a known static member rejoins a Stable group whose protocol stays the same.
+
+    If so, it gets the assignment of its predecessor, and the others notice nothing.
+    """
+    if request.group_instance_id is None or request.member_id or group.state is not GroupState.STABLE:
+        return False
+    old_id = group.static_ids.get(request.group_instance_id)
+    if old_id is None:
+        return False
+    if not group.has_room("", max_size) or not group.supports(request.protocol_type, request.protocols):
+        return False
+    protocols = [
+        request.protocols if member.member_id == old_id else member.protocols for member in group.members.values()
+    ]
+    return choose_protocol(protocols, common_protocols(protocols)) == group.protocol_name
+
+
+def take_place_in_stable_group(groups: ClassicGroups, group: ClassicGroup, request: JoinRequest) -> Outcome[JoinAnswer]:
+    """The operation that records the new member id, for a join that `keeps_assignment`.
+
+    A client that does not know `skip_assignment` is given the former leader's id as the leader, so that it assigns
+    nothing; one that does gets the members if it leads.
+    """
+    assert request.group_instance_id is not None, "a static member's"
+    old_leader = group.leader_id
+    old = group.members[group.static_ids[request.group_instance_id]]
+    new = _successor(groups, old, request)
+    members = [new if member is old else member for member in group.members.values()]
+    record = generation_record(
+        group,
+        members,
+        {member.member_id: member.assignment for member in members},
+        new.member_id if old_leader == old.member_id else old_leader,
+    )
+    waiter = groups.context.waiter()
+
+    def effects(error: KafkaError | None) -> None:
+        if error is not None:
+            return
+        logger.info(
+            "static member rejoined",
+            group=group.group_id,
+            group_instance_id=request.group_instance_id,
+            member=new.member_id,
+            before=old.member_id,
+        )
+        _fence(groups, group, old)
+        member = group.members[new.member_id]
+        group.set_protocols(member, request.protocols)
+        _start_session(groups, group, member, old)
+        answer = present_generation(group, member)
+        if request.can_skip_assignment:
+            waiter.answer(answer._replace(skip_assignment=group.leader_id == member.member_id))
+        else:
+            waiter.answer(answer._replace(leader=old_leader or "", members=()))
+
+    return Outcome((record,), waiter, effects)
+
+
+def take_place(groups: ClassicGroups, group: ClassicGroup, request: JoinRequest, reply: Reply[JoinAnswer]) -> None:
+    """The effects of any other join of a known static member: it waits for a rebalance."""
+    assert request.group_instance_id is not None, "a static member's"
+    old = group.members[group.static_ids[request.group_instance_id]]
+    new = _successor(groups, old, request)
+    _fence(groups, group, old)
+    group.replace(old, new)
+    _start_session(groups, group, new, old)
+    group.rejoin(new, request, reply)
+    which = f"static member {new.member_id} with instance id {new.group_instance_id}"
+    match group.state:
+        case GroupState.STABLE:
+            reason = f"group's selected protocol will change because {which} joined with change of protocol"
+            groups.rebalances.prepare(group, f"{reason}; client reason: {request.client_reason}")
+        case GroupState.COMPLETING_REBALANCE:
+            # The leader may be assigning partitions to the old member id.
+            reason = f"updating metadata for {which}"
+            groups.rebalances.prepare(group, f"{reason}; client reason: {request.client_reason}")
+        case _:
+            groups.rebalances.check_joined(group)
+
+
+def _successor(groups: ClassicGroups, old: Member, request: JoinRequest) -> Member:
+    return Member(
+        groups.new_member_id(old.group_instance_id or ""),
+        old.group_instance_id,
+        old.client_id,
+        old.client_host,
+        request.rebalance_timeout_ms,
+        request.session_timeout_ms,
+        request.protocols,
+        old.assignment,
+    )
+
+
+def _start_session(groups: ClassicGroups, group: ClassicGroup, new: Member, old: Member) -> None:
+    """Start the new member's first session: as in Kafka it lasts as long as the old one's, until a sign of life."""
+    groups.sessions.restart(group, new, old.session_timeout_ms)
+
+
+def _fence(groups: ClassicGroups, group: ClassicGroup, old: Member) -> None:
+    """Invalidate the old member id, and answer its parked requests accordingly."""
+    groups.sessions.end(group, old)
+    group.answer_join(old, JoinAnswer(old.member_id, ErrorCode.fenced_instance_id))
+    old.answer_sync(SyncAnswer(ErrorCode.fenced_instance_id))

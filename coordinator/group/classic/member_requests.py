@@ -1,8 +1,8 @@
-"""SyncGroup to a classic group (Kafka's `GroupMetadataManager.classicGroupSync`).
+"""SyncGroup, Heartbeat and LeaveGroup to a classic group (Kafka's `GroupMetadataManager.classicGroupSync` and so on).
 
-Heartbeat to a classic group (Kafka's `GroupMetadataManager.classicGroupHeartbeat`).
-
-LeaveGroup to a classic group (Kafka's `GroupMetadataManager.classicGroupLeave`).
+How it works: a SyncGroup waits for that of the leader, which brings the assignments; they are written as one record,
+and given out when it is committed. A heartbeat only moves the end of the member's session. Who leaves is removed at
+once, whatever the group's state.
 """
 
 from __future__ import annotations
@@ -10,11 +10,17 @@ from __future__ import annotations
 import structlog
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic import group as records
-from coordinator.group.classic.group import ClassicGroup
+from coordinator.group.classic.group import ClassicGroup, generation_record
 from coordinator.group.classic.groups import ClassicGroups
 from coordinator.group.classic.members import Member
-from coordinator.group.classic.messages import HeartbeatRequest, LeaveRequest, MemberIdentity, SyncAnswer, SyncRequest
+from coordinator.group.classic.messages import (
+    HeartbeatRequest,
+    LeaveAnswer,
+    LeaveRequest,
+    MemberIdentity,
+    SyncAnswer,
+    SyncRequest,
+)
 from coordinator.group.classic.rebalance import assignment_of
 from coordinator.group.classic.states import GroupState
 from coordinator.runtime.outcome import Outcome
@@ -85,7 +91,7 @@ def _assign(
         static=len(group.static_ids),
         without_assignment=missing,
     )
-    record = records.generation(group, group.members.values(), request.assignments, group.leader_id)
+    record = generation_record(group, group.members.values(), request.assignments, group.leader_id)
 
     def effects(error: KafkaError | None) -> None:
         _park(groups, group, leader, waiter)
@@ -116,10 +122,6 @@ def heartbeat(groups: ClassicGroups, request: HeartbeatRequest) -> Outcome[Error
 
 _GO_ON = Outcome(reply=ErrorCode.none)
 _REBALANCING = Outcome(reply=ErrorCode.rebalance_in_progress)
-
-
-LeaveAnswer = tuple[ErrorCode, ...]
-"""An error code for each member of the request."""
 
 
 def leave(groups: ClassicGroups, request: LeaveRequest) -> Outcome[LeaveAnswer]:

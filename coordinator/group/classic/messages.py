@@ -1,10 +1,7 @@
-"""Which of their protocols (for consumers: assignors) the members of a classic group use.
+"""Requests to a classic group and their answers, independent of API versions, and what members name in them.
 
-Requests to a classic group and their answers, independent of API versions.
-
-Errors are wire codes, 0 for none. Durations are milliseconds.
-
-The topics that a member of a "consumer" group subscribes to, read from its protocol metadata.
+Errors are wire codes, 0 for none. Durations are milliseconds. Members name their protocols (for consumers: assignors),
+of which the group chooses one, each with metadata: for consumers a subscription, which has the topics.
 """
 
 from __future__ import annotations
@@ -18,44 +15,19 @@ from kio.schema.errors import ErrorCode
 
 from protocol.consumer_protocol import NO_GENERATION, deserialize_topics
 
-
-class MemberProtocol(NamedTuple):
-    """A protocol that a member supports, with the member's metadata for it."""
-
-    name: str
-    metadata: bytes
-
-
-def names_of(protocols: Iterable[MemberProtocol]) -> frozenset[str]:
-    """The protocols' names without repetitions. Deviation: Kafka counts repeated ones, and may find no common protocol.
-
-    In that case Kafka answers no member when the join phase ends.
-    """
-    return frozenset([protocol.name for protocol in protocols])
-
-
-def common_protocols(members: Iterable[tuple[MemberProtocol, ...]]) -> frozenset[str]:
-    """The names that every member supports; there must be members."""
-    return frozenset.intersection(*map(names_of, members))
-
-
-def choose_protocol(members: Iterable[tuple[MemberProtocol, ...]], candidates: Container[str]) -> str:
-    """The candidate with the most votes: each member votes for the first of its protocols that is a candidate.
-
-    In a tie, the candidate that got a vote first. Each member must support a candidate.
-    """
-    votes = Counter(
-        next(protocol.name for protocol in protocols if protocol.name in candidates) for protocols in members
-    )
-    return max(votes, key=votes.__getitem__)
-
-
 T = TypeVar("T")
 
 Reply: TypeAlias = Callable[[T], None]
 """Answers a parked request."""
 
 UNKNOWN_MEMBER_ID = ""
+
+
+class MemberProtocol(NamedTuple):
+    """A protocol that a member supports, with the member's metadata for it."""
+
+    name: str
+    metadata: bytes
 
 
 class JoinRequest(NamedTuple):
@@ -147,10 +119,41 @@ class MemberIdentity(NamedTuple):
 
 
 class LeaveRequest(NamedTuple):
-    """A LeaveGroup request; its answer is an error code for each of `members`, in order."""
+    """A LeaveGroup request."""
 
     group_id: str
     members: tuple[MemberIdentity, ...]
+
+
+LeaveAnswer: TypeAlias = tuple[ErrorCode, ...]
+"""An error code for each member of the request, in order."""
+
+
+# -- what members name in their requests
+
+
+def names_of(protocols: Iterable[MemberProtocol]) -> frozenset[str]:
+    """The protocols' names without repetitions. Deviation: Kafka counts repeated ones, and may find no common protocol.
+
+    In that case Kafka answers no member when the join phase ends.
+    """
+    return frozenset([protocol.name for protocol in protocols])
+
+
+def common_protocols(members: Iterable[tuple[MemberProtocol, ...]]) -> frozenset[str]:
+    """The names that every member supports; there must be members."""
+    return frozenset.intersection(*map(names_of, members))
+
+
+def choose_protocol(members: Iterable[tuple[MemberProtocol, ...]], candidates: Container[str]) -> str:
+    """The candidate with the most votes: each member votes for the first of its protocols that is a candidate.
+
+    In a tie, the candidate that got a vote first. Each member must support a candidate.
+    """
+    votes = Counter(
+        next(protocol.name for protocol in protocols if protocol.name in candidates) for protocols in members
+    )
+    return max(votes, key=votes.__getitem__)
 
 
 CONSUMER_PROTOCOL_TYPE = "consumer"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import Enum
-from functools import cache
 
 
 class GroupState(Enum):
@@ -50,9 +49,6 @@ class GroupState(Enum):
     STABLE = "Stable"
     DEAD = "Dead"
 
-    def may_precede(self, state: GroupState) -> bool:
-        return self in LEGAL_PREDECESSORS[state]
-
 
 LEGAL_PREDECESSORS: dict[GroupState, frozenset[GroupState]] = {
     GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE}),
@@ -61,24 +57,3 @@ LEGAL_PREDECESSORS: dict[GroupState, frozenset[GroupState]] = {
     GroupState.STABLE: frozenset({GroupState.COMPLETING_REBALANCE}),
     GroupState.DEAD: frozenset(GroupState),
 }
-
-
-@cache
-def path_between(start: GroupState, end: GroupState) -> tuple[GroupState, ...]:
-    """The shortest sequence of states, by legal transitions, that leads from `start` to `end`.
-
-    A record gives the state that a group has reached, which may be more than one transition away: when the last member
-    of a Stable group leaves, or when a log is loaded.
-    """
-    paths: list[tuple[GroupState, ...]] = [()]
-    while paths:
-        taken = paths.pop(0)
-        last = taken[-1] if taken else start
-        if last is end:
-            return taken
-        paths += [
-            (*taken, state)
-            for state in GroupState
-            if last.may_precede(state) and state is not GroupState.DEAD and state not in taken
-        ]
-    raise ValueError(f"no path from {start.value} to {end.value}")

@@ -10,13 +10,13 @@ from __future__ import annotations
 import structlog
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.member_requests import LeaveAnswer
 from coordinator.group.classic.messages import (
     CONSUMER_PROTOCOL_TYPE,
     UNKNOWN_MEMBER_ID,
     HeartbeatRequest,
     JoinAnswer,
     JoinRequest,
+    LeaveAnswer,
     LeaveRequest,
     MemberIdentity,
     SyncAnswer,

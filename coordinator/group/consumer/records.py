@@ -17,43 +17,38 @@ from protocol.coordinator_records.consumer_group_records import (
     CONSUMER_GROUP_REGULAR_EXPRESSION,
     CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
     CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
-    ConsumerGroupCurrentMemberAssignmentKey,
-    ConsumerGroupMemberMetadataKey,
-    ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
-    ConsumerGroupPartitionMetadataKey,
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
-    ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMemberValue,
-    ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
+from protocol.coordinator_records.record_schema import GroupKey, MemberKey
 
 
 def epoch(group_id: str, number: int, metadata_hash: int) -> CoordinatorRecord:
     value = ConsumerGroupMetadataValue(number, metadata_hash)
-    return CoordinatorRecord(CONSUMER_GROUP_METADATA, ConsumerGroupMetadataKey(group_id), value)
+    return CoordinatorRecord(CONSUMER_GROUP_METADATA, GroupKey(group_id), value)
 
 
 def member(group_id: str, changed: ConsumerMember) -> CoordinatorRecord:
-    key = ConsumerGroupMemberMetadataKey(group_id, changed.member_id)
+    key = MemberKey(group_id, changed.member_id)
     return CoordinatorRecord(CONSUMER_GROUP_MEMBER_METADATA, key, changed.metadata_value())
 
 
 def current_assignment(group_id: str, changed: ConsumerMember) -> CoordinatorRecord:
-    key = ConsumerGroupCurrentMemberAssignmentKey(group_id, changed.member_id)
+    key = MemberKey(group_id, changed.member_id)
     return CoordinatorRecord(CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, key, changed.assignment_value())
 
 
 def target(group_id: str, member_id: str, partitions: Partitions) -> CoordinatorRecord:
-    key = ConsumerGroupTargetAssignmentMemberKey(group_id, member_id)
+    key = MemberKey(group_id, member_id)
     value = ConsumerGroupTargetAssignmentMemberValue(partitions)
     return CoordinatorRecord(CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, key, value)
 
 
 def target_epoch(group_id: str, number: int, assigned_ms: int) -> CoordinatorRecord:
-    key = ConsumerGroupTargetAssignmentMetadataKey(group_id)
+    key = GroupKey(group_id)
     value = ConsumerGroupTargetAssignmentMetadataValue(number, assigned_ms)
     return CoordinatorRecord(CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, key, value)
 
@@ -70,7 +65,7 @@ def regex(group_id: str, expression: str, resolved: ResolvedRegex | None) -> Coo
 
 
 def subscription_metadata_tombstone(group_id: str) -> CoordinatorRecord:
-    key = ConsumerGroupPartitionMetadataKey(group_id)
+    key = GroupKey(group_id)
     return CoordinatorRecord(CONSUMER_GROUP_PARTITION_METADATA, key, None)
 
 
@@ -89,15 +84,13 @@ def group_tombstones(group: ConsumerGroup, replaced: Mapping[str, str] | None = 
         yield _current_assignment_tombstone(group_id, member_id)
     for member_id in member_ids:
         yield _target_tombstone(group_id, member_id)
-    yield CoordinatorRecord(
-        CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, ConsumerGroupTargetAssignmentMetadataKey(group_id), None
-    )
+    yield CoordinatorRecord(CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, GroupKey(group_id), None)
     for member_id in member_ids:
         yield _member_tombstone(group_id, member_id)
     for expression in group.resolved:
         yield regex(group_id, expression, None)
     yield subscription_metadata_tombstone(group_id)
-    yield CoordinatorRecord(CONSUMER_GROUP_METADATA, ConsumerGroupMetadataKey(group_id), None)
+    yield CoordinatorRecord(CONSUMER_GROUP_METADATA, GroupKey(group_id), None)
 
 
 def group_creation(group: ConsumerGroup) -> Iterator[CoordinatorRecord]:
@@ -115,15 +108,15 @@ def group_creation(group: ConsumerGroup) -> Iterator[CoordinatorRecord]:
 
 
 def _current_assignment_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    key = ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id)
+    key = MemberKey(group_id, member_id)
     return CoordinatorRecord(CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, key, None)
 
 
 def _target_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    key = ConsumerGroupTargetAssignmentMemberKey(group_id, member_id)
+    key = MemberKey(group_id, member_id)
     return CoordinatorRecord(CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, key, None)
 
 
 def _member_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    key = ConsumerGroupMemberMetadataKey(group_id, member_id)
+    key = MemberKey(group_id, member_id)
     return CoordinatorRecord(CONSUMER_GROUP_MEMBER_METADATA, key, None)

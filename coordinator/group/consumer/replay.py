@@ -20,19 +20,16 @@ from protocol.coordinator_records.consumer_group_records import (
     CONSUMER_GROUP_REGULAR_EXPRESSION,
     CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
     CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
-    ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
-    ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataValue,
     ConsumerGroupPartitionMetadataValue,
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
-    ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from protocol.coordinator_records.record_schema import RecordSchema
+from protocol.coordinator_records.record_schema import MemberKey, RecordSchema
 
 NO_TARGET_EPOCH = -1
 
@@ -48,9 +45,7 @@ def _subscription_metadata(group: ConsumerGroup, _: Any, value: ConsumerGroupPar
     group.has_subscription_metadata = value is not None
 
 
-def _member(
-    group: ConsumerGroup, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None
-) -> None:
+def _member(group: ConsumerGroup, key: MemberKey, value: ConsumerGroupMemberMetadataValue | None) -> None:
     if value is None:
         group.remove_member(key.member_id)
     else:
@@ -60,7 +55,7 @@ def _member(
 
 def _current_assignment(
     group: ConsumerGroup,
-    key: ConsumerGroupCurrentMemberAssignmentKey,
+    key: MemberKey,
     value: ConsumerGroupCurrentMemberAssignmentValue | None,
 ) -> None:
     member = group.members.get(key.member_id)
@@ -72,7 +67,7 @@ def _current_assignment(
 
 def _target(
     group: ConsumerGroup,
-    key: ConsumerGroupTargetAssignmentMemberKey,
+    key: MemberKey,
     value: ConsumerGroupTargetAssignmentMemberValue | None,
 ) -> None:
     if value is None:

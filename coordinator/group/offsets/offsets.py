@@ -1,8 +1,8 @@
-"""Commits, reads and deletions of offsets (Kafka's OffsetMetadataManager).
+"""Commits, reads and deletions of offsets, and their expiry (Kafka's OffsetMetadataManager).
 
-Offsets that have not been used for `offsets.retention.minutes`, and groups with nothing left (KIP-211).
-
-Kafka's GroupCoordinatorShard.cleanupGroupMetadata and OffsetExpirationConditionImpl.
+`Offsets` has an operation for each request. `OffsetExpiry` looks for offsets that have not been used for
+`offsets.retention.minutes`, and for groups with nothing left (KIP-211; Kafka's
+GroupCoordinatorShard.cleanupGroupMetadata and OffsetExpirationConditionImpl).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.config import GroupConfig, OffsetMetrics
+from coordinator.group.config import GroupConfig, GroupCounts
 from coordinator.group.group_port import Group, Groups, GroupType, OwnedPartition
 from coordinator.group.offsets.store import CommittedOffset, OffsetStore
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, ProducerEpoch
@@ -66,13 +66,13 @@ class Offsets:
     """Operations of one shard. Each returns an Outcome or raises KafkaError; only replay changes the state."""
 
     def __init__(
-        self, store: OffsetStore, groups: Groups, config: GroupConfig, clock: Clock, metrics: OffsetMetrics
+        self, store: OffsetStore, groups: Groups, config: GroupConfig, clock: Clock, counts: GroupCounts
     ) -> None:
         self.store = store
         self._groups = groups
         self._config = config
         self._clock = clock
-        self.metrics = metrics
+        self._counts = counts
 
     # -- commit
 
@@ -97,7 +97,7 @@ class Offsets:
             key = OffsetCommitKey(commit.group_id, topic, partition)
             value = OffsetCommitValue(offset, leader_epoch, note, now_ms, expires, topic_id)
             records.append(CoordinatorRecord(OFFSET_COMMIT, key, value))
-        self.metrics.offset_commits += len(records)
+        self._counts.offset_commits += len(records)
         return Outcome(records, codes, effects, commit.transaction)
 
     def _validate(self, commit: Commit) -> Effects | None:
@@ -146,17 +146,17 @@ class Offsets:
             group.validate_offset_fetch(member_id, member_epoch)
         committed = self.store.of_group(group_id)
         if wanted is None:
-            found = {
+            offsets = {
                 (topic, index): offset
                 for topic in sorted(committed)
                 for index, offset in sorted(committed[topic].items())
             }
         else:
-            found = {key: committed[key[0]][key[1]] for key in wanted if key[1] in committed.get(key[0], ())}
+            offsets = {key: committed[key[0]][key[1]] for key in wanted if key[1] in committed.get(key[0], ())}
         if not require_stable or not self.store.has_open_transactions(group_id):
-            return Fetched(found)
-        asked = found if wanted is None else wanted
-        return Fetched(found, {key for key in asked if self.store.has_pending(group_id, *key)})
+            return Fetched(offsets)
+        asked = offsets if wanted is None else wanted
+        return Fetched(offsets, {key for key in asked if self.store.has_pending(group_id, *key)})
 
     # -- delete
 
@@ -221,7 +221,7 @@ class Offsets:
     def _deleted(self, offsets: int) -> Effects:
         def count(error: KafkaError | None) -> None:
             if error is None:
-                self.metrics.offset_deletions += offsets
+                self._counts.offset_deletions += offsets
 
         return count
 
@@ -241,11 +241,11 @@ GROUPS_IN_A_TURN = 500
 class OffsetExpiry:
     """One shard's search for what has expired."""
 
-    def __init__(self, store: OffsetStore, groups: Groups, config: GroupConfig, metrics: OffsetMetrics) -> None:
+    def __init__(self, store: OffsetStore, groups: Groups, config: GroupConfig, counts: GroupCounts) -> None:
         self._store = store
         self._groups = groups
         self._config = config
-        self._metrics = metrics
+        self._counts = counts
         self._left: list[str] = []
 
     @property
@@ -274,7 +274,7 @@ class OffsetExpiry:
 
         def count(error: KafkaError | None) -> None:
             if error is None:
-                self._metrics.offset_expirations += expired
+                self._counts.offset_expirations += expired
 
         return Outcome(records, effects=count, atomic=False)
 

@@ -8,16 +8,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
+from coordinator.group.consumer.topics_port import TopicsPort
 from coordinator.group.group_port import GroupType, OwnedPartition
-from protocol.coordinator_records.consumer_group_values import Partitions
-from protocol.coordinator_records.share_group_records import (
-    ShareGroupStatePartitionMetadataValue,
-    TopicPartitions,
-)
+from protocol.coordinator_records.record_schema import Partitions
+from protocol.coordinator_records.share_records import ShareGroupStatePartitionMetadataValue, TopicPartitions
 from protocol.errors import GroupIdNotFound, GroupNotEmpty, UnknownMemberId
 
 PROTOCOL_TYPE = "share"
@@ -61,6 +59,22 @@ class ShareGroup:
         self.state = NO_STATE
         self.is_fresh = False
         self.initializing_until_ms = 0.0
+        self._existing: dict[str, tuple[tuple[str, ...], int, frozenset[str]]] = {}
+
+    def existing(self, members: Collection[ShareMember], topics: TopicsPort) -> dict[str, frozenset[str]]:
+        """The topics of each member that exist, or did when the last topic was created.
+
+        A member may name tens of thousands: they are looked up when it names others, or when a topic was created.
+        """
+        newest, known = topics.newest, self._existing
+        self._existing = {}
+        for member in members:
+            found = known.get(member.member_id)
+            if found is None or found[0] is not member.topics or found[1] != newest:
+                there = frozenset(name for name in member.topics if topics.by_name(name) is not None)
+                found = member.topics, newest, there
+            self._existing[member.member_id] = found
+        return {member_id: found[2] for member_id, found in self._existing.items()}
 
     @property
     def state_name(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any
 from uuid import UUID
@@ -15,7 +15,7 @@ from coordinator.group.share.group import NO_PARTITIONS, ShareGroup, ShareMember
 from coordinator.group.share.groups import ShareGroups
 from coordinator.group.share.messages import JOINING, LEFT, ShareHeartbeat, ShareHeartbeatAnswer
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome
-from protocol.coordinator_records.consumer_group_values import Partitions
+from protocol.coordinator_records.record_schema import Partitions
 from protocol.errors import FencedMemberEpoch, GroupIdNotFound, GroupMaxSizeReached, InvalidRequest, KafkaError
 
 logger = structlog.get_logger(__name__)
@@ -74,7 +74,8 @@ def _removal(groups: ShareGroups, group: ShareGroup, member: ShareMember) -> Out
     remaining = [one for one in group.members.values() if one is not member]
     written: list[CoordinatorRecord] = [*records.member_tombstones(group_id, member_id)]
     epoch = group.epoch + 1
-    written.append(records.epoch(group_id, epoch, groups.metadata_hash(_names(remaining))))
+    names = _names(group, remaining, groups)
+    written.append(records.epoch(group_id, epoch, groups.metadata_hash(names)))
     if not remaining:
         written.append(records.target_epoch(group_id, epoch, groups.context.clock.wall_ms()))
 
@@ -114,8 +115,9 @@ def _updated(member: ShareMember, request: ShareHeartbeat) -> ShareMember:
     )
 
 
-def _names(members: Iterable[ShareMember]) -> frozenset[str]:
-    return frozenset(name for member in members for name in member.topics)
+def _names(group: ShareGroup, members: Collection[ShareMember], groups: ShareGroups) -> frozenset[str]:
+    """The topics of these members, without those that never existed."""
+    return frozenset[str]().union(*group.existing(members, groups.topics).values())
 
 
 class _Heartbeat:
@@ -172,8 +174,7 @@ class _Heartbeat:
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        """The topics of all members, who may name hundreds of thousands: most heartbeats do not need to know."""
-        return _names(self._members.values())
+        return _names(self._group, self._members.values(), self._groups)
 
     def _raise_epoch(self, changed: bool) -> None:
         metadata_hash = self._groups.metadata_hash(self._names)
@@ -211,10 +212,12 @@ class _Heartbeat:
             return group.assignment_epoch, group.target.get(member_id, NO_PARTITIONS)
         partitions = self._assignable()
         ids = {self._name(topic_id): topic_id for topic_id in partitions}
-        subscriptions = {
-            key: [ids[name] for name in member.topics if name in ids] for key, member in self._members.items()
-        }
-        homogeneous = len({frozenset(member.topics) for member in self._members.values()}) == 1
+        existing = group.existing(self._members.values(), self._groups.topics)
+        subscriptions = {key: [ids[name] for name in sorted(names) if name in ids] for key, names in existing.items()}
+        own = set(self._member.topics)
+        homogeneous = all(
+            len(each.topics) == len(own) and own.issuperset(each.topics) for each in self._members.values()
+        )
         assigned = assign(subscriptions, partitions, group.target, homogeneous=homogeneous)
         for key, found in assigned.items():
             if found != group.target.get(key):

@@ -15,7 +15,7 @@ from coordinator.group.share.group import ShareGroup
 from coordinator.group.share.groups import ShareGroups
 from coordinator.group.share.records import state as state_record
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome
-from protocol.coordinator_records.share_group_records import TopicPartitions
+from protocol.coordinator_records.share_records import TopicPartitions
 from protocol.errors import KafkaError
 
 logger = structlog.get_logger(__name__)

@@ -8,9 +8,8 @@ from uuid import UUID
 
 from coordinator.group.share.group import FIRST_EPOCH, NO_STATE, ShareGroup, ShareMember
 from coordinator.runtime.outcome import CoordinatorRecord
-from protocol.coordinator_records.consumer_group_values import Partitions
-from protocol.coordinator_records.record_schema import RecordSchema
-from protocol.coordinator_records.share_group_records import (
+from protocol.coordinator_records.record_schema import GroupKey, MemberKey, Partitions, RecordSchema
+from protocol.coordinator_records.share_records import (
     SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT,
     SHARE_GROUP_MEMBER_METADATA,
     SHARE_GROUP_METADATA,
@@ -18,41 +17,39 @@ from protocol.coordinator_records.share_group_records import (
     SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER,
     SHARE_GROUP_TARGET_ASSIGNMENT_METADATA,
     ShareGroupCurrentMemberAssignmentValue,
-    ShareGroupKey,
     ShareGroupMemberMetadataValue,
     ShareGroupMetadataValue,
     ShareGroupStatePartitionMetadataValue,
     ShareGroupTargetAssignmentMetadataValue,
-    ShareMemberKey,
 )
 
 
 def epoch(group_id: str, number: int, metadata_hash: int) -> CoordinatorRecord:
     value = ShareGroupMetadataValue(number, metadata_hash)
-    return CoordinatorRecord(SHARE_GROUP_METADATA, ShareGroupKey(group_id), value)
+    return CoordinatorRecord(SHARE_GROUP_METADATA, GroupKey(group_id), value)
 
 
 def member(group_id: str, changed: ShareMember) -> CoordinatorRecord:
     value = ShareGroupMemberMetadataValue(changed.rack_id, changed.client_id, changed.client_host, changed.topics)
-    return CoordinatorRecord(SHARE_GROUP_MEMBER_METADATA, ShareMemberKey(group_id, changed.member_id), value)
+    return CoordinatorRecord(SHARE_GROUP_MEMBER_METADATA, MemberKey(group_id, changed.member_id), value)
 
 
 def current_assignment(group_id: str, changed: ShareMember) -> CoordinatorRecord:
     value = ShareGroupCurrentMemberAssignmentValue(changed.epoch, changed.previous_epoch, changed.assigned)
-    return CoordinatorRecord(SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT, ShareMemberKey(group_id, changed.member_id), value)
+    return CoordinatorRecord(SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT, MemberKey(group_id, changed.member_id), value)
 
 
 def target(group_id: str, member_id: str, partitions: Partitions) -> CoordinatorRecord:
-    return CoordinatorRecord(SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER, ShareMemberKey(group_id, member_id), partitions)
+    return CoordinatorRecord(SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER, MemberKey(group_id, member_id), partitions)
 
 
 def target_epoch(group_id: str, number: int, assigned_ms: int) -> CoordinatorRecord:
     value = ShareGroupTargetAssignmentMetadataValue(number, assigned_ms)
-    return CoordinatorRecord(SHARE_GROUP_TARGET_ASSIGNMENT_METADATA, ShareGroupKey(group_id), value)
+    return CoordinatorRecord(SHARE_GROUP_TARGET_ASSIGNMENT_METADATA, GroupKey(group_id), value)
 
 
 def state(group_id: str, value: ShareGroupStatePartitionMetadataValue) -> CoordinatorRecord:
-    return CoordinatorRecord(SHARE_GROUP_STATE_PARTITION_METADATA, ShareGroupKey(group_id), value)
+    return CoordinatorRecord(SHARE_GROUP_STATE_PARTITION_METADATA, GroupKey(group_id), value)
 
 
 def without_topics(
@@ -67,7 +64,7 @@ def without_topics(
 
 
 def member_tombstones(group_id: str, member_id: str) -> Iterator[CoordinatorRecord]:
-    key = ShareMemberKey(group_id, member_id)
+    key = MemberKey(group_id, member_id)
     yield CoordinatorRecord(SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT, key, None)
     yield CoordinatorRecord(SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER, key, None)
     yield CoordinatorRecord(SHARE_GROUP_MEMBER_METADATA, key, None)
@@ -76,7 +73,7 @@ def member_tombstones(group_id: str, member_id: str) -> Iterator[CoordinatorReco
 def group_tombstones(group: ShareGroup) -> Iterator[CoordinatorRecord]:
     for member_id in group.members:
         yield from member_tombstones(group.group_id, member_id)
-    key = ShareGroupKey(group.group_id)
+    key = GroupKey(group.group_id)
     yield CoordinatorRecord(SHARE_GROUP_TARGET_ASSIGNMENT_METADATA, key, None)
     yield CoordinatorRecord(SHARE_GROUP_STATE_PARTITION_METADATA, key, None)
     yield CoordinatorRecord(SHARE_GROUP_METADATA, key, None)
@@ -90,7 +87,7 @@ def _epoch(group: ShareGroup, _: Any, value: ShareGroupMetadataValue | None) -> 
         group.epoch, group.metadata_hash = value
 
 
-def _member(group: ShareGroup, key: ShareMemberKey, value: ShareGroupMemberMetadataValue | None) -> None:
+def _member(group: ShareGroup, key: MemberKey, value: ShareGroupMemberMetadataValue | None) -> None:
     if value is None:
         group.members.pop(key.member_id, None)
         return
@@ -102,7 +99,7 @@ def _member(group: ShareGroup, key: ShareMemberKey, value: ShareGroupMemberMetad
 
 
 def _current_assignment(
-    group: ShareGroup, key: ShareMemberKey, value: ShareGroupCurrentMemberAssignmentValue | None
+    group: ShareGroup, key: MemberKey, value: ShareGroupCurrentMemberAssignmentValue | None
 ) -> None:
     known = group.members.get(key.member_id)
     if value is not None:
@@ -113,7 +110,7 @@ def _current_assignment(
         group.members[key.member_id] = known._replace(epoch=0, previous_epoch=-1, assigned={})
 
 
-def _target(group: ShareGroup, key: ShareMemberKey, value: Partitions | None) -> None:
+def _target(group: ShareGroup, key: MemberKey, value: Partitions | None) -> None:
     if value is None:
         group.target.pop(key.member_id, None)
     else:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from coordinator.group.streams.configured import ConfiguredSubtopology
 from coordinator.group.streams.priority_queue import PriorityQueue
 from coordinator.group.streams.tasks import NO_TASK_IDS, Task, each_task, task_ids
-from protocol.coordinator_records.streams_group_values import Tasks
+from protocol.coordinator_records.streams_group_records import Tasks
 
 NO_OFFSETS: Mapping[Task, int] = {}
 

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from coordinator.group.streams.topology import internal_topics, readers_of, sources_of
-from protocol.coordinator_records.streams_group_values import StreamsGroupTopologyValue, Subtopology, TopicInfo
+from protocol.coordinator_records.streams_group_records import StreamsGroupTopologyValue, Subtopology, TopicInfo
 
 PartitionCount = Callable[[str], int | None]
 """How many partitions a topic has, None if there is no such topic."""

@@ -8,7 +8,7 @@ from coordinator.group.streams.configured import ConfiguredTopology, PartitionCo
 from coordinator.group.streams.member import StreamsMember
 from coordinator.group.streams.messages import EndpointPartitions
 from coordinator.group.streams.tasks import each_task
-from protocol.coordinator_records.streams_group_values import TaskIds
+from protocol.coordinator_records.streams_group_records import TaskIds
 
 
 def endpoints_of(

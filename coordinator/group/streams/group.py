@@ -19,7 +19,7 @@ from coordinator.group.streams.member import StreamsMember
 from coordinator.group.streams.tasks import NO_TASKS, Task
 from coordinator.group.streams.topology import sources_of
 from protocol.consumer_protocol import NO_GENERATION
-from protocol.coordinator_records.streams_group_values import (
+from protocol.coordinator_records.streams_group_records import (
     StreamsGroupMetadataValue,
     StreamsGroupTopologyValue,
     Tasks,

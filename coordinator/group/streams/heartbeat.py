@@ -33,7 +33,7 @@ from coordinator.group.streams.target import new_target, target_records
 from coordinator.group.streams.tasks import NO_TASKS, Task
 from coordinator.group.streams.topology import required_topics
 from coordinator.runtime.outcome import Outcome
-from protocol.coordinator_records.streams_group_values import (
+from protocol.coordinator_records.streams_group_records import (
     StreamsGroupMetadataValue,
     StreamsGroupTopologyValue,
     Tasks,

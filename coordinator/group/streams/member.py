@@ -8,7 +8,7 @@ from typing import NamedTuple
 from coordinator.group.streams.messages import JOINING, LEFT_FOR_A_WHILE
 from coordinator.group.streams.states import MemberState
 from coordinator.group.streams.tasks import NO_TASKS, Task, each_task
-from protocol.coordinator_records.streams_group_values import (
+from protocol.coordinator_records.streams_group_records import (
     Endpoint,
     StreamsGroupCurrentMemberAssignmentValue,
     StreamsGroupMemberMetadataValue,

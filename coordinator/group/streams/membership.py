@@ -11,7 +11,7 @@ from coordinator.group.streams.member import StreamsMember
 from coordinator.group.streams.messages import JOINING, LEFT, LEFT_FOR_A_WHILE, UNCHANGED, StreamsHeartbeat
 from coordinator.group.streams.tasks import is_none, is_part_of
 from coordinator.group.streams.topology import check_topology
-from protocol.coordinator_records.streams_group_values import Tasks
+from protocol.coordinator_records.streams_group_records import Tasks
 from protocol.errors import (
     FencedInstanceId,
     FencedMemberEpoch,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from coordinator.group.streams.configured import InternalTopic, Problem
 from coordinator.group.streams.tasks import Task
-from protocol.coordinator_records.streams_group_values import Endpoint, StreamsGroupTopologyValue, Tasks
+from protocol.coordinator_records.streams_group_records import Endpoint, StreamsGroupTopologyValue, Tasks
 
 JOINING = 0
 LEFT = -1

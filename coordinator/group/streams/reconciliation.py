@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from coordinator.group.streams.member import StreamsMember
 from coordinator.group.streams.states import MemberState
 from coordinator.group.streams.tasks import NO_TASKS, Task, change, each_task, is_none, overlap, task_ids
-from protocol.coordinator_records.streams_group_values import TaskIds, Tasks
+from protocol.coordinator_records.streams_group_records import TaskIds, Tasks
 from protocol.errors import FencedMemberEpoch
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from coordinator.group.streams.group import FIRST_EPOCH, StreamsGroup
 from coordinator.group.streams.member import StreamsMember
 from coordinator.runtime.outcome import CoordinatorRecord
-from protocol.coordinator_records.record_schema import RecordSchema
+from protocol.coordinator_records.record_schema import GroupKey, MemberKey, RecordSchema
 from protocol.coordinator_records.streams_group_records import (
     STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT,
     STREAMS_GROUP_MEMBER_METADATA,
@@ -16,48 +16,44 @@ from protocol.coordinator_records.streams_group_records import (
     STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER,
     STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA,
     STREAMS_GROUP_TOPOLOGY,
-)
-from protocol.coordinator_records.streams_group_values import (
     StreamsGroupCurrentMemberAssignmentValue,
-    StreamsGroupKey,
     StreamsGroupMemberMetadataValue,
     StreamsGroupMetadataValue,
     StreamsGroupTargetAssignmentMetadataValue,
     StreamsGroupTopologyValue,
-    StreamsMemberKey,
     Tasks,
 )
 
 
 def metadata(group_id: str, value: StreamsGroupMetadataValue) -> CoordinatorRecord:
-    return CoordinatorRecord(STREAMS_GROUP_METADATA, StreamsGroupKey(group_id), value)
+    return CoordinatorRecord(STREAMS_GROUP_METADATA, GroupKey(group_id), value)
 
 
 def topology(group_id: str, value: StreamsGroupTopologyValue) -> CoordinatorRecord:
-    return CoordinatorRecord(STREAMS_GROUP_TOPOLOGY, StreamsGroupKey(group_id), value)
+    return CoordinatorRecord(STREAMS_GROUP_TOPOLOGY, GroupKey(group_id), value)
 
 
 def member(group_id: str, changed: StreamsMember) -> CoordinatorRecord:
-    key = StreamsMemberKey(group_id, changed.member_id)
+    key = MemberKey(group_id, changed.member_id)
     return CoordinatorRecord(STREAMS_GROUP_MEMBER_METADATA, key, changed.metadata_value())
 
 
 def current_assignment(group_id: str, changed: StreamsMember) -> CoordinatorRecord:
-    key = StreamsMemberKey(group_id, changed.member_id)
+    key = MemberKey(group_id, changed.member_id)
     return CoordinatorRecord(STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT, key, changed.assignment_value())
 
 
 def target(group_id: str, member_id: str, tasks: Tasks) -> CoordinatorRecord:
-    return CoordinatorRecord(STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER, StreamsMemberKey(group_id, member_id), tasks)
+    return CoordinatorRecord(STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER, MemberKey(group_id, member_id), tasks)
 
 
 def target_epoch(group_id: str, number: int, assigned_ms: int) -> CoordinatorRecord:
     value = StreamsGroupTargetAssignmentMetadataValue(number, assigned_ms)
-    return CoordinatorRecord(STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA, StreamsGroupKey(group_id), value)
+    return CoordinatorRecord(STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA, GroupKey(group_id), value)
 
 
 def member_tombstones(group_id: str, member_id: str) -> Iterator[CoordinatorRecord]:
-    key = StreamsMemberKey(group_id, member_id)
+    key = MemberKey(group_id, member_id)
     yield CoordinatorRecord(STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT, key, None)
     yield CoordinatorRecord(STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER, key, None)
     yield CoordinatorRecord(STREAMS_GROUP_MEMBER_METADATA, key, None)
@@ -66,7 +62,7 @@ def member_tombstones(group_id: str, member_id: str) -> Iterator[CoordinatorReco
 def group_tombstones(group: StreamsGroup) -> Iterator[CoordinatorRecord]:
     for member_id in group.members:
         yield from member_tombstones(group.group_id, member_id)
-    key = StreamsGroupKey(group.group_id)
+    key = GroupKey(group.group_id)
     yield CoordinatorRecord(STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA, key, None)
     yield CoordinatorRecord(STREAMS_GROUP_TOPOLOGY, key, None)
     yield CoordinatorRecord(STREAMS_GROUP_METADATA, key, None)
@@ -87,7 +83,7 @@ def _topology(group: StreamsGroup, _: Any, value: StreamsGroupTopologyValue | No
     group.configured = None
 
 
-def _member(group: StreamsGroup, key: StreamsMemberKey, value: StreamsGroupMemberMetadataValue | None) -> None:
+def _member(group: StreamsGroup, key: MemberKey, value: StreamsGroupMemberMetadataValue | None) -> None:
     if value is None:
         group.drop(key.member_id)
     else:
@@ -95,7 +91,7 @@ def _member(group: StreamsGroup, key: StreamsMemberKey, value: StreamsGroupMembe
 
 
 def _current_assignment(
-    group: StreamsGroup, key: StreamsMemberKey, value: StreamsGroupCurrentMemberAssignmentValue | None
+    group: StreamsGroup, key: MemberKey, value: StreamsGroupCurrentMemberAssignmentValue | None
 ) -> None:
     known = group.members.get(key.member_id)
     if value is not None:
@@ -104,7 +100,7 @@ def _current_assignment(
         group.put(StreamsMember(key.member_id).with_metadata(known.metadata_value()))
 
 
-def _target(group: StreamsGroup, key: StreamsMemberKey, value: Tasks | None) -> None:
+def _target(group: StreamsGroup, key: MemberKey, value: Tasks | None) -> None:
     if value is None:
         group.target.pop(key.member_id, None)
     else:

@@ -11,7 +11,7 @@ from coordinator.group.streams.group import StreamsGroup
 from coordinator.group.streams.member import StreamsMember
 from coordinator.group.streams.tasks import NO_TASKS
 from coordinator.runtime.outcome import CoordinatorRecord
-from protocol.coordinator_records.streams_group_values import Tasks
+from protocol.coordinator_records.streams_group_records import Tasks
 
 
 def new_target(

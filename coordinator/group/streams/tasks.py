@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from protocol.coordinator_records.streams_group_values import TaskIds, Tasks
+from protocol.coordinator_records.streams_group_records import TaskIds, Tasks
 
 Task = tuple[str, int]
 """A subtopology and a partition."""

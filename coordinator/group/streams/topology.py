@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from protocol.coordinator_records.streams_group_values import StreamsGroupTopologyValue, Subtopology, TopicInfo
+from protocol.coordinator_records.streams_group_records import StreamsGroupTopologyValue, Subtopology, TopicInfo
 from protocol.errors import InvalidRequest, StreamsInvalidTopology, UnknownServerError
 
 NameProblem = Callable[[str], str | None]

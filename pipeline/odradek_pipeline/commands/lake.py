@@ -151,12 +151,11 @@ def command(
     """
     _check(rest | {"options": options})
     session.check_packages("pyspark", "tqdm")
-    from odradek_pipeline.kafka import Cluster
+    from odradek_pipeline.kafka import Cluster, require_brokers
     from odradek_pipeline.lake import progress
-    from odradek_pipeline.lake.run import run
+    from odradek_pipeline.lake.job import run
     from odradek_pipeline.lake.schemas import EVERY_TOPIC, parse_specs
     from odradek_pipeline.lake.settings import LakeSettings
-    from odradek_pipeline.reachable import require_brokers
 
     settings = LakeSettings(cluster=Cluster(bootstrap, options), path=path, specs=parse_specs(schemas), **rest)
     for topic in settings.specs:

@@ -124,7 +124,7 @@ def command(**given: Any) -> None:
         raise click.UsageError("--key-column and --key-expr exclude each other")
     session.check_packages("pyspark", "tqdm", "pyarrow", "confluent_kafka")
     from odradek_pipeline import log_lines
-    from odradek_pipeline.reachable import require_brokers
+    from odradek_pipeline.kafka import require_brokers
 
     terminal = log_lines.configure()
     require_brokers(given["bootstrap"], given["client_config"])

@@ -2,12 +2,14 @@
 
 A broker may be writing them, and Kafka keeps those of the active segment at their full size, padded with zeros. So the
 first two are read only as far as their entries rise, and are only ever used as hints. All numbers are big-endian.
+`AbortedBatches` says which batches belong to aborted transactions.
 """
 
 from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,6 +21,7 @@ from odradek_pipeline.datasource import walk
 from odradek_pipeline.datasource.errors import CorruptLogError
 from odradek_pipeline.datasource.segments import Segment
 from odradek_pipeline.datasource.walk import OpenLog
+from odradek_pipeline.protocol.records.batch import BatchHeader
 
 _ABORTED = struct.Struct(">hqqqq")
 _SNAPSHOT_PREFIX = struct.Struct(">hI")
@@ -167,3 +170,26 @@ def read_open_transactions(folder: str, offset: int) -> dict[int, int] | None:
         return None
     last_rows = dict(_SNAPSHOT_ENTRY.iter_unpack(entries))  # the last of a producer's rows counts
     return {producer: first for producer, first in last_rows.items() if first >= 0}
+
+
+class AbortedBatches:
+    """`header in batches`: whether the batch belongs to one of the transactions.
+
+    Transactions of one producer follow one another: for a batch, the last one that began before it is what counts.
+    """
+
+    def __init__(self, transactions: Iterable[AbortedTxn]) -> None:
+        self._by_producer: dict[int, list[tuple[int, int]]] = {}
+        for producer_id, first, last in transactions:
+            self._by_producer.setdefault(producer_id, []).append((first, last))
+        for of_producer in self._by_producer.values():
+            of_producer.sort()
+
+    def __contains__(self, header: BatchHeader) -> bool:
+        if not header.is_transactional:
+            return False
+        of_producer = self._by_producer.get(header.producer_id)
+        if of_producer is None:
+            return False
+        slot = bisect_right(of_producer, (header.base_offset, 1 << 63)) - 1
+        return slot >= 0 and header.base_offset <= of_producer[slot][1]

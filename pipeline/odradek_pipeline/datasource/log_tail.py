@@ -21,8 +21,7 @@ from odradek_pipeline.datasource.indexes import (
 from odradek_pipeline.datasource.segments import Listing, Segment
 from odradek_pipeline.datasource.walk import OpenLog
 from odradek_pipeline.protocol.records.batch import BatchHeader
-from odradek_pipeline.protocol.records.build import iter_records
-from odradek_pipeline.protocol.records.markers import ControlRecordType, read_end_marker
+from odradek_pipeline.protocol.records.build import ControlRecordType, iter_records, read_end_marker
 
 logger = logging.getLogger(__name__)
 

@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from odradek_pipeline.datasource.aborted import AbortedBatches
 from odradek_pipeline.datasource.decode import Chunk, Place, decode
 from odradek_pipeline.datasource.errors import CorruptLogError
-from odradek_pipeline.datasource.log_view import LogState
+from odradek_pipeline.datasource.indexes import AbortedBatches
+from odradek_pipeline.datasource.log_view import LogState, Planner
 from odradek_pipeline.datasource.offsets import OffsetRange, batch_ranges
 from odradek_pipeline.datasource.options import SourceOptions
-from odradek_pipeline.datasource.planner import Planner
 from odradek_pipeline.datasource.scan import PieceScan
 from odradek_pipeline.datasource.splits import Piece, Split, splits_of
 from odradek_pipeline.protocol.records.batch import HEADER_SIZE, BatchHeader

@@ -11,10 +11,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from odradek_pipeline.datasource.errors import DataLossError, DataSourceError
-from odradek_pipeline.datasource.log_view import LogState
+from odradek_pipeline.datasource.log_view import LogState, Planner
 from odradek_pipeline.datasource.offsets import OffsetRange, stream_start, within
 from odradek_pipeline.datasource.options import LATEST, HighWatermark, SourceOptions
-from odradek_pipeline.datasource.planner import Planner
 from odradek_pipeline.datasource.reader import read_split
 from odradek_pipeline.datasource.splits import Split, splits_of
 from odradek_pipeline.protocol.topic_partition import TopicPartition

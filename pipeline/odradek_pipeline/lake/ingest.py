@@ -13,7 +13,7 @@ import structlog
 from odradek_pipeline.files import Files
 from odradek_pipeline.kafka import Admin
 from odradek_pipeline.lake import records, schemas
-from odradek_pipeline.lake.errors import LakeError
+from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.settings import LakeSettings
 from odradek_pipeline.lake.state import Checkpoint, TopicState, new_state
 

@@ -1,4 +1,4 @@
-"""Topic names to table names.
+"""Topic names to table names, and errors of `lake` that a user can fix and that retrying cannot.
 
 A topic's name may be one that no table can have: it may begin with `_` or `.`, which Spark takes for hidden files, and
 contain `.` and `-`, which catalogs reject. No topic's name contains `@`, so names made with it collide with none.
@@ -9,7 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from odradek_pipeline.lake.errors import LakeError
+import click
+
+
+class LakeError(click.ClickException):
+    """The message says what is wrong and what to do about it."""
+
 
 DEAD_LETTERS = "@dead-letters"
 CHECKPOINTS = "@checkpoints"

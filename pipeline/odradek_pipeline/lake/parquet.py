@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from odradek_pipeline.files import join
 from odradek_pipeline.lake import records
-from odradek_pipeline.lake.errors import LakeError
 from odradek_pipeline.lake.ingest import MOST_NAMES, RECORDS, Ingest
+from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.progress import offsets_of
 from odradek_pipeline.lake.state import TopicState
 from odradek_pipeline.lake.tables import PARTITION

@@ -14,7 +14,7 @@ from prometheus_client import Counter, Gauge, start_http_server
 from tqdm import tqdm
 
 from odradek_pipeline import log_lines
-from odradek_pipeline.lake.errors import LakeError
+from odradek_pipeline.lake.naming import LakeError
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress

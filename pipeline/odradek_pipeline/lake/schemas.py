@@ -1,7 +1,8 @@
 """What a topic's values are: raw bytes, or JSON with a declared or inferred schema.
 
 `--schema TOPIC=raw`, `TOPIC=json` (inferred), `TOPIC=json:COLUMNS` (Spark's DDL), `TOPIC=json:@FILE` (JSON Schema, or
-the JSON of a StructType). The topic `*` stands for all topics that are not named.
+the JSON of a StructType). The topic `*` stands for all topics that are not named. Of JSON Schema (2020-12, and the
+drafts before it) only the part is read that describes shapes.
 """
 
 from __future__ import annotations
@@ -13,13 +14,77 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odradek_pipeline import json_text
-from odradek_pipeline.lake.errors import LakeError
-from odradek_pipeline.lake.json_schema import struct_of
+from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.reasons import reason
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
+
+
+def struct_of(document: dict[str, Any]) -> StructType:
+    """The columns of an object schema; what is `required` is not nullable.
+
+    Raises ValueError for what has no single type in a table: no object at the top, references, alternatives.
+    """
+    from pyspark.sql.types import StructField, StructType
+
+    properties = document.get("properties")
+    if _type_name(document) != "object" or not properties:
+        raise ValueError("not an object schema with properties")
+    required = set(document.get("required", ()))
+    return StructType(
+        [
+            StructField(name, _type_of(part, name), nullable=name not in required or "null" in _json_types(part))
+            for name, part in properties.items()
+        ]
+    )
+
+
+def _type_of(part: Any, name: str) -> DataType:
+    from pyspark.sql.types import (
+        ArrayType,
+        BooleanType,
+        DateType,
+        DoubleType,
+        LongType,
+        MapType,
+        StringType,
+        TimestampType,
+    )
+
+    if not isinstance(part, dict) or any(word in part for word in ("$ref", "oneOf", "anyOf", "allOf")):
+        raise ValueError(f"{name}: references and alternatives have no one column type")
+    match _type_name(part):
+        case "object" if part.get("properties"):
+            return struct_of(part)
+        case "object" if isinstance(part.get("additionalProperties"), dict):
+            return MapType(StringType(), _type_of(part["additionalProperties"], name))
+        case "array" if isinstance(part.get("items"), dict):
+            return ArrayType(_type_of(part["items"], name))
+        case "string":
+            formats: dict[str, DataType] = {"date-time": TimestampType(), "date": DateType()}
+            return formats.get(part.get("format", ""), StringType())
+        case "integer":
+            return LongType()
+        case "number":
+            return DoubleType()
+        case "boolean":
+            return BooleanType()
+        case _:
+            return StringType()  # of any shape: kept as JSON text
+
+
+def _json_types(part: Any) -> list[str]:
+    types = part.get("type", []) if isinstance(part, dict) else []
+    return [types] if isinstance(types, str) else list(types)
+
+
+def _type_name(part: dict[str, Any]) -> str | None:
+    """The one type beside null; None if there is none, or several."""
+    names = [name for name in _json_types(part) if name != "null"]
+    return names[0] if len(names) == 1 else None
+
 
 EVERY_TOPIC = "*"
 REFUSED_BY_DELTA = " ,;{}()\n\t="
@@ -99,7 +164,7 @@ def check_names(topic: str, schema: StructType, table_format: str) -> None:
     """Raises LakeError for field names that the table cannot have: equal but for case, or with marks Delta rejects."""
     from pyspark.sql.types import StructType
 
-    for _, kind in _types(schema):
+    for _, kind in _types_within(schema):
         names: dict[str, str] = {}
         for name in kind.names if isinstance(kind, StructType) else ():
             other = names.get(name.lower())
@@ -119,7 +184,7 @@ def check_types(topic: str, schema: StructType, table_format: str) -> None:
 
     The refusal must come before the schema is settled, as in `check_evolution`.
     """
-    for path, kind in _types(schema):
+    for path, kind in _types_within(schema):
         why = _refusal(kind, table_format)
         if why is not None:
             raise LakeError(f"topic {topic}: field {path or 'value'} cannot be {kind.simpleString()}: {why}")
@@ -215,10 +280,10 @@ def has_struct(kind: DataType) -> bool:
     """Whether a type is a struct, or has one nested in it."""
     from pyspark.sql.types import StructType
 
-    return any(isinstance(part, StructType) for _, part in _types(kind))
+    return any(isinstance(part, StructType) for _, part in _types_within(kind))
 
 
-def _types(kind: DataType, path: str = "") -> Iterator[tuple[str, DataType]]:
+def _types_within(kind: DataType, path: str = "") -> Iterator[tuple[str, DataType]]:
     """The type and all types nested in it, with the path of the field that has each."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
@@ -226,11 +291,11 @@ def _types(kind: DataType, path: str = "") -> Iterator[tuple[str, DataType]]:
     match kind:
         case StructType():
             for part in kind.fields:
-                yield from _types(part.dataType, f"{path}.{part.name}" if path else part.name)
+                yield from _types_within(part.dataType, f"{path}.{part.name}" if path else part.name)
         case ArrayType():
-            yield from _types(kind.elementType, path)
+            yield from _types_within(kind.elementType, path)
         case MapType():
-            yield from _types(kind.valueType, path)
+            yield from _types_within(kind.valueType, path)
 
 
 def as_json(schema: StructType | None) -> dict[str, Any] | None:

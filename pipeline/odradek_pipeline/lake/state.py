@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from odradek_pipeline.files import Files, join
-from odradek_pipeline.lake.errors import LakeError
+from odradek_pipeline.lake.naming import LakeError
 
 FORMAT_VERSION = 1
 FOLDER = "odradek"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from odradek_pipeline.files import Files, delta_name, join
-from odradek_pipeline.sql import quoted
+from odradek_pipeline.files import Files, delta_name, join, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

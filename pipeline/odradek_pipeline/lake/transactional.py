@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from odradek_pipeline.lake import records
-from odradek_pipeline.lake.errors import LakeError
 from odradek_pipeline.lake.ingest import MOST_NAMES, RECORDS, Ingest, Surroundings
+from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.settings import DELTA
 from odradek_pipeline.lake.tables import DeltaTable, IcebergTable, Table
 from odradek_pipeline.reasons import reason

@@ -16,14 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from odradek_pipeline.reasons import reason
 from odradek_pipeline.replay import ledger
-from odradek_pipeline.replay.errors import ReplayFailed
 from odradek_pipeline.replay.ledger import Begun
-from odradek_pipeline.replay.progress import Manifest
+from odradek_pipeline.replay.progress import Manifest, ReplayFailed
 from odradek_pipeline.replay.recipe import Recipe, records
 from odradek_pipeline.replay.source import Source, open_source
-from odradek_pipeline.replay.task import RESULT_SCHEMA, TaskPlan, run_in_spark
 from odradek_pipeline.replay.watch import Watch
-from odradek_pipeline.replay.writer import Limits
+from odradek_pipeline.replay.writer import RESULT_SCHEMA, Limits, TaskPlan, run_in_spark
 
 logger = structlog.get_logger(__name__)
 

@@ -9,9 +9,8 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from odradek_pipeline.replay.errors import ReplayRefused
-from odradek_pipeline.replay.progress import MANIFEST_KEY, Manifest, Progress, ProgressReader, topic_of
-from odradek_pipeline.replay.task import TaskPlan, open_producer
+from odradek_pipeline.replay.progress import MANIFEST_KEY, Manifest, Progress, ProgressReader, ReplayRefused, topic_of
+from odradek_pipeline.replay.writer import TaskPlan, open_producer
 
 ADMIN_SECONDS = 30.0
 

@@ -1,6 +1,7 @@
 """How far each task of a job is: a compacted topic with a partition per task, whose latest record counts.
 
 Records rather than consumer-group offsets, since those expire (`offsets.retention.minutes`) and rows would come twice.
+Here are also the reasons why a replay stops.
 """
 
 from __future__ import annotations
@@ -11,7 +12,21 @@ from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any, Self
 
+import click
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+
+class ReplayRefused(click.ClickException):
+    """The job as requested cannot be exact, or contradicts itself; this start wrote nothing. Exit status 1."""
+
+
+class ReplayFailed(click.ClickException):
+    """The job ended before all rows were written; when started again, it goes on from there. Exit status 1."""
+
+
+class InputChangedError(Exception):
+    """A task found other rows than an earlier attempt had written; raised on executors; a retry would find the same."""
+
 
 MANIFEST_KEY = b"manifest"
 PROGRESS_KEY = b"progress"

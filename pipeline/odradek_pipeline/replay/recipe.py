@@ -11,9 +11,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from odradek_pipeline.files import quoted
 from odradek_pipeline.reasons import reason
-from odradek_pipeline.replay.errors import ReplayRefused
-from odradek_pipeline.sql import quoted
+from odradek_pipeline.replay.progress import ReplayRefused
 
 AS_JSON = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",

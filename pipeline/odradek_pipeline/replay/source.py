@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from odradek_pipeline.files import Files, delta_name, join
 from odradek_pipeline.json_text import STRICT
-from odradek_pipeline.replay.errors import ReplayRefused
+from odradek_pipeline.replay.progress import ReplayRefused
 
 # By default Spark turns what it cannot read into nulls, and takes the columns of a CSV file for those of the schema,
 # whatever its header calls them.

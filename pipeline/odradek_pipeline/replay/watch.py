@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 from tqdm import tqdm
 
 from odradek_pipeline.replay.progress import Progress, ProgressReader
-from odradek_pipeline.replay.task import TaskPlan
+from odradek_pipeline.replay.writer import TaskPlan
 
 logger = structlog.get_logger(__name__)
 

@@ -15,8 +15,7 @@ from uuid import UUID
 from kio.schema.create_topics.v7.request import CreatableTopic
 
 from broker.api.table import handler_of
-from broker.config.broker_config import BrokerConfig
-from broker.config.current import CurrentConfig
+from broker.config.broker_config import BrokerConfig, CurrentConfig
 from broker.membership.auto_create import AutoTopicCreation
 from broker.membership.config_schema import NodeConfigSchema
 from broker.membership.metadata_cache import MetadataCache
@@ -29,9 +28,9 @@ from broker.observe.metrics import Metrics
 from broker.quotas.throttling import Throttling
 from broker.replication.fetch_session import FetchSessionCache
 from broker.request_context import Cluster, Local, RequestContext
-from broker.security.delegation_tokens import DelegationTokens
+from broker.security.delegation_tokens import Credentials, DelegationTokens
 from broker.security.node_security import NodeSecurity
-from broker.security.sasl.mechanisms import Sources
+from broker.security.sources import Sources
 from controller.brokers import Registration
 from controller.configs import changed_records
 from controller.decision import Decision, Surroundings
@@ -99,7 +98,10 @@ class Rig:
         telemetry = ClientTelemetry(cache, metrics, clock, LoopWorkers(), 1 << 20)
         auto_topics = AutoTopicCreation(current, cache, metadata.port)
         sessions = FetchSessionCache(1000, clock.monotonic_ms, chance)
-        sources = Sources(clock, chance, LoopWorkers(), lambda *_: None)
+        credentials = Credentials(current, chance, clock.wall_ms, LoopWorkers())
+        credentials.use(cache)
+        known = credentials.find, credentials.salt
+        sources = Sources(clock, chance, LoopWorkers(), *known)
         security = NodeSecurity(current, sources, TimingWheel(clock))
         share: Any = None  # no share group comes here
         peers: Any = None  # nobody asks other brokers

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from kio.schema.alter_client_quotas.v1.request import EntityData, EntryData, OpData
 from kio.schema.describe_client_quotas.v1.request import ComponentData
 
-from broker.quotas import hosts
+from broker.quotas import connection_rates as hosts
 from broker.quotas.connection_rates import ConnectionRates
-from broker.rate import Windows
 from tests.doubles.clock import settle
 from tests.unit.broker.admin_rig import Rig
+from timing.rate import Windows
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 Named = dict[str, str | None]
@@ -127,7 +128,7 @@ async def limited(rig: Rig, *addresses: str) -> list[bool]:
     """Whether a second connection of each address within a moment would have to wait."""
     rates = ConnectionRates(Windows(2, 1000), rig.node.local.clock.monotonic_ms)
     image = rig.node.cluster.cache.image
-    rates.follow(image)
+    rates.follow(image.quotas)
     await settle()
     for address in addresses:
         rates.throttle_ms(address)
@@ -166,3 +167,66 @@ async def test_the_host_of_an_entity_that_is_refused_is_not_looked_up(
     both = entry({"user": "u", "ip": "slow.example"}, connection_creation_rate=1.0)
     assert len(await alter(rig, both, entry({"ip": "no.host"}), validate_only=True)) == 2
     assert looked_up == ["no.host"]
+
+
+class NameServer:
+    """Knows each name, answers late, and counts what is looked up at one time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: list[str] = []
+        self.most_at_once = self._at_once = 0
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", self._look_up)
+
+    async def _look_up(self, host: str, _port: None) -> list[Any]:
+        self.asked.append(host)
+        self._at_once += 1
+        self.most_at_once = max(self.most_at_once, self._at_once)
+        await asyncio.sleep(0)
+        self._at_once -= 1
+        return [(None, None, None, "", (f"192.0.2.{len(host)}", 0))]
+
+
+async def test_names_of_hosts_are_looked_up_one_after_the_other_and_only_some_of_a_request(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = NameServer(monkeypatch)
+    named = [
+        entry({"ip": f"host-{number}.example"}, connection_creation_rate=1.0) for number in range(hosts.MOST_NAMES)
+    ]
+    await asyncio.gather(*(alter(rig, *named, validate_only=True) for _ in range(2)))
+    assert (len(server.asked), server.most_at_once) == (2 * hosts.MOST_NAMES, 1)
+    one_more = entry({"ip": "one.more"}, connection_creation_rate=1.0)
+    address = entry({"ip": "2001:db8::1"}, connection_creation_rate=1.0)
+    (message, *_) = await alter(rig, *named, address, one_more, validate_only=True)
+    assert message is not None and "101 names of hosts" in message
+    assert "one.more" not in server.asked
+
+
+async def test_a_broker_looks_up_the_names_of_all_rates_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = NameServer(monkeypatch)
+    rates = ConnectionRates(Windows(2, 1000), lambda: 0)
+    names = [f"{'h' * number}.example" for number in range(1, 6)]
+    for name in names:
+        rates.follow({(("ip", name),): {"connection_creation_rate": 0.5}})
+    rates.follow({(("ip", names[0]),): None})
+    await settle()
+    assert (server.asked, server.most_at_once) == (names[1:], 1)
+    assert [rates.throttle_ms(f"192.0.2.{len(name)}") for name in names] == [0, *[1000] * 4]
+
+
+async def test_the_rate_of_an_address_and_of_its_name_are_set_and_removed_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    NameServer(monkeypatch)
+    rates = ConnectionRates(Windows(2, 1000), lambda: 0)
+    by_name, by_address = (("ip", "h.example"),), (("ip", "192.0.2.9"),)
+    none, many = {"connection_creation_rate": 0.5}, {"connection_creation_rate": 1000.0}
+    rates.follow({by_name: none})
+    await settle()
+    assert rates.throttle_ms("192.0.2.9") == 1000
+    rates.follow({by_address: many})
+    assert rates.throttle_ms("192.0.2.9") == 0
+    rates.follow({by_address: None})
+    assert rates.throttle_ms("192.0.2.9") == 1000
+    rates.follow({by_name: None})
+    assert rates.throttle_ms("192.0.2.9") == 0

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from broker.network import server
 from tests.doubles.clock import settle
 from tests.unit.broker.quotas import METADATA, answered, set_quota
 from tests.unit.broker.rig import Rig
@@ -62,3 +63,24 @@ async def test_who_waits_in_vain_does_not_keep_the_node_from_stopping(rig: Rig) 
 
 
 # -- metrics
+
+
+async def test_of_those_who_wait_in_vain_only_the_last_keep_their_descriptors(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MOST_TURNED_AWAY", 3)
+    await set_quota(rig, "connection_creation_rate", 1.0, ip="10.0.0.7")
+    clients = [rig.connect() for _ in range(10 + 7)]
+    assert [await client.closed() for client in clients] == [False] * 10 + [True] * 4 + [False] * 3
+    await rig.clock.run(1000)
+    assert [await client.closed() for client in clients] == [False] * 10 + [True] * 7
+
+
+async def test_nothing_is_read_of_who_waits_in_vain(rig: Rig) -> None:
+    await set_quota(rig, "connection_creation_rate", 1.0, ip="10.0.0.7")
+    *_, client = [rig.connect() for _ in range(11)]
+    await settle()
+    sent = (50 << 20).to_bytes(4, "big") + bytes(1 << 20)
+    client.transport.feed(sent)
+    await settle()
+    assert len(client.transport.arrived) == len(sent)  # it lies in the kernel's buffer, not in ours

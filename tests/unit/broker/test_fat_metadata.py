@@ -1,4 +1,4 @@
-"""Requests whose decision makes more bytes of metadata records than the log takes in a batch: INVALID_REQUEST."""
+"""Requests whose decision makes more bytes of metadata records than the log takes in a batch, or too many records."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kio.schema.alter_user_scram_credentials.v0.request import ScramCredentialUp
 from kio.schema.create_acls.v3.request import AclCreation
 from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
 
+from controller import decision
 from controller.quorum.metadata_batches import MAX_BATCH_BYTES
 from metadata.configs import ResourceType
 from tests.unit.broker.rig import Client, Rig
@@ -106,3 +107,23 @@ async def test_fat_metadata_records_are_an_invalid_request(
     assert await codes(client, api, version, fields(fat), answered) == {"invalid_request"}
     assert rig.node.cluster.cache.image is before
     assert await codes(client, api, version, fields(["small"]), answered) == {"none"}
+
+
+@pytest.mark.parametrize(("api", "version", "fields", "answered"), REQUESTS, ids=[each[0] for each in REQUESTS])
+async def test_too_many_metadata_records_are_a_policy_violation(
+    rig: Rig,
+    monkeypatch: pytest.MonkeyPatch,
+    api: str,
+    version: int,
+    fields: Callable[[list[str]], Fields],
+    answered: str,
+) -> None:
+    monkeypatch.setattr(decision, "MOST_RECORDS", 3)
+    client = rig.connect()
+    before = rig.node.cluster.cache.image
+    many = fields(list("abcd"))
+    assert await codes(client, api, version, many, answered) == {"policy_violation"}
+    if "validate_only" in many:
+        assert await codes(client, api, version, many | {"validate_only": True}, answered) == {"policy_violation"}
+    assert rig.node.cluster.cache.image is before
+    assert await codes(client, api, version, fields(list("abc")), answered) == {"none"}

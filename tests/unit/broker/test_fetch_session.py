@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
+from broker.replication import fetch_session
 from broker.replication.fetch_session import (
     EVICTION_MS,
     FINAL_EPOCH,
@@ -224,3 +225,33 @@ def test_the_zero_topic_id_outside_a_session_fails_what_another_partition_follow
         with pytest.raises(UnknownServerError):
             context.respond([(KNOWN_ID, answer()), (ZERO_ID, answer()), *unknown])
         assert context.respond([(KNOWN_ID, answer()), *unknown])[0] == ErrorCode.none
+
+
+def test_a_session_that_grows_without_an_end_is_over_and_its_client_begins_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fetch_session, "MOST_IN_A_SESSION", 3)
+    cache = Cache()
+    session_id = cache.full("a", "b")
+    same = [target("a", offset=1), target("b", offset=1)]
+    assert isinstance(cache.incremental(session_id, 1, [*same, target("c")]), Incremental)
+    assert isinstance(cache.incremental(session_id, 2, [target("d")], [("a", 0)]), Incremental)
+    refused = cache.incremental(session_id, 3, [target("e")])
+    assert refused.respond([]) == (ErrorCode.fetch_session_id_not_found, 0, [])
+    assert cache.sessions.partitions == 0
+    assert cache.full("a", "b", "c", "d") == 0  # served, without a session
+    assert cache.full("a", "b", "c") > 0
+
+
+def test_all_sessions_together_have_a_most_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_session, "MOST_IN_ALL", 4)
+    cache = Cache()
+    first, second = cache.full("a", "b"), cache.full("c")
+    assert cache.full("d", "e") == 0
+    assert cache.sessions.partitions == 3
+    assert isinstance(cache.incremental(first, 1, [target("f")]), Incremental)
+    refused = cache.incremental(second, 1, [target("g")])
+    assert refused.respond([])[0] == ErrorCode.fetch_session_id_not_found
+    assert cache.sessions.partitions == 3
+    cache.clock.advance(EVICTION_MS + 1)
+    assert cache.full("d", "e") > 0  # in the place of the unused one

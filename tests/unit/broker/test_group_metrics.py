@@ -20,7 +20,6 @@ JOIN = JoinRequest(
     member_id_required=False,
 )
 
-
 HEARTBEAT = ConsumerHeartbeat(
     *("listeners", "", 0, None, None, 60_000, ("letters",), None, None, {}, "client", "/10.0.0.7"), names_itself=False
 )

@@ -14,7 +14,7 @@ import pytest
 import structlog
 from aiohttp.test_utils import make_mocked_request
 
-from broker import log_levels
+from broker import logging as log_levels
 from broker.config.broker_config import BrokerConfig
 from broker.logging import configure
 from broker.observe.http import HttpServer

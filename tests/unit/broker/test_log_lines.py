@@ -13,8 +13,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from broker.log_lines import LINES, MOST_REMEMBERED, PERIOD_S, RepeatedLines
-from broker.logging import WARNINGS, configure
+from broker.logging import LINES, MOST_REMEMBERED, PERIOD_S, WARNINGS, RepeatedLines, configure
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.test_logging import lines, restored
 

@@ -13,8 +13,8 @@ from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDir, Alt
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsTopic
 from structlog.testing import capture_logs
 
+from broker.background import Stopped
 from broker.node import RETRY_MS
-from broker.stopping import Stopped
 from storage.folders.log_move import LogMove
 from tests.doubles.clock import settle
 from tests.doubles.files import Fault, Unsynced

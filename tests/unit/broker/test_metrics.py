@@ -15,8 +15,8 @@ from structlog.testing import capture_logs
 from broker.observe.metrics import TIME_BOUNDS_MS, Histogram, Metrics, RecentRates
 from broker.observe.node_metrics import register_gauges
 from broker.observe.process_metrics import PERIOD_MS, LoopLag
+from broker.process import KAFKA_VERSION, own_version
 from broker.replication.partition import Role
-from broker.version import KAFKA_VERSION, own_version
 from protocol.api.table import API_BY_NAME
 from storage.shortages import Shortages
 from tests.doubles.clock import ManualClock
@@ -204,7 +204,7 @@ def gauges(metrics: Metrics) -> None:
     """Register the gauges of a node in which one Fetch waits for two partitions."""
     clock = ManualClock()
     wheel, rates = TimingWheel(clock), RecentRates(clock.monotonic_ms)
-    purgatories = {name: Purgatory(name, wheel) for name in ("Fetch", "Produce", "Rebalance", "Heartbeat")}
+    purgatories = {name: Purgatory(name, wheel) for name in ("Fetch", "Produce")}
     purgatories["Fetch"].try_complete_else_watch(Waiting(), [("a", 0), ("a", 1)], 100)
     connection = SimpleNamespace(listener_name="PLAIN", client_software=("librdkafka", "2.10"))
     server = SimpleNamespace(
@@ -214,6 +214,7 @@ def gauges(metrics: Metrics) -> None:
         closed=Counter(PLAIN=6),
     )
     parts: dict[str, Any] = {
+        "coordinators_wait": lambda: {"Rebalance": 0, "Heartbeat": 3},
         "partitions": [partition("a", 0, 10), partition("a", 1, 20, Role.OFFLINE)],
         "server": server,
         "fetch_sessions": Sessions(partitions=12, evictions=4),
@@ -262,11 +263,11 @@ def test_the_nodes_states_have_kafkas_names() -> None:
         'kafka_server_delayedoperationpurgatory_purgatorysize{delayedOperation="Fetch"}': 2,
         'kafka_server_delayedoperationpurgatory_purgatorysize{delayedOperation="Produce"}': 0,
         'kafka_server_delayedoperationpurgatory_purgatorysize{delayedOperation="Rebalance"}': 0,
-        'kafka_server_delayedoperationpurgatory_purgatorysize{delayedOperation="Heartbeat"}': 0,
+        'kafka_server_delayedoperationpurgatory_purgatorysize{delayedOperation="Heartbeat"}': 3,
         'kafka_server_delayedoperationpurgatory_numdelayedoperations{delayedOperation="Fetch"}': 1,
         'kafka_server_delayedoperationpurgatory_numdelayedoperations{delayedOperation="Produce"}': 0,
         'kafka_server_delayedoperationpurgatory_numdelayedoperations{delayedOperation="Rebalance"}': 0,
-        'kafka_server_delayedoperationpurgatory_numdelayedoperations{delayedOperation="Heartbeat"}': 0,
+        'kafka_server_delayedoperationpurgatory_numdelayedoperations{delayedOperation="Heartbeat"}': 3,
         **socket_server,
         "kafka_server_fetchsessioncache_numincrementalfetchsessions": 3,
         "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached": 12,

@@ -14,7 +14,7 @@ from kio.schema.offset_commit.v9.request import OffsetCommitRequestPartition, Of
 from kio.schema.offset_fetch.v9.request import OffsetFetchRequestGroup
 from kio.schema.sync_group.v5.request import SyncGroupRequestAssignment
 
-from broker.config.profiles import PROFILES
+from broker.config.defs.odradek import PROFILES
 from broker.control.clock import settle as at_rest
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import Client, Rig
@@ -143,8 +143,8 @@ async def test_after_a_year_groups_offsets_transactions_and_records_are_gone_and
 
     assert (await described(rig, "readers")).group_state == "Dead"
     assert await committed_offset(rig, "readers") == -1
-    assert rig.node.coordinators.transactions.metrics.timed_out == 1
-    assert rig.node.coordinators.transactions.metrics.expired_ids == 1
+    assert rig.node.coordinators.transactions.counts.timed_out == 1
+    assert rig.node.coordinators.transactions.counts.expired_ids == 1
     assert await producer.end(True) == "invalid_producer_id_mapping"
     log = rig.node.replicas.get("t", 0).log
     assert (log.log_start_offset, log.log_end_offset) == (3, 3), "the marker was written, and all of it has expired"

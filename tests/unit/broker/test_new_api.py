@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Iterator
-from datetime import timedelta
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -25,20 +24,23 @@ from protocol.api import document, rights
 from protocol.api.row import Api
 from protocol.api.shape import selectors_of
 from protocol.api.table import API_BY_KEY, API_BY_NAME
+from protocol.declared import String
 from protocol.durations import ZERO
 from protocol.errors import InvalidTopic
-from protocol.newer.declare import of, request, response
+from protocol.newer.declare import ErrorCode as Code
+from protocol.newer.declare import Milliseconds, request, response
 from tests.unit.broker.faults.breaking import Breaking
 from tests.unit.broker.rig import Client, Rig
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 SETTINGS = {"authorizer.class.name": AUTHORIZER, "super.users": "User:ANONYMOUS"}
+Name = Annotated[TopicName, "string"]
 API = Api(31999, "retire_topics", 0, 0, 0, (rights.each("TOPIC", "ALTER"),))
 
 
 @request(31999, 0, nested=True)
 class RetiredTopic:
-    name: TopicName = of("string")
+    name: Name
 
 
 @request(31999, 0)
@@ -48,14 +50,14 @@ class RetireTopicsRequest:
 
 @response(31999, 0, nested=True)
 class RetiredTopicResult:
-    name: TopicName = of("string")
-    error_code: ErrorCode = of("error_code")
-    error_message: str | None = of("string", default=None)
+    name: Name
+    error_code: Code
+    error_message: String | None = None
 
 
 @response(31999, 0)
 class RetireTopicsResponse:
-    throttle_time: timedelta = of("timedelta_i32")
+    throttle_time: Milliseconds
     results: tuple[RetiredTopicResult, ...]
 
 
@@ -69,10 +71,10 @@ def retire_topics(_ctx: Any, asked: RetireTopicsRequest) -> RetireTopicsResponse
 
 @pytest.fixture(autouse=True)
 def row(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    messages: Any = ModuleType("protocol.newer.retire_topics_v0")
-    messages.REQUEST, messages.RESPONSE = RetireTopicsRequest, RetireTopicsResponse
+    messages: Any = ModuleType("protocol.newer.retiring")
+    messages.RetireTopicsRequest, messages.RetireTopicsResponse = RetireTopicsRequest, RetireTopicsResponse
     monkeypatch.setitem(sys.modules, messages.__name__, messages)
-    monkeypatch.setattr(newer, "MODULES", {**newer.MODULES, (API.key, 0): "retire_topics_v0"})
+    monkeypatch.setattr(newer, "MODULES", {**newer.MODULES, (API.key, 0): "retiring:RetireTopics"})
     monkeypatch.setitem(API_BY_KEY, API.key, API)
     monkeypatch.setitem(API_BY_NAME, API.name, API)
     yield

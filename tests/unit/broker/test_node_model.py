@@ -17,9 +17,9 @@ from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicCo
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsTopic
 from kio.schema.delete_topics.v6.request import DeleteTopicState
 
+from broker.background import Stopped
 from broker.network.server import ListenError
 from broker.replication.partition import Partition
-from broker.stopping import Stopped
 from protocol.errors import KafkaStorage
 from storage.folders.log_dirs import LogDirError
 from tests.doubles.clock import ManualClock, settle

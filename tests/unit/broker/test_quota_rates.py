@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from broker.quotas.entities import DEFAULT, Entity
-from broker.quotas.limits import Limits, Tags
-from broker.quotas.sensors import INACTIVE_MS, Sensors
-from broker.rate import LONGEST_MS, Rate, TokenBucket, Windows
+from broker.quotas.limits import INACTIVE_MS, Client, Limits, Sensors
+from metadata.settings import QuotaKey
+from timing.rate import LONGEST_MS, Rate, TokenBucket, Windows
 
 RECORDED: list[dict[str, Any]] = json.loads(Path(__file__).with_name("kafka_rates.json").read_text())
 START_MS = 1_000_000
@@ -46,16 +45,16 @@ def test_odd_quotas(quota: float, throttle_ms: int) -> None:
     assert rate.throttle_ms(quota, 5) == throttle_ms
 
 
-BOTH, USER, CLIENT = Tags("u", "c"), Tags("u", ""), Tags("", "c")
-LEVELS: tuple[tuple[Entity, Tags], ...] = (
-    (Entity("u", "c"), BOTH),
-    (Entity("u", DEFAULT), BOTH),
-    (Entity("u"), USER),
-    (Entity(DEFAULT, "c"), BOTH),
-    (Entity(DEFAULT, DEFAULT), BOTH),
-    (Entity(DEFAULT), USER),
-    (Entity(client_id="c"), CLIENT),
-    (Entity(client_id=DEFAULT), CLIENT),
+BOTH, USER, CLIENT = Client("u", "c"), Client("u", ""), Client("", "c")
+LEVELS: tuple[tuple[QuotaKey, Client], ...] = (
+    ((("user", "u"), ("client-id", "c")), BOTH),
+    ((("user", "u"), ("client-id", None)), BOTH),
+    ((("user", "u"),), USER),
+    ((("user", None), ("client-id", "c")), BOTH),
+    ((("user", None), ("client-id", None)), BOTH),
+    ((("user", None),), USER),
+    ((("client-id", "c"),), CLIENT),
+    ((("client-id", None),), CLIENT),
 )
 """In Kafka's order of precedence."""
 
@@ -63,8 +62,8 @@ LEVELS: tuple[tuple[Entity, Tags], ...] = (
 def test_the_first_level_that_is_set_counts() -> None:
     for chosen in product((False, True), repeat=len(LEVELS)):
         limits = Limits()
-        limits.put(Entity("other", "c"), 99)
-        limits.put(Entity("other"), 99)
+        limits.put((("user", "other"), ("client-id", "c")), 99)
+        limits.put((("user", "other"),), 99)
         expected = None
         for number, ((entity, tags), is_set) in enumerate(zip(LEVELS, chosen, strict=True)):
             if is_set:
@@ -78,20 +77,19 @@ def test_a_client_without_an_id_has_quotas_of_its_user_alone() -> None:
     for number, (entity, _) in enumerate(LEVELS):
         limits.put(entity, number)
     assert limits.of("u", "") == (USER, 2)
-    limits.put(Entity("u"), None)
+    limits.put((("user", "u"),), None)
     assert limits.of("u", "") == (USER, 5)
-    limits.put(Entity(DEFAULT), None)
+    limits.put((("user", None),), None)
     assert limits.of("u", "") is None
 
 
-@pytest.mark.parametrize("name", ["u", "a/b", "<default>", "é %", "..", None])
-def test_the_key_of_an_entity_in_the_image_says_whom_it_limits(name: str | None) -> None:
-    limited = DEFAULT if name is None else name
-    assert Entity.of((("user", name),)) == Entity(user=limited)
-    assert Entity.of((("client-id", name),)) == Entity(client_id=limited)
-    assert Entity.of((("client-id", "c"), ("user", name))) == Entity(limited, "c")
-    assert Entity.of((("client-id", name), ("user", "u"))) == Entity("u", limited)
-    assert Entity.of((("ip", name),)) == Entity(ip=limited)
+@pytest.mark.parametrize("key", [(("client-id", "c"), ("user", "u")), (("user", "u"), ("client-id", "c"))])
+def test_the_order_of_the_parts_of_a_key_does_not_matter(key: QuotaKey) -> None:
+    limits = Limits()
+    limits.put(key, 7)
+    assert limits.of("u", "c") == (BOTH, 7)
+    limits.put(key[::-1], None)
+    assert limits.of("u", "c") is None
 
 
 def test_sensors_that_nobody_uses_are_dropped() -> None:
@@ -106,7 +104,7 @@ def test_sensors_that_nobody_uses_are_dropped() -> None:
 
 def test_no_more_sensors_are_kept_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client with a new id in each request takes no memory for each; those used last are kept."""
-    monkeypatch.setattr("broker.quotas.sensors.MOST", 3)
+    monkeypatch.setattr("broker.quotas.limits.MOST", 3)
     sensors: Sensors[str, object] = Sensors(object)
     kept = sensors.use("kept", 0)
     for number in range(100):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
 
 from broker.config.describe import describe_topic
-from broker.config.resource_defs import effective_client_metrics_configs
-from broker.config.topic_config import log_config
+from broker.config.resource_configs import effective_client_metrics_configs, log_config
 from broker.coordinators.group_coordinator import GroupOverrides, consumer_group_config
 from broker.membership.auto_create import wanted
 from controller.configs import AlterOp

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
 
+from broker.background import Stopped
 from broker.config.listeners import Listener
 from broker.network import connection
 from broker.network.server import FINISH_MS, LEAST_BACKLOG, ListenError
-from broker.stopping import Stopped
 from tests.doubles.clock import settle
 from tests.doubles.files import MemoryFileSystem
 from tests.doubles.workers import QueuedWorkers

@@ -12,7 +12,7 @@ from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDir, Alt
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.offset_commit.v9.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
-from broker.stopping import Stopped
+from broker.background import Stopped
 from protocol.records.build import Record, build_batch
 from tests.doubles.clock import ManualClock, settle
 from tests.doubles.files import Fault, MemoryFileSystem

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.systemd import Systemd
+from broker.process import Systemd
 from tests.doubles.clock import ManualClock
 
 UNIT = Path(__file__).parents[3] / "deploy" / "odradek.service"

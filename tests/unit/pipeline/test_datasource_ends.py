@@ -12,8 +12,8 @@ pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installe
 
 from odradek_pipeline.datasource import CorruptLogError, walk
 from odradek_pipeline.datasource.errors import DataSourceError
+from odradek_pipeline.datasource.log_view import Planner
 from odradek_pipeline.datasource.options import SourceOptions
-from odradek_pipeline.datasource.planner import Planner
 from protocol.records.batch import LOG_OVERHEAD, MAGIC_AT
 from storage.append_types import LogConfig
 from storage.files import OsFileSystem

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
 
 from odradek_pipeline.datasource.columns import COLUMNS
+from odradek_pipeline.datasource.log_view import Planner
 from odradek_pipeline.datasource.offsets import batch_ranges
 from odradek_pipeline.datasource.options import Isolation, SourceOptions
-from odradek_pipeline.datasource.planner import Planner
 from odradek_pipeline.datasource.reader import read_split
 from odradek_pipeline.datasource.splits import plan_splits
 from protocol.records.batch import read_header

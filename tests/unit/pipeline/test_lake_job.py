@@ -13,9 +13,9 @@ pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installe
 
 from odradek_pipeline.kafka import Cluster, ClusterError
 from odradek_pipeline.lake import job as job_module
-from odradek_pipeline.lake.errors import LakeError
 from odradek_pipeline.lake.ingest import Surroundings
 from odradek_pipeline.lake.job import LakeJob
+from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.progress import Reporter
 from odradek_pipeline.lake.settings import LakeSettings
 

@@ -29,9 +29,8 @@ from pyspark.sql.types import (
 
 from odradek_pipeline.kafka import Cluster
 from odradek_pipeline.lake import naming, state
-from odradek_pipeline.lake.errors import LakeError
 from odradek_pipeline.lake.ingest import spread
-from odradek_pipeline.lake.json_schema import struct_of
+from odradek_pipeline.lake.naming import LakeError
 from odradek_pipeline.lake.parquet import ParquetIngest
 from odradek_pipeline.lake.schemas import (
     SchemaSpec,
@@ -41,6 +40,7 @@ from odradek_pipeline.lake.schemas import (
     parse_specs,
     required_paths,
     spec_of,
+    struct_of,
 )
 from odradek_pipeline.lake.settings import LakeSettings
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from odradek_pipeline import reachable
-from odradek_pipeline.reachable import NotReachable, require_brokers
+from odradek_pipeline import kafka as reachable
+from odradek_pipeline.kafka import NotReachable, require_brokers
 
 
 @pytest.fixture

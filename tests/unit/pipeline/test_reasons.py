@@ -27,7 +27,7 @@ failure: Lost task 0.0 in stage 7.0 (TID 9) (localhost executor driver): org.apa
 Traceback (most recent call last):
   File "pipeline/replay/writer.py", line 90, in write
     raise InputChangedError
-odradek_pipeline.replay.errors.InputChangedError: 5 rows were written before, and now there are 4
+odradek_pipeline.replay.progress.InputChangedError: 5 rows were written before, and now there are 4
 
 \tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:581)
 """
@@ -45,7 +45,7 @@ Caused by: java.util.zip.ZipException: not in gzip format
     [
         (JAVA, "java.lang.ArithmeticException: long overflow"),
         (PROXY, "java.lang.ArithmeticException: long overflow"),
-        (WORKER, "odradek_pipeline.replay.errors.InputChangedError: 5 rows were written before, and now there are 4"),
+        (WORKER, "odradek_pipeline.replay.progress.InputChangedError: 5 rows were written before, and now there are 4"),
         (
             FILE,
             "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///x.gz.: "

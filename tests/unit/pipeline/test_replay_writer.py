@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow", reason="requirements-pipeline.txt is not installed")
 
-from odradek_pipeline.replay.errors import InputChangedError  # noqa: E402
-from odradek_pipeline.replay.progress import Progress  # noqa: E402
+from odradek_pipeline.replay.progress import InputChangedError, Progress  # noqa: E402
 from odradek_pipeline.replay.writer import Limits, Row, TaskWriter, rows_of  # noqa: E402
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek_pipeline.sql import quoted
+from odradek_pipeline.files import quoted
 
 
 @pytest.mark.parametrize(("name", "sql"), [("t", "`t`"), ("a.b", "`a.b`"), ("a`b", "`a``b`"), ("``", "``````")])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from protocol.coordinator_records.record_schema import RecordSchema
+from protocol.coordinator_records.record_schema import MemberKey, RecordSchema
 from protocol.coordinator_records.streams_group_records import (
     STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT,
     STREAMS_GROUP_MEMBER_METADATA,
@@ -15,8 +15,6 @@ from protocol.coordinator_records.streams_group_records import (
     STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER,
     STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA,
     STREAMS_GROUP_TOPOLOGY,
-)
-from protocol.coordinator_records.streams_group_values import (
     CopartitionGroup,
     Endpoint,
     StreamsGroupCurrentMemberAssignmentValue,
@@ -24,7 +22,6 @@ from protocol.coordinator_records.streams_group_values import (
     StreamsGroupMetadataValue,
     StreamsGroupTargetAssignmentMetadataValue,
     StreamsGroupTopologyValue,
-    StreamsMemberKey,
     Subtopology,
     Tasks,
     TopicInfo,
@@ -67,7 +64,7 @@ def test_round_trip(schema: RecordSchema[Any, Any], value: Any) -> None:
 
 def test_ids() -> None:
     assert [schema.ids for schema in STREAMS_GROUP_SCHEMAS] == [(17,), (19,), (20,), (21,), (22,), (23,)]
-    key = StreamsMemberKey("grüppe", "m")
+    key = MemberKey("grüppe", "m")
     assert STREAMS_GROUP_MEMBER_METADATA.encode_key(key)[:2] == b"\0\x13"
     assert STREAMS_GROUP_MEMBER_METADATA.decode_key(STREAMS_GROUP_MEMBER_METADATA.encode_key(key)) == key
 

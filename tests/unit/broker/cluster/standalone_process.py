@@ -106,7 +106,7 @@ class Process:
         assert not self.errors
 
     def open(self) -> None:
-        """Raises MetadataLogError, CorruptMetadataError, OSError."""
+        """Raises MetadataLogError, OSError."""
         services = LogServices(self.fs, self.clock, self.workers, self.rng, Shortages(self.clock.monotonic_ms))
         config = BrokerConfig.of({"node.id": str(NODE_ID)})
         around = Surroundings(NodeConfigSchema(lambda: config), lambda: uuids.random_uuid(self.rng), NODE_ID)

@@ -12,6 +12,7 @@ import pytest
 from kio.schema.alter_partition.v3 import AlterPartitionRequest
 from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest
 
+from broker.background import Stopped
 from broker.config.broker_config import BrokerConfig
 from broker.membership.broker_lifecycle import State
 from broker.membership.controller_channel import NoControllerError
@@ -19,7 +20,6 @@ from broker.membership.followed_metadata import Belonging, FollowedMetadata
 from broker.membership.metadata_cache import MetadataCache
 from broker.membership.publisher import Follower, Joining
 from broker.peers.client import PeerNetwork
-from broker.stopping import Stopped
 from controller.brokers import Registration
 from controller.decision import NoQuota
 from protocol.durations import MILLISECOND

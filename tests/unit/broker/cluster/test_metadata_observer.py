@@ -120,16 +120,31 @@ async def test_an_answer_without_anything_new_is_no_reason_to_wait_for_ever(reco
 
 
 class EndlessSnapshot(Controllers):
-    """Has nothing but a snapshot, of which it sends the first byte, and no more."""
+    """Has nothing but a snapshot: of which it sends the first byte, and no more, or what `part` gives.
+
+    `part` tells, from the position, the bytes and the size that it says the snapshot has.
+    """
+
+    def __init__(
+        self,
+        clock: ManualClock,
+        answer: Callable[[], tuple[int, bytes]],
+        part: Callable[[int], tuple[bytes, int]] = lambda position: (b"" if position else b"?", 1000),
+    ) -> None:
+        super().__init__(clock, answer)
+        self._part = part
+        self.positions: list[int] = []
 
     async def send(self, call: Any) -> Any:
         answer = await super().send(call)
         if call.api_key == API_BY_NAME["fetch"].key:
             answer.responses[0].partitions[0].snapshot_id = SimpleNamespace(end_offset=7, epoch=1)
+            self._position = 0
             return answer
-        data = b"?" if self.fetches <= 2 else b""
-        position = 0 if self.fetches <= 2 else 1
-        part = SimpleNamespace(error_code=ErrorCode.none, position=position, size=2**62, unaligned_records=data)
+        self.positions.append(self._position)
+        data, size = self._part(self._position)
+        part = SimpleNamespace(error_code=ErrorCode.none, position=self._position, size=size, unaligned_records=data)
+        self._position += len(data)
         return SimpleNamespace(error_code=ErrorCode.none, topics=[SimpleNamespace(partitions=[part])])
 
 
@@ -137,3 +152,25 @@ async def test_a_snapshot_of_which_nothing_more_comes_is_not_waited_for_for_ever
     clock = ManualClock()
     error = await outcome(clock, observer(clock, EndlessSnapshot(clock, lambda: (7, b""))))
     assert isinstance(error, NoControllerError)
+
+
+@pytest.mark.parametrize(
+    ("part", "reason"),
+    [
+        (lambda position: (b"?", position + 2), "has 2 bytes, and now says 3"),
+        (lambda _position: (b"???", 2), "has 2 bytes, and now says 2, of which 3 came"),
+        (lambda _position: (b"?", 2**62), "the most is 1073741824"),
+        (lambda _position: (b"?", 1000), "100 are free in"),
+    ],
+)
+async def test_a_snapshot_that_grows_or_does_not_fit_is_not_fetched_to_an_end(
+    monkeypatch: pytest.MonkeyPatch, part: Callable[[int], tuple[bytes, int]], reason: str
+) -> None:
+    if "are free" in reason:
+        monkeypatch.setattr(MemoryFileSystem, "space", lambda _self, _path: (1000, 100))
+    clock = ManualClock()
+    controller = EndlessSnapshot(clock, lambda: (7, b""), part)
+    error = await outcome(clock, observer(clock, controller))
+    assert isinstance(error, NoControllerError)
+    assert reason in str(error)
+    assert max(controller.positions) <= 1

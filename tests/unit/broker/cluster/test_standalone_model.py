@@ -14,7 +14,6 @@ import structlog
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from broker.cluster.earlier_entries import CorruptMetadataError
 from controller.quorum.metadata_batches import MetadataLogError, NoRoomError
 from metadata.image import MetadataImage
 from tests.doubles.clock import ManualClock
@@ -158,7 +157,7 @@ class StandaloneMachine(RuleBasedStateMachine):
         self.device_fails = bool(chance) and trouble not in (Trouble.NONE, *FOR_NOW)
         try:
             self.start(last)
-        except (OSError, MetadataLogError, CorruptMetadataError):
+        except (OSError, MetadataLogError):
             assert chance
             self.process.end()
             self.fs.chance = 0.0

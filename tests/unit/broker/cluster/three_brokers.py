@@ -47,11 +47,11 @@ class Cluster(ClusterRig):
         """The id of the coordinator."""
         client = self.nodes[1].connect()
         while True:
-            answer = await self.ask(client, "find_coordinator", 4, key_type=key_type, coordinator_keys=(key,))
+            answer = await self.ask(client, "find_coordinator", 6, key_type=key_type, coordinator_keys=(key,))
             found = answer.coordinators[0]
             if found.error_code.name == "none":
                 return int(found.node_id)
-            assert found.error_code.name == "coordinator_not_available"
+            assert found.error_code.name == "coordinator_not_available", found
             await self.clock.run(100)
 
     async def named(self, key_type: int, node_id: int) -> str:

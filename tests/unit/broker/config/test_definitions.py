@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from broker.config.cross_checks import CONSUMER_ASSIGNORS
 from broker.config.definition import ConfigDef, UpdateMode
-from broker.config.defs import BROKER_CONFIGS, CHANGED_DEFAULTS, TOPIC_CONFIGS
+from broker.config.defs import BROKER_CONFIGS, CHANGED_DEFAULTS, TOPIC_CONFIGS, alterable, mode_of
 from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
 from broker.config.document import document
-from broker.config.kafka_names import alterable, mode_of
+from coordinator.group.consumer.assignors import ASSIGNORS
 
 ROOT = Path(__file__).parents[4]
 KAFKA: dict[str, Any] = json.loads((ROOT / "tests/conformance/data/kafka_configs.json").read_text())
@@ -64,9 +65,9 @@ def test_a_broker_definition_is_kafkas(name: str) -> None:
 
 def _texts() -> Iterator[str]:
     """Every string in the code, save in definitions and their rules, as an expression: `.+` for what is filled in."""
-    for package in ("broker", "coordinator", "storage"):
+    for package in ("broker", "controller", "coordinator", "metadata", "storage"):
         for path in (ROOT / package).rglob("*.py"):
-            if "defs" not in path.parts and path.name not in ("kafka_names.py", "cross_checks.py"):
+            if not path.match("broker/config/defs/*") and not any(map(path.match, JUDGES)):
                 for node in ast.walk(ast.parse(path.read_text())):
                     if isinstance(node, ast.JoinedStr):
                         parts = [str(one.value) if isinstance(one, ast.Constant) else None for one in node.values]
@@ -75,8 +76,19 @@ def _texts() -> Iterator[str]:
                         yield re.escape(node.value)
 
 
-MENTIONED = {"unclean.leader.election.enable"}
-"""Given to internal topics and to AlterConfigs' rules by name, but no append and no election asks for the values."""
+JUDGES = (
+    "config/cross_checks.py",
+    "api/broker_changes.py",
+)
+"""Where settings are checked, or warned of, that nothing obeys."""
+
+
+MENTIONED = {
+    "metadata.log.dir",  # `odradek format` alone asks for it
+    *("principal.builder.class", "ssl.engine.factory.class", "sasl.oauthbearer.jwt.validator.class"),  # refused
+    *("group.streams.max.warmup.replicas", "group.streams.min.task.offset.interval.ms"),  # Kafka's default counts
+}
+"""Named outside of these files, though what they are set to means nothing."""
 
 
 def test_what_nothing_reads_says_that_it_has_no_effect() -> None:
@@ -84,15 +96,19 @@ def test_what_nothing_reads_says_that_it_has_no_effect() -> None:
     patterns = [re.compile(text) for text in exact if ".+" in text and re.search("[a-z]{2}", text)]
 
     def is_read(name: str) -> bool:
-        read = re.escape(name) in exact or any(pattern.fullmatch(name) for pattern in patterns)
-        return read and name not in MENTIONED
+        return re.escape(name) in exact or any(pattern.fullmatch(name) for pattern in patterns)
 
     for definition in TOPIC_CONFIGS.values():
-        assert is_read(definition.name) != definition.doc.endswith("No effect here."), definition.name
+        assert is_read(definition.name) == definition.has_effect, definition.name
     defaults = {one.name for definition in TOPIC_CONFIGS.values() for one in definition.synonyms}
     for definition in BROKER_CONFIGS.values():
         if definition.name not in defaults:
-            assert is_read(definition.name) != definition.doc.endswith("No effect here."), definition.name
+            assert is_read(definition.name) == definition.has_effect, definition.name
+    for definition in ALTERED_ONLY.values():
+        assert is_read(definition.name) == definition.has_effect, definition.name
+    assert {name for name in NOT_NEEDED if re.escape(name) in exact} == MENTIONED
+    for definition in (*BROKER_CONFIGS.values(), *TOPIC_CONFIGS.values()):
+        assert definition.has_effect != definition.doc.endswith("No effect here."), definition.name
 
 
 def test_every_kafka_name_is_either_defined_or_known_as_not_needed() -> None:
@@ -128,6 +144,10 @@ def test_topic_synonyms_are_broker_configurations() -> None:
     for definition in TOPIC_CONFIGS.values():
         for synonym in definition.synonyms:
             assert synonym.name in BROKER_CONFIGS
+
+
+def test_the_assignors_that_may_be_set_are_those_of_the_coordinator() -> None:
+    assert [*CONSUMER_ASSIGNORS] == [*ASSIGNORS]
 
 
 def test_the_committed_page_is_what_the_definitions_give() -> None:

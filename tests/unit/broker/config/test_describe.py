@@ -9,14 +9,8 @@ from typing import Any
 import pytest
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.defs import CHANGED_DEFAULTS
-from broker.config.defs.authorization import AUTHORIZER_DEFS, TOKEN_DEFS
-from broker.config.defs.cluster import CLUSTER_DEFS
-from broker.config.defs.followers import FOLLOWER_DEFS
+from broker.config.defs import CHANGED_DEFAULTS, groups, network, node, security
 from broker.config.defs.not_needed import NOT_NEEDED
-from broker.config.defs.quotas import QUOTA_DEFS
-from broker.config.defs.security import SASL_DEFS, TLS_DEFS
-from broker.config.defs.share import SHARE_DEFS
 from broker.config.describe import (
     ConfigEntry,
     ConfigSource,
@@ -95,13 +89,8 @@ def test_the_broker_is_described_as_kafka_does(scenario: dict[str, Any]) -> None
     assert [r for r in without_changed_defaults(ours) if r[0] in names] == recorded
     assert {r[0] for r in ours} - {r[0] for r in scenario["broker"]} <= {
         *NOT_NEEDED,
-        *(
-            definition.name
-            for definition in (
-                *(*CLUSTER_DEFS, *FOLLOWER_DEFS, *QUOTA_DEFS, *SHARE_DEFS),
-                *(*TLS_DEFS, *SASL_DEFS, *AUTHORIZER_DEFS, *TOKEN_DEFS),
-            )
-        ),
+        *(*node.CLUSTER_OF_NODES, *node.FOLLOWERS, *network.QUOTAS, *groups.SHARE_GROUPS),
+        *(*security.TLS, *security.SASL, *security.AUTHORIZATION, *security.TOKENS),
     }
 
 

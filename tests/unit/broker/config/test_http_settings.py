@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.config.http_settings import trusted_proxies
 from broker.config.sources import load
+from broker.config.structured import trusted_proxies
 from tests.unit.broker.config.test_sources import problems
 
 LISTENERS = """

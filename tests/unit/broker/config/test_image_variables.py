@@ -8,8 +8,7 @@ import pytest
 
 from broker.config import image_variables
 from broker.config.broker_config import ConfigurationError
-from broker.config.jaas import parse_jaas
-from broker.config.listener_settings import ListenerSettings
+from broker.config.listener_settings import ListenerSettings, parse_jaas
 from broker.config.sources import Loaded, load
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -7,7 +7,7 @@ import pytest
 from broker.config.broker_config import BrokerConfig, ConfigurationError
 from broker.config.cross_checks import broken_rules
 from broker.config.defs import BROKER_CONFIGS
-from broker.config.profiles import PROFILES, PURPOSES
+from broker.config.defs.odradek import PROFILES, PURPOSES
 from tests.unit.broker.config.loading import load_text
 
 DELAY = "group.initial.rebalance.delay.ms"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.config import alter
+from broker.api import broker_changes as alter
 from broker.config.broker_config import ConfigurationError
 from broker.config.sources import Loaded, load
 from controller.configs import Change

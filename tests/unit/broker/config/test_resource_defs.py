@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.resource_defs import (
+from broker.config.resource_configs import (
     GROUP_CONFIGS,
     effective_group_configs,
     group_configs,

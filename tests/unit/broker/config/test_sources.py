@@ -91,7 +91,6 @@ def test_wrong_combinations_and_listeners_are_told_together() -> None:
         "log.cleaner.threads=0",
         "log.cleaner.dedupe.buffer.size=5",
         "log.cleaner.min.compaction.lag.ms=9\nlog.cleaner.max.compaction.lag.ms=5",
-        "queued.max.request.bytes=5",
         "max.connections.per.ip=0",
         "max.connections.per.ip.overrides=a:b",
         "max.connections.per.ip.overrides=a",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.config.start_acls import parse_start_acls
+from broker.config.structured import parse_start_acls
 from metadata.acls import AclOperation, PatternType, PermissionType, ResourceType
 from protocol.metadata.credentials import AccessControlEntryRecord
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from broker.config.broker_config import BrokerConfig
+from broker.config.resource_configs import log_config, parse_topic_configs
 from broker.config.sources import load
-from broker.config.topic_config import log_config, parse_topic_configs
 from protocol.errors import InvalidConfiguration
 from storage.append_types import LogConfig
 from tests.unit.broker.config.loading import load_text

@@ -11,7 +11,7 @@ from kio.schema.alter_user_scram_credentials.v0.request import ScramCredentialDe
 
 from broker.config.listeners import Listener
 from broker.console.login import REFUSAL_MS, SESSION_MS
-from broker.security.listener_security import ListenerSecurity, Prepared
+from broker.security.node_security import ListenerSecurity, Prepared
 from controller.scram import ScramMechanism, upsertion
 from tests.unit.broker.console.browsing import Browser, browsing
 from tests.unit.broker.rig import Rig

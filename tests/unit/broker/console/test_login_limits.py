@@ -17,7 +17,7 @@ from broker.console.login import (
     Logins,
 )
 from broker.control.endpoint import ControlError
-from broker.security.listener_security import ListenerSecurity, Prepared
+from broker.security.node_security import ListenerSecurity, Prepared
 from tests.doubles.clock import settle
 from tests.unit.broker.console.test_login import JAAS, SASL
 from tests.unit.broker.rig import Rig

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import math
+import re
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from decimal import Decimal
@@ -255,3 +259,90 @@ async def test_a_name_and_a_password_in_the_url_are_not_shown() -> None:
     with pytest.raises(RegistryError) as raised:
         await Registry("http://anna:secret@127.0.0.1:9").schemas_of([framed(1, b"")])
     assert "secret" not in str(raised.value)
+
+
+async def test_a_redirect_of_the_registry_is_not_followed() -> None:
+    """Attack (SSRF): the registry sends this node to an address that only the node can reach."""
+    inner = Served()
+
+    async def elsewhere(request: web.Request) -> web.Response:
+        return web.Response(status=int(request.match_info["id"]), headers={"Location": f"{inside}schemas/ids/1"})
+
+    app = web.Application()
+    app.router.add_get("/schemas/ids/{id}", elsewhere)
+    async with registry(inner) as inside, TestServer(app) as server:
+        for status in (301, 302, 303, 307, 308):
+            with pytest.raises(RegistryError, match="leads elsewhere"):
+                await Registry(str(server.make_url("/"))).schemas_of([framed(status, b"")])
+        config = {"odradek.console.schema.registry": str(server.make_url("/"))}
+        async with Rig(config=config) as rig:
+            await rig.create("t")
+            append(rig, "t", (None, framed(302, written(ORDER, {"id": 7, "who": "anna"}))))
+            async with browsing(rig) as browser:
+                page = await browser.get("/messages?topic=t")
+    assert "the schema registry leads elsewhere" in page.text
+    assert "00000000 00 00 00 01 2e" in page.text
+    assert inner.asked == []
+
+
+EVIL = "<script>alert(1)</script>\u202eoN\ud800\x9b31m\x07'\"&{{7*7}}"
+NAMES = {
+    "type": "record",
+    "name": "R",
+    "doc": EVIL,
+    "fields": [
+        {"name": EVIL, "type": "double", "doc": EVIL, "aliases": [EVIL]},
+        {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["S"], "doc": EVIL}},
+        {"name": "m", "type": {"type": "map", "values": "float"}},
+    ],
+}
+
+
+async def test_hostile_names_and_numbers_of_a_schema_are_text_on_each_page() -> None:
+    served = Served()
+    served.answers[7] = {"schema": json.dumps(NAMES), "subject": EVIL}
+    served.answers[8] = {"schema": json.dumps(NAMES), "schemaType": EVIL}
+    value = struct.pack("<d", math.nan) + b"\0" + b"\2\x0c<i>\xc2\x9b\7" + struct.pack("<f", -math.inf) + b"\0"
+    texts = (b'{"\\ud800<b>": "\\u202e\\u009b", "n": NaN, "i": [-Infinity, 1e999]}', b"[" * 99_999, b"9" * 5000)
+    contents = [framed(7, value), framed(8, value), *(framed(2, text) for text in texts)]
+    async with registry(served) as url, Rig(config={"odradek.console.schema.registry": url}) as rig:
+        await rig.create("t")
+        append(rig, "t", *((content, content) for content in contents))
+        async with browsing(rig) as browser:
+            pages = [await browser.get("/messages?topic=t")]
+            pages += [await browser.get(f"/message?topic=t&offset={number}") for number in range(len(contents))]
+    for page in pages:
+        assert not [*page.all("b"), *page.all("i")]
+        assert "alert(1)" not in str(page.elements)
+        assert not re.search("[\u202e\x07\x80-\x9f]", page.text)
+    assert "<script>alert(1)</script>\\u202eoN\\ud800" in pages[1].text
+    assert "NaN" in pages[1].text and "-Infinity" in pages[1].text
+    assert '"\\ud800<b>": "\\u202e\\u009b"' in pages[3].text
+
+
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [
+        ({"Content-Type": "text/html; charset=punycode"}, None),
+        ({"Content-Type": "image/png"}, None),
+        ({"Content-Encoding": "gzip"}, None),
+        ({"Content-Length": "99999999999"}, "cannot be asked"),
+        ({"X": "y" * 20_000}, "cannot be asked"),
+    ],
+    ids=str,
+)
+async def test_heads_of_a_registrys_answer_are_not_believed(head: dict[str, str], told: str | None) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
+        writer.write(f"HTTP/1.1 200 OK\r\n{lines}Connection: close\r\n\r\n".encode())
+        writer.write(json.dumps({"schema": json.dumps(ORDER)}).encode())
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        asked = Registry(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}").schemas_of([framed(1, b"")])
+        if told is None:
+            assert [*await asked] == [1]
+        else:
+            with pytest.raises(RegistryError, match=told):
+                await asked

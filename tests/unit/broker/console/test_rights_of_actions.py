@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
+from kio.schema.alter_share_group_offsets.v0.request import (
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
 from kio.schema.create_topics.v7.request import CreatableTopic
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsTopic
 from kio.schema.delete_topics.v6.request import DeleteTopicState
@@ -12,10 +17,13 @@ from kio.schema.delete_topics.v6.request import DeleteTopicState
 from broker.authorization.console_table import ASKED_BY_ACTIONS
 from broker.console.actions import ACTIONS
 from metadata.acls import AclOperation
+from tests.unit.broker.console.browsing import browsing
+from tests.unit.broker.console.test_login import log_in
 from tests.unit.broker.console.test_rights import (
     CLUSTER,
     GROUP,
     RETENTION,
+    SETTINGS,
     TOPIC,
     Acl,
     client_of_anna,
@@ -24,7 +32,8 @@ from tests.unit.broker.console.test_rights import (
     set_acls,
 )
 from tests.unit.broker.members import commit
-from tests.unit.broker.rig import Rig
+from tests.unit.broker.rig import Client, Rig
+from tests.unit.broker.share.members import CONFIG as SHARE_CONFIG
 from tests.unit.broker.transactions import Producer
 
 FORMS: dict[str, dict[str, str]] = {
@@ -115,3 +124,52 @@ async def test_refusals_tell_no_names_that_the_user_may_not_know() -> None:
         text = await browser.post("/delete-group", 409, group="told-news")
         assert "has members" in text
         assert "told-reader" not in text
+
+
+async def refused_to_alter(client: Client, names: Iterable[str]) -> bool:
+    """Whether AlterShareGroupOffsets refuses the client; if not, the group begins at the start of these topics."""
+    partition = AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=0)
+    topics = tuple(AlterShareGroupOffsetsRequestTopic(topic_name=name, partitions=(partition,)) for name in names)
+    answer = await client.ask("alter_share_group_offsets", 0, group_id="told-sharers", topics=topics)
+    codes = {answer.error_code.name, *(one.error_code.name for topic in answer.responses for one in topic.partitions)}
+    assert codes <= {"none", "topic_authorization_failed", "group_authorization_failed"}
+    return codes != {"none"}
+
+
+async def test_a_share_group_is_reset_by_whom_alter_share_group_offsets_lets_reset_all_its_topics() -> None:
+    read, describe = AclOperation.READ, AclOperation.DESCRIBE
+    group, a, b = (read, GROUP, "told-sharers"), (read, TOPIC, "told-a"), (read, TOPIC, "told-b")
+    every = {"group": "told-sharers", "to": "earliest"}
+    one = {**every, "topic": "told-a"}
+    async with Rig(config={**SETTINGS, **SHARE_CONFIG}) as rig:
+        for topic in RETENTION:
+            await rig.create(topic)
+        await rig.node.coordinators.groups.ensure_topic()
+        assert not await refused_to_alter(rig.connect(), RETENTION)
+        await rig.secure("SASL", "SASL_PLAINTEXT")
+        async with browsing(rig) as browser:
+            await log_in(browser, "anna", "a=,secret")
+            for acls in ([], [a, b], [(describe, GROUP, "told-sharers"), a, b]):
+                set_acls(rig, acls)
+                assert (
+                    "may not read the group told-sharers"
+                    in (await browser.post("/reset-offsets", 403, **every)).lower()
+                )
+                assert await refused_to_alter(client_of_anna(rig), RETENTION)
+            for acls, text in (
+                ([group], "name the topic to reset"),
+                ([group, a], "name the topic to reset"),
+                ([group, a, (describe, TOPIC, "told-b")], "may not read the topic told-b"),
+            ):
+                set_acls(rig, acls)
+                told = await browser.post("/reset-offsets", 403, **every)
+                assert text in told.lower()
+                assert "told-b" not in told or "told-b" in text
+                assert await refused_to_alter(client_of_anna(rig), RETENTION)
+            set_acls(rig, [group, a])
+            await browser.post("/reset-offsets", 303, **one)
+            assert "may not" in await browser.post("/reset-offsets", 403, **one | {"topic": "told-b"})
+            assert not await refused_to_alter(client_of_anna(rig), ["told-a"])
+            set_acls(rig, [group, a, b])
+            await browser.post("/reset-offsets", 303, **every)
+            assert not await refused_to_alter(client_of_anna(rig), RETENTION)

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from broker.control.budget import KEPT_BYTES
+from broker.control import report
+from broker.control.budget import KEPT_BYTES, Budget, SpentError
 from broker.control.endpoint import ControlError
 from broker.control.endpoints import ENDPOINTS
+from broker.control.group_json import group_json
+from broker.control.history_events import EVENT_BYTES, events_of
 from broker.control.topic_reader import MOST
+from broker.inspection.groups import GroupView, MemberView
+from broker.inspection.partitions import PartitionView
 from odradek.record import Record as KitRecord
 from protocol.records.build import Record
 from tests.doubles.workers import LoopWorkers
 from tests.unit.broker.console.test_cost import MEGABYTE, append_often
 from tests.unit.broker.control.asking import control, keep_journal
 from tests.unit.broker.rig import Rig
+from tests.unit.broker.wire import batch, frame, produce
 
 
 async def test_an_answer_has_so_many_bytes_of_records_and_the_next_goes_on() -> None:
@@ -106,3 +119,65 @@ async def test_topics_that_are_compared_whole_have_so_many_bytes(monkeypatch: py
             append_often(rig, topic, 6, Record(0, 0, b"k", b"v" * MEGABYTE))
         with pytest.raises(ControlError, match="compare smaller topics"):
             await control(rig, "POST", "/exactly-once", source="source", sink="sink", timeout=0)
+
+
+def test_of_a_group_as_many_members_are_shown_as_there_is_room_for() -> None:
+    """Attack: members that subscribe to tens of thousands of topics each."""
+    topics = frozenset(f"{number:0200}" for number in range(10_000))
+    members = [MemberView(f"m{number}", "c", "/h", None, "p", {}, topics) for number in range(20)]
+    shown = group_json(GroupView("g", "Stable", members=members))
+    assert (len(shown["members"]), shown["left_out"]) == (5, 15)
+    assert "left_out" not in group_json(GroupView("g", "Stable", members=members[:1]))
+
+
+async def test_a_report_looks_at_each_partition_once_and_says_what_it_leaves_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_at: Counter[str] = Counter()
+
+    class Counting(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            looked_at[self] += 1
+            return str.__eq__(self, other)
+
+    async def views(_node: Any, topics: list[str]) -> dict[str, PartitionView]:
+        return {topic: PartitionView(Counting(topic), 0, 0, 0, 0, 1) for topic in topics}
+
+    monkeypatch.setattr(report, "read_topics", views)
+    async with Rig() as rig:
+        keep_journal(rig)
+        for number in range(20):
+            await rig.create(f"t{number}")
+        whole = await control(rig, "GET", "/report")
+        monkeypatch.setattr(report, "Budget", partial(Budget, kept=300))
+        part = await control(rig, "GET", "/report")
+    assert max(looked_at.values()) <= 4  # 20 and more when each topic looked at all partitions
+    assert (len(whole["topics"]), whole["unknown"]) == (20, [])
+    assert 0 < len(part["topics"]) < 20
+    assert part["unknown"] == [
+        f"{20 - len(part['topics'])} more topics, groups and transactions are there than a report shows"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "budget"),
+    [
+        ([b""] * 200, Budget(MOST, kept=100 * EVENT_BYTES)),
+        ([b"x" * MEGABYTE] * 3, Budget(MOST, work=20 * MEGABYTE)),
+    ],
+)
+def test_a_history_that_would_cost_too_much_is_not_read_to_its_end(
+    tmp_path: Path, values: list[bytes], budget: Budget
+) -> None:
+    """Attack: batches of some kB with a million records, or a hundred megabytes, in what a history has recorded."""
+    path = tmp_path / "h.jsonl"
+    sent = frame("produce", 9, 1, **produce("t", {0: batch(*values)}))[4:]
+    line = {"kind": "request", "id": "1.1", "connection": "c:1", "at": 0, "request": base64.b64encode(sent).decode()}
+    path.write_text(json.dumps(line) + "\n")
+    (event,) = events_of(path, str, Budget(MOST, work=1 << 30))
+    assert len(event["records"]) == len(values)
+    with pytest.raises(SpentError):
+        events_of(path, str, budget)

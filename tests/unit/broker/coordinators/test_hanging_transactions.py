@@ -170,7 +170,7 @@ async def test_all_are_ended_from_one_look_at_the_coordinators(monkeypatch: pyte
     def marker_writer(_marker: EndMarker) -> WriteMarker:
         return lambda topic, index: flushes.setdefault((topic, index), asyncio.get_running_loop().create_future())
 
-    monkeypatch.setattr(following.node.coordinators.transactions.markers, "marker_writer", marker_writer)
+    monkeypatch.setattr(following.node.coordinators.transactions.markers, "marker_writer_here", marker_writer)
     for _ in range(20):
         await settle()
     assert set(flushes) == {HERE, ELSEWHERE}

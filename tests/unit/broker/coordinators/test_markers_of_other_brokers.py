@@ -14,14 +14,13 @@ from kio.schema.write_txn_markers.v2.response import (
     WritableTxnMarkerTopicResult,
 )
 
-from broker.coordinators.remote import RoutedMarkers
 from broker.coordinators.transaction_coordinator import TransactionMarkers
 from broker.peers.call import Call
 from coordinator.transaction.marker_sender import EndMarker, WriteMarker
 from protocol.api.messages import request_class
 from protocol.api.table import API_BY_NAME
 from protocol.reader import entity_reader
-from tests.doubles.clock import settle
+from tests.doubles.clock import ManualClock, settle
 from tests.unit.broker.cluster.three_brokers import ALL_PARTITIONS, TRANSACTION, Cluster, Producer
 from tests.unit.controller.images import image_of, topic
 
@@ -32,13 +31,13 @@ API_KEY = API_BY_NAME["write_txn_markers"].key
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[EndMarker]:
     """The markers that reach leaders; only those of the leader's own coordinator know the records' epoch."""
     markers: list[EndMarker] = []
-    make_writer = TransactionMarkers.marker_writer
+    make_writer = TransactionMarkers.marker_writer_here
 
     def marker_writer(self: TransactionMarkers, marker: EndMarker) -> WriteMarker:
         markers.append(marker)
         return make_writer(self, marker)
 
-    monkeypatch.setattr(TransactionMarkers, "marker_writer", marker_writer)
+    monkeypatch.setattr(TransactionMarkers, "marker_writer_here", marker_writer)
     return markers
 
 
@@ -90,9 +89,10 @@ class OlderBroker:
 
 async def test_an_older_broker_gets_the_marker_without_the_version() -> None:
     older = OlderBroker()
-    cache = cast(Any, SimpleNamespace(image=image_of(*topic("t", 1, [2]))))
-    own = cast(Any, SimpleNamespace(marker_writer=lambda _marker: None))
-    markers = RoutedMarkers(1, cache, own, lambda _id: cast(Any, older))
+    cache = SimpleNamespace(image=image_of(*topic("t", 1, [2])))
+    brokers = SimpleNamespace(reach=lambda _id: older)
+    host = SimpleNamespace(node_id=1, cache=cache, brokers=brokers, clock=ManualClock())
+    markers = TransactionMarkers(cast(Any, host), cast(Any, None))
     written = markers.marker_writer(EndMarker(7, 3, 0, committed=True, transaction_version=2))("t", 0)
     assert written is not None
     await settle()

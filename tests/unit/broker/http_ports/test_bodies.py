@@ -256,7 +256,7 @@ def readings(path: Path) -> Iterator[str]:
                 yield f"{path.relative_to(ROOT)}:{node.lineno} request.{name}"
 
 
-@pytest.mark.parametrize("package", ["console", "control", "http", "monitoring"])
+@pytest.mark.parametrize("package", ["console", "control", "http", "observe"])
 def test_bodies_are_read_in_one_place_alone(package: str) -> None:
     files = [*(ROOT / "broker" / package).rglob("*.py")]
     found = [line for path in files for line in readings(path)]

@@ -6,12 +6,13 @@ import pytest
 
 from broker.config.broker_config import BrokerConfig
 from broker.membership.metadata_cache import MetadataCache
-from broker.rate import Windows
 from broker.replication.cluster_access import ReplicationQuota, ReplicationSettings
+from broker.replication_settings import replication_settings
 from metadata.configs import CLUSTER_DEFAULT, ConfigsImage, ResourceType
 from metadata.image import MetadataImage
 from metadata.maps import Map
 from tests.doubles.clock import ManualClock
+from timing.rate import Windows
 
 NODE = 1
 RATE = "leader.replication.throttled.rate"
@@ -80,8 +81,8 @@ def test_the_rate_is_that_of_the_configured_windows() -> None:
 
 def test_the_settings_are_kafkas() -> None:
     config = BrokerConfig.of({"replication.quota.window.num": "4", "replication.quota.window.size.seconds": "30"})
-    assert ReplicationSettings.of(config).quota_windows == Windows(4, 30_000)
-    assert ReplicationSettings.of(BrokerConfig.of({})).quota_windows == WINDOWS == Windows(11, 1_000)
+    assert replication_settings(config).quota_windows == Windows(4, 30_000)
+    assert replication_settings(BrokerConfig.of({})).quota_windows == WINDOWS == Windows(11, 1_000)
 
 
 def test_only_what_goes_to_throttled_replicas_counts() -> None:

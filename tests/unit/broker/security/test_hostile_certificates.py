@@ -18,9 +18,8 @@ from trustme import CA
 
 from broker.network.request import UnknownClientError
 from broker.network.tls import TlsState
-from broker.security.listener_security import ListenerSecurity
-from broker.security.tls.distinguished_names import MOST_CHARACTERS
-from broker.security.tls.principal_mapping import Rule
+from broker.security.node_security import ListenerSecurity
+from broker.security.tls.principal_mapping import MOST_CHARACTERS, Rule
 from tests.certificates import element, pair, pair_of, renamed, trusting
 from tests.conformance.authentication.settings import PLAIN_NAME
 from tests.doubles.workers import HeldLane

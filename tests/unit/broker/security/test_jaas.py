@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.config.jaas import PLAIN_MODULE, JaasError, parse_jaas
+from broker.config.listener_settings import PLAIN_MODULE, JaasError, parse_jaas
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,21 @@ from typing import Any
 import pytest
 
 from broker.network.request import USER, CloseConnectionError, Principal
-from broker.security.errors import SecurityError
-from broker.security.sasl.conversation import AuthenticationError, Challenge, Conversation, Success
+from broker.security.sasl.conversations import (
+    AuthenticationError,
+    BadTokenError,
+    Challenge,
+    Conversation,
+    OAuthBearerConversation,
+    PlainConversation,
+    ScramConversation,
+    Success,
+    Token,
+)
 from broker.security.sasl.jwks import Jwks, Refresh
-from broker.security.sasl.oauthbearer import BadTokenError, OAuthBearerConversation, Token
-from broker.security.sasl.plain import PlainConversation
-from broker.security.sasl.scram import ScramConversation, ScramCredential
 from broker.security.sasl.signed_tokens import Expectations, SignedTokens
 from broker.security.sasl.unsecured_tokens import UnsecuredTokens
+from broker.security.sources import ScramCredential, SecurityError
 from broker.security.tls.principal_mapping import parse_rules, principal_name
 from tests.doubles.clock import ManualClock
 from tests.doubles.workers import LoopWorkers

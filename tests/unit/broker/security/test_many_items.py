@@ -19,7 +19,11 @@ from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.offset_fetch.v9.request import OffsetFetchRequestGroup
 from kio.schema.produce.v9.request import PartitionProduceData, TopicProduceData
 
+from broker.api import acls as describe_acls
+from broker.api import users as describe_client_quotas
 from broker.authorization import guard as checks
+from broker.network.request import ANONYMOUS
+from broker.request_context import RequestContext
 from broker.security.authorizer import Authorizer
 from metadata.acls import AclOperation
 from tests.doubles.clock import settle
@@ -206,3 +210,40 @@ def offsets_of_t(client: Client) -> list[int]:
         for topic in answer(reply, "produce", 9).responses
         if topic.name == "t"
     ]
+
+
+ALL_ACLS: dict[str, Any] = {
+    "resource_type_filter": 1,
+    "resource_name_filter": None,
+    "pattern_type_filter": 1,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": 1,
+    "permission_type": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "fields", "handler", "turns"),
+    [
+        ("describe_acls", 3, ALL_ACLS, describe_acls, 10),  # ten ACLs are compared, then told
+        ("describe_client_quotas", 1, {"components": (), "strict": False}, describe_client_quotas, 2),
+    ],
+)
+async def test_many_acls_and_quotas_are_told_in_turns(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, api: str, version: int, fields: dict[str, Any], handler: Any, turns: int
+) -> None:
+    for name in "edcba":
+        await set_quota(rig, "request_percentage", 1.0, client_id=name)
+    at_once = await client_of(rig, ANONYMOUS).ask(api, version, **fields)
+    taken: list[None] = []
+    turn = RequestContext.turn
+
+    async def counting(self: RequestContext) -> None:
+        taken.append(None)
+        await turn(self)
+
+    monkeypatch.setattr(RequestContext, "turn", counting)
+    monkeypatch.setattr(handler, "IN_A_TURN", 2)
+    assert await client_of(rig, ANONYMOUS).ask(api, version, **fields) == at_once
+    assert len(taken) == turns

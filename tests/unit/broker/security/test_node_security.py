@@ -15,7 +15,7 @@ from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, Alt
 from structlog.testing import capture_logs
 from trustme import CA
 
-from broker.config.own_authority import implied_settings
+from broker.config.listener_settings import implied_settings
 from broker.security.node_security import CHECK_MS, RENEWAL_MS, SOON_MS
 from metadata.configs import ResourceType
 from tests.certificates import Pair, pair, pair_of, trusting

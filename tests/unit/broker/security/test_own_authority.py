@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from broker.config.own_authority import client_file, implied_settings
+from broker.config.listener_settings import client_file, implied_settings
 from broker.config.sources import load
-from broker.security.errors import SecurityError
+from broker.security.sources import SecurityError
 from broker.security.tls.own_authority import make_certificates
 
 DAY_MS = 86_400_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.security.errors import SecurityError
+from broker.security.sources import SecurityError
 from broker.security.tls.principal_mapping import parse_rules, principal_name
 
 DUKE = "CN=Duke,OU=ServiceUsers,O=Org,C=US"

@@ -15,12 +15,21 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from broker.network.request import USER, CloseConnectionError, Principal
-from broker.security.sasl import oauthbearer, scram
+from broker.security.sasl import conversations as oauthbearer
+from broker.security.sasl import conversations as scram
 from broker.security.sasl.authenticator import MOST_TOKEN_BYTES
-from broker.security.sasl.conversation import AuthenticationError, Challenge, Conversation, Success
-from broker.security.sasl.oauthbearer import BadTokenError, OAuthBearerConversation, Token
-from broker.security.sasl.plain import PlainConversation
-from broker.security.sasl.scram import ScramConversation, ScramCredential
+from broker.security.sasl.conversations import (
+    AuthenticationError,
+    BadTokenError,
+    Challenge,
+    Conversation,
+    OAuthBearerConversation,
+    PlainConversation,
+    ScramConversation,
+    Success,
+    Token,
+)
+from broker.security.sources import ScramCredential
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import answer, sized

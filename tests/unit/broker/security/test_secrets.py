@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.jaas import parse_jaas
+from broker.config.listener_settings import parse_jaas
 from broker.network.request import Principal
-from broker.security.outgoing.logins import Account
-from broker.security.sasl.scram import ScramCredential, user_credential
+from broker.security.as_client import Account
+from broker.security.sources import ScramCredential, user_credential
 from broker.security.tls.stores import KeyMaterial
 from controller.delegation_tokens import TokenSettings
 from controller.scram import ScramMechanism, stretched, upsertion
 
 SECRET = "geheim"
-RECORD = stretched("bob", ScramMechanism.SCRAM_SHA_256, SECRET, random.Random(1))
+RECORD = stretched("bob", ScramMechanism.SCRAM_SHA_256, SECRET, b"salt")
 UPSERTION = upsertion("bob", ScramMechanism.SCRAM_SHA_256, SECRET, random.Random(1))
 JAAS = f'a.b.PlainLoginModule required username="bob" password="{SECRET}";'
 CONFIG = {"node.id": "1", "ssl.keystore.password": SECRET, "listener.name.a.plain.sasl.jaas.config": JAAS}

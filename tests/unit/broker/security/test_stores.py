@@ -19,10 +19,9 @@ from trustme import CA
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.listener_settings import ListenerSettings
-from broker.security.errors import SecurityError
+from broker.security.sources import SecurityError
 from broker.security.tls.contexts import client_context, server_context
-from broker.security.tls.jks import JksError, read_jks
-from broker.security.tls.stores import load_key, load_trusted
+from broker.security.tls.stores import JksError, load_key, load_trusted, read_jks
 from tests.certificates import pair
 
 CA_, OTHER = CA(), CA()

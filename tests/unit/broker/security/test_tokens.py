@@ -16,8 +16,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
+from broker.security.sasl.conversations import BadTokenError, Token
 from broker.security.sasl.jwks import Jwks, KeysError, Refresh, read_keys
-from broker.security.sasl.oauthbearer import BadTokenError, Token
 from broker.security.sasl.signed_tokens import Expectations, SignedTokens
 from broker.security.sasl.unsecured_tokens import UnsecuredTokens
 from tests.doubles.clock import ManualClock

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.security.errors import SecurityError
-from broker.security.sasl.users_file import read_users
+from broker.security.sasl.mechanisms import read_users
+from broker.security.sources import SecurityError
 
 ODD = "a\x0bb\x0cc\x1cd\x1de\x1ef\x85g\u2028h\u2029i\rj"
 """Every other character at which Python's `str.splitlines` ends a line."""

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.asyncio
 
 
 class Coordinator:
-    """A Persister that keeps one state. It answers in the next turn of the loop; with `hold` when released."""
+    """A share coordinator that keeps one state. It answers in the next turn of the loop; with `hold` when released."""
 
     def __init__(self) -> None:
         self.state = ShareSnapshotValue(0, 1, 0, -1, 0, 0, ())
@@ -46,9 +46,6 @@ class Coordinator:
         self.hold = False
         self.writes: list[ShareWrite] = []
         self._held: list[tuple[ShareWrite, Future[None]]] = []
-
-    def read(self, key: SharePartitionKey, leader_epoch: int) -> Future[ShareSnapshotValue]:
-        raise NotImplementedError
 
     def write(self, key: SharePartitionKey, wanted: ShareWrite) -> Future[None]:
         future: Future[None] = asyncio.get_running_loop().create_future()
@@ -72,7 +69,7 @@ class Coordinator:
 
 
 class Queue:
-    """DeadLetters that note what was written."""
+    """Dead letter queues that note what was written."""
 
     def __init__(self) -> None:
         self.letters: list[tuple[int, int, LetterCause]] = []
@@ -94,7 +91,7 @@ class Rig:
 
     def loaded(self) -> SharePartition:
         return SharePartition(
-            KEY, 0, self.coordinator.state, 10, lambda: self.rules, self.coordinator, self.queue, self.clock
+            KEY, 0, self.coordinator.state, 10, lambda: self.rules, self.coordinator.write, self.queue.write, self.clock
         )
 
     def acquire(self, first: int, last: int, member: str = "m") -> list[tuple[int, int, int]]:

@@ -165,7 +165,7 @@ async def test_a_topic_that_cannot_be_made_is_told(rig: Rig) -> None:
 
 
 async def test_descriptions_of_topologies_are_not_kept(rig: Rig) -> None:
-    from protocol.newer.streams_group_topology_description_update_v0 import TopologyDescription
+    from protocol.newer.streams import TopologyDescription
 
     answer = await rig.connect().ask(
         "streams_group_topology_description_update",

@@ -15,18 +15,20 @@ from kio.static.primitive import i32
 
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.classic.member_requests import LeaveAnswer
+from coordinator.group.classic.members import SESSION
 from coordinator.group.classic.messages import (
     JoinAnswer,
     JoinRequest,
+    LeaveAnswer,
     LeaveRequest,
     MemberIdentity,
     MemberProtocol,
     SyncAnswer,
     SyncRequest,
 )
+from coordinator.group.classic.rebalance import JOIN, SYNC
 from coordinator.group.classic.states import GroupState
-from coordinator.group.config import GroupConfig, GroupMetrics, OffsetMetrics
+from coordinator.group.config import GroupConfig, GroupCounts
 from coordinator.group.consumer.config import ConsumerGroupConfig
 from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.leave import fence
@@ -49,7 +51,6 @@ from tests.doubles.clock import ManualClock
 from tests.unit.coordinator.asking import ask
 from tests.unit.coordinator.group.topics_in_memory import TopicsInMemory
 from tests.unit.coordinator.memory_log import MemoryLog
-from timing.purgatory import Purgatory
 from timing.wheel import TimingWheel
 
 GROUP = "readers"
@@ -107,17 +108,16 @@ class Rig:
         self.share_state = ShareStates()
         self.streams_config = StreamsGroupConfig()
         self.topics = TopicsInMemory()
-        self.metrics = GroupMetrics()
+        self.counts = GroupCounts()
         self.consumer_metrics = ConsumerGroupMetrics()
         self.states: list[GroupState] = []
         wheel = TimingWheel(self.clock)
-        self.heartbeats = Purgatory("Heartbeat", wheel)
-        self.rebalances = Purgatory("Rebalance", wheel)
         self._numbers = itertools.count(1)
         self.runtime: CoordinatorRuntime[GroupCoordinatorShard] = CoordinatorRuntime(
             "__consumer_offsets", ROWS, self._new_state, clock=self.clock, wheel=wheel
         )
         self.shard: GroupCoordinatorShard
+        self._context: CoordinatorContext[Any] | None = None
 
     @classmethod
     async def started(cls, *, initial_rebalance_delay_ms: int = 0, **config: int) -> Self:
@@ -126,13 +126,12 @@ class Rig:
         return rig
 
     def _new_state(self, context: CoordinatorContext[Any]) -> GroupCoordinatorShard:
+        self._context = context
         groups = _TracedGroups(
             context,
             self.config,
             lambda prefix: f"{prefix}-{next(self._numbers)}",
-            self.rebalances,
-            self.heartbeats,
-            self.metrics,
+            self.counts,
         )
         groups.trace = self.states
         new_member_id = lambda: f"member-{next(self._numbers)}"  # noqa: E731
@@ -146,7 +145,7 @@ class Rig:
             context, self.streams_config, self.topics, consumer.metadata_hash, streams_fence, assign_delayed
         )
         directory = GroupDirectory(groups, consumer, share, streams)
-        self.shard = GroupCoordinatorShard(context, directory, self.config, OffsetMetrics())
+        self.shard = GroupCoordinatorShard(context, directory, self.config, self.counts)
         return self.shard
 
     async def restart(self) -> None:
@@ -154,6 +153,20 @@ class Rig:
         self.runtime.load(0, self.log)
         await self.runtime.loaded()
         self.states.clear()
+
+    @property
+    def session_timers(self) -> int:
+        """The timers of members' sessions that run."""
+        return self._timers(SESSION)
+
+    @property
+    def phase_timers(self) -> int:
+        """The timers of rebalances that run."""
+        return self._timers(JOIN, SYNC)
+
+    def _timers(self, *kinds: str) -> int:
+        keys: Iterable[Any] = () if self._context is None else self._context.timers
+        return sum(key[0] in kinds for key in keys)
 
     @property
     def group(self) -> ClassicGroup:

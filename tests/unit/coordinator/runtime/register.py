@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.coordinator_shard import RecordRow, rows_by_id
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
 from coordinator.runtime.runtime import CoordinatorRuntime
 from protocol.coordinator_records.record_schema import RecordSchema
+from protocol.declared import Int32, Stored, String
 from tests.doubles.clock import ManualClock
 from tests.unit.coordinator.memory_log import MemoryLog
 from timing.wheel import TimingWheel
 
-NUMBER: RecordSchema[str, int] = RecordSchema(
-    name="Number",
-    ids=(7,),
-    encode_key=lambda key: b"\x00\x07" + key.encode(),
-    read_key=lambda data: data[2:].decode(),
-    encode_value=lambda value: struct.pack(">hi", 0, value),
-    read_value={0: lambda data: int(struct.unpack_from(">i", data, 2)[0])},
-)
+
+class _Name(NamedTuple):
+    name: String
+
+
+class _Number(NamedTuple):
+    number: Int32
+
+
+def numbers(name: str, record_id: int) -> RecordSchema[str, int]:
+    """A type of records: numbers by name."""
+    key, value = (Stored(kind, itemgetter(0), lambda content: (content,)) for kind in (_Name, _Number))
+    return RecordSchema(name, (record_id,), key, value)
+
+
+NUMBER = numbers("Number", 7)
 
 
 def number(name: str, value: int | None) -> CoordinatorRecord:

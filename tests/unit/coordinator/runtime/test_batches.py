@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.runtime.coordinator_log import encode_batches
+from coordinator.runtime.batches import encode_batches
 from coordinator.runtime.outcome import CoordinatorRecord
 from protocol.coordinator_records.record_schema import RecordSchema
+from protocol.declared import Bytes, Stored
 from protocol.records.batch import HEADER_SIZE, read_header
 from protocol.records.build import iter_records
 from protocol.records.compression import Compression
 
+
+class _Data(NamedTuple):
+    data: Bytes
+
+
 PLAIN: RecordSchema[bytes, bytes] = RecordSchema(
-    name="Plain", ids=(7,), encode_key=bytes, read_key=bytes, encode_value=bytes, read_value={0: bytes}
+    "Plain", (7,), Stored(_Data), Stored(_Data), encode_key=bytes, encode_value=bytes
 )
 LIMIT = 400
 OVERHEAD = 32

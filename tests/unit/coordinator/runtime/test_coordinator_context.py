@@ -130,7 +130,7 @@ async def test_a_request_from_inside_an_operation_waits_in_the_mailbox() -> None
 
     await rig.runtime.write(0, nested)
     assert await inner[0] == "b=2"
-    assert [record.key for record in rig.log.records()] == [b"\x00\x07a", b"\x00\x07b"]
+    assert [record.key for record in rig.log.records()] == [b"\x00\x07\x00\x01a", b"\x00\x07\x00\x01b"]
 
 
 async def test_coordinator_load_in_progress_while_loading_which_replays_everything() -> None:
@@ -265,7 +265,7 @@ async def test_a_long_list_that_need_not_be_atomic_is_split_and_what_was_written
 async def test_a_record_type_that_is_not_known_is_passed_over() -> None:
     rig = Rig()
     rig.log.append(
-        build_batch([Record(0, 0, b"\x00\x63later", b"x"), Record(1, 0, b"\x00\x07a", b"\x00\x00\x00\x00\x00\x01")])
+        build_batch([Record(0, 0, b"\x00\x63later", b"x"), Record(1, 0, b"\x00\x07\x00\x01a", bytes(5) + b"\x01\x00")])
     )
     await rig.start()
     assert await rig.numbers() == {"a": 1}

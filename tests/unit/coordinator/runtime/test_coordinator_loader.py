@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator.runtime.batches import encode_batches, encode_end_marker
 from coordinator.runtime.coordinator_context import CoordinatorState
-from coordinator.runtime.coordinator_log import TURN_MS, LogReplay, encode_batches, encode_end_marker, replay_log
+from coordinator.runtime.coordinator_loader import TURN_MS, LogReplay, replay_log
 from coordinator.runtime.coordinator_shard import RecordRow, rows_by_id
 from coordinator.runtime.outcome import CoordinatorRecord, ProducerEpoch
 from protocol.coordinator_records.record_schema import RecordSchema
@@ -19,11 +19,9 @@ from protocol.records.build import Record, build_batch
 from protocol.records.compression import Compression
 from tests.doubles.clock import ManualClock, settle
 from tests.unit.coordinator.memory_log import MemoryLog
-from tests.unit.coordinator.runtime.register import NUMBER, Register, Rig, number
+from tests.unit.coordinator.runtime.register import NUMBER, Register, Rig, number, numbers
 
-OTHER: RecordSchema[str, int] = replace(
-    NUMBER, name="Other", ids=(8,), encode_key=lambda key: b"\x00\x08" + key.encode()
-)
+OTHER = numbers("Other", 8)
 KEYS = st.sampled_from(["a", "b", "c"])
 RECORDS = st.lists(
     st.tuples(st.sampled_from([NUMBER, NUMBER, NUMBER, OTHER]), KEYS, st.none() | st.integers(0, 9)),

@@ -107,7 +107,7 @@ class Rig:
         self.clock = ManualClock()
         self.log = MemoryLog()
         self.partitions = Partitions()
-        self.metrics = TransactionCounts()
+        self.counts = TransactionCounts()
         self.server_version = TV_2
         self._config = TransactionConfig(**config)
         self._next_producer_id = 100
@@ -139,7 +139,7 @@ class Rig:
 
     def _new_state(self, context: CoordinatorContext[TransactionCoordinatorShard]) -> TransactionCoordinatorShard:
         return TransactionCoordinatorShard(
-            context, 0, self._config, self.partitions, self.metrics, self.new_producer_id, lambda: self.server_version
+            context, 0, self._config, self.partitions, self.counts, self.new_producer_id, lambda: self.server_version
         )
 
     def new_producer_id(self) -> int:

@@ -50,7 +50,7 @@ async def test_init_producer_id_fences_and_aborts_an_open_transaction_first(vers
     assert rig.state() == "CompleteAbort"
     assert [partition.value for partition in rig.partitions.log(P).records] == [False]
     assert rig.producer().producer_epoch == 2
-    assert rig.metrics.fenced == 1
+    assert rig.counts.fenced == 1
 
 
 async def test_a_prepared_transaction_ends_as_it_was_decided() -> None:

@@ -41,7 +41,7 @@ async def test_from_empty_to_complete(version: int, commit: bool) -> None:
     assert after.producer_epoch == (1 if version == TV_2 else 0)
     for partition in (P, Q):
         assert rig.partitions.log(partition).records == [(after, commit)]
-    assert (rig.metrics.committed, rig.metrics.aborted) == (int(commit), int(not commit))
+    assert (rig.counts.committed, rig.counts.aborted) == (int(commit), int(not commit))
 
 
 @BOTH
@@ -167,7 +167,7 @@ async def test_the_transaction_timeout_aborts_and_fences_the_producer(version: i
     assert rig.partitions.log(P).records == [((producer.producer_id, 1), False)]
     with pytest.raises(ProducerFenced):
         rig.end(producer, commit=True, version=TV_0).result()
-    assert rig.metrics.timed_out == 1
+    assert rig.counts.timed_out == 1
 
 
 async def test_the_timeout_counts_from_the_first_partition_over_a_restart() -> None:
@@ -230,9 +230,9 @@ async def test_markers_are_tried_again_more_and_more_rarely() -> None:
     rig.end(producer, commit=True).result()
     with capture_logs() as lines:
         rig.clock.advance(300)
-        assert rig.metrics.marker_retries == 3
+        assert rig.counts.marker_retries == 3
         rig.clock.advance(60 * MINUTE_MS)
-    assert 1_700 < rig.metrics.marker_retries < 1_900
+    assert 1_700 < rig.counts.marker_retries < 1_900
     assert [line["tries"] for line in lines if "marker" in line["event"]] == [2**n for n in range(1, 11)]
 
 
@@ -246,10 +246,10 @@ async def test_without_room_for_the_completion_no_second_marker_is_written() -> 
     rig.partitions.release()
     await asyncio.sleep(0)
     rig.clock.advance(10_000)
-    assert (rig.state(), rig.metrics.committed) == ("PrepareCommit", 0)
+    assert (rig.state(), rig.counts.committed) == ("PrepareCommit", 0)
     rig.log.fail_with = None
     rig.clock.advance(LONGEST_RETRY_MS)
-    assert (rig.state(), rig.metrics.committed) == ("CompleteCommit", 1)
+    assert (rig.state(), rig.counts.committed) == ("CompleteCommit", 1)
     assert [partition.value for partition in rig.partitions.log(P).records] == [True]
 
 
@@ -286,7 +286,7 @@ async def test_transaction_coordinator_fenced_leaves_the_marker_to_the_newer_coo
         rig.clock.advance(60 * MINUTE_MS)
     (line,) = (line for line in lines if "marker" in line["event"])
     assert (line["log_level"], line["transactional_id"], line["partition"]) == ("error", "tx", "topic-0")
-    assert (rig.state(), rig.metrics.marker_retries) == ("PrepareCommit", 0)
+    assert (rig.state(), rig.counts.marker_retries) == ("PrepareCommit", 0)
     rig.partitions.release()
     await rig.crashed()
     assert rig.state() == "CompleteCommit"
@@ -341,7 +341,7 @@ async def test_transactional_id_expiration_ms_counts_while_no_transaction_is_ope
     assert rig.state("idle") == "none"
     assert rig.state("busy") == "PrepareAbort"
     assert rig.states_in_log()[-1] == "gone"
-    assert rig.metrics.expired_ids == 1
+    assert rig.counts.expired_ids == 1
     await rig.crashed()
     assert rig.state("idle") == "none"
     assert rig.producer("idle").producer_epoch == 0
@@ -353,10 +353,10 @@ async def test_a_flood_of_transactional_ids_expires_in_turns(monkeypatch: pytest
     rig = await Rig(id_expiration_ms=day).started()
     for number in range(5):
         rig.producer(f"id-{number}")
-    while not rig.metrics.expired_ids:
+    while not rig.counts.expired_ids:
         rig.clock.advance(MINUTE_MS)
-    assert rig.metrics.expired_ids == 2
+    assert rig.counts.expired_ids == 2
     rig.producer("id-4")  # it is used again, just in time
     rig.clock.advance(10)
-    assert rig.metrics.expired_ids == 4
+    assert rig.counts.expired_ids == 4
     assert rig.state("id-4") != "none"

@@ -17,21 +17,16 @@ from protocol.coordinator_records.consumer_group_records import (
     CONSUMER_GROUP_SCHEMAS,
     CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
     ClassicMemberMetadata,
-    ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
-    ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
-    ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
-    ConsumerGroupPartitionMetadataKey,
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
-    ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMemberValue,
-    ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from protocol.coordinator_records.record_schema import RecordSchema, record_id
+from protocol.coordinator_records.record_schema import GroupKey, MemberKey, RecordSchema, record_id
+from protocol.primitives import MOST_ELEMENTS
 
 LINES = (Path(__file__).parent / "data" / "kafka_4_1_consumer_group.txt").read_text().splitlines()
 RECORDS = [line.split() for line in LINES if not line.startswith("#")]
@@ -64,21 +59,21 @@ def test_all_that_kafka_wrote_is_written_the_same() -> None:
     [
         (
             0,
-            ConsumerGroupMemberMetadataKey(GROUP, STATIC),
+            MemberKey(GROUP, STATIC),
             ConsumerGroupMemberMetadataValue(
                 "inst-1", "rack-1", "c-one", "/127.0.0.1", (A, B), "", 300_000, None, None
             ),
         ),
-        (1, ConsumerGroupMetadataKey(GROUP), ConsumerGroupMetadataValue(1, -5209809033812852204)),
+        (1, GroupKey(GROUP), ConsumerGroupMetadataValue(1, -5209809033812852204)),
         (
             2,
-            ConsumerGroupTargetAssignmentMemberKey(GROUP, STATIC),
+            MemberKey(GROUP, STATIC),
             ConsumerGroupTargetAssignmentMemberValue({B_ID: frozenset({0, 1}), A_ID: frozenset({0, 1, 2})}),
         ),
-        (3, ConsumerGroupTargetAssignmentMetadataKey(GROUP), ConsumerGroupTargetAssignmentMetadataValue(1)),
+        (3, GroupKey(GROUP), ConsumerGroupTargetAssignmentMetadataValue(1)),
         (
             5,
-            ConsumerGroupMemberMetadataKey(GROUP, SECOND),
+            MemberKey(GROUP, SECOND),
             ConsumerGroupMemberMetadataValue(None, None, "c-two", "/127.0.0.1", (), REGEX, 300_000, "range"),
         ),
         (
@@ -88,7 +83,7 @@ def test_all_that_kafka_wrote_is_written_the_same() -> None:
         ),
         (
             12,
-            ConsumerGroupCurrentMemberAssignmentKey(GROUP, STATIC),
+            MemberKey(GROUP, STATIC),
             ConsumerGroupCurrentMemberAssignmentValue(
                 1,
                 1,
@@ -99,7 +94,7 @@ def test_all_that_kafka_wrote_is_written_the_same() -> None:
         ),
         (
             16,
-            ConsumerGroupMemberMetadataKey(GROUP, CLASSIC),
+            MemberKey(GROUP, CLASSIC),
             ConsumerGroupMemberMetadataValue(
                 None,
                 None,
@@ -112,11 +107,11 @@ def test_all_that_kafka_wrote_is_written_the_same() -> None:
                 ClassicMemberMetadata(20_000, (("range", SUBSCRIPTION), ("roundrobin", SUBSCRIPTION))),
             ),
         ),
-        (29, ConsumerGroupCurrentMemberAssignmentKey(GROUP, CLASSIC), None),
+        (29, MemberKey(GROUP, CLASSIC), None),
         (36, ConsumerGroupRegularExpressionKey(GROUP, REGEX), None),
         (
             38,
-            ConsumerGroupCurrentMemberAssignmentKey(GROUP, STATIC),
+            MemberKey(GROUP, STATIC),
             ConsumerGroupCurrentMemberAssignmentValue(-2, 2, 0, {B_ID: frozenset({0}), A_ID: frozenset({0})}, {}),
         ),
     ],
@@ -163,7 +158,7 @@ def test_partition_metadata_of_kafka_4_0_is_kept_as_it_is() -> None:
     encoded = bytes.fromhex("0000 02 00000000000000010000000000000002 0274 00000001 02 00000000 020272 00 00 00")
     value = CONSUMER_GROUP_PARTITION_METADATA.decode_value(encoded)
     assert CONSUMER_GROUP_PARTITION_METADATA.encode_value(value) == encoded
-    key = ConsumerGroupPartitionMetadataKey("g")
+    key = GroupKey("g")
     assert CONSUMER_GROUP_PARTITION_METADATA.encode_key(key) == b"\0\4\0\1g"
     assert CONSUMER_GROUP_PARTITION_METADATA.decode_key(b"\0\4\0\1g") == key
 
@@ -208,3 +203,17 @@ def test_the_epochs_of_partitions_are_a_tag_of_each_topic_as_kafka_44_writes_the
     data = bytes.fromhex(written)
     assert CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT.encode_value(value) == data
     assert CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT.decode_value(data) == value
+
+
+def test_a_record_may_have_more_elements_than_a_request() -> None:
+    wide = {UUID(int=number): frozenset({1, 2}) for number in range(1, MOST_ELEMENTS + 2)}
+    cases: tuple[tuple[RecordSchema[Any, Any], object], ...] = (
+        (CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, ConsumerGroupTargetAssignmentMemberValue(wide)),
+        (
+            CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+            ConsumerGroupCurrentMemberAssignmentValue(2, 2, 1, {UUID(int=1): frozenset(range(MOST_ELEMENTS + 1))}, {}),
+        ),
+        (CONSUMER_GROUP_MEMBER_METADATA, PLAIN._replace(subscribed_topic_names=("t",) * (MOST_ELEMENTS + 1))),
+    )
+    for schema, value in cases:
+        assert schema.decode_value(schema.encode_value(value)) == value

@@ -10,12 +10,12 @@ import pytest
 from protocol.coordinator_records.group_records import (
     GROUP_METADATA,
     OFFSET_COMMIT,
-    GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from protocol.coordinator_records.record_schema import GroupKey
 
 MEMBER = MemberMetadata("m-1", "i-1", "client", "/127.0.0.1", 60_000, 10_000, b"sub", b"assigned")
 
@@ -82,7 +82,7 @@ def test_group_metadata_is_written_in_version_3_and_read_back() -> None:
     assert GROUP_METADATA.decode_value(encoded) == value
     empty = GroupMetadataValue("consumer", 5, None, None, 99, ())
     assert GROUP_METADATA.decode_value(GROUP_METADATA.encode_value(empty)) == empty
-    assert GROUP_METADATA.decode_key(GROUP_METADATA.encode_key(GroupMetadataKey("grüße"))) == ("grüße",)
+    assert GROUP_METADATA.decode_key(GROUP_METADATA.encode_key(GroupKey("grüße"))) == ("grüße",)
 
 
 @pytest.mark.parametrize("version", range(4))
@@ -123,14 +123,18 @@ def test_flexible_group_metadata_is_read() -> None:
         b"\0\5",
         b"\0\4\0\0",
         b"\0\3" + struct.pack(">qi", 7, 3) + b"\0\x09note",
-        b"\0\3" + struct.pack(">qi", 7, 3) + b"\0\1\xff" + bytes(8),
         b"\0\4" + struct.pack(">qi", 7, 3) + b"\xff",
     ],
-    ids=["empty", "cut in the version", "version", "cut", "text too long", "not UTF-8", "varint cut"],
+    ids=["empty", "cut in the version", "version", "cut", "text too long", "varint cut"],
 )
 def test_what_is_no_value_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="OffsetCommit"):
         OFFSET_COMMIT.decode_value(data)
+
+
+def test_text_that_is_not_utf8_is_read_as_java_does() -> None:
+    data = b"\0\3" + struct.pack(">qi", 7, 3) + b"\0\1\xff" + bytes(8)
+    assert OFFSET_COMMIT.decode_value(data) == OffsetCommitValue(7, 3, "\ufffd", 0)
 
 
 def test_what_is_no_key_is_refused() -> None:

@@ -11,12 +11,11 @@ from uuid import UUID
 import pytest
 
 from protocol.metadata import serde
-from protocol.metadata.message import at_version
 from protocol.metadata.serde import UnknownRecordError
 from protocol.primitives import DecodeError
 from protocol.records.batch import read_header
 from protocol.records.build import Record, iter_records
-from protocol.schema import default_entity, field_plans
+from protocol.schema import default_entity, field_plans, layout
 
 KAFKA = Path(__file__).parent / "kafka"
 """The metadata log and the first snapshot of one node with topics, configs, users, ACLs and producer ids."""
@@ -76,7 +75,7 @@ VERSIONS = [
 @pytest.mark.parametrize(("key", "version"), VERSIONS)
 def test_every_record_in_every_version(key: int, version: int) -> None:
     cls = serde.record_class(key)
-    known = {plan.name for plan in field_plans(at_version(cls, version))}
+    known = {plan.name for plan in field_plans(layout(cls, version))}
     full, empty = _filled(cls), default_entity(cls)
     for entity in (full, empty):
         expected = dataclasses.replace(empty, **{name: getattr(entity, name) for name in known})

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from protocol.records import walk as budget
+from protocol.records import walk
 from protocol.records.compression import Compression, DecompressionLimitError, compress, decompress
 from protocol.records.walk import FREE_BYTES, SHARE_BYTES, Budget, decompressed
 
@@ -18,7 +18,7 @@ PACKED = [codec for codec in Compression if codec is not Compression.NONE]
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> Budget:
     made = Budget(2 * SHARE_BYTES)
-    monkeypatch.setattr(budget, "BUDGET", made)
+    monkeypatch.setattr(walk, "BUDGET", made)
     return made
 
 

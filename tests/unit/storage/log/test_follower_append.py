@@ -142,7 +142,7 @@ class Leader:
         self._append(batch, AppendOrigin.CLIENT)
 
     def _marker(self, producer: int, committed: bool) -> bytearray:
-        from coordinator.runtime.coordinator_log import encode_end_marker
+        from coordinator.runtime.batches import encode_end_marker
         from coordinator.runtime.outcome import ProducerEpoch
 
         return encode_end_marker(ProducerEpoch(producer, 0), 0, committed, NOW)

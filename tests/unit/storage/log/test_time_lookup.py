@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from protocol.errors import InvalidRecord
-from protocol.records import walk as budget
+from protocol.records import walk
 from protocol.records.build import Record, build_batch, encode_record
 from protocol.records.compression import Compression, compress
 from storage.append_types import LogConfig
@@ -59,10 +59,10 @@ def test_a_lookup_takes_nothing_of_the_decompression_budget(
 ) -> None:
     """It goes through millions of records in Python, while checks of produced batches would wait."""
     log = Rig(fs).log()
-    values = [bytes(budget.FREE_BYTES), b"a", b""]
+    values = [bytes(walk.FREE_BYTES), b"a", b""]
     records = [Record(index, NOW + index, b"k", value, ((b"h", b""),)) for index, value in enumerate(values)]
     append(log, memoryview(build_batch(records, compression=Compression.GZIP)))
-    monkeypatch.setattr(budget, "BUDGET", None)
+    monkeypatch.setattr(walk, "BUDGET", None)
     assert now(time_lookup.first_at_or_after(log, NOW + 1)) == TimestampOffsetEpoch(NOW + 1, 1, 0)
     assert now(time_lookup.largest(log)) == TimestampOffsetEpoch(NOW + 2, 2, 0)
 

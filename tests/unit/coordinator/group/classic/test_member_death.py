@@ -22,7 +22,7 @@ async def test_session_timeout_in_a_stable_group_causes_a_rebalance() -> None:
     assert answer_of(leader.heartbeat()) is ErrorCode.rebalance_in_progress
     assert refused(second.heartbeat()) is ErrorCode.unknown_member_id
     assert answer_of(leader.join()).generation == 2
-    assert rig.metrics.expired_members == 1
+    assert rig.counts.expired_members == 1
 
 
 async def test_of_the_last_member_of_a_stable_group_leaves_it_empty() -> None:

@@ -128,13 +128,13 @@ async def test_takes_the_gauges_and_timers_of_what_went_away_along() -> None:
     rig = await Rig.started()
     await stable(rig, Client(rig, "c1"), Client(rig, "c2"))
     answer_of(Client(rig, "c3", version=4).join())  # has an id, and is to come with it
-    assert (rig.metrics.groups[STABLE], rig.heartbeats.delayed) == (1, 3)
+    assert (rig.counts.groups[STABLE], rig.session_timers) == (1, 3)
     rig.runtime.unload(0)
-    assert +rig.metrics.groups == {}
-    assert (rig.heartbeats.delayed, rig.rebalances.delayed) == (0, 0)
+    assert +rig.counts.groups == {}
+    assert (rig.session_timers, rig.phase_timers) == (0, 0)
     await rig.restart()
-    assert +rig.metrics.groups == {STABLE: 1}
-    assert rig.heartbeats.delayed == 2
+    assert +rig.counts.groups == {STABLE: 1}
+    assert rig.session_timers == 2
 
 
 async def test_a_deleted_group_is_gone() -> None:
@@ -156,4 +156,4 @@ async def test_groups_of_a_log_that_cannot_be_read_to_its_end_are_not_counted() 
     rig.log.append(build_batch([Record(0, 0, None, b"what has no key")]))
     await rig.restart()
     assert refused(Client(rig, "c2").join()) is ErrorCode.not_coordinator
-    assert not any(rig.metrics.groups.values())
+    assert not any(rig.counts.groups.values())

@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.classic.group import ClassicGroup
+from coordinator.group.classic.states import LEGAL_PREDECESSORS
 from protocol.errors import MessageTooLarge
 from tests.unit.coordinator.group.rig import COMPLETING, EMPTY, GROUP, PREPARING, STABLE, Client, Rig
 from tests.unit.coordinator.group.steps import assign_all, refused
@@ -190,7 +191,7 @@ class GroupMachine(RuleBasedStateMachine):
     @invariant()
     def transitions_are_legal(self) -> None:
         for state in self.rig.states:
-            assert self.previous.may_precede(state), (self.previous, state)
+            assert self.previous in LEGAL_PREDECESSORS[state], (self.previous, state)
             self.previous = state
         self.rig.states.clear()
 
@@ -214,8 +215,7 @@ class GroupMachine(RuleBasedStateMachine):
             for member in group.members.values():
                 self.one_assignment(group, member.group_instance_id or member.member_id, member.assignment)
         for member in group.members.values():
-            assert member.session is not None, "nobody is in a group for ever"
-            assert not member.session.completed or member.is_waiting
+            assert member.timer_due_ms is not None or member.is_waiting, "nobody is in a group for ever"
 
     def one_assignment(self, group: ClassicGroup, who: str, assignment: bytes) -> None:
         assert self.assigned.setdefault((group.generation, who), assignment) == assignment
@@ -246,7 +246,7 @@ class GroupMachine(RuleBasedStateMachine):
             assert not self.parked
             group = self.rig.shard.groups.find(GROUP)
             assert group is None or group.state is EMPTY
-            assert (self.rig.heartbeats.delayed, self.rig.rebalances.delayed) == (0, 0)
+            assert (self.rig.session_timers, self.rig.phase_timers) == (0, 0)
         self.loop.close()
 
 

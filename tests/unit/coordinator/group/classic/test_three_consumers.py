@@ -49,7 +49,7 @@ async def test_three_consumers_at_the_same_time_share_one_assignment() -> None:
     answers = [first.sync(shares), *followers]
     assert [answer_of(a).assignment for a in answers] == [shares[m.member_id] for m in (first, second, third)]
     assert rig.states == [PREPARING, COMPLETING, PREPARING, COMPLETING, STABLE]
-    assert rig.metrics.completed_rebalances == 1
+    assert rig.counts.completed_rebalances == 1
 
     await _all_leave(rig, first, second, third)
     assert rig.states == [PREPARING, EMPTY]
@@ -78,7 +78,7 @@ async def test_two_consumers_that_come_later_cause_a_second_rebalance() -> None:
     assert answer_of(second.sync()).assignment == shares[second.member_id]
     assert answer_of(third.sync()).assignment == shares[third.member_id]
     assert rig.states == [PREPARING, COMPLETING, STABLE, PREPARING, COMPLETING, STABLE]
-    assert rig.metrics.completed_rebalances == 2
+    assert rig.counts.completed_rebalances == 2
 
     await _all_leave(rig, first, second, third)
 
@@ -108,7 +108,7 @@ async def test_three_consumers_one_after_another_cause_three_rebalances() -> Non
         await rig.pass_ms(2000)
 
     assert rig.states == [PREPARING, COMPLETING, STABLE] * 3
-    assert rig.metrics.completed_rebalances == 3
+    assert rig.counts.completed_rebalances == 3
 
     await _all_leave(rig, first, second, third)
 

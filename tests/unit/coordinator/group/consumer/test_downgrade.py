@@ -89,7 +89,7 @@ async def test_replaced_by_a_classic_static_member_the_last_modern_one_goes_with
     assert (rig.group.state, rig.group.generation) == (STABLE, 3)
     assert rig.group.members.keys() == {old.member_id, back.member_id}
     assert rig.timers == []
-    assert rig.heartbeats.delayed == 2
+    assert rig.session_timers == 2
     assert [partitions_in(answer_of(one.sync()).assignment) for one in (back, old)] == [some(0, 1), some(2, 3)]
     assert [answer_of(one.heartbeat()) for one in (back, old)] == [NONE, NONE]
     assert refused(modern.send(member_epoch=3)) is ErrorCode.group_id_not_found

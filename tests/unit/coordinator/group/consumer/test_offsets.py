@@ -10,9 +10,9 @@ from coordinator.group.consumer import records
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, ProducerEpoch
 from protocol.coordinator_records.consumer_group_records import (
     CONSUMER_GROUP_PARTITION_METADATA,
-    ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
 )
+from protocol.coordinator_records.record_schema import GroupKey
 from protocol.errors import IllegalGeneration, StaleMemberEpoch, UnknownMemberId, UnknownServerError, UnsupportedVersion
 from tests.unit.coordinator.group.consumer.clients import ClassicConsumer, ConsumerClient
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
@@ -159,7 +159,7 @@ async def test_tombstones_of_a_group_that_is_not_there_make_none() -> None:
 def left_by_kafka_4_0(rig: ConsumerRig) -> None:
     left = CoordinatorRecord(
         CONSUMER_GROUP_PARTITION_METADATA,
-        ConsumerGroupPartitionMetadataKey(GROUP),
-        ConsumerGroupPartitionMetadataValue(b""),
+        GroupKey(GROUP),
+        ConsumerGroupPartitionMetadataValue(()),
     )
     rig.runtime.write(0, lambda _: Outcome((left,))).result()

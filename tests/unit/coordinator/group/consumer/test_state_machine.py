@@ -21,7 +21,7 @@ from coordinator.group.consumer.member import LEFT_FOR_A_WHILE
 from coordinator.group.consumer.messages import ConsumerHeartbeatAnswer
 from coordinator.group.consumer.states import ConsumerGroupState
 from coordinator.group.group_coordinator_shard import ROWS
-from coordinator.runtime.coordinator_log import LogReplay
+from coordinator.runtime.coordinator_loader import LogReplay
 from protocol.errors import MessageTooLarge, NotEnoughReplicas
 from tests.unit.coordinator.group.consumer.clients import sign_of_life
 from tests.unit.coordinator.group.consumer.machine_members import REBALANCE_MS, Actor, Classic, Modern
@@ -277,7 +277,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             assert all(not isinstance(actor, Classic) or actor.waits_for is None for actor in self.actors)
             assert self.rig.any_group is None or self.rig.any_group.is_empty
             assert self.rig.timers == []
-            assert (self.rig.heartbeats.delayed, self.rig.rebalances.delayed) == (0, 0)
+            assert (self.rig.session_timers, self.rig.phase_timers) == (0, 0)
             assert self.run(log_tells(self.rig))
             assert self.rig.shard.groups.find(GROUP) is self.rig.any_group
         self.loop.close()

@@ -48,7 +48,7 @@ async def test_a_stable_classic_group_goes_on_as_a_consumer_group_with_what_ever
     newcomer = ConsumerClient(rig, "m1", "a")
     assert newcomer.beat().assigned == {}
     assert rig.shard.groups.classic.find("readers") is None
-    assert (rig.epochs, newcomer.epoch, rig.heartbeats.delayed) == ((2, 2), 2, 0)
+    assert (rig.epochs, newcomer.epoch, rig.session_timers) == ((2, 2), 2, 0)
     for member, owned in zip(pair, ((0, 1), (2, 3)), strict=True):
         converted = rig.member(member)
         assert (converted.epoch, converted.state, converted.topics) == (1, MemberState.STABLE, {"a"})
@@ -135,7 +135,7 @@ async def test_who_waits_for_a_rebalance_of_the_classic_group_is_told_to_join_th
     assert rig.member(third).assigned == {}
     assert rig.member(follower).assigned == rig.of(a=(2, 3))
     third.rejoins()
-    assert (third.generation, rig.rebalances.delayed) == (rig.consumers.epoch, 0)
+    assert (third.generation, rig.phase_timers) == (rig.consumers.epoch, 0)
     assert await log_tells(rig)
 
 
@@ -150,7 +150,7 @@ async def test_who_waits_for_its_assignment_is_told_to_join_again() -> None:
     assert refused(parked) is REJOIN
     assert rig.member(follower).epoch == 2
     assert rig.epochs == (3, 3)
-    assert (rig.rebalances.delayed, rig.heartbeats.delayed) == (0, 0)
+    assert (rig.phase_timers, rig.session_timers) == (0, 0)
     assert await log_tells(rig)
     await rig.pass_ms(10_001)
     assert rig.consumers.members.keys() == {"m1"}, "who does not join again is not waited for"
@@ -240,14 +240,14 @@ async def test_an_empty_group_is_what_the_next_member_makes_it_and_keeps_its_off
     member.leave()
     pair = await classic_pair(rig)
     assert (rig.group.generation, rig.group_types()) == (1, {"readers": "classic"})
-    assert rig.metrics.groups[STABLE] == 1
+    assert rig.counts.groups[STABLE] == 1
     for one in pair:
         one.leave()
     assert rig.group.state is EMPTY
     assert await log_tells(rig)
     assert member.beat().member_epoch == 2
     assert rig.group_types() == {"readers": "consumer"}
-    assert not +rig.metrics.groups
+    assert not +rig.counts.groups
     assert rig.committed() == {("a", 0): 7}
     assert await log_tells(rig)
     member.leave()

@@ -8,7 +8,6 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.config import OffsetMetrics
 from coordinator.group.offsets.offsets import Commit, Fetched, OffsetToCommit
 from coordinator.runtime.outcome import ProducerEpoch
 from protocol.coordinator_records.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
@@ -62,10 +61,6 @@ class OffsetRig(Rig):
 
     def group_ids(self) -> set[str]:
         return self.runtime.read(0, lambda state: {group.group_id for group in state.groups.all()}).result()
-
-    @property
-    def offset_metrics(self) -> OffsetMetrics:
-        return self.shard.offsets.metrics
 
     def offset_records(self) -> list[tuple[OffsetCommitKey, OffsetCommitValue | None]]:
         """What the log holds of offsets, oldest first; None is a tombstone."""

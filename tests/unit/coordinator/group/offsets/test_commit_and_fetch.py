@@ -135,4 +135,4 @@ async def test_retention_of_the_clients_own_is_stored_as_the_time_of_expiry() ->
 async def test_commits_are_counted_by_the_offset() -> None:
     rig = await OffsetRig.started(offset_metadata_max_bytes=1)
     rig.commit(offset(0, 5), offset(1, 5), offset(2, 5, metadata="too long"))
-    assert rig.offset_metrics.offset_commits == 2
+    assert rig.counts.offset_commits == 2

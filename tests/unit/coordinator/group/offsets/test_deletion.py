@@ -46,7 +46,7 @@ async def test_a_group_is_deleted_with_its_offsets_if_it_is_empty() -> None:
     assert rig.committed() == {}
     rig.end(9, committed=True)
     assert rig.committed() == {}
-    assert rig.offset_metrics.offset_deletions == 3
+    assert rig.counts.offset_deletions == 3
     await rig.restart()
     assert rig.group_ids() == {"other"}
     assert rig.committed("other") == {("topic", 0): 7}

@@ -35,7 +35,7 @@ async def test_a_simple_groups_offsets_expire_one_by_one_and_the_group_with_the_
     await rig.pass_ms(50_000)
     assert rig.committed() == {}
     assert rig.group_ids() == set()
-    assert rig.offset_metrics.offset_expirations == 2
+    assert rig.counts.offset_expirations == 2
 
 
 async def test_expiry_is_looked_for_at_the_check_interval_and_again_after_a_restart() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from coordinator.group.share.assignor import assign
-from protocol.coordinator_records.consumer_group_values import Partitions
+from protocol.coordinator_records.record_schema import Partitions
 from tests.unit.coordinator.group.consumer.assignor_documents import (
     Document,
     each_partition,

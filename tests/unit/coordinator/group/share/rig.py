@@ -9,7 +9,7 @@ from coordinator.group.share.config import ShareGroupConfig
 from coordinator.group.share.group import ShareGroup
 from coordinator.group.share.heartbeat import check_request
 from coordinator.group.share.messages import ShareHeartbeat, ShareHeartbeatAnswer
-from protocol.coordinator_records.consumer_group_values import Partitions
+from protocol.coordinator_records.record_schema import Partitions
 from tests.unit.coordinator.asking import ask
 from tests.unit.coordinator.group.offsets.rig import OffsetRig
 

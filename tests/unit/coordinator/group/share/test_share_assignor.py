@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.group.share.assignor import assign
-from protocol.coordinator_records.consumer_group_values import Partitions
+from protocol.coordinator_records.record_schema import Partitions
 from tests.unit.coordinator.group.consumer.assignor_documents import Document
 from tests.unit.coordinator.group.share.assignor_documents import differs
 

@@ -17,7 +17,7 @@ from typing import Any
 from coordinator.group.streams.assignor import AssignorMember, assign
 from coordinator.group.streams.configured import ConfiguredSubtopology
 from coordinator.group.streams.tasks import Task, each_task
-from protocol.coordinator_records.streams_group_values import TaskIds, Tasks
+from protocol.coordinator_records.streams_group_records import TaskIds, Tasks
 
 Document = dict[str, Any]
 Answer = Mapping[str, Tasks]

@@ -11,7 +11,7 @@ from coordinator.group.streams.group import StreamsGroup
 from coordinator.group.streams.membership import check_request
 from coordinator.group.streams.messages import StreamsHeartbeat, StreamsHeartbeatAnswer
 from coordinator.group.streams.tasks import NO_TASKS, task_ids
-from protocol.coordinator_records.streams_group_values import StreamsGroupTopologyValue, Subtopology, Tasks, TopicInfo
+from protocol.coordinator_records.streams_group_records import StreamsGroupTopologyValue, Subtopology, Tasks, TopicInfo
 from tests.unit.coordinator.asking import ask
 from tests.unit.coordinator.group.offsets.rig import OffsetRig
 from tests.unit.coordinator.group.rig import GROUP

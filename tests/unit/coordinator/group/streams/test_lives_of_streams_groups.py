@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.coordinator_records.streams_group_values import Endpoint
+from protocol.coordinator_records.streams_group_records import Endpoint
 from protocol.errors import (
     GroupIdNotFound,
     InconsistentGroupProtocol,

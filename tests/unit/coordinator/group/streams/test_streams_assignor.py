@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from coordinator.group.streams.assignor import AssignorMember, assign
 from coordinator.group.streams.configured import ConfiguredSubtopology
 from coordinator.group.streams.tasks import NO_TASKS, Task, each_task, task_ids
-from protocol.coordinator_records.streams_group_values import Tasks
+from protocol.coordinator_records.streams_group_records import Tasks
 from tests.unit.coordinator.group.streams.assignor_documents import Document, differs
 
 DOCUMENTS = [json.loads(line) for line in (Path(__file__).parent / "assignor_answers.jsonl").read_text().splitlines()]

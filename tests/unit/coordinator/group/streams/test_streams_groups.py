@@ -9,7 +9,7 @@ import pytest
 from coordinator.group.streams.configured import Status
 from coordinator.group.streams.messages import LEFT_FOR_A_WHILE
 from coordinator.group.streams.tasks import NO_TASKS
-from protocol.coordinator_records.streams_group_values import Endpoint, StreamsGroupTopologyValue, Subtopology
+from protocol.coordinator_records.streams_group_records import Endpoint, StreamsGroupTopologyValue, Subtopology
 from protocol.errors import (
     FencedInstanceId,
     FencedMemberEpoch,

@@ -10,7 +10,7 @@ import pytest
 
 from coordinator.group.streams.configured import ConfiguredTopology, InternalTopic, Status, configure
 from coordinator.group.streams.topology import check_names, check_topology, required_topics
-from protocol.coordinator_records.streams_group_values import (
+from protocol.coordinator_records.streams_group_records import (
     CopartitionGroup,
     StreamsGroupTopologyValue,
     Subtopology,

@@ -1,0 +1,271 @@
+"""`odradek produce TOPIC [VALUE...]` and `odradek consume TOPIC...`."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from itertools import chain, islice
+from typing import Any, TextIO
+
+import click
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from odradek.cli.connection import Cluster, connected, error_name, refusals, sentence
+from odradek.cli.general import pairs
+from odradek.cli.output import Output
+from odradek.cli.positions import FORMS, POSITION, led, resolve, some_partitions_of, with_numbers, within
+from odradek.cli.records import ENCODINGS, Progress, decoded, formatter, from_json
+
+FORMATS = (*ENCODINGS, "json")
+
+
+@click.command("produce")
+@click.argument("topic")
+@click.argument("values", nargs=-1, metavar="[VALUE]...")
+@click.option("-f", "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.option("-k", "--key", help="The key of each record, in the same format.")
+@click.option("-K", "--key-delimiter", metavar="TEXT", help="What stands between key and value in a line.")
+@click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
+@click.option("-p", "--partition", type=click.IntRange(0, 2**31 - 1), help="Default: by the key.")
+@click.option("--tombstone", is_flag=True, help="Write one record without value, that of --key.")
+@click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
+@click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
+@click.option("--create", is_flag=True, help="Let the cluster create the topic, if it allows that.")
+@connected
+def produce(
+    cluster: Cluster,
+    out: Output,
+    topic: str,
+    values: tuple[str, ...],
+    form: str,
+    key: str | None,
+    key_delimiter: str | None,
+    headers: tuple[str, ...],
+    partition: int | None,
+    tombstone: bool,
+    compression: str,
+    acks: str,
+    create: bool,
+) -> None:
+    """Write records: one for each VALUE, or else one for each line of the input.
+
+    With `--format json` a line is an object as `odradek consume --json` prints it: key, value, headers, timestamp.
+    """
+    admin = cluster.admin()
+    if not create:
+        with_numbers(some_partitions_of(admin, out, [topic]), () if partition is None else (partition,))
+    encoding = "text" if form == "json" else form
+    common: dict[str, Any] = {"key": decoded(key, encoding, "--key") if key is not None else None}
+    common["headers"] = [(name, decoded(value, "text", "--header")) for name, value in pairs(headers, "--header")]
+    if tombstone:
+        if key is None or values:
+            raise click.UsageError("--tombstone: expected --key, and no value")
+        records: Iterator[dict[str, Any]] = iter([{"value": None}])
+    else:
+        records = _records(values, form, key_delimiter)
+    config = cluster.config(acks=acks, compression_type=compression, linger_ms=5)
+    place = {} if partition is None else {"partition": partition}
+    _send(
+        Producer(config),
+        out,
+        topic,
+        (_with_defaults(record, common) | place for record in records),
+    )
+
+
+def _with_defaults(record: dict[str, Any], common: dict[str, Any]) -> dict[str, Any]:
+    """The record, with the common key and headers where it has none of its own; an empty key is one."""
+    own = {name: given for name, given in record.items() if given is not None and given != []}
+    return common | own | {"value": record["value"]}
+
+
+def when_there_is_room(producer: Producer, produce: Callable[[], object]) -> None:
+    """Have a record sent, and serve the deliveries of others; while the producer's queue is full, wait."""
+    while True:
+        try:
+            produce()
+        except BufferError:
+            producer.poll(0.01)
+        else:
+            producer.poll(0)
+            return
+
+
+def _input() -> TextIO:
+    """Standard input, with bytes that are no UTF-8 kept as they are."""
+    return io.TextIOWrapper(sys.stdin.buffer, "utf-8", "surrogateescape")
+
+
+def _records(values: tuple[str, ...], form: str, delimiter: str | None) -> Iterator[dict[str, Any]]:
+    lines = iter(values) if values else (line.rstrip("\n") for line in _input())
+    if form != "text":  # of a text a byte order mark may be a part, as for Kafka's own command
+        lines = chain((line.removeprefix("\ufeff") for line in islice(lines, 1)), lines)
+    for number, line in enumerate(lines, 1):
+        if form == "json":
+            yield from_json(line, number)
+            continue
+        key, found, value = line.partition(delimiter) if delimiter else ("", "", line)
+        if delimiter and not found:
+            raise click.ClickException(f"line {number} has no {delimiter!r} (--key-delimiter): {line!r}")
+        yield {"key": decoded(key, form, "key") if found else None, "value": decoded(value, form, "value")}
+
+
+def _send(producer: Producer, out: Output, topic: str, records: Iterator[dict[str, Any]]) -> None:
+    progress = Progress("wrote")
+    failures: dict[str, tuple[int, str]] = {}
+
+    def delivered(error: Any, message: Any) -> None:
+        if error is None:
+            progress.add(len(message.value() or b"") + len(message.key() or b""))
+        else:
+            failed = KafkaException(error)
+            name = error_name(failed)
+            failures[name] = (failures.get(name, (0, ""))[0] + 1, sentence(failed))
+
+    try:
+        for record in records:
+            when_there_is_room(producer, partial(producer.produce, topic, on_delivery=delivered, **record))
+    finally:
+        producer.flush()
+        progress.end()
+        if progress.records or not failures:  # said also if the next line is wrong
+            out.result({"topic": topic, "records": progress.records}, f"{progress.records} written")
+        for name, (count, text) in failures.items():
+            out.failure({"topic": topic, "records": count}, name, f"{count} not written: {text}")
+
+
+POLL_S = 0.2
+
+
+@click.command("consume")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+@click.option("-o", "--offset", "--from", "position", type=POSITION, help=f"Where to begin; default: start. {FORMS}.")
+@click.option(
+    "-p", "--partition", "partitions", type=click.IntRange(min=0), multiple=True, help="Only this; may be repeated."
+)
+@click.option("-n", "--count", type=click.IntRange(min=1), help="End after so many records.")
+@click.option("-e", "--until-end", is_flag=True, help="End where the partitions end.")
+@click.option("-g", "--group", help="Read as a member of this group, and commit.")
+@click.option(
+    "-f", "--format", "form", default="text", help="text, json, hex, base64, or a template: %t %p %o %T %k %v %h."
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(["read_committed", "read_uncommitted"]),
+    default="read_committed",
+    show_default=True,
+)
+@connected
+def consume(
+    cluster: Cluster,
+    out: Output,
+    topics: tuple[str, ...],
+    position: Any,
+    partitions: tuple[int, ...],
+    count: int | None,
+    until_end: bool,
+    group: str | None,
+    form: str,
+    isolation: str,
+) -> None:
+    """Read records, and print each; `--json` and `--format json` print an object on each line."""
+    if group is not None and (position is not None or partitions):
+        raise click.UsageError("--group reads what the group has not read: without --offset and --partition")
+    if group == "":
+        raise click.BadParameter("it is empty, and librdkafka has no such group", param_hint="--group")
+    written = formatter("json" if out.as_json else form, _exact())
+    admin, notices = cluster.admin(), Output(as_json=False)  # records are no part of one document
+    every = some_partitions_of(admin, notices, topics)
+    consumer = Consumer(
+        cluster.config(
+            group_id=f"odradek-cli-{os.getpid()}" if group is None else group,
+            enable_auto_commit=group is not None,
+            enable_auto_offset_store=False,
+            auto_offset_reset="earliest",
+            enable_partition_eof=True,
+            isolation_level=isolation,
+        )
+    )
+    without_end: set[tuple[str, int]] = set()
+    if group is not None:
+        consumer.subscribe(sorted({place.topic for place in every}))
+        without_end = {(place.topic, place.partition) for place in every}
+        without_end -= {(one.topic, one.partition) for one in led(admin, notices, every)}
+    else:
+        start = OffsetSpec.earliest() if position is None else position
+        offsets = within(admin, notices, resolve(admin, notices, with_numbers(every, partitions), start))
+        if not offsets:
+            notices.end()
+        consumer.assign([TopicPartition(name, number, offset) for (name, number), offset in offsets.items()])
+    try:
+        _read(consumer, notices, written, count, until_end, group is not None, without_end)
+    except KeyboardInterrupt:
+        click.echo(err=True)
+    finally:
+        consumer.close()
+    notices.end()
+
+
+def _exact() -> str:
+    """Have a file or a pipe get the bytes of records as they are; return how they become text then."""
+    stream = sys.stdout
+    if not isinstance(stream, io.TextIOWrapper) or stream.isatty() or stream.encoding.lower() != "utf-8":
+        return "backslashreplace"
+    stream.reconfigure(errors="surrogateescape")
+    return "surrogateescape"
+
+
+def _read(
+    consumer: Consumer,
+    notices: Output,
+    written: Any,
+    count: int | None,
+    until_end: bool,
+    store: bool,
+    ended: set[tuple[str, int]],
+) -> None:
+    """Print records until it is enough; `ended` are partitions whose end is not waited for."""
+    progress = Progress("read")
+    try:
+        while count is None or progress.records < count:
+            message = consumer.poll(POLL_S)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                sys.stdout.write(written(message))
+                progress.add(len(message.value() or b"") + len(message.key() or b""))
+                if store:
+                    consumer.store_offsets(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                sys.stdout.flush()
+                ended.add((str(message.topic()), int(message.partition() or 0)))
+                if until_end and _all_ended(consumer, ended):
+                    return
+            elif not store and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                pass  # librdkafka looks for a coordinator without need
+            elif error.fatal() or not error.retriable():
+                _print_refusal(notices, message, ended)
+                if _all_ended(consumer, ended):
+                    return
+    finally:
+        sys.stdout.flush()
+        progress.end()
+
+
+def _all_ended(consumer: Consumer, ended: Collection[tuple[str, int]]) -> bool:
+    return all((place.topic, place.partition) in ended for place in consumer.assignment())
+
+
+def _print_refusal(notices: Output, message: Message, ended: set[tuple[str, int]]) -> None:
+    """Print what is refused of one partition, so that the others are read. Raises KafkaException otherwise."""
+    topic, partition, error = message.topic(), message.partition(), message.error()
+    if topic is None or partition is None or partition < 0 or error is None or error.fatal():
+        raise KafkaException(error)
+    with refusals(notices, {"partition": f"{topic}-{partition}"}):
+        raise KafkaException(error)
+    ended.add((topic, partition))

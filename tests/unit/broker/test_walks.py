@@ -1,0 +1,102 @@
+"""How far a request walks, from the bytes that arrive to those of its answer: no further than it did.
+
+A file more is one more that a reader must open to understand the request; a call more is time. Whoever makes a walk
+shorter writes the new numbers here.
+"""
+
+from __future__ import annotations
+
+from tests.doubles.clock import settle
+from tests.unit.broker import members, transactions
+from tests.unit.broker.rig import Rig
+from tests.unit.broker.share.members import ACCEPT, Shared
+from tests.unit.broker.share.members import CONFIG as SHARE_CONFIG
+from tests.unit.broker.walks import Walk, walk
+from tests.unit.broker.wire import answer
+
+MOST: dict[str, tuple[int, int]] = {
+    "JoinGroup": (22, 125),
+    "SyncGroup": (24, 130),
+    "Heartbeat": (16, 40),
+    "OffsetCommit": (27, 115),
+    "EndTxn with marker": (21, 220),
+    "ShareFetch with acknowledgements": (32, 370),
+    "ShareAcknowledge": (27, 240),
+}
+"""Files and Python calls, at most."""
+
+ROUNDS = 3
+"""Rounds of the same requests, of which the last one counts."""
+
+
+def check(walks: dict[str, Walk]) -> None:
+    too_long = {
+        name: (len(found.files), found.calls, found.files)
+        for name, found in walks.items()
+        if len(found.files) > MOST[name][0] or found.calls > MOST[name][1]
+    }
+    assert not too_long
+
+
+def heartbeat(member: members.ClassicMember) -> None:
+    member.client.send(
+        "heartbeat",
+        4,
+        client_id=member.client_id,
+        group_id=member.group,
+        generation_id=member.generation,
+        member_id=member.member_id,
+        group_instance_id=None,
+    )
+
+
+async def test_the_walks_of_a_member_of_a_classic_group() -> None:
+    walks: dict[str, Walk] = {}
+    async with Rig(config=members.CONFIG) as rig:
+        await rig.create("t")
+        member = members.ClassicMember(rig, "g", "t")
+        await member.enter({"t": [0]})
+        for _ in range(ROUNDS):
+            with walk() as walks["JoinGroup"]:
+                member._join()
+                await rig.clock.run(members.TICK_MS)
+            assert member.joined().error_code.name == "none"
+            with walk() as walks["SyncGroup"]:
+                await member.sync({member.member_id: {"t": [0]}})
+            assert answer(member.client.replies()[0], *members.SYNC).error_code.name == "none"
+            with walk() as walks["Heartbeat"]:
+                heartbeat(member)
+                await settle()
+            assert answer(member.client.replies()[0], "heartbeat", 4).error_code.name == "none"
+            with walk() as walks["OffsetCommit"]:
+                assert await member.commit("t", {0: 1}) == ["none"]
+    check(walks)
+
+
+async def test_the_walk_of_the_end_of_a_transaction_with_its_marker() -> None:
+    async with Rig(config=transactions.CONFIG) as rig:
+        producer = await transactions.opened(rig)
+        for _ in range(ROUNDS):
+            assert await producer.produce(b"v", 0) == ["none"]
+            with walk() as found:
+                assert await producer.end(commit=True) == "none"
+            assert rig.node.replicas.find("t", 0).last_stable_offset == rig.node.replicas.find("t", 0).log_end_offset
+    check({"EndTxn with marker": found})
+
+
+async def test_the_walks_of_a_share_consumer() -> None:
+    walks: dict[str, Walk] = {}
+    async with Rig(config=SHARE_CONFIG) as rig:
+        shared = await Shared(rig).started()
+        member = await shared.member()
+        await shared.produce(b"a", b"b")
+        await member.fetch()
+        for number in range(ROUNDS):
+            first = 2 * number
+            await shared.produce(b"a", b"b")
+            with walk() as walks["ShareAcknowledge"]:
+                assert (await member.acknowledge(first, first, ACCEPT)).name == "none"
+            with walk() as walks["ShareFetch with acknowledgements"]:
+                fetched = await member.fetch((first + 1, first + 1, ACCEPT))
+            assert (fetched.acknowledge_error_code, len(fetched.acquired_records)) == (0, 1)
+    check(walks)
