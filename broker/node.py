@@ -36,9 +36,9 @@ from broker.replication.directory_assignments import DirectoryAssignments
 from broker.replication.folders import CHECK_MS
 from broker.replication.replica_manager import ReplicaManager
 from broker.replication_settings import configure_maintenance, schedule_maintenance
+from broker.request_context import Cluster, Coordinators, Local, Services
 from broker.security.node_security import CHECK_MS as SECURITY_CHECK_MS
 from broker.security.node_security import RENEWAL_MS
-from broker.services import Cluster, Coordinators, Local, Services
 from controller import brokers
 from metadata.configs import ResourceType
 from metadata.delta import MetadataDelta

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from broker import process
+from broker.api.table import handler_of
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listeners
 from broker.config.resource_configs import log_config
@@ -47,9 +48,8 @@ from broker.quotas.throttling import Throttling
 from broker.replication.fetch_session import FetchSessionCache
 from broker.replication.folders import FolderChecks
 from broker.replication.replica_manager import ReplicaManager
-from broker.request_context import RequestContext
+from broker.request_context import Cluster, Coordinators, Local, RequestContext, Services
 from broker.security.delegation_tokens import DelegationTokens
-from broker.services import Cluster, Coordinators, Local, Services
 from broker.share.share_partitions import SharePartitions
 from controller.acls import decide_create
 from metadata.image import MetadataImage
@@ -77,7 +77,7 @@ async def start_node(config: BrokerConfig, listeners: Listeners, seams: Seams) -
         machine = seams.clock.machine
         names = frozenset(listener.name for listener in listeners.controllers)
         dispatcher = Dispatcher(
-            opened.new_request, base.metrics, machine, opened.limits.throttling, names, _guard(base)
+            opened.new_request, handler_of, base.metrics, machine, opened.limits.throttling, names, _guard(base)
         )
         await base.security.open((*listeners.bound, *listeners.controllers), [*listeners.hosts, socket.gethostname()])
         server = Server(

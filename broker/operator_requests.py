@@ -1,6 +1,6 @@
 """What an operator asks a broker through Kafka's listeners: why nothing is read, and a backup.
 
-They are requests of our own (`protocol.api_table.OWN_TABLE`), so that they have what the listener has: TLS, logins,
+They are requests of our own (`protocol.api.table.OWN_TABLE`), so that they have what the listener has: TLS, logins,
 ACLs (ALTER on the cluster), limits. What answers them is imported when it is first asked.
 """
 
@@ -18,7 +18,7 @@ from kio.schema.errors import ErrorCode
 from broker.config.broker_config import BrokerConfig
 from broker.node import Node
 from broker.request_context import RequestContext
-from protocol.api_table import API_BY_NAME
+from protocol.api.table import API_BY_NAME
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaStorage, PolicyViolation
 
@@ -35,14 +35,12 @@ KINDS = {"group": "explain_group", "topic": "explain_topic", "transaction": "exp
 def begin(node: Node) -> None:
     """Answer them from now on, where the node is a broker."""
     if node.local.config.is_broker:
-        node.dispatcher.serve(API_BY_NAME["explain"], Explain(node))
-        node.dispatcher.serve(API_BY_NAME["create_backup"], CreateBackup(node))
+        node.dispatcher.serve(API_BY_NAME["explain"], Explain(node).handle)
+        node.dispatcher.serve(API_BY_NAME["create_backup"], CreateBackup(node).handle)
 
 
 class Explain:
     """Answers `explain`, one request at a time: a topic's asks for every group."""
-
-    ONLY_READS = True
 
     def __init__(self, node: Node) -> None:
         self._node = node

@@ -6,7 +6,7 @@ from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
-from .api_table import API_BY_KEY
+from .api.table import API_BY_KEY
 from .java_strings import decode_utf8
 from .primitives import INT32, Buffer, DecodeError, skip_tagged_fields, underflow
 

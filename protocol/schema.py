@@ -90,6 +90,7 @@ class FieldPlan:
 
     name: str
     kind: str
+    type_name: str
     entity: EntityClass | None
     array: bool
     nullable: bool
@@ -177,6 +178,7 @@ def _plan(name: str, hint: Any, metadata: Mapping[Any, Any], default: Any) -> Fi
     return FieldPlan(
         name=name,
         kind=kind,
+        type_name=str(getattr(declared, "__name__", "")),
         entity=entity,
         array=array,
         nullable=nullable,

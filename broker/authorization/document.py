@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from broker.authorization.checks import ERRORS, Check, Each, Own
 from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES, Asked, Right
-from broker.authorization.table import CHECKS, CONTROLLER_CHECKS, DECIDED_BY_CONTROLLER, asked_for
+from broker.authorization.guard import ERRORS
 from metadata.acls import ResourceType
-from protocol.api_table import API_BY_NAME, API_TABLE, CONTROLLER_ONLY, OWN_TABLE
+from protocol.api.rights import Right as ApiRight
+from protocol.api.row import Api
+from protocol.api.table import API_BY_NAME, API_TABLE, CONTROLLER_ONLY, OWN_TABLE, asked_for
 
 _INTRODUCTION = """\
 # ACLs
@@ -96,13 +97,13 @@ def document() -> str:
     """The page."""
     lines = [_INTRODUCTION.rstrip(" "), "", "| API | operation | on | error |", "| --- | --- | --- | --- |"]
     for api in API_TABLE:
-        lines += _rows(api.name, CHECKS[api.name])
+        lines += rows(api, api.rights)
     lines += [_OWN, "| API | operation | on | error |", "| --- | --- | --- | --- |"]
     for api in OWN_TABLE:
-        lines += _rows(api.name, CHECKS[api.name])
+        lines += rows(api, api.rights)
     lines += [_BY_CONTROLLER, "| API | operation | on | error |", "| --- | --- | --- | --- |"]
     for api in (API_BY_NAME["fetch"], *CONTROLLER_ONLY):
-        lines += _rows(api.name, CONTROLLER_CHECKS[api.name])
+        lines += rows(api, api.rights if api.rights_of_nodes is None else api.rights_of_nodes)
     asked = {**ASKED_BY_PAGES, **ASKED_BY_ACTIONS}
     console = "".join(f"{line}\n" for name, each in asked.items() for line in _console_rows(name, each))
     return "\n".join(lines) + "\n" + _CONSOLE + console + _TOKENS
@@ -119,9 +120,9 @@ def _console_rows(name: str, asked: Asked) -> Iterator[str]:
 
 
 def _console_operation(right: Right) -> str:
-    operations, unless = asked_for(right.api, right.resource_type)
-    names = ", ".join(operation.name for operation in operations)
-    return names if unless is None else f"{names}, or {unless.name} on the cluster"
+    operations, unless = asked_for(right.api, right.resource_type.name)
+    names = ", ".join(operations)
+    return names if unless is None else f"{names}, or {unless} on the cluster"
 
 
 def _on(right: Right) -> str:
@@ -130,31 +131,21 @@ def _on(right: Right) -> str:
     return f"the {kind}" if right.resource_type is ResourceType.CLUSTER else f"{each}{kind}"
 
 
-def _rows(name: str, checks: tuple[Check, ...]) -> Iterator[str]:
-    shown = "".join(part.capitalize() for part in name.split("_")) + ("*" if name in DECIDED_BY_CONTROLLER else "")
-    if not checks:
+def rows(api: Api, rights: tuple[ApiRight, ...]) -> Iterator[str]:
+    """The lines of one API."""
+    shown = api.kafka_name + ("*" if api.place == "decides" else "")
+    if not rights:
         yield f"| {shown} | nothing | | |"
-    for check in checks:
-        yield f"| {shown} | {_operations(check)} | {check.what}{_unless(check)} | {_error(check)} |"
+    for right in rights:
+        unless = "" if right.unless is None else f", unless {right.unless} is allowed on the cluster"
+        yield f"| {shown} | {', '.join(right.operations)} | {right.what}{unless} | {_error(right)} |"
         shown = ""
 
 
-def _operations(check: Check) -> str:
-    operations = (check.operation,) if isinstance(check, Each) else check.operations
-    return ", ".join(operation.name for operation in operations)
-
-
-def _unless(check: Check) -> str:
-    if isinstance(check, Each) and check.unless is not None:
-        return f", unless {check.unless.name} is allowed on the cluster"
-    return ""
-
-
-def _error(check: Check) -> str:
-    if isinstance(check, Own) and check.shows_less:
+def _error(right: ApiRight) -> str:
+    if right.shows_less:
         return ""
-    types = check.resource_types if isinstance(check, Each) else (check.resource_type,)
-    return ", ".join(str(int(ERRORS[error].code)) for error in types)
+    return ", ".join(str(int(ERRORS[ResourceType[name]].code)) for name in (right.on, *right.more))
 
 
 if __name__ == "__main__":

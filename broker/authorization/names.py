@@ -1,45 +1,85 @@
-"""Which resources a request is about: what the table's checks ask the authorizer about."""
+"""Which resources a request is about: what the checks ask the authorizer about.
+
+Most of it is said by the schema (`protocol.api.shape`); the functions below the first three are the rules that rows of
+the table name, for what no schema says.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeAlias
 
-from broker.authorization.checks import Resource
-from broker.handlers.find_coordinator import FIRST_BATCHED_VERSION, KeyType
-from broker.handlers.produce import transactional_id_of
+from broker.replication.batch_checks import transactional_id_of
 from broker.request_context import RequestContext
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from metadata.configs import ResourceType as ConfigType
 from metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
+from protocol.api import messages
+from protocol.api.failure import places_of
+from protocol.api.row import Api
+from protocol.api.shape import GROUP, TRANSACTIONAL_ID, KeyType, names_of, topics_of
 from protocol.errors import ClusterAuthorization, InvalidRequest
 
 FIRST_VERSION_BETWEEN_BROKERS = 4
 """The first version of AddPartitionsToTxn that brokers send each other."""
 
-Name = Callable[[RequestContext, Any], "str | None"]
-Resources = Callable[[RequestContext, Any], Iterable["Resource | None"]]
+FIRST_BATCHED_VERSION = 4
+"""The first version of FindCoordinator that has several keys."""
+
+Resource: TypeAlias = tuple[ResourceType, str]
+Name: TypeAlias = Callable[[RequestContext, Any], "str | None"]
+Resources: TypeAlias = Callable[[RequestContext, Any], Iterable["Resource | None"]]
+
+_CALLED = {ResourceType.GROUP: GROUP, ResourceType.TRANSACTIONAL_ID: TRANSACTIONAL_ID}
 
 
-def the_cluster(_ctx: RequestContext, _request: Any) -> str:
-    return CLUSTER_NAME
-
-
-def field(name: str) -> Name:
-    """The resource whose name is in this field of the request."""
-    value = attrgetter(name)
+def of_request(api: Api, kind: ResourceType) -> Name:
+    """The resource of this kind that a request as a whole is about. Raises LookupError if it has none."""
+    if kind is ResourceType.CLUSTER:
+        return lambda _ctx, _request: CLUSTER_NAME
+    found = names_of(messages.newest_request(api), _CALLED[kind])
+    if found is None or found.is_list or len(found.path) != 1:
+        raise LookupError(f"{api.name} names no {kind.name}")
+    value = attrgetter(found.path[0])
     return lambda _ctx, request: value(request)
 
 
-def by_name(asked: str, resource_type: ResourceType, name: str | None = "name") -> Resources:
-    """The resources whose names the items of a list have in this field; None: they are names themselves."""
-    items = attrgetter(asked)
-    if name is None:
-        return lambda _ctx, request: ((resource_type, item) for item in items(request))
-    name_of = attrgetter(name)
-    return lambda _ctx, request: ((resource_type, name_of(item)) for item in items(request))
+def lists_of(api: Api, kind: ResourceType) -> tuple[str, str]:
+    """The list of a request whose items are about such resources, and that of its answer. Raises LookupError."""
+    if api.own_codec:
+        return "topics", "topics"
+    request, response = messages.newest_request(api), messages.newest_response(api)
+    for place in places_of(request, response):
+        if len(place.asked) == 1 and len(place.asked[0]) == 1:
+            return place.asked[0][0], place.answered
+    raise LookupError(f"{api.name} has no list of {kind.name} with an error for each")
+
+
+def of_items(api: Api, kind: ResourceType) -> Resources:
+    """The resource of each item of that list; None for a topic id that no topic has. Raises LookupError."""
+    request = messages.newest_request(api)
+    items = attrgetter(lists_of(api, kind)[0])
+    if kind is not ResourceType.TOPIC:
+        found = names_of(request, _CALLED[kind])
+        if found is None or not found.is_list:
+            raise LookupError(f"{api.name} has no list of {kind.name}")
+        return lambda _ctx, request: ((kind, item) for item in items(request))
+    topics = topics_of(request, messages.newest_response(api))
+    if topics is None or topics.name is None:
+        raise LookupError(f"{api.name} has no list of topics")
+    name_of = attrgetter(topics.name)
+    if topics.topic_id is None:
+        return lambda _ctx, request: ((kind, name_of(item)) for item in items(request))
+
+    def by_name_or_id(ctx: RequestContext, request: Any) -> Iterator[Resource | None]:
+        for item in items(request):
+            known = None if name_of(item) else ctx.image.topics.by_id(item.topic_id)
+            name = name_of(item) or (known and known.name)
+            yield (kind, name) if name else None
+
+    return by_name_or_id
 
 
 # -- records
@@ -92,11 +132,6 @@ def coordinators(_ctx: RequestContext, request: Any) -> Iterator[Resource | None
 # -- transactions
 
 
-def transactional_id_if_any(_ctx: RequestContext, request: Any) -> str | None:
-    transactional_id: str | None = request.transactional_id
-    return transactional_id
-
-
 def idempotent_write(ctx: RequestContext, request: Any) -> None:
     """Raises ClusterAuthorization for a producer without transactional id that may write nowhere (KIP-679)."""
     permissions = ctx.permissions
@@ -112,14 +147,6 @@ def between_brokers_only(ctx: RequestContext, _request: Any) -> str | None:
 
 
 # -- topics
-
-
-def committed_topics(ctx: RequestContext, request: Any) -> Iterator[Resource | None]:
-    """The topics of a commit, by name or by id; an id that no topic has needs no right."""
-    for asked in request.topics:
-        known = None if asked.name else ctx.image.topics.by_id(asked.topic_id)
-        name = asked.name or (known and known.name)
-        yield (ResourceType.TOPIC, name) if name else None
 
 
 def distinct_topics(request: Any) -> list[Any]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from broker.console.ask import Ask, Page, paged
-from broker.faults.names import api_name
 from broker.network.connection import Connection
 from broker.node import Node
 from broker.observe.metrics import TIME_BOUNDS_MS, bound_of
 from broker.quotas.limits import QuotaType
 from broker.testkit.journal import Exchange, journal_of
 from broker.testkit.journal_views import header_of
-from protocol.api_table import API_BY_KEY
+from protocol.api.names import API_NAMES
+from protocol.api.table import API_BY_KEY
 
 ON_A_PAGE = 100
 MOST_SLOW = 20
@@ -67,7 +67,7 @@ def _times(node: Node) -> list[dict[str, Any]]:
     """How long requests took since the start, by API."""
     return [
         {
-            "api": api_name(name),
+            "api": API_NAMES[name],
             "total": sum(counters.by_version.values()),
             "versions": sorted(counters.by_version),
             "half_ms": bound_of(TIME_BOUNDS_MS, counters.total_time_ms.counts, 0.5),
@@ -96,7 +96,7 @@ def _slow(node: Node) -> list[dict[str, Any]]:
 def _slow_row(one: Exchange, ms: float) -> dict[str, Any]:
     header = header_of(one)
     return {
-        "api": "unknown" if header is None else api_name(API_BY_KEY[header.api_key].name),
+        "api": "unknown" if header is None else API_BY_KEY[header.api_key].kafka_name,
         "client_id": "" if header is None else header.client_id or "",
         "host": one.client.host,
         "at_ms": one.at_ms,

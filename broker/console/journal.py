@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 from broker.console.ask import Ask, Page, Paging, paged
-from broker.faults.names import API_KEYS
 from broker.testkit.control.report import ENTRY_WORK, size_of, wanted_entries
 from broker.testkit.control.topic_reader import Budget
 from broker.testkit.journal import Entry, Exchange, journal_of
 from broker.testkit.journal_views import entry_json
+from protocol.api.names import API_KEYS
 
 ON_A_PAGE = 50
 LONGEST_ENTRY = 64 << 10

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from broker.config.structured import LOGIN_LISTENERS, why_no_logins
 from broker.console.rights import Rights
-from broker.network.principal import Principal
-from broker.network.request import CloseConnectionError
+from broker.network.request import CloseConnectionError, Principal
 from broker.node import Node
 from broker.security.as_client import Account, Login, LoginError
 from broker.security.node_security import Prepared

@@ -10,12 +10,12 @@ from broker.console import formats
 from broker.console.ask import Ask, Page
 from broker.console.charts import chart
 from broker.console.partition_states import count_partitions
-from broker.faults.names import api_name
 from broker.node import Node
 from broker.process import own_version
 from broker.replication.partition import Role
 from broker.testkit.inspection.cluster import list_summaries
 from metadata.acls import ResourceType
+from protocol.api.names import API_NAMES
 
 LEAST_SHOWN = 60
 """Samples that a chart has room for at least: five minutes."""
@@ -75,5 +75,5 @@ def _apis(node: Node) -> list[dict[str, Any]]:
         if total:
             errors = sum(number for code, number in counters.errors.items() if code.value)
             mean_ms = counters.total_time_ms.sum / total
-            found.append({"api": api_name(name), "total": total, "mean_ms": mean_ms, "errors": errors})
+            found.append({"api": API_NAMES[name], "total": total, "mean_ms": mean_ms, "errors": errors})
     return sorted(found, key=lambda one: -one["total"])

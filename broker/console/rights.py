@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from broker.authorization.console_table import NOTHING, Asked
 from broker.testkit.control.endpoint import ControlError
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
+from protocol.api.table import asked_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from broker.security.permissions import Permissions
+    from protocol.api.rights import Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,6 @@ class Rights:
         return any(permissions.allows(each, resource_type, name, log_denied=log_denied) for each in operations)
 
 
-def _asked_for(api: str, resource_type: ResourceType) -> tuple[tuple[AclOperation, ...], AclOperation | None]:
-    from broker.authorization.table import asked_for  # with the handlers it loads only where there is an authorizer
-
-    return asked_for(api, resource_type)
+def _asked_for(api: str, resource_type: ResourceType) -> tuple[list[AclOperation], AclOperation | None]:
+    operations, unless = asked_for(api, cast("Resource", resource_type.name))
+    return [AclOperation[each] for each in operations], None if unless is None else AclOperation[unless]

@@ -8,8 +8,7 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.faults.checks import FaultError, Given
-from broker.faults.fault import Counted
+from broker.faults.spec import Counted, FaultError, Given
 from broker.faults.transports import Slowed
 
 if TYPE_CHECKING:

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from broker.faults.checks import FaultError, Given, fault_spec
 from broker.faults.connections import ConnectionFault, ConnectionFaults
-from broker.faults.fault import Fault
 from broker.faults.injection import Around, Injection
-from protocol.api_table import API_BY_NAME
+from broker.faults.spec import Fault, Given, fault_spec
+from protocol.api.table import API_BY_NAME
 
 if TYPE_CHECKING:
     from broker.network.dispatch import Dispatcher
     from broker.network.server import Server
-
-__all__ = ["FaultError", "Faults", "Given"]
-
 
 MOST_REMOVED = 100
 """How many of the faults that were removed last are kept: a test may look at them at its end."""

@@ -21,19 +21,17 @@ from typing import TYPE_CHECKING, Any, cast
 from kio.schema.errors import ErrorCode
 
 from broker.faults import partial
-from broker.faults.facts import Facts, facts_of
-from broker.faults.matching import Selection, matches_head, select
+from broker.faults.crash import synced, written
+from broker.faults.matching import Facts, Selection, facts_of, matches_head, select
 from broker.faults.rendering import as_json
 from broker.faults.spec import Drop, Phase, Then
-from broker.faults.syncs import synced, written
 from broker.faults.transports import Muted
-from broker.network.error_responses import error_response
 from broker.network.request import CloseConnectionError
 from broker.request_context import RequestContext
 from protocol.errors import KafkaError, type_by_code
 
 if TYPE_CHECKING:
-    from broker.faults.fault import Fault
+    from broker.faults.spec import Fault
     from broker.network.connection import Connection
     from broker.network.dispatch import Route
     from timing.clock import Clock
@@ -87,7 +85,7 @@ class Struck:
 
     def __init__(self, route: Route, around: Around, ctx: RequestContext, request: Any) -> None:
         self._route = route
-        self._api = route.api.name
+        self._api = route.api
         route.load()
         self._handle = route.own_handle
         self._around = around
@@ -154,11 +152,11 @@ class Struck:
         """The error for what is selected; the rest of the request is handled as usual."""
         self._crash_after_reply(fault)
         error = type_by_code[code]()
-        if self._api in partial.MARKED and (self._api != "offset_fetch" or not self._selection.whole):
+        if self._api.name in partial.MARKED and (self._api.name != "offset_fetch" or not self._selection.whole):
             request = partial.harmless(self._api, self._request, self._selection)
             response = await _outcome(self._begin(request))
             return partial.marked(self._api, self._ctx, self._request, response, self._selection, code)
-        if self._selection.whole or self._api not in partial.PARTIAL_APIS:
+        if self._selection.whole or not partial.is_partial(self._api):
             raise error
         has = self._selection.has
         rest = partial.pruned(self._api, self._ctx, self._request, lambda *one: not has(*one))
@@ -224,11 +222,11 @@ class Struck:
     async def _failed_after(self, fault: Fault, code: ErrorCode, begun: _Begun) -> Any:
         """The error for what is selected, although it was done."""
         self._crash_after_reply(fault)
-        if self._api in partial.MARKED:
+        if self._api.name in partial.MARKED:
             response = await _outcome(begun)
             return partial.marked(self._api, self._ctx, self._request, response, self._selection, code)
         error = type_by_code[code]()
-        if self._selection.whole or self._api not in partial.PARTIAL_APIS:
+        if self._selection.whole or not partial.is_partial(self._api):
             begun.abandon()
             raise error
         return partial.merged(self._api, await _outcome(begun), self._failures(error))
@@ -236,8 +234,7 @@ class Struck:
     def _failures(self, error: KafkaError) -> Any:
         """The answer of a request that has only what is selected."""
         selected = partial.pruned(self._api, self._ctx, self._request, self._selection.has)
-        own = getattr(self._route.load(), "error_response", None)
-        return error_response(self._route.api, error) if own is None else own(self._ctx, selected, error)
+        return self._route.failed_items(self._ctx, selected, error)
 
     # -- actions
 

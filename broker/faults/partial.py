@@ -12,38 +12,35 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v13.response import MetadataResponse, MetadataResponseTopic
 
-from broker.faults.facts import REQUEST_TOPICS, Fields, name_of, topic_name
+from broker.faults.matching import name_of, topic_name
 from metadata.topic_names import is_internal
+from protocol.api import failure, messages
+from protocol.api.shape import TopicList, topics_answered, topics_of
 from protocol.produce_fetch.fetch_request import FetchPartitionResponse, FetchRequest, FetchResponse
 from protocol.produce_fetch.produce_messages import ProduceRequest
 
 if TYPE_CHECKING:
     from broker.faults.matching import Selection
     from broker.request_context import RequestContext
+    from protocol.api.row import Api
     from protocol.produce_fetch.parts import TopicKey
-
-RESPONSE_TOPICS: dict[str, Fields] = {
-    "list_offsets": Fields("topics"),
-    "offset_commit": Fields("topics"),
-    "txn_offset_commit": Fields("topics"),
-    "delete_records": Fields("topics"),
-    "offset_for_leader_epoch": Fields("topics", "topic", number="partition"),
-    "create_topics": Fields("topics", partitions=None),
-    "delete_topics": Fields("responses", partitions=None),
-    "create_partitions": Fields("results", partitions=None),
-    "describe_topic_partitions": Fields("topics", partitions=None),
-    "describe_configs": Fields("results", "resource_name", partitions=None),
-    "alter_configs": Fields("responses", "resource_name", partitions=None),
-    "incremental_alter_configs": Fields("responses", "resource_name", partitions=None),
-    "describe_producers": Fields("topics"),
-    "alter_partition_reassignments": Fields("responses"),
-}
-"""Where the responses of these APIs have an error for each topic or partition."""
 
 MARKED = ("fetch", "metadata", "offset_fetch")
 """APIs whose answer is made of a request that does no harm, and then gets the error in the places that are selected."""
 
-PARTIAL_APIS = frozenset((*RESPONSE_TOPICS, *MARKED, "produce"))
+
+def is_partial(api: Api) -> bool:
+    """Whether a part of a request can fail alone: the answer has no error of its own, or repeats it for each topic."""
+    if api.own_codec or api.name in MARKED:
+        return True
+    response = messages.newest_response(api)
+    asked = topics_of(messages.newest_request(api), response)
+    has_places = asked is not None and len(asked.path) == 1 and topics_answered(response) is not None
+    return has_places and (api.fails_everywhere or not failure.has_own_error(response))
+
+
+OFFSETS = TopicList(("topics",), "name", "topic_id")
+"""The topics of a group in an answer to OffsetFetch."""
 
 SESSION_ERRORS = (
     ErrorCode.fetch_session_id_not_found,
@@ -58,20 +55,22 @@ Keep = Callable[[str | None, int | None], bool]
 # -- requests
 
 
-def pruned(api: str, ctx: RequestContext, request: Any, keep: Keep) -> Any | None:
+def pruned(api: Api, ctx: RequestContext, request: Any, keep: Keep) -> Any | None:
     """The request with only those partitions; None if nothing is left."""
-    if api == "produce":
+    if api.own_codec:
         return _pruned_produce(ctx, request, keep)
-    fields = REQUEST_TOPICS[api]
+    asked = topics_of(request.__class__, messages.newest_response(api))
+    assert asked is not None, "see is_partial"
+    (field,) = asked.path
     topics = []
-    for topic in getattr(request, fields.topics) or ():
-        left = _pruned_topic(topic, name_of(ctx, topic, fields), fields, keep)
+    for topic in getattr(request, field) or ():
+        left = _pruned_topic(topic, name_of(ctx, topic, asked), asked, keep)
         if left is not None:
             topics.append(left)
-    return dataclasses.replace(request, **{fields.topics: tuple(topics)}) if topics else None
+    return dataclasses.replace(request, **{field: tuple(topics)}) if topics else None
 
 
-def _pruned_topic(topic: Any, name: str | None, fields: Fields, keep: Keep) -> Any | None:
+def _pruned_topic(topic: Any, name: str | None, fields: TopicList, keep: Keep) -> Any | None:
     if fields.partitions is None:
         return topic if keep(name, None) else None
     kept = tuple(
@@ -90,11 +89,11 @@ def _pruned_produce(ctx: RequestContext, request: ProduceRequest, keep: Keep) ->
     return dataclasses.replace(request, topics=topics) if topics else None
 
 
-def harmless(api: str, request: Any, selection: Selection) -> Any:
+def harmless(api: Api, request: Any, selection: Selection) -> Any:
     """A request of one of `MARKED` of which a part is to fail: answered at once, and making no topic of that part."""
-    if api == "fetch":
+    if api.name == "fetch":
         return dataclasses.replace(request, max_wait_ms=0)
-    if api == "metadata" and request.topics:
+    if api.name == "metadata" and request.topics:
         left = tuple(topic for topic in request.topics if topic.name is None or not selection.has(topic.name, None))
         return dataclasses.replace(request, **({"topics": left} if left else {"allow_auto_topic_creation": False}))
     return request
@@ -103,13 +102,15 @@ def harmless(api: str, request: Any, selection: Selection) -> Any:
 # -- responses
 
 
-def merged(api: str, response: Any, failures: Any) -> Any:
+def merged(api: Api, response: Any, failures: Any) -> Any:
     """`response` with the topics and partitions of `failures` in place of its own, or behind them."""
-    if api == "produce":
+    if api.own_codec:
         return _merged_produce(response, failures)
-    fields = RESPONSE_TOPICS[api]
-    topics: dict[Any, Any] = {_key(topic, fields): topic for topic in getattr(response, fields.topics)}
-    for failed in getattr(failures, fields.topics):
+    fields = topics_answered(messages.newest_response(api))
+    assert fields is not None, "see is_partial"
+    (field,) = fields.path
+    topics: dict[Any, Any] = {_key(topic, fields): topic for topic in getattr(response, field)}
+    for failed in getattr(failures, field):
         key = _key(failed, fields)
         known = topics.get(key)
         if known is None or fields.partitions is None:
@@ -118,7 +119,7 @@ def merged(api: str, response: Any, failures: Any) -> Any:
         partitions = {_index(partition, fields): partition for partition in getattr(known, fields.partitions)}
         partitions |= {_index(partition, fields): partition for partition in getattr(failed, fields.partitions)}
         topics[key] = dataclasses.replace(known, **{fields.partitions: tuple(partitions.values())})
-    return dataclasses.replace(response, **{fields.topics: tuple(topics.values())})
+    return dataclasses.replace(response, **{field: tuple(topics.values())})
 
 
 def _merged_produce(response: Any, failures: Any) -> Any:
@@ -128,11 +129,11 @@ def _merged_produce(response: Any, failures: Any) -> Any:
     return dataclasses.replace(response, topics=[(key, list(answers.values())) for key, answers in topics.items()])
 
 
-def marked(api: str, ctx: RequestContext, request: Any, response: Any, selection: Selection, code: ErrorCode) -> Any:
+def marked(api: Api, ctx: RequestContext, request: Any, response: Any, selection: Selection, code: ErrorCode) -> Any:
     """The response of one of `MARKED` with the error at the selected places."""
-    if api == "fetch":
+    if api.name == "fetch":
         return _marked_fetch(ctx, request, response, selection, code)
-    if api == "metadata":
+    if api.name == "metadata":
         return _marked_metadata(ctx, request, response, selection, code)
     groups = getattr(response, "groups", None)
     if groups is None:
@@ -180,7 +181,7 @@ def _marked_offsets(ctx: RequestContext, group: Any, selection: Selection, code:
                 topic, partitions=tuple(marked_partition(name, partition) for partition in topic.partitions)
             )
             for topic in group.topics
-            for name in (name_of(ctx, topic, Fields("topics")),)
+            for name in (name_of(ctx, topic, OFFSETS),)
         ),
     )
 
@@ -206,11 +207,11 @@ def _marked_fetch(
     return dataclasses.replace(response, topics=[(key, list(answers.values())) for key, answers in topics.items()])
 
 
-def _key(topic: Any, fields: Fields) -> Any:
-    name = getattr(topic, fields.name)
+def _key(topic: Any, fields: TopicList) -> Any:
+    name = None if fields.name is None else getattr(topic, fields.name)
     return getattr(topic, "resource_type", None), name or getattr(topic, "topic_id", name)
 
 
-def _index(partition: Any, fields: Fields) -> int:
+def _index(partition: Any, fields: TopicList) -> int:
     found: int = partition if fields.number is None else getattr(partition, fields.number)
     return found

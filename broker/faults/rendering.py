@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from broker.faults.facts import HAND_WRITTEN, OLD_PREFIX, raw_of, topic_name
-from broker.faults.names import API_NAMES, error_name
+from broker.faults.matching import OLD_PREFIX, raw_of, topic_name
+from protocol.api.names import error_name
 from protocol.records.batch import HEADER_SIZE, read_header
 from protocol.records.compression import DecompressionError
 from protocol.records.cut import Most, cut_records
 
 if TYPE_CHECKING:
     from broker.request_context import RequestContext
+    from protocol.api.row import Api
 
 MOST_RECORDS = 100
 """How many records of a partition of a Produce request are decoded."""
@@ -38,10 +39,10 @@ MOST = Most(LONGEST_BYTES, headers=100, header_content=LONGEST_BYTES)
 Json = dict[str, Any]
 
 
-def as_json(api: str, ctx: RequestContext, request: Any) -> Json:
+def as_json(api: Api, ctx: RequestContext, request: Any) -> Json:
     """The request with what its header and its connection say of it."""
     return {
-        "api": API_NAMES[api],
+        "api": api.kafka_name,
         "version": ctx.version,
         "client_id": ctx.client_id,
         "correlation_id": ctx.correlation_id,
@@ -63,8 +64,8 @@ def bytes_as_json(name: str, value: bytes | None) -> Json:
         return {f"{name}_base64": base64.b64encode(value).decode()}
 
 
-def _body(api: str, ctx: RequestContext, request: Any) -> Json:
-    if api == "produce":
+def _body(api: Api, ctx: RequestContext, request: Any) -> Json:
+    if api.name == "produce":
         return {
             "transactional_id": request.transactional_id,
             "acks": request.acks,
@@ -77,7 +78,7 @@ def _body(api: str, ctx: RequestContext, request: Any) -> Json:
                 for key, entries in request.topics
             ],
         }
-    if api in HAND_WRITTEN:
+    if api.own_codec:
         return _fetch(ctx, request)
     return entity_as_json(raw_of(ctx, request))
 

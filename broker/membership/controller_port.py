@@ -1,12 +1,12 @@
 """How a node has changes decided: by its own controller, or by the controllers of its cluster.
 
-A handler passes both what each form needs: the decision, a function of the image, for a controller in this process;
-and the client's request, for one elsewhere, which makes the same decision itself and gives the response.
+A controller in this process is handed the decision, a function of the image. One elsewhere is sent the client's
+request, makes the same decision itself, and gives the response.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
 from controller.decision import Decision, Surroundings
@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 class ClientPrincipal(Protocol):
-    """Who a client is (`broker.network.principal.Principal`)."""
+    """Who a client is (`broker.network.request.Principal`)."""
 
     @property
     def type(self) -> str: ...
@@ -70,13 +70,18 @@ class Controller(Protocol):
     async def submit(
         self,
         decide: Callable[[MetadataImage], Decision[R]],
-        asked: Asked | None = None,
         request: Entity | None = None,
     ) -> R:
         """Have a change decided, and return the response once it is made.
 
-        `asked` is the client's request, if there is one; `request` is what is asked in its place, or by the node
-        itself. Raises what the decision raises, and KafkaError if it cannot be made.
+        `request` is what the node itself asks if the controller is elsewhere, which then decides in place of `decide`.
+        Raises what the decision raises, and KafkaError if it cannot be made.
+        """
+
+    def forward(self, asked: Asked, request: Entity | None = None) -> Awaitable[Any]:
+        """Send a client's request on to a controller that is elsewhere, and return its response.
+
+        `request` is what is asked in place of the client's. Raises KafkaError if no controller answers.
         """
 
 
@@ -95,13 +100,10 @@ class OwnController:
     async def submit(
         self,
         decide: Callable[[MetadataImage], Decision[R]],
-        asked: Asked | None = None,
         request: Entity | None = None,
     ) -> R:
         """See `Controller.submit`; the request itself is not needed."""
         return await self._local.submit(decide)
 
-
-def decided_elsewhere(_image: MetadataImage) -> Decision[Any]:
-    """For requests that no node decides on itself: they are only ever sent on."""
-    raise AssertionError("this request is only sent on")
+    def forward(self, asked: Asked, request: Entity | None = None) -> Awaitable[Any]:
+        raise AssertionError("this controller decides itself")

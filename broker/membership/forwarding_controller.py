@@ -18,8 +18,8 @@ from broker.membership.controller_port import Asked, ClientPrincipal
 from broker.peers.call import Call, PeerError, PeerVersionError, entity_call
 from controller.decision import Decision, Surroundings
 from metadata.image import MetadataImage
+from protocol.api.messages import request_class, response_class
 from protocol.errors import KafkaError, Timeout, UnknownServerError, UnsupportedVersion, type_by_code
-from protocol.messages import request_class, response_class
 from protocol.primitives import INT32, DecodeError
 from protocol.schema import Entity
 
@@ -43,14 +43,13 @@ class ForwardingController:
     async def submit(
         self,
         decide: Callable[[MetadataImage], Decision[R]],
-        asked: Asked | None = None,
         request: Entity | None = None,
     ) -> R:
         """See `Controller.submit`; the controller makes the decision, and `decide` is not called.
 
         Raises Timeout if no controller answers, UnsupportedVersion if it does not serve the request.
         """
-        response: R = await (self.ask(request) if asked is None else self._forward(asked, request))
+        response: R = await self.ask(request)
         return response
 
     def close(self) -> None:
@@ -66,7 +65,8 @@ class ForwardingController:
         except PeerError as error:
             raise Timeout(str(error)) from error
 
-    async def _forward(self, asked: Asked, request: Entity | None) -> Any:
+    async def forward(self, asked: Asked, request: Entity | None = None) -> Any:
+        """See `Controller.forward`. Raises Timeout, UnsupportedVersion, and what the controller refuses it with."""
         from kio.schema.envelope.v0 import EnvelopeRequest
 
         embedded = _embedded(asked, request)

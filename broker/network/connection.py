@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from broker.network.blocked import LOST, NOT_ADMITTED, OTHERS_TURN, SENDING, THROTTLED, WRITING_PAUSED
 from broker.network.dispatch import Buffers, Pending
-from broker.network.foreign import ForeignProtocolError
-from broker.network.frames import FrameBuffer
+from broker.network.frames import ForeignProtocolError, FrameBuffer
 from broker.network.gradual_reply import GradualReply
-from broker.network.principal import ANONYMOUS
 from broker.network.reply import Reply
-from broker.network.request import CloseConnectionError
+from broker.network.request import ANONYMOUS, CloseConnectionError
 from broker.network.sockets import descriptor_of, reset
 from protocol.errors import KafkaError
 from protocol.java_strings import java_address
@@ -23,7 +21,7 @@ from protocol.primitives import UnreadBytes
 
 if TYPE_CHECKING:
     from broker.network.dispatch import Repeated
-    from broker.network.foreign import Foreign
+    from broker.network.frames import Foreign
     from broker.network.ports import Accepts, Dispatches
     from timing.wheel import TimerTask
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from struct import Struct
-from types import CoroutineType, ModuleType
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import structlog
 
 from broker.network.answers import Later
-from broker.network.error_responses import error_response
+from broker.network.ports import FindsHandlers, Handle, Handler
 from broker.network.request import CloseConnectionError, NewRequest, Peer, Request
-from protocol import headers, messages
-from protocol.api_table import API_BY_KEY, API_TABLE, API_VERSIONS_KEY, CONTROLLER_TABLE, Api
+from protocol import headers
+from protocol.api import messages
+from protocol.api.row import API_VERSIONS_KEY, Api
+from protocol.api.table import API_BY_KEY, API_TABLE, CONTROLLER_TABLE
 from protocol.errors import KafkaError, UnknownServerError
 from protocol.primitives import DecodeError
 
@@ -89,73 +90,77 @@ class ByVersion(dict[int, T]):
 
 
 class Route:
-    """One row of the API table with its handler (see `broker.handlers`), which is imported when first used."""
+    """One row of the table of APIs with its handler, which `find` imports when the first request comes."""
 
     def __init__(
         self,
         api: Api,
         metrics: RequestMetrics,
+        find: FindsHandlers,
         guard: Guards | None = None,
         *,
         of_controller: bool = False,
-        handler: Any = None,
     ) -> None:
         self.api = api
-        self._given = handler
+        self._find = find
         self._metrics = metrics
         self._guard = guard
         self._of_controller = of_controller
         self.exclusive = not api.pipelined
+        self.only_reads = api.only_reads
+        self.repeats = api.repeats
         self.loaded = False
-        self._handler: Any
+        self.handler: Handler
         self.counters: RequestCounters
-        self.handle: Callable[[Request, Any], Any]
-        self.own_handle: Callable[[Request, Any], Any]
-        self._instead: Callable[[Any, Any], Any] | None = None
+        self.handle: Handle
+        self.own_handle: Handle
+        self._instead: Handle | None = None
         self.decode: Callable[[int, memoryview, int], Any] | None
         self.read = ByVersion(partial(messages.request_reader, api.key))
         self.write = ByVersion(self._writer)
-        self.prepare: Callable[[Request, Any], Any] | None
-        self.only_reads = False
-        self.repeats = False
+        self.prepare: Handle | None
+        self.failed: Callable[[Any, Any, KafkaError], Any]
+        self.failed_items: Callable[[Any, Any, KafkaError], Any]
 
-    def load(self) -> Any:
-        if not self.loaded:
-            handler = self._given or self._imported()
-            self.counters = self._metrics.requests[self.api.name]
-            self.own_handle = self._guarded(handler)
-            self.handle = self.own_handle if self._instead is None else self._instead
-            self.decode = getattr(handler, "decode", None)
-            self.prepare = getattr(handler, "prepare", None)
-            self.only_reads = getattr(handler, "ONLY_READS", False)
-            self.repeats = self.exclusive and getattr(handler, "REPEATS", False)
-            self._handler = handler
-            self.loaded = True
-        return self._handler
+    def load(self) -> Handler:
+        """The handler, which is imported once."""
+        if self.loaded:
+            return self.handler
+        handler = self.handler = self._find(self.api, of_controller=self._of_controller)
+        self.failed = handler.failed or self._failed
+        self.failed_items = handler.failed or self._failed_items
+        self.counters = self._metrics.requests[self.api.name]
+        guard, self.own_handle = self._guard, handler.handle
+        if guard is not None:
+            self.own_handle = guard.guarded(self.api, handler, of_controller=self._of_controller)
+        self.handle = self.own_handle if self._instead is None else self._instead
+        self.decode, self.prepare = handler.decode, handler.prepare
+        self.loaded = True
+        return handler
 
-    def _imported(self) -> Any:
-        handlers = _handlers()
-        find = handlers.controller_handler_of if self._of_controller else handlers.handler_of
-        return find(self.api.name)
-
-    def intercept(self, instead: Callable[[Any, Any], Any] | None) -> None:
+    def intercept(self, instead: Handle | None) -> None:
         """Have requests handled by `instead`, None for the handler itself, which is still imported when first used."""
         self._instead = instead
         if self.loaded:
             self.handle = self.own_handle if instead is None else instead
 
-    def _guarded(self, handler: Any) -> Callable[[Request, Any], Any]:
-        """What handles the requests: without an authorizer the handler itself."""
-        handle: Callable[[Request, Any], Any] = handler.handle
-        if self._guard is not None:
-            handle = self._guard.guarded(self.api, handler, of_controller=self._of_controller)
-        return handle
+    def _failed(self, ctx: Any, request: Any, error: KafkaError) -> Any:
+        """The answer of a request that failed as a whole, made from the schema."""
+        from protocol.api import failure  # a node whose requests all succeed does without
+
+        return failure.failed(self.api, ctx, request, error)
+
+    def _failed_items(self, ctx: Any, request: Any, error: KafkaError) -> Any:
+        """The answer of a request all of whose items failed, each by itself."""
+        from protocol.api import failure
+
+        return failure.of_items(self.api, ctx, request, error)
 
     def _writer(self, version: int) -> Callable[[Any, int], Buffers]:
-        encode = getattr(self.load(), "encode", None)
+        encode = self.load().encode
         if encode is None:
             write = messages.response_writer(self.api.key, version)
-            return messages.repeated_writer(write) if getattr(self._handler, "SHARES_RESPONSES", False) else write
+            return messages.repeated_writer(write) if self.api.shares_responses else write
         return lambda response, correlation_id: encode(response, version, correlation_id)
 
 
@@ -176,6 +181,7 @@ class Dispatcher:
     def __init__(
         self,
         new_request: NewRequest,
+        find: FindsHandlers,
         metrics: RequestMetrics,
         clock: Clock,
         throttling: Throttles,
@@ -188,9 +194,11 @@ class Dispatcher:
         self._monotonic_ms = clock.monotonic_ms
         self._named: Callable[[Any], None] | None = None
         self.use(new_request, throttling)
-        self._routes = {api.key: Route(api, metrics, guard) for api in API_TABLE}
+        self._routes = {api.key: Route(api, metrics, find, guard) for api in API_TABLE}
         self._controller_listeners = controller_listeners
-        self._controller_routes = {api.key: Route(api, metrics, guard, of_controller=True) for api in CONTROLLER_TABLE}
+        self._controller_routes = {
+            api.key: Route(api, metrics, find, guard, of_controller=True) for api in CONTROLLER_TABLE
+        }
         self._tasks: set[asyncio.Future[Any]] = set()
         self.dispatch: Callable[[Client, memoryview], Buffers | Pending | None] = self._dispatch
         """Handle one request; a journal puts its own function in place of this one. See `_dispatch`."""
@@ -216,9 +224,10 @@ class Dispatcher:
 
         return noting
 
-    def serve(self, api: Api, handler: Any) -> None:
-        """Serve one more API on the listeners of a broker, by a handler that needs more of the node than others."""
-        self._routes[api.key] = Route(api, self._metrics, self._guard, handler=handler)
+    def serve(self, api: Api, handle: Handle) -> None:
+        """Serve one more API on the listeners of a broker, by a function that needs more of the node than others."""
+        handler = Handler(handle)
+        self._routes[api.key] = Route(api, self._metrics, lambda *_, **__: handler, self._guard)
 
     def route(self, api_key: int) -> Route:
         """The route of an API."""
@@ -341,9 +350,9 @@ class Dispatcher:
             self._unexpected(route, ctx, error)
             error = UnknownServerError()
         self._metrics.request_error(route.api.name, error.code)
-        own = getattr(route.load(), "error_response", None)
+        route.load()
         try:
-            return own(ctx, request, error) if own is not None else error_response(route.api, error)
+            return route.failed(ctx, request, error)
         except CloseConnectionError:
             raise
         except Exception as second:
@@ -355,7 +364,9 @@ class Dispatcher:
 
     def _too_new(self, route: Route, correlation_id: int) -> Buffers:
         """Answer ApiVersions in an unserved version, in version 0, which any client can read."""
-        return messages.encode_response(route.api, route.load().unsupported_version(), 0, correlation_id)
+        answer = route.load().too_new
+        assert answer is not None, "only ApiVersions gets here"
+        return messages.encode_response(route.api, answer(), 0, correlation_id)
 
     async def answer_enveloped(self, connection: Client, frame: memoryview) -> Buffers | None:
         """The reply frame of a request that came within another one. Raises CloseConnectionError."""
@@ -379,11 +390,6 @@ class Dispatcher:
             await clock.sleep(5)
         if self._tasks:
             logger.warning("requests abandoned at shutdown", requests=len(self._tasks))
-
-
-def _handlers() -> ModuleType:
-    """The handlers, which import this package."""
-    return importlib.import_module("broker.handlers")
 
 
 def _itself(response: Any) -> Any:

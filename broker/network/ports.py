@@ -1,9 +1,17 @@
-"""What the network uses of the parts that lie above it: each is given to it, and imports it."""
+"""What the network is given by the parts that lie above it, and what it asks of them.
+
+Each of them imports this package, and the network none of them: it is handed a handler for each API, and the parts that
+count, guard, throttle and let in.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from protocol.api.row import Api
+from protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     import asyncio
@@ -13,11 +21,43 @@ if TYPE_CHECKING:
 
     from broker.network.client_lines import ClientLines
     from broker.network.outbox import Outbox
-    from broker.network.principal import Principal
-    from broker.network.request import Request
-    from protocol.api_table import Api
+    from broker.network.request import Principal, Request
     from timing.clock import Clock
     from timing.wheel import TimingWheel
+
+
+Handle: TypeAlias = Callable[[Any, Any], Any]
+"""`(ctx, request)`: returns the response or an awaitable of it, and raises KafkaError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """How one API is answered.
+
+    Attributes:
+        decode: `(version, frame, position)`: reads a request, if its codec is hand-written.
+        encode: `(response, version, correlation id)`: writes a response, likewise.
+        prepare: turns a request into what `handle` gets, using only the request and its client.
+        failed: `(ctx, request, error)`: the response of a failed request, if `protocol.api.failure` has not the same.
+        too_new: the answer to a version that is not served (ApiVersions; others end the connection).
+        first: what the broker that is asked checks itself, before it sends the request on to a controller.
+        forwards: the handler itself sends on what a controller decides, which is not all that is asked.
+    """
+
+    handle: Handle
+    decode: Callable[[int, memoryview, int], Any] | None = None
+    encode: Callable[[Any, int, int], Any] | None = None
+    prepare: Handle | None = None
+    failed: Callable[[Any, Any, KafkaError], Any] | None = None
+    too_new: Callable[[], Any] | None = None
+    first: Callable[[Any], None] | None = None
+    forwards: bool = False
+
+
+class FindsHandlers(Protocol):
+    """Finds the handler of an API, on a broker's listener or on a controller's, when it is first asked for."""
+
+    def __call__(self, api: Api, *, of_controller: bool) -> Handler: ...
 
 
 class RequestCounters(Protocol):
@@ -41,7 +81,7 @@ class RequestMetrics(Protocol):
 class Guards(Protocol):
     """Checks what clients may do; see `broker.authorization.guard.Guard`."""
 
-    def guarded(self, api: Api, handler: Any, *, of_controller: bool) -> Callable[[Any, Any], Any]:
+    def guarded(self, api: Api, handler: Handler, *, of_controller: bool) -> Callable[[Any, Any], Any]:
         """The function of a handler, with what the API asks of the client before it."""
 
 

@@ -8,7 +8,7 @@ from broker.network.connection import Connection
 
 if TYPE_CHECKING:
     from broker.network.ports import Accepts, Dispatches
-    from broker.network.principal import Principal
+    from broker.network.request import Principal
 
 
 class SecuredConnection(Connection):

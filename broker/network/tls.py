@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
-from broker.network.foreign import PLAINTEXT, may_begin_tls
-from broker.network.principal import UnknownClientError
+from broker.network.frames import PLAINTEXT, may_begin_tls
+from broker.network.request import UnknownClientError
 
 if TYPE_CHECKING:
     from broker.network.ports import Secures
-    from broker.network.principal import Principal
+    from broker.network.request import Principal
     from broker.network.secured_connection import SecuredConnection
     from storage.workers import Workers
 

@@ -17,8 +17,9 @@ from prometheus_client import GCCollector, Info, PlatformCollector, ProcessColle
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from broker.observe.metrics import Family, Histogram, Kind, Metrics, Reading, Values, kafka_name
+from broker.observe.metrics import Family, Histogram, Kind, Metrics, Reading, Values
 from broker.process import KAFKA_VERSION, own_version
+from protocol.api.table import API_BY_NAME
 
 _METERS = (
     "kafka_controller_controllerstats_",
@@ -173,7 +174,7 @@ class MetricsReader:
             labels=("request",),
         )
         for api, counters in self._metrics.requests.items():
-            request = kafka_name(api)
+            request = API_BY_NAME[api].kafka_name
             for version, count in counters.by_version.items():
                 requests.add_metric((request, str(version)), count)
             if api == "fetch":  # as Kafka does: all, and once more by who asks

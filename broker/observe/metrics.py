@@ -99,11 +99,6 @@ def bound_of(bounds: Sequence[float], counts: Sequence[float], share: float) -> 
     return 0.0
 
 
-def kafka_name(api: str) -> str:
-    """The name of an API in Kafka's metrics: `list_offsets` is `ListOffsets`."""
-    return "".join(word.capitalize() for word in api.split("_"))
-
-
 @dataclass(slots=True)
 class TopicCounters:
     """Kafka's `BrokerTopicMetrics` of one topic. A request counts once for each partition that it names."""

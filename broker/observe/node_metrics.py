@@ -21,13 +21,13 @@ from broker.observe.metrics import (
     Values,
     bound_of,
     bounded,
-    kafka_name,
 )
 from broker.quotas.limits import QuotaType
 from broker.quotas.throttling import Throttling
 from broker.replication.fetch_session import FetchSessionCache
 from broker.replication.partition import Role
 from broker.replication.replica_manager import ReplicaManager
+from protocol.api.table import API_BY_NAME
 from storage.log.unified_log import UnifiedLog
 from storage.shortages import Shortages
 from timing.purgatory import Purgatory
@@ -68,7 +68,7 @@ def register_phases(metrics: Metrics, rates: RecentRates) -> None:
 def _counts(metrics: Metrics, counts: Callable[[RequestCounters], list[int]]) -> dict[tuple[str, ...], float]:
     """How many requests there were of each API in each bucket that is not empty."""
     return {
-        (kafka_name(api), str(bucket)): count
+        (API_BY_NAME[api].kafka_name, str(bucket)): count
         for api, counters in metrics.requests.items()
         for bucket, count in enumerate(counts(counters))
         if count
@@ -87,7 +87,7 @@ def _quantiles(recent: Callable[[], Labelled]) -> Labelled:
 
 
 def _zeros(metrics: Metrics) -> Labelled:
-    answered = [kafka_name(api) for api, counters in metrics.requests.items() if counters.by_version]
+    answered = [API_BY_NAME[api].kafka_name for api, counters in metrics.requests.items() if counters.by_version]
     if "Fetch" in answered:
         answered += ["FetchConsumer", "FetchFollower"]
     return [((api, quantile), 0) for api in answered for quantile in QUANTILES]

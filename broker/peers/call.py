@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Generic, TypeVar
 
-from protocol.api_table import API_VERSIONS_KEY
-from protocol.messages import request_class, response_class
+from protocol.api.messages import request_class, response_class
+from protocol.api.row import API_VERSIONS_KEY
 from protocol.primitives import INT32, skip_tagged_fields
 from protocol.schema import Entity
 

@@ -16,7 +16,7 @@ from broker.config.structured import windows_of
 from broker.quotas.limits import QUOTA_TYPES, Client, Limits, QuotaType, Sensors
 from controller.quotas import IP
 from metadata.settings import QuotaKey
-from protocol.api_table import API_BY_NAME
+from protocol.api.table import API_BY_NAME
 from protocol.durations import MILLISECOND
 from protocol.errors import ThrottlingQuotaExceeded
 from timing.rate import Rate, TokenBucket, Windows

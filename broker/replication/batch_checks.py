@@ -11,10 +11,10 @@ import asyncio
 from functools import partial
 
 from broker.replication.partition import Partition
-from protocol.errors import KafkaError, UnsupportedCompressionType
+from protocol.errors import KafkaError, TransactionalIdAuthorization, UnsupportedCompressionType
 from protocol.produce_fetch.parts import TopicKey
 from protocol.produce_fetch.produce_messages import PartitionRecords, ProduceRequest
-from protocol.records.batch import ATTRIBUTES_LOW_AT, COMPRESSION_MASK, MAGIC, MAGIC_AT
+from protocol.records.batch import ATTRIBUTES_LOW_AT, COMPRESSION_MASK, MAGIC, MAGIC_AT, TRANSACTIONAL_FLAG
 from protocol.records.compression import Compression
 from storage.append_types import AppendOrigin
 from storage.log.validator import Validated, first_batch_size, single_batch_size, validate
@@ -86,3 +86,20 @@ class LargeBatches:
                 validated = await self._workers.call(check)
                 if partition.log.config is config:
                     return validated
+
+
+def transactional_id_of(request: ProduceRequest) -> str | None:
+    """The transactional id if a batch is transactional; what fails the request as a whole is found here.
+
+    No partition has been looked at. Raises CorruptMessage if a partition's data starts with what cannot be a batch,
+    TransactionalIdAuthorization if a batch is transactional and the request names no transactional id.
+    """
+    for _, partitions in request.topics:
+        for _, records in partitions:
+            if records is None or not first_batch_size(records):
+                continue
+            if records[ATTRIBUTES_LOW_AT] & TRANSACTIONAL_FLAG and records[MAGIC_AT] == MAGIC:
+                if request.transactional_id is None:
+                    raise TransactionalIdAuthorization
+                return request.transactional_id  # Kafka looks for one such batch, and for nothing after it
+    return None

@@ -12,7 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from broker.config.broker_config import BrokerConfig, CurrentConfig
-from broker.network.principal import Principal
+from broker.network.request import Principal
 from broker.security.sources import ScramCredential, user_credential
 from controller.decision import Decision
 from controller.delegation_tokens import TokenSettings, decide_sweep, is_expired, secret_of

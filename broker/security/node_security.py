@@ -19,7 +19,7 @@ from broker.config.broker_config import BrokerConfig, CurrentConfig
 from broker.config.listener_settings import CLIENTS, FOLDER, USERS_FILE, ListenerSettings, is_security
 from broker.config.listeners import Listener
 from broker.config.security_checks import KEY_FILES, security_problems
-from broker.network.principal import ANONYMOUS, USER, Principal, UnknownClientError
+from broker.network.request import ANONYMOUS, USER, Principal, UnknownClientError
 from broker.security.sources import SecurityError, Sources
 
 if TYPE_CHECKING:

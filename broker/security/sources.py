@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from broker.network.principal import USER, Principal
+from broker.network.request import USER, Principal
 from controller.scram import ScramMechanism
 from protocol.metadata.credentials import UserScramCredentialRecord
 from storage.workers import Workers

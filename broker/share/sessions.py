@@ -133,6 +133,10 @@ class ShareSessions:
         """Whether the session has neither ended nor been replaced."""
         return self._by_key.get(session.key) is session
 
+    def partitions_of(self, key: SessionKey) -> list[TopicPartition]:
+        """The partitions of a session; none if there is no such session."""
+        return [*self._by_key.get(key, ())]
+
     def members_of(self, group_id: str) -> frozenset[str]:
         """The members of a group that have a session here."""
         return frozenset(member_id for group, member_id in self._by_key if group == group_id)

@@ -13,14 +13,14 @@ from typing import Any
 from uuid import UUID
 
 from broker.config.describe import is_secret
-from broker.faults.names import api_name
 from broker.faults.rendering import entity_as_json
 from broker.node import Node
 from broker.replication.partition import READ_COMMITTED
 from broker.testkit.journal import Client, ConnectionEvent, Entry, Exchange, Outcome, journal_of
 from metadata.topics import TopicsImage
-from protocol import messages
-from protocol.api_table import API_BY_KEY, API_BY_NAME, Api
+from protocol.api import messages
+from protocol.api.row import Api
+from protocol.api.table import API_BY_KEY, API_BY_NAME
 from protocol.headers import RequestHeader, parse_request_header
 from protocol.primitives import DecodeError
 from protocol.produce_fetch.fetch_request import FetchRequest, decode_request
@@ -71,7 +71,7 @@ def _exchange(exchange: Exchange) -> Json:
     header = header_of(exchange)
     if header is not None:
         api = API_BY_KEY[header.api_key]
-        found |= {"api": api_name(api.name), "version": header.api_version, "client_id": header.client_id}
+        found |= {"api": api.kafka_name, "version": header.api_version, "client_id": header.client_id}
     return found | {
         "outcome": exchange.outcome.value,
         "took": None if exchange.took_ms is None else round(exchange.took_ms / 1000, 6),
@@ -235,7 +235,7 @@ def _found(entries: list[Any], transactional_id: str, now_ms: float) -> Iterator
         header = header_of(entry)
         if header is not None and transactional_id in _ids(shown["request"]):
             yield ProducerRequest(
-                api_name(API_BY_KEY[header.api_key].name),
+                API_BY_KEY[header.api_key].kafka_name,
                 header.client_id or "",
                 entry.client.host,
                 now_ms - entry.began_ms,

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from odradek import Broker
-from protocol.api_table import API_TABLE
+from protocol.api.table import API_TABLE
 from tests.brokers import sound_broker
 from tests.client import raw
 from tests.client.raw import API_VERSIONS, METADATA, PRODUCE, RawConnection, frame, header

@@ -54,7 +54,7 @@ def main(bootstrap: str, only: str, jobs: int, report: Path | None) -> None:
     out += [f"- {api}: {passed[api]} pass, {failed[api]} fail" for api in sorted({s.api for s in scenarios})]
     out += [f"- all: {passed.total()} pass, {failed.total()} fail", ""]
     for api, by_name in sorted(found.items()):
-        out += [f"## broker/handlers/{api}.py", ""]
+        out += [f"## {api}", ""]
         for name, by_step in by_name.items():
             out += [f"### {name}", ""]
             for step, (versions, lines) in by_step.items():

@@ -9,8 +9,8 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from protocol.api_table import API_TABLE
-from protocol.messages import request_class
+from protocol.api.messages import request_class
+from protocol.api.table import API_TABLE
 from tests.doubles.clock import settle
 from tests.fuzzing.target import Target
 from tests.unit.broker.rig import Client, Rig

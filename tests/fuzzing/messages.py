@@ -6,8 +6,7 @@ import random
 from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any
 
-from broker.network.principal import USER, Principal
-from broker.network.request import CloseConnectionError
+from broker.network.request import USER, CloseConnectionError, Principal
 from broker.observe.client_telemetry import pushed
 from broker.security.sasl.conversations import (
     AuthenticationError,
@@ -19,7 +18,9 @@ from broker.security.sasl.conversations import (
 from broker.security.sasl.unsecured_tokens import UnsecuredTokens
 from broker.security.sources import ScramCredential
 from protocol import headers
-from protocol.api_table import API_BY_NAME, API_TABLE, Api
+from protocol.api.messages import decode_request, request_class
+from protocol.api.row import Api
+from protocol.api.table import API_BY_NAME, API_TABLE
 from protocol.consumer_protocol import (
     SchemaError,
     deserialize_assignment,
@@ -27,7 +28,6 @@ from protocol.consumer_protocol import (
     serialize_assignment,
 )
 from protocol.errors import KafkaError
-from protocol.messages import decode_request, request_class
 from protocol.otlp import MalformedMetricsError, decode_points
 from protocol.primitives import DecodeError
 from protocol.records.compression import Compression

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from broker.handlers import fetch, list_offsets
+from broker.api.table import handler_of
 from broker.membership.metadata_cache import MetadataCache
 from broker.membership.publisher import Follower, MetadataPublisher
 from broker.replication.cluster_access import ClusterAccess, Peer, ReplicationSettings
@@ -19,8 +19,8 @@ from broker.replication.fetch_session import FetchSessionCache
 from broker.replication.replica_manager import ReplicaManager
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
-from protocol import messages
-from protocol.api_table import API_BY_KEY
+from protocol.api import messages
+from protocol.api.table import API_BY_KEY
 from protocol.primitives import UnreadBytes
 from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
@@ -240,16 +240,16 @@ class SimulatedNode:
     async def _answer(self, frame: bytes) -> bytes:
         key, version, correlation_id, length = _HEADER.unpack_from(frame)
         body = frame[_HEADER.size + length + 1 :]  # with no tagged fields in its header
-        handler: Any = fetch if key == FETCH else list_offsets
-        if key == FETCH:
-            request: Any = fetch.decode(version, body, 0)
+        handler = handler_of(API_BY_KEY[key])
+        if handler.decode is not None:
+            request = handler.decode(version, memoryview(body), 0)
         else:
             request = messages.request_reader(key, version)(body, 0)[0]
         response = handler.handle(self._context(version), request)
         if isinstance(response, Awaitable):
             response = await response
-        if key == FETCH:
-            buffers = fetch.encode(response, version, correlation_id)
+        if handler.encode is not None:
+            buffers = handler.encode(response, version, correlation_id)
             return b"".join(part for part in buffers if not isinstance(part, UnreadBytes))[4:]
         return bytes(messages.response_writer(key, version)(response, correlation_id))[4:]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from protocol.api_table import API_TABLE
+from protocol.api.table import API_TABLE
 from tests.conformance import transcripts
 from tests.conformance.runner import ODD_HOURS_AGO_MS
 from tools.fuzz import share_consumers, streams_members

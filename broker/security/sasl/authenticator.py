@@ -33,8 +33,7 @@ from kio.schema.sasl_authenticate.v2.response import SaslAuthenticateResponse
 from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 
 from broker.network.dispatch import Buffers, Dispatcher, Pending
-from broker.network.principal import Principal
-from broker.network.request import CloseConnectionError
+from broker.network.request import CloseConnectionError, Principal
 from broker.security.sasl.conversations import (
     AuthenticationError,
     Begin,
@@ -44,7 +43,8 @@ from broker.security.sasl.conversations import (
     Success,
     invalid_credentials,
 )
-from protocol.api_table import API_BY_KEY, API_VERSIONS_KEY
+from protocol.api.row import API_VERSIONS_KEY
+from protocol.api.table import API_BY_KEY
 from protocol.errors import IllegalSaslState, UnsupportedSaslMechanism
 from protocol.primitives import INT32
 

@@ -33,8 +33,7 @@ from enum import Enum, auto
 from random import Random
 from typing import Any, Protocol
 
-from broker.network.principal import USER, Principal
-from broker.network.request import CloseConnectionError
+from broker.network.request import USER, CloseConnectionError, Principal
 from broker.security.sources import FindCredential, Found, ScramCredential
 from controller.scram import MIN_ITERATIONS, SCRAM_MECHANISMS
 

@@ -8,11 +8,9 @@ from typing import Any, TypeVar
 from broker.faults.connections import ConnectionFault, Direction
 from broker.faults.connections import Kind as ConnectionKind
 from broker.faults.crash import Crash
-from broker.faults.fault import Fault
-from broker.faults.faults import FaultError, Faults
+from broker.faults.faults import Faults
 from broker.faults.injection import Around
-from broker.faults.names import API_NAMES, error_name
-from broker.faults.spec import Drop, FaultSpec, Phase, Then
+from broker.faults.spec import Drop, Fault, FaultError, FaultSpec, Phase, Then
 from broker.node import Node
 from broker.testkit.control.endpoint import (
     DEFAULT_TIMEOUT_S,
@@ -25,6 +23,7 @@ from broker.testkit.control.endpoint import (
     Values,
     wait_until,
 )
+from protocol.api.names import API_NAMES, error_name
 
 ANSWER_MS = 20.0
 """How long the answer may take to get out before a crash."""

@@ -15,15 +15,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from broker.faults.names import error_name
 from broker.node import Node
 from broker.replication.partition import Role
 from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
 from broker.testkit.control.history_recorder import histories_of
 from broker.testkit.control.topic_reader import MOST, READ_BYTES, Budget, SpentError, decode_batches, whole_batches
 from broker.testkit.journal_views import decode_answer, topic_name
-from protocol import messages
-from protocol.api_table import API_BY_NAME
+from protocol.api import messages
+from protocol.api.names import error_name
+from protocol.api.table import API_BY_NAME
 from protocol.errors import KafkaError
 from protocol.headers import RequestHeader, parse_request_header
 from protocol.primitives import Buffer, DecodeError

@@ -16,7 +16,7 @@ from broker.testkit.control.record_json import WHAT_A_RECORD_IS, Produced, as_js
 from broker.testkit.control.topics import TOPIC, topic_of
 from broker.testkit.inspection.partitions import read_topics
 from metadata.topics import TopicImage
-from protocol.api_table import API_BY_KEY
+from protocol.api.table import API_BY_KEY
 from protocol.errors import UnknownServerError, type_by_code
 from protocol.produce_fetch.produce_messages import PartitionProduceResponse, ProduceResponse
 from protocol.records.batch import NO_TIMESTAMP

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from broker.faults.names import API_KEYS, find_api, nearest
 from broker.node import Node
 from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
 from broker.testkit.control.groups import group_json, lag_json
@@ -19,6 +18,7 @@ from broker.testkit.inspection.cluster import list_groups, list_transactions
 from broker.testkit.inspection.partitions import PartitionView, read_lags, read_topics
 from broker.testkit.journal import Entry, Exchange, Journal, journal_of
 from broker.testkit.journal_views import entry_json, header_of
+from protocol.api.names import API_KEYS, find_api, nearest
 
 DEFAULT_LIMIT = 100
 

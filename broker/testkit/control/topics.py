@@ -12,7 +12,7 @@ from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteR
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.errors import ErrorCode
 
-from broker.handlers.delete_records import delete_records
+from broker.api.partitions import raise_log_starts
 from broker.membership.auto_create import BY_DEFAULT, wanted
 from broker.nearest import did_you_mean
 from broker.node import Node
@@ -177,7 +177,7 @@ async def _delete_before(
     node: Node, leader: int, keys: Sequence[PartitionKey], offset: int
 ) -> list[tuple[PartitionKey, ErrorCode]]:
     if leader == node.node_id:
-        results = await delete_records(node.replicas, dict.fromkeys(keys, offset), TIMEOUT // MILLISECOND)
+        results = await raise_log_starts(node.replicas, dict.fromkeys(keys, offset), TIMEOUT // MILLISECOND)
         return [(key, result.error_code) for key, result in results.items()]
     asked = tuple(DeleteRecordsPartition(partition_index=index, offset=offset) for _, index in keys)
     topics = (DeleteRecordsTopic(name=keys[0][0], partitions=asked),)

@@ -8,15 +8,14 @@ from enum import IntEnum
 from typing import TypeVar
 
 from broker.faults.connections import ConnectionFault, Kind
-from broker.faults.fault import Fault
-from broker.faults.names import api_name, error_name
-from broker.faults.spec import FaultSpec
+from broker.faults.spec import Fault, FaultSpec
 from broker.node import Node
 from broker.testkit.inspection.groups import GroupView, MemberView
 from broker.testkit.inspection.partitions import PartitionLag, PartitionView
 from broker.testkit.inspection.share_and_streams import ShareGroupView, StreamsGroupView
 from broker.testkit.inspection.transactions import TransactionView
 from broker.testkit.journal_views import FetchView, ProducerRequest
+from protocol.api.names import API_NAMES, error_name
 from protocol.topic_partition import PartitionKey
 from timing.adjustable_clock import AdjustableClock
 
@@ -139,7 +138,7 @@ def _of_requests(fault: Fault, concerned: Concerned) -> str:
 
 def _described(fault: Fault) -> str:
     spec = fault.spec
-    apis = "any API" if spec.any_api else ", ".join(map(api_name, spec.apis))
+    apis = "any API" if spec.any_api else ", ".join(API_NAMES[api] for api in spec.apis)
     where = [
         f"{name} {value}"
         for name, value in (

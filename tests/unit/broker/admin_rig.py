@@ -7,37 +7,38 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Self
 from uuid import UUID
 
 from kio.schema.create_topics.v7.request import CreatableTopic
 
+from broker.api.table import handler_of
 from broker.config.broker_config import BrokerConfig, CurrentConfig
-from broker.handlers import handler_of
 from broker.membership.auto_create import AutoTopicCreation
 from broker.membership.config_schema import NodeConfigSchema
 from broker.membership.metadata_cache import MetadataCache
 from broker.membership.producer_ids import ProducerIds
 from broker.membership.publisher import Follower
 from broker.membership.standalone import StandaloneMetadata
-from broker.network.principal import ANONYMOUS, Principal
+from broker.network.request import ANONYMOUS, Principal
 from broker.observe.client_telemetry import ClientTelemetry
 from broker.observe.metrics import Metrics
 from broker.quotas.throttling import Throttling
 from broker.replication.fetch_session import FetchSessionCache
-from broker.request_context import RequestContext
+from broker.request_context import Cluster, Local, RequestContext
 from broker.security.delegation_tokens import Credentials, DelegationTokens
 from broker.security.node_security import NodeSecurity
 from broker.security.sources import Sources
-from broker.services import Cluster, Local
 from controller.brokers import Registration
 from controller.configs import changed_records
 from controller.decision import Decision, Surroundings
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
-from protocol import messages, uuids
-from protocol.api_table import API_BY_NAME
+from protocol import uuids
+from protocol.api import failure, messages
+from protocol.api.table import API_BY_NAME
 from protocol.errors import KafkaError
 from protocol.metadata.brokers import Endpoint
 from storage.log.log_services import LogServices
@@ -145,7 +146,7 @@ class Rig:
     async def ask(self, api: str, version: int | None = None, **fields: Any) -> Any:
         """The handler's answer to the newest request with these fields, or its answer to its own KafkaError."""
         row = API_BY_NAME[api]
-        handler = handler_of(api)
+        handler = handler_of(row)
         request = messages.newest_request(row)(**fields)
         node = self.node
         ctx = RequestContext(
@@ -160,14 +161,11 @@ class Rig:
             1,
             "client",
         )
-        prepare = getattr(handler, "prepare", None)
-        if prepare is not None:
-            request = prepare(ctx, request)
+        if handler.prepare is not None:
+            request = handler.prepare(ctx, request)
         try:
             answer = handler.handle(ctx, request)
             return await answer if inspect.isawaitable(answer) else answer
         except KafkaError as error:
-            own = getattr(handler, "error_response", None)
-            if own is None:
-                raise
-            return own(ctx, request, error)
+            answer_of = handler.failed or partial(failure.failed, row)
+            return answer_of(ctx, request, error)

@@ -13,10 +13,11 @@ from kio.schema.describe_log_dirs.v4.request import DescribableLogDirTopic
 from kio.schema.describe_quorum.v2.request import PartitionData as QuorumPartition
 from kio.schema.describe_quorum.v2.request import TopicData
 from kio.schema.elect_leaders.v2.request import TopicPartitions
+from kio.schema.errors import ErrorCode
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
 
 from broker.membership.auto_create import wanted
-from protocol.errors import FencedLeaderEpoch, KafkaStorage, UnknownTopicOrPartition, UnsupportedVersion
+from protocol.errors import FencedLeaderEpoch, KafkaStorage, UnknownTopicOrPartition
 from tests.unit.broker.admin_rig import Rig
 
 SECOND = datetime.timedelta(seconds=1)
@@ -121,8 +122,8 @@ async def test_init_producer_id() -> None:
 
 
 async def test_an_unknown_resource_type_cannot_be_listed() -> None:
-    with pytest.raises(UnsupportedVersion):
-        await (await opened()).ask("list_config_resources", resource_types=(2, 99))
+    answer = await (await opened()).ask("list_config_resources", resource_types=(2, 99))
+    assert answer.error_code is ErrorCode.unsupported_version
 
 
 class FakeMoves:

@@ -8,7 +8,7 @@ import struct
 import pytest
 from structlog.testing import capture_logs
 
-from protocol.api_table import API_TABLE
+from protocol.api.table import API_TABLE
 from protocol.errors import KafkaError
 from protocol.records.compression import Compression
 from storage.append_types import AppendOrigin, LogConfig

@@ -12,11 +12,12 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from structlog.testing import capture_logs
 
-from broker.observe.metrics import TIME_BOUNDS_MS, Histogram, Metrics, RecentRates, kafka_name
+from broker.observe.metrics import TIME_BOUNDS_MS, Histogram, Metrics, RecentRates
 from broker.observe.node_metrics import register_gauges
 from broker.observe.process_metrics import PERIOD_MS, LoopLag
 from broker.process import KAFKA_VERSION, own_version
 from broker.replication.partition import Role
+from protocol.api.table import API_BY_NAME
 from storage.shortages import Shortages
 from tests.doubles.clock import ManualClock
 from tests.unit.broker.scraping import only, samples, scrape
@@ -107,7 +108,7 @@ def test_requests_are_told_by_kafkas_name_version_error_and_time() -> None:
     [("produce", "Produce"), ("api_versions", "ApiVersions"), ("offset_for_leader_epoch", "OffsetForLeaderEpoch")],
 )
 def test_an_apis_name_is_kafkas(api: str, name: str) -> None:
-    assert kafka_name(api) == name
+    assert API_BY_NAME[api].kafka_name == name
 
 
 def test_a_histograms_bound_belongs_to_its_bucket() -> None:

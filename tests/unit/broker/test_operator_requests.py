@@ -14,10 +14,10 @@ from kio.schema.create_acls.v3.request import AclCreation
 from broker import operator_requests
 from broker.config.broker_config import ConfigurationError
 from broker.config.sources import load
-from broker.network.principal import ANONYMOUS, Principal
+from broker.network.request import ANONYMOUS, Principal
 from broker.testkit.inspection import groups
 from metadata.acls import AclOperation, PatternType, PermissionType, ResourceType
-from protocol.api_table import API_TABLE, OWN_TABLE
+from protocol.api.table import API_TABLE, OWN_TABLE
 from storage.state.manifest import read
 from tests.doubles.clock import settle
 from tests.unit.broker.members import CONFIG, ConsumerMember, commit

@@ -14,8 +14,9 @@ from kio.schema.heartbeat.v4 import HeartbeatResponse
 from kio.schema.join_group.v0.request import JoinGroupRequestProtocol
 
 from broker.network.dispatch import LONGEST_REPEATED_BYTES
-from protocol import messages
-from protocol.api_table import API_TABLE, Api
+from protocol.api import messages
+from protocol.api.row import Api
+from protocol.api.table import API_TABLE
 from protocol.errors import UnknownMemberId
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import Client, Rig

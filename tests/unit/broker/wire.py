@@ -11,8 +11,8 @@ from kio.schema.fetch.v12.request import FetchPartition, FetchTopic
 from kio.schema.produce.v9.request import PartitionProduceData, TopicProduceData
 from kio.serial import entity_reader, entity_writer
 
-from protocol import messages
-from protocol.api_table import API_BY_NAME
+from protocol.api import messages
+from protocol.api.table import API_BY_NAME
 from protocol.records.build import Record, build_batch
 
 NOW = 1_700_000_000_000

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from protocol.api_table import API_TABLE, Api
+from protocol.api.row import Api
+from protocol.api.table import API_TABLE
 
 EVERY_VERSION = [(api, version) for api in API_TABLE for version in range(api.lowest, api.highest + 1)]
 every_api = pytest.mark.parametrize("api", API_TABLE, ids=lambda api: api.name)

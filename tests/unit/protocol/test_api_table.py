@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kio.schema.index import api_key_map
 
-from protocol.api_table import API_BY_KEY, API_BY_NAME, API_TABLE, Api
-from protocol.messages import request_class, response_class
+from protocol.api.messages import request_class, response_class
+from protocol.api.row import Api
+from protocol.api.table import API_BY_KEY, API_BY_NAME, API_TABLE
 from tests.unit.protocol.every_version import each_version, every_api
 
 KAFKA_4_4_ADVERTISED = """\

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from kio.schema.offset_commit.v9 import OffsetCommitResponse
 
-from protocol.api_table import Api
-from protocol.messages import newest_response
+from protocol.api.messages import newest_response
+from protocol.api.row import Api
 from protocol.schema import default_entity, maker
 from tests.unit.protocol.conftest import Generator
 from tests.unit.protocol.every_version import every_api

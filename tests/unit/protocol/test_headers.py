@@ -11,7 +11,7 @@ from kio.schema.request_header.v1 import RequestHeader as KioHeader1
 from kio.schema.request_header.v2 import RequestHeader as KioHeader2
 from kio.serial import entity_writer
 
-from protocol.api_table import API_BY_NAME
+from protocol.api.table import API_BY_NAME
 from protocol.headers import DecodeError, RequestHeader, finish_frame, frame_with_header, parse_request_header
 
 

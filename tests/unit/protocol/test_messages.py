@@ -15,10 +15,7 @@ from typing import Any
 import pytest
 from kio.serial import entity_reader as kio_reader
 
-from protocol.api_table import API_BY_NAME, Api
-from protocol.careful_reader import Read, careful_reader
-from protocol.lift import RESHAPED
-from protocol.messages import (
+from protocol.api.messages import (
     DecodeError,
     decode_request,
     encode_response,
@@ -29,6 +26,10 @@ from protocol.messages import (
     request_reader,
     response_class,
 )
+from protocol.api.row import Api
+from protocol.api.table import API_BY_NAME
+from protocol.careful_reader import Read, careful_reader
+from protocol.lift import RESHAPED
 from protocol.reader import entity_reader
 from protocol.schema import default_entity, field_plans
 from protocol.writer import entity_writer
@@ -84,7 +85,7 @@ def test_what_is_well_formed_is_not_read_twice(
 def test_importing_the_codecs_imports_no_kio() -> None:
     """A broker's cold start must not pay for schemas that nobody has asked for yet."""
     code = (
-        "import sys, protocol.messages, "
+        "import sys, protocol.api.messages, "
         "protocol.produce_fetch.produce_messages, protocol.produce_fetch.fetch_request; sys.exit('kio' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from protocol.messages import request_reader
+from protocol.api.messages import request_reader
 from protocol.primitives import MOST_ELEMENTS, DecodeError, TooManyElementsError
 from protocol.produce_fetch import fetch_request, produce_messages
 

@@ -17,7 +17,7 @@ from broker.membership.metadata_copy import MetadataCopy, Observer
 from broker.membership.metadata_observer import MetadataObserver
 from broker.peers.call import PeerError
 from broker.peers.client import PeerClients
-from protocol.api_table import API_BY_NAME
+from protocol.api.table import API_BY_NAME
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.broker.cluster.test_fetched_log import batch

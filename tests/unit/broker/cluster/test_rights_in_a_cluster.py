@@ -8,7 +8,7 @@ from kio.schema.create_acls.v3.request import AclCreation
 from kio.schema.create_topics.v7.request import CreatableTopic
 
 from broker.network.connection import Connection
-from broker.network.principal import Principal
+from broker.network.request import Principal
 from metadata.acls import AclOperation, PatternType, PermissionType, ResourceType
 from protocol.durations import MILLISECOND
 from tests.unit.broker.cluster_rig import CONTROLLER, ClusterRig

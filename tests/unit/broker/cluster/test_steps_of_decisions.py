@@ -14,7 +14,7 @@ from kio.schema.broker_registration.v4 import BrokerRegistrationRequest
 from kio.schema.broker_registration.v4.request import Feature, Listener
 from kio.schema.elect_leaders.v2 import ElectLeadersRequest
 
-from broker.handlers import elect_leaders
+from broker.api.topics import elect_leaders
 from broker.membership.controller_port import OwnController
 from broker.membership.controller_service import ControllerService
 from controller.broker_changes import MOST_IN_A_STEP
@@ -195,7 +195,7 @@ async def test_elections_that_a_client_asks_for_are_made_in_steps_with_one_answe
     answers: list[Any] = []
 
     async def elect() -> None:
-        answers.append(await elect_leaders.handle(ctx, request))
+        answers.append(await elect_leaders(ctx, request))
 
     assert await rig.others_turns(elect()) >= STEPS
     rig.check_steps()

@@ -14,7 +14,7 @@ from broker.observe.collector import MetricsReader
 from broker.testkit.control.endpoint import TIMED_OUT, ControlError
 from broker.testkit.control.faults import faults_of
 from broker.testkit.journal import Exchange
-from protocol.api_table import API_BY_NAME
+from protocol.api.table import API_BY_NAME
 from protocol.errors import KafkaError
 from tests.unit.broker.cluster.three_brokers import ALL_PARTITIONS, GROUP, TRANSACTION, Cluster, Producer
 from tests.unit.broker.members import CONFIG, ClassicMember, ConsumerMember, commit

@@ -18,9 +18,9 @@ from kio.schema.fetch.v18.response import (
     PartitionData,
 )
 
-from protocol.api_table import API_BY_KEY
+from protocol.api.messages import request_class, response_class
+from protocol.api.table import API_BY_KEY
 from protocol.headers import parse_request_header
-from protocol.messages import request_class, response_class
 from protocol.reader import entity_reader
 from protocol.schema import default_entity
 from protocol.writer import frame_writer

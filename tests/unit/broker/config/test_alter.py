@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from broker.api.broker_changes import check_broker, is_per_broker, require_well_formed
 from broker.config.broker_config import BrokerConfig
 from broker.config.resource_configs import log_config, parse_topic_configs
-from broker.handlers.broker_changes import check_broker, is_per_broker, require_well_formed
 from controller.configs import AlterOp, Change
 from protocol.errors import InvalidConfiguration, InvalidRequest, KafkaError, UnknownServerError
 

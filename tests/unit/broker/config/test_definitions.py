@@ -78,7 +78,7 @@ def _texts() -> Iterator[str]:
 
 JUDGES = (
     "config/cross_checks.py",
-    "handlers/broker_changes.py",
+    "api/broker_changes.py",
 )
 """Where settings are checked, or warned of, that nothing obeys."""
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from broker.api import broker_changes as alter
 from broker.config.broker_config import ConfigurationError
 from broker.config.sources import Loaded, load
-from broker.handlers import broker_changes as alter
 from controller.configs import Change
 from protocol.errors import InvalidRequest
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from broker.api.broker_changes import refused_change
 from broker.config.broker_config import BrokerConfig
-from broker.handlers.broker_changes import refused_change
 
 FIXED = "The settings of listener PLAINTEXT take effect only at a start: set them in the file"
 WEEK = 7 * 24 * 3_600_000

@@ -14,14 +14,14 @@ from kio.schema.describe_producers.v0.request import TopicRequest
 from kio.schema.offset_fetch.v9.request import OffsetFetchRequestGroup
 
 from broker.authorization.console_table import ASKED_BY_ACTIONS, ASKED_BY_PAGES, Asked, Right
-from broker.authorization.table import asked_for
 from broker.console.actions import ACTIONS
 from broker.console.history import History
 from broker.console.pages import PAGES
 from broker.console.rights import Rights
-from broker.network.principal import USER, Principal
+from broker.network.request import USER, Principal
 from broker.testkit.control.faults import faults_of
 from metadata.acls import CLUSTER_NAME, AclOperation, PatternType, PermissionType, ResourceType
+from protocol.api.table import asked_for
 from protocol.metadata.credentials import AccessControlEntryRecord
 from tests.unit.broker.console.browsing import Browser, browsing
 from tests.unit.broker.console.test_login import JAAS, log_in
@@ -204,8 +204,8 @@ def places_of(page: str) -> list[str]:
 
 def grants(right: Right, names: Iterable[str] | None = None) -> list[Acl]:
     """What lets a user pass, for all that there is or for these names."""
-    (operation, *_), _ = asked_for(right.api, right.resource_type)
-    return [(operation, right.resource_type, name) for name in (names or NAMES[right.resource_type])]
+    (operation, *_), _ = asked_for(right.api, right.resource_type.name)
+    return [(AclOperation[operation], right.resource_type, name) for name in (names or NAMES[right.resource_type])]
 
 
 def all_rights() -> list[Right]:
@@ -216,7 +216,7 @@ def all_rights() -> list[Right]:
 def test_every_page_and_action_says_what_it_asks_of_the_authorizer() -> None:
     assert ASKED_BY_PAGES.keys() == PAGES.keys() | {"tail"}
     assert ASKED_BY_ACTIONS.keys() == ACTIONS.keys()
-    assert all(asked_for(right.api, right.resource_type) for right in all_rights())
+    assert all(asked_for(right.api, right.resource_type.name) for right in all_rights())
 
 
 def test_a_page_cannot_ask_about_what_its_line_does_not_have() -> None:

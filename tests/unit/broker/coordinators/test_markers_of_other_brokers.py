@@ -17,8 +17,8 @@ from kio.schema.write_txn_markers.v2.response import (
 from broker.coordinators.transaction_coordinator import TransactionMarkers
 from broker.peers.call import Call
 from coordinator.transaction.marker_sender import EndMarker, WriteMarker
-from protocol.api_table import API_BY_NAME
-from protocol.messages import request_class
+from protocol.api.messages import request_class
+from protocol.api.table import API_BY_NAME
 from protocol.reader import entity_reader
 from tests.doubles.clock import ManualClock, settle
 from tests.unit.broker.cluster.three_brokers import ALL_PARTITIONS, TRANSACTION, Cluster, Producer

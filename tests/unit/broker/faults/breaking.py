@@ -13,10 +13,9 @@ from kio.schema.join_group.v2.request import JoinGroupRequestProtocol
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.offset_commit.v8.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
-from broker.faults.fault import Fault
 from broker.faults.faults import Faults
 from broker.faults.injection import Around
-from broker.faults.spec import Then
+from broker.faults.spec import Fault, Then
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.transactions import CONFIG, Producer
 from tests.unit.broker.wire import answer, batch, fetch, produce

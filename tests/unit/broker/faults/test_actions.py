@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.faults.checks import phases_of
-from broker.faults.spec import Phase
+from broker.faults.spec import Phase, phases_of
+from protocol.api.table import API_BY_NAME
 from tests.doubles.clock import settle
 from tests.unit.broker.faults.breaking import ASKS, SETTINGS, TOPIC, Ask, Breaking, codes
 from tests.unit.broker.rig import Client, Rig
@@ -19,7 +19,7 @@ FLUSHED_MS = 5
 CASES = [
     pytest.param(ask, phase, id=f"{ask.api}-{phase.value}")
     for ask in ASKS
-    for phase in phases_of(ask.api)
+    for phase in phases_of(API_BY_NAME[ask.api])
     if phase is not Phase.BEFORE_FSYNC
 ]
 

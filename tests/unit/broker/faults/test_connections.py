@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.faults.checks import FaultError
 from broker.faults.connections import Kind
+from broker.faults.spec import FaultError
 from tests.doubles.clock import settle
 from tests.unit.broker.faults.breaking import Breaking
 from tests.unit.broker.rig import Client, Rig

@@ -7,10 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from broker.faults.checks import AUTHENTICATION
-from broker.faults.names import API_NAMES
-from protocol import messages
-from protocol.api_table import API_TABLE, Api
+from protocol.api import messages
+from protocol.api.names import API_NAMES
+from protocol.api.row import Api
+from protocol.api.table import API_TABLE
 from protocol.schema import EntityClass, field_plans
 from tests.doubles.clock import settle
 from tests.unit.broker.faults.breaking import SETTINGS, Breaking, codes
@@ -48,7 +48,7 @@ def full(cls: EntityClass, topic_id: UUID) -> Any:
     return cls(**values)
 
 
-@pytest.mark.parametrize("api", [api for api in API_TABLE if api.name not in AUTHENTICATION], ids=lambda api: api.name)
+@pytest.mark.parametrize("api", [api for api in API_TABLE if not api.before_login], ids=lambda api: api.name)
 async def test_an_error_is_answered(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     async with Rig(config=SETTINGS) as rig:
         unexpected: list[BaseException] = []

@@ -24,7 +24,7 @@ from broker.peers.call import (
     entity_call,
 )
 from broker.peers.client import PeerClient, PeerNetwork, PeerSettings, Prepare, ask_versions
-from protocol.messages import request_class
+from protocol.api.messages import request_class
 from protocol.reader import entity_reader
 from protocol.schema import default_entity
 from protocol.writer import frame_writer

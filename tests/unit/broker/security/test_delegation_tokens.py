@@ -16,7 +16,7 @@ from kio.schema.create_delegation_token.v3.request import CreatableRenewers
 from kio.schema.describe_delegation_token.v3.request import DescribeDelegationTokenOwner
 from kio.schema.errors import ErrorCode
 
-from broker.network.principal import ANONYMOUS, Principal
+from broker.network.request import ANONYMOUS, Principal
 from broker.security import delegation_tokens as index
 from controller.decision import Decision
 from controller.scram import ScramMechanism

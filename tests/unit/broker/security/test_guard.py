@@ -12,9 +12,9 @@ from kio.schema.delete_acls.v3.request import DeleteAclsFilter
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsTopic
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 
-from broker.network.principal import ANONYMOUS, Principal
+from broker.network.request import ANONYMOUS, Principal
 from metadata.acls import AclOperation, PatternType, PermissionType, ResourceType
-from protocol.api_table import API_TABLE
+from protocol.api.table import API_TABLE
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import batch, fetch, produce

@@ -16,7 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 from trustme import CA
 
-from broker.network.principal import UnknownClientError
+from broker.network.request import UnknownClientError
 from broker.network.tls import TlsState
 from broker.security.node_security import ListenerSecurity
 from broker.security.tls.principal_mapping import MOST_CHARACTERS, Rule

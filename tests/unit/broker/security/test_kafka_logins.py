@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from broker.network.principal import USER, Principal
-from broker.network.request import CloseConnectionError
+from broker.network.request import USER, CloseConnectionError, Principal
 from broker.security.sasl.conversations import (
     AuthenticationError,
     BadTokenError,

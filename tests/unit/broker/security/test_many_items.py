@@ -19,9 +19,10 @@ from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.offset_fetch.v9.request import OffsetFetchRequestGroup
 from kio.schema.produce.v9.request import PartitionProduceData, TopicProduceData
 
-from broker.authorization import checks
-from broker.handlers import describe_acls, describe_client_quotas
-from broker.network.principal import ANONYMOUS
+from broker.api import acls as describe_acls
+from broker.api import users as describe_client_quotas
+from broker.authorization import guard as checks
+from broker.network.request import ANONYMOUS
 from broker.request_context import RequestContext
 from broker.security.authorizer import Authorizer
 from metadata.acls import AclOperation

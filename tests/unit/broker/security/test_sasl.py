@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from broker.network.principal import USER, Principal
-from broker.network.request import CloseConnectionError
+from broker.network.request import USER, CloseConnectionError, Principal
 from broker.security.sasl import conversations as oauthbearer
 from broker.security.sasl import conversations as scram
 from broker.security.sasl.authenticator import MOST_TOKEN_BYTES

@@ -9,7 +9,7 @@ import pytest
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.listener_settings import parse_jaas
-from broker.network.principal import Principal
+from broker.network.request import Principal
 from broker.security.as_client import Account
 from broker.security.sources import ScramCredential, user_credential
 from broker.security.tls.stores import KeyMaterial

@@ -147,12 +147,12 @@ async def test_a_new_session_forgets_nothing(shared: Shared) -> None:
 async def test_the_session_is_looked_for_before_the_way_of_acquiring(shared: Shared) -> None:
     client = shared.rig.connect()
     assert (await fetch(shared, client, 3, share_acquire_mode=7)).error_code is ErrorCode.share_session_not_found
-    assert (await fetch(shared, client, 0, share_acquire_mode=7)).error_code is ErrorCode.unknown_server_error
+    assert (await fetch(shared, client, 0, share_acquire_mode=7)).error_code is ErrorCode.invalid_request
 
 
 async def test_what_is_not_there_is_no_error_of_the_description(shared: Shared) -> None:
     """Partitions are looked at only for topics that there are."""
-    for name, code in (("absent", ErrorCode.none), ("t", ErrorCode.unknown_server_error)):
+    for name, code in (("absent", ErrorCode.none), ("t", ErrorCode.invalid_request)):
         topic = DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=(-2,))
         wanted = DescribeShareGroupOffsetsRequestGroup(group_id=GROUP, topics=(topic,))
         answer = await shared.rig.connect().ask("describe_share_group_offsets", 1, groups=(wanted,))

@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from protocol.api_table import API_BY_NAME
-from protocol.messages import request_class, request_reader, response_class
+from protocol.api.messages import request_class, request_reader, response_class
+from protocol.api.table import API_BY_NAME
 from protocol.primitives import Buffer, DecodeError, UnreadBytes
 from protocol.produce_fetch.fetch_request import (
     AbortedTransaction,

@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from protocol.api_table import API_BY_NAME
-from protocol.messages import request_class, response_class
+from protocol.api.messages import request_class, response_class
+from protocol.api.table import API_BY_NAME
 from protocol.primitives import DecodeError
 from protocol.produce_fetch.produce_messages import (
     BatchIndexAndErrorMessage,

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from protocol.api_table import API_BY_NAME
-from protocol.messages import response_class
+from protocol.api.messages import response_class
+from protocol.api.table import API_BY_NAME
 from protocol.primitives import DecodeError, UnreadBytes
 from protocol.produce_fetch.fetch_request import FetchPartition, FetchRequest, decode_request
 from protocol.produce_fetch.fetch_response import NO_EPOCH

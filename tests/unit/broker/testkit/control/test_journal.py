@@ -12,7 +12,7 @@ from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, Alt
 from kio.schema.metadata.v1.request import MetadataRequestTopic
 
 from broker.logging import WARNINGS
-from broker.network.principal import Principal
+from broker.network.request import Principal
 from broker.testkit import journal as recorder
 from broker.testkit.control.endpoint import ControlError
 from metadata.configs import ResourceType

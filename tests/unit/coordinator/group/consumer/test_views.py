@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from kio.schema.consumer_group_describe.v1.response import Assignment, DescribedGroup
 
-from broker.handlers.consumer_group_describe import describe
+from broker.api.consumer_groups import describe
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from protocol.errors import GroupIdNotFound

@@ -1,0 +1,262 @@
+"""The answer to a request that failed, made from the schema: the error in each place that the API has for it.
+
+An answer with an error code of its own has it there. Otherwise each list of the answer whose items have an error is
+filled from the list of the request that names the same things: topics, partitions, groups, resources. So is such a list
+on demand (`of_items`), for the part of a request that failed while the rest did not. Fields without a value here have
+the schema's default, or what the row says (`when_failed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple, Protocol
+
+from kio.schema.errors import ErrorCode
+
+from ..errors import KafkaError
+from ..schema import Entity, EntityClass, FieldPlan, default_entity, field_plans
+from . import messages
+from .row import Api
+from .shape import COORDINATOR_KEYS, is_partition_number, what_it_names
+
+TEXT = "error_message"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A list of an answer, and how its items follow from those of the request.
+
+    Attributes:
+        answered, entity: the field of the answer, and the class of its items.
+        asked: the lists of the request that it is filled from, each by the fields that lead to it.
+        copied: fields of an item by the field of the request's item that they are copied from.
+        value: the field of an item that has the request's item itself, where that is no entity.
+        error: the field with the item's error code; None if only its own lists (`inner`) have some.
+    """
+
+    answered: str
+    entity: EntityClass
+    asked: tuple[tuple[str, ...], ...]
+    copied: tuple[tuple[str, str], ...]
+    value: str | None
+    error: str | None
+    inner: tuple[Place, ...]
+
+
+class Asked(Protocol):
+    """The request's context, as far as it says what the answer looks like."""
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def raw(self) -> Entity:
+        """The request in kio's class of `version`."""
+
+
+def failed(api: Api, ctx: Asked, request: Entity, error: KafkaError) -> Entity:
+    """The answer of a request that failed as a whole."""
+    version = ctx.version
+    error = api.known_error(version, error)
+    response = messages.newest_response(api)
+    if version <= api.own_form_until:
+        response = messages.response_class(api.key, version)
+        if request.__class__ is not messages.request_class(api.key, version):
+            request = ctx.raw
+    own_plans = {plan.name: plan for plan in field_plans(messages.response_class(api.key, version))}
+    values = {
+        name: value
+        for name, value in api.when_failed
+        if name in field_names(response) and (value is not None or (name in own_plans and own_plans[name].nullable))
+    }
+    at_top = has_own_error(response)
+    if at_top:
+        values["error_code"] = ErrorCode.none if error.code.name in api.forgives else error.code
+        values |= _text(response, api, error)
+    if not at_top or api.fails_everywhere:
+        values |= _lists(api, response, request, error)
+    return default_entity(response, **values)
+
+
+def has_own_error(response: EntityClass) -> bool:
+    """Whether an answer has an error of the request as a whole."""
+    return "error_code" in field_names(response)
+
+
+def of_items(api: Api, _ctx: Asked, request: Entity, error: KafkaError) -> Entity:
+    """The answer with the error at each item of the request, and none at the top."""
+    newest = messages.newest_response(api)
+    return default_entity(newest, **_lists(api, newest, request, error))
+
+
+def _lists(api: Api, response: EntityClass, request: Entity, error: KafkaError) -> dict[str, Any]:
+    places = places_of(request.__class__, response)
+    return {place.answered: tuple(_items(api, place, request, error)) for place in places}
+
+
+def _items(api: Api, place: Place, request: Entity, error: KafkaError) -> list[Entity]:
+    made = [_item(api, place, item, error) for path in place.asked for item in _at(request, path)]
+    return made if len(place.asked) == 1 else list(dict.fromkeys(made))
+
+
+def _item(api: Api, place: Place, asked: Any, error: KafkaError) -> Entity:
+    plans = {plan.name: plan for plan in field_plans(place.entity)}
+    values: dict[str, Any] = {name: _copied(plans[name], getattr(asked, source)) for name, source in place.copied}
+    if place.value is not None:
+        values[place.value] = asked
+    values |= {name: value for name, value in api.when_failed if name in plans}
+    if place.error is not None:
+        values[place.error] = error.code
+        values |= _text(place.entity, api, error)
+    for inner in place.inner:
+        values[inner.answered] = tuple(_items(api, inner, asked, error))
+    return default_entity(place.entity, **values)
+
+
+def _copied(plan: FieldPlan, value: Any) -> Any:
+    if plan.entity is not None:
+        names = [inner.name for inner in field_plans(plan.entity)]
+        return tuple(plan.entity(**{name: getattr(each, name) for name in names}) for each in value)
+    return "" if value is None and plan.kind == "string" else value
+
+
+def _text(cls: EntityClass, api: Api, error: KafkaError) -> Mapping[str, str | None]:
+    for plan in field_plans(cls):
+        if plan.name == TEXT:
+            text = error.explicit_message if api.terse else error.message
+            return {TEXT: text if plan.nullable else text or ""}
+    return {}
+
+
+def _at(holder: Any, path: tuple[str, ...]) -> Iterable[Any]:
+    items = getattr(holder, path[0]) or ()
+    return items if len(path) == 1 else (inner for item in items for inner in _at(item, path[1:]))
+
+
+# -- which list of the answer is filled from which of the request
+
+
+@cache
+def places_of(request: EntityClass, response: EntityClass) -> tuple[Place, ...]:
+    """The lists of an answer that have errors, without those below an item that has one itself."""
+    return tuple(
+        place
+        for plan in field_plans(response)
+        if plan.array and plan.entity is not None and plan.tag is None
+        for place in (_place(plan.name, plan.entity, request),)
+        if place is not None
+    )
+
+
+def _place(answered: str, entity: EntityClass, request: EntityClass) -> Place | None:
+    error = next((plan.name for plan in field_plans(entity) if plan.kind == "error_code"), None)
+    lists = [plan for plan in field_plans(entity) if plan.array and plan.entity is not None]
+    if error is None and not any(_has_error(plan.entity) for plan in lists):
+        return None
+    found = list(_sources(request, entity, ()))
+    if not found:
+        return None
+    best = [source for source in found if source.likeness == max(each.likeness for each in found)]
+    best = [source for source in best if source.path[-1] == answered] or best
+    _, item, copied, value, _ = best[0]
+    asked = tuple(each.path for each in best if field_names(each.item) >= {name for _, name in copied})
+    inner = () if error is not None or item is None else places_of(item, entity)
+    return Place(answered, entity, asked, tuple(copied), value, error, inner)
+
+
+@cache
+def field_names(cls: EntityClass | None) -> set[str]:
+    return set() if cls is None else {plan.name for plan in field_plans(cls)}
+
+
+def _has_error(cls: EntityClass) -> bool:
+    return any(
+        plan.kind == "error_code" or (plan.array and plan.entity is not None and _has_error(plan.entity))
+        for plan in field_plans(cls)
+    )
+
+
+class Source(NamedTuple):
+    """A list of a request: the way to it, its items, what is copied of them, and the field for an item itself."""
+
+    path: tuple[str, ...]
+    item: EntityClass | None
+    copied: list[tuple[str, str]]
+    value: str | None
+    likeness: int
+
+
+def _sources(holder: EntityClass, entity: EntityClass, path: tuple[str, ...]) -> Iterator[Source]:
+    for plan in field_plans(holder):
+        if not plan.array or plan.tag is not None or plan.name.startswith("forgotten"):
+            continue
+        here = (*path, plan.name)
+        if plan.entity is not None:
+            copied, likeness = _identity(plan.entity, entity)
+            if copied or not any(_may_identify(each) for each in field_plans(entity)):
+                yield Source(here, plan.entity, copied, None, likeness)
+            if not path:
+                yield from _sources(plan.entity, entity, here)
+        elif (value := _field_for(plan, entity)) is not None:
+            yield Source(here, None, [], value, 2)
+
+
+def _field_for(asked: FieldPlan, entity: EntityClass) -> str | None:
+    """The field of an item of the answer that has the item of a request's list, which is a plain value."""
+    fields = [plan for plan in field_plans(entity) if not plan.array and plan.name != TEXT]
+    if asked.kind == "int32":
+        return next((plan.name for plan in fields if is_partition_number(plan)), None)
+    what = what_it_names(asked)
+    if what is None and asked.name in COORDINATOR_KEYS:
+        return next(plan.name for plan in fields if plan.name in COORDINATOR_KEYS)
+    same = (plan.name for plan in fields if what is not None and what_it_names(plan) == what)
+    return next(same, None)
+
+
+def _identity(asked: EntityClass, entity: EntityClass) -> tuple[list[tuple[str, str]], int]:
+    """The fields that say which item it is, each with that of the request's item, and how much they are alike."""
+    pairs = [
+        (answered.name, source.name)
+        for answered in field_plans(entity)
+        if _may_identify(answered)
+        for source in field_plans(asked)
+        if _same(answered, source)
+    ]
+    if pairs:
+        return pairs, 2 * len(pairs)
+    texts = [
+        next((plan.name for plan in field_plans(cls) if plan.kind == "string" and plan.name != TEXT), None)
+        for cls in (entity, asked)
+    ]
+    if texts[0] is None or texts[1] is None:
+        return [], 0
+    return [(texts[0], texts[1])], 1  # a user is `user` in one and `name` in the other
+
+
+def _same(answered: FieldPlan, asked: FieldPlan) -> bool:
+    if answered.array != asked.array:
+        return False
+    if answered.entity is not None:
+        return answered.name == asked.name and asked.entity is not None and _is_whole(answered.entity, asked.entity)
+    if is_partition_number(answered):
+        return is_partition_number(asked)
+    if answered.kind == asked.kind and answered.name == asked.name:
+        return True
+    what = what_it_names(answered)
+    return what is not None and what == what_it_names(asked) and answered.kind == asked.kind
+
+
+def _is_whole(answered: EntityClass, asked: EntityClass) -> bool:
+    return field_names(answered) == field_names(asked)
+
+
+def _may_identify(plan: FieldPlan) -> bool:
+    if plan.name == TEXT or plan.tag is not None:
+        return False
+    if plan.entity is not None:
+        return plan.array and not _has_error(plan.entity)
+    if plan.array:
+        return False
+    return plan.kind in ("string", "uuid", "int8") or is_partition_number(plan) or plan.type_name == "ProducerId"
