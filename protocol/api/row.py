@@ -49,7 +49,7 @@ class Api:
         own_form_until: the last version whose answers have another form than the newest.
         fails_everywhere: a failure is told at the top of the answer, and at each item.
         terse: an error that has no text of its own is answered without one, not with its usual text.
-        forgives: errors that are answered as if there were none.
+        forgives: the codes of errors that are answered as if there were none.
         when_failed: values of an answer's fields, at the top or of an item, that failed; others have the schema's. So
             has a field with None here in versions where it cannot be null.
     """
@@ -77,7 +77,7 @@ class Api:
     own_form_until: int = -1
     fails_everywhere: bool = False
     terse: bool = False
-    forgives: tuple[str, ...] = ()
+    forgives: tuple[int, ...] = ()
     when_failed: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
