@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 from .rights import Right
+
+if TYPE_CHECKING:
+    from ..errors import KafkaError
 
 Log = Literal["", "topic", "group", "transaction", "share"]
 """The log that requests append to: the topic's that they name, or that of a coordinator."""
@@ -98,9 +100,11 @@ class Api:
 
     def known_error(self, version: int, error: KafkaError) -> KafkaError:
         """The error; PRODUCER_FENCED becomes INVALID_PRODUCER_EPOCH for a client that does not know it (KIP-588)."""
-        if version < self.knows_fenced_from and isinstance(error, ProducerFenced):
-            return InvalidProducerEpoch()
-        return error
+        if version >= self.knows_fenced_from:
+            return error
+        from ..errors import InvalidProducerEpoch, ProducerFenced  # they import kio's errors, and rows are read at once
+
+        return InvalidProducerEpoch() if isinstance(error, ProducerFenced) else error
 
     @property
     def advertised_lowest(self) -> int:
