@@ -148,7 +148,8 @@ class Route:
         """The answer of a request that failed as a whole, made from the schema."""
         from protocol.api import failure  # a node whose requests all succeed does without
 
-        return failure.failed(self.api, ctx, request, error)
+        self.failed = partial(failure.failed, self.api)
+        return self.failed(ctx, request, error)
 
     def _failed_items(self, ctx: Any, request: Any, error: KafkaError) -> Any:
         """The answer of a request all of whose items failed, each by itself."""

@@ -59,25 +59,32 @@ class Asked(Protocol):
 def failed(api: Api, ctx: Asked, request: Entity, error: KafkaError) -> Entity:
     """The answer of a request that failed as a whole."""
     version = ctx.version
-    error = api.known_error(version, error)
-    response = messages.newest_response(api)
-    if version <= api.own_form_until:
-        response = messages.response_class(api.key, version)
-        if request.__class__ is not messages.request_class(api.key, version):
-            request = ctx.raw
-    own_plans = {plan.name: plan for plan in field_plans(messages.response_class(api.key, version))}
-    values = {
-        name: value
-        for name, value in api.when_failed
-        if name in field_names(response) and (value is not None or (name in own_plans and own_plans[name].nullable))
-    }
-    at_top = has_own_error(response)
+    if version < api.knows_fenced_from:
+        error = api.known_error(version, error)
+    response, values, at_top, text = _without_error(api, version)
     if at_top:
-        values["error_code"] = ErrorCode.none if error.code.name in api.forgives else error.code
-        values |= _text(response, api, error)
-    if not at_top or api.fails_everywhere:
-        values |= _lists(api, response, request, error)
-    return default_entity(response, **values)
+        values = values | {"error_code": ErrorCode.none if error.code in api.forgives else error.code}
+        if text is not None:
+            values[TEXT] = _said(api, error, text)
+        if not api.fails_everywhere:
+            return response(**values)
+    if version <= api.own_form_until and request.__class__ is not messages.request_class(api.key, version):
+        request = ctx.raw
+    return response(**values | _lists(api, response, request, error))
+
+
+@cache
+def _without_error(api: Api, version: int) -> tuple[EntityClass, dict[str, Any], bool, FieldPlan | None]:
+    """The class of the answer, its fields' values but for the error, whether it has one, and the field for a text."""
+    own = messages.response_class(api.key, version)
+    response = own if version <= api.own_form_until else messages.newest_response(api)
+    plans = {plan.name: plan for plan in field_plans(response)}
+    nullable = {plan.name for plan in field_plans(own) if plan.nullable}
+    values = {name: plan.default for name, plan in plans.items()}
+    values |= {
+        name: value for name, value in api.when_failed if name in plans and (value is not None or name in nullable)
+    }
+    return response, values, has_own_error(response), plans.get(TEXT)
 
 
 def has_own_error(response: EntityClass) -> bool:
@@ -123,11 +130,13 @@ def _copied(plan: FieldPlan, value: Any) -> Any:
 
 
 def _text(cls: EntityClass, api: Api, error: KafkaError) -> Mapping[str, str | None]:
-    for plan in field_plans(cls):
-        if plan.name == TEXT:
-            text = error.explicit_message if api.terse else error.message
-            return {TEXT: text if plan.nullable else text or ""}
-    return {}
+    field = next((plan for plan in field_plans(cls) if plan.name == TEXT), None)
+    return {} if field is None else {TEXT: _said(api, error, field)}
+
+
+def _said(api: Api, error: KafkaError, field: FieldPlan) -> str | None:
+    text = error.explicit_message if api.terse else error.message
+    return text if field.nullable else text or ""
 
 
 def _at(holder: Any, path: tuple[str, ...]) -> Iterable[Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 from .rights import Right
+
+if TYPE_CHECKING:
+    from ..errors import KafkaError
 
 Log = Literal["", "topic", "group", "transaction", "share"]
 """The log that requests append to: the topic's that they name, or that of a coordinator."""
@@ -49,7 +51,7 @@ class Api:
         own_form_until: the last version whose answers have another form than the newest.
         fails_everywhere: a failure is told at the top of the answer, and at each item.
         terse: an error that has no text of its own is answered without one, not with its usual text.
-        forgives: errors that are answered as if there were none.
+        forgives: the codes of errors that are answered as if there were none.
         when_failed: values of an answer's fields, at the top or of an item, that failed; others have the schema's. So
             has a field with None here in versions where it cannot be null.
     """
@@ -77,7 +79,7 @@ class Api:
     own_form_until: int = -1
     fails_everywhere: bool = False
     terse: bool = False
-    forgives: tuple[str, ...] = ()
+    forgives: tuple[int, ...] = ()
     when_failed: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
@@ -98,9 +100,11 @@ class Api:
 
     def known_error(self, version: int, error: KafkaError) -> KafkaError:
         """The error; PRODUCER_FENCED becomes INVALID_PRODUCER_EPOCH for a client that does not know it (KIP-588)."""
-        if version < self.knows_fenced_from and isinstance(error, ProducerFenced):
-            return InvalidProducerEpoch()
-        return error
+        if version >= self.knows_fenced_from:
+            return error
+        from ..errors import InvalidProducerEpoch, ProducerFenced  # they import kio's errors, and rows are read at once
+
+        return InvalidProducerEpoch() if isinstance(error, ProducerFenced) else error
 
     @property
     def advertised_lowest(self) -> int:

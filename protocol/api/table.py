@@ -27,9 +27,9 @@ API_TABLE: tuple[Api, ...] = (
     Api(10, "find_coordinator", 0, 6, 3, rights.FIND_COORDINATOR,
         own_form_until=3, terse=True, when_failed=(("node_id", -1), ("port", -1), ("error_message", ""))),
     Api(11, "join_group", 0, 9, 6, (rights.READ_GROUP,), writes="group", when_failed=(("protocol_name", None),)),
-    # A heartbeat is accepted unchecked while the coordinator loads, so that no member rejoins.
+    # A heartbeat is accepted unchecked while the coordinator loads (14), so that no member rejoins.
     Api(12, "heartbeat", 0, 4, 4, (rights.READ_GROUP,),
-        repeats=True, shares_responses=True, forgives=("coordinator_load_in_progress",)),
+        repeats=True, shares_responses=True, forgives=(14,)),
     Api(13, "leave_group", 0, 5, 4, (rights.READ_GROUP,), writes="group"),
     Api(14, "sync_group", 0, 5, 4, (rights.READ_GROUP,), writes="group"),
     Api(15, "describe_groups", 0, 6, 5, (rights.DESCRIBE_GROUPS,), only_reads=True, terse=True),
