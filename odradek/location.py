@@ -61,5 +61,6 @@ def become_the_node(arguments: Sequence[str]) -> NoReturn:
     except NotInstalledError as error:
         sys.stderr.write(f"Error: {error}\n")
         raise SystemExit(1) from error
-    sys.stdout.flush()
+    if sys.stdout is not None:  # a process may be started without standard descriptors
+        sys.stdout.flush()
     os.execve(program[0], program, environment(dict(os.environ)))

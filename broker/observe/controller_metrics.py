@@ -68,6 +68,13 @@ def register_controller_metrics(
         (),
         lambda: elections.count,
     )
+    for name in ("incoming_byte", "outgoing_byte", "request", "response"):
+        metrics.counter(
+            f"kafka_server_raftchannelmetrics_{name}_total",
+            "Always 0: the controller is one node, without others that vote. Strimzi's dashboards draw it.",
+            (),
+            lambda: 0,
+        )
 
 
 def _average(rates: Labelled) -> float:
