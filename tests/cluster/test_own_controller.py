@@ -22,7 +22,10 @@ from tests.cluster.mixed_cluster import until_in_sync
 JAVA_IDS = (5, 6)
 PARTITIONS = 3
 SESSION_MS = 6000
+COUNTS = {"offsets.topic.num.partitions": "12", "transaction.state.log.num.partitions": "12"}
+"""The same at all brokers: a broker of Kafka's goes by its setting, even if another one has created the topic."""
 JAVA_SETTINGS = {
+    **COUNTS,
     "broker.session.timeout.ms": str(SESSION_MS),
     "broker.heartbeat.interval.ms": "500",
     "offsets.topic.replication.factor": "3",
@@ -55,7 +58,7 @@ class Mixed:
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
     folder = tmp_path_factory.mktemp("java")
-    settings = {"broker.session.timeout.ms": SESSION_MS, "default.replication.factor": 3}
+    settings = {"broker.session.timeout.ms": SESSION_MS, "default.replication.factor": 3, **COUNTS}
     with Cluster(brokers=1, settings=settings) as cluster, ExitStack() as stack:
         controller = f"{cluster.controller.index}@{cluster.controller.addresses[0]}"
         cluster_id = cluster.control.describe()["cluster"]
