@@ -70,12 +70,12 @@ if TYPE_CHECKING:
     from metadata.topics import PartitionRegistration, TopicImage
 
 
-FIRST_VERSION_THAT_KNOWS_QUOTAS_OF_CREATE_TOPICS = 6
+CREATE_TOPICS_WITH_QUOTAS = 6
 
 
 async def create_topics(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     controller = ctx.controller
-    quota = ctx.local.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS_OF_CREATE_TOPICS)
+    quota = ctx.local.throttling.mutations(ctx, strict=ctx.version >= CREATE_TOPICS_WITH_QUOTAS)
     response = await controller.submit(lambda image: decide_creation(image, request, controller.around, quota))
     return response if ctx.permissions is None else _without_hidden_configs(ctx, response)
 
@@ -101,7 +101,7 @@ def _without_hidden_configs(ctx: RequestContext, response: CreateTopicsResponse)
 
 
 FIRST_VERSION_THAT_KNOWS_DISABLED = 3
-FIRST_VERSION_THAT_KNOWS_QUOTAS_OF_DELETE_TOPICS = 5
+DELETE_TOPICS_WITH_QUOTAS = 5
 
 
 async def _delete_topics(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
@@ -109,7 +109,7 @@ async def _delete_topics(ctx: RequestContext, request: DeleteTopicsRequest) -> D
         if ctx.version < FIRST_VERSION_THAT_KNOWS_DISABLED:
             raise InvalidRequest("Topic deletion is disabled.")
         raise TopicDeletionDisabled
-    quota = ctx.local.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS_OF_DELETE_TOPICS)
+    quota = ctx.local.throttling.mutations(ctx, strict=ctx.version >= DELETE_TOPICS_WITH_QUOTAS)
     return await ctx.controller.submit(lambda image: decide_deletion(image, request, quota))
 
 
@@ -139,13 +139,11 @@ def _name_of(ctx: RequestContext, asked: DeleteTopicState, error: KafkaError) ->
 delete_topics = Handler(_delete_topics, failed=_failed_as_a_whole)
 
 
-FIRST_VERSION_THAT_KNOWS_QUOTAS_OF_CREATE_PARTITIONS = 3
+CREATE_PARTITIONS_WITH_QUOTAS = 3
 
 
 async def create_partitions(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    quota = ctx.local.throttling.mutations(
-        ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS_OF_CREATE_PARTITIONS
-    )
+    quota = ctx.local.throttling.mutations(ctx, strict=ctx.version >= CREATE_PARTITIONS_WITH_QUOTAS)
     return await ctx.controller.submit(lambda image: decide_partitions(image, request, quota))
 
 

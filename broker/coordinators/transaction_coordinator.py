@@ -46,9 +46,6 @@ if TYPE_CHECKING:
 
 TRANSACTION_VERSION = "transaction.version"
 
-Addressed = tuple[EndMarker, PartitionKey]
-"""A marker for one partition."""
-
 
 class TransactionMarkers:
     """Writes end markers wherever the leaders are (`coordinator.transaction.marker_sender`).

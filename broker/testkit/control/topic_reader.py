@@ -70,10 +70,6 @@ class Budget:
         """Whether hardly anything was spent: what is too much for it now would be so the next time, too."""
         return self._work > self._whole * 3 // 4
 
-    @property
-    def kept_left(self) -> int:
-        return max(self._kept, 0)
-
     def spend(self, work: int) -> None:
         """Note work that is about to be done.
 
