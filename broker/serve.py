@@ -45,7 +45,7 @@ from timing.adjustable_clock import AdjustableClock
 from timing.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
-    from broker.console.console import Console
+    from broker.console import Console
     from broker.testkit.control.server import ControlServer
 
 logger = structlog.get_logger("broker")
@@ -247,7 +247,7 @@ def _console_maker(config: BrokerConfig) -> Callable[[Node], Console] | None:
     """What makes the console, imported if there is to be one, and before the node has anybody to answer."""
     if not config.boolean("odradek.console"):
         return None
-    from broker.console.console import Console
+    from broker.console import Console
 
     return Console
 

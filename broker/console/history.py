@@ -1,4 +1,4 @@
-"""What the charts show: rates of the node and lags of groups, as they were in the last half hour.
+"""What the charts of the console show: rates of the node and lags of groups, as they were in the last half hour.
 
 Samples are small, and there are only so many: that bounds the memory.
 """
