@@ -5,15 +5,25 @@ One wait compares two topics: whether each record of one led to exactly one of t
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from broker.node import Node
-from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.testkit.control.endpoint import (
+    DEFAULT_TIMEOUT_S,
+    TIMED_OUT,
+    TIMEOUT,
+    Changes,
+    ControlError,
+    Endpoints,
+    Kind,
+    Parameter,
+    Values,
+    until,
+)
 from broker.testkit.control.record_json import PARAMETERS, Difference, Expected, as_json, distance, shown
 from broker.testkit.control.topic_reader import KEPT_BYTES, Found, TopicReader
 from broker.testkit.control.topics import PARTITION, TOPIC, partitions_of, topic_of
@@ -21,22 +31,22 @@ from broker.testkit.inspection.partitions import leader_of
 from protocol.errors import NotLeaderOrFollower
 from protocol.metadata.topics import NO_LEADER
 
+ENDPOINTS = Endpoints()
+
 MOST_RECORDS = 2_000
 """The most records of an answer."""
-
-LOOKED_AT_ONCE, LOOKED_AT_ONCE_BYTES = 100, 64 << 10
-"""More records than these are compared by a worker thread."""
-
-LAST_SHOWN = 5
-DEFAULT_TIMEOUT_S = 5.0
-
 COMMITTED = Parameter(
     "committed",
     Kind.BOOLEAN,
     "true (the default): as a read_committed consumer, without open and aborted transactions",
 )
 FROM = Parameter("from", Kind.STRING, "the first offset: one for all partitions (12), or by partition (0:12,1:7)")
-TIMEOUT = Parameter("timeout", Kind.NUMBER, "how long to wait, in seconds", least=0)
+
+
+LOOKED_AT_ONCE, LOOKED_AT_ONCE_BYTES = 100, 64 << 10
+"""More records than these are compared by a worker thread."""
+
+LAST_SHOWN = 5
 
 
 def reader_of(node: Node, values: Values) -> TopicReader:
@@ -78,17 +88,30 @@ def _offsets(text: str, positions: dict[int, int]) -> dict[int, int]:
     return parsed
 
 
+@ENDPOINTS(
+    "GET /topics/{topic}/records",
+    "Read records; with a timeout, wait for the first. `next` has the offsets to go on from (as `from`), `more` "
+    "whether there are more. Of what is too large `left_out` and `passed_over` say what is not given.",
+    TOPIC,
+    PARTITION,
+    FROM,
+    COMMITTED,
+    Parameter("limit", Kind.INTEGER, f"the most records, {MOST_RECORDS} if not given", least=1),
+    TIMEOUT,
+)
 async def _read(node: Node, values: Values) -> bytes:
     """Records, and where to go on. With a timeout, wait for the first."""
     reader = reader_of(node, values)
     limit = min(values.get("limit", MOST_RECORDS), MOST_RECORDS)
     found: list[Found] = []
 
-    async def is_there() -> bool:
+    async def is_there(changes: Changes) -> bool:
         found.extend(await reader.read_on(limit))
+        if not found:
+            changes.follow_once(reader, reader.listen)
         return bool(found)
 
-    await until(reader, is_there, values.get("timeout", 0))
+    await until(is_there, values.get("timeout", 0))
     rest = {
         "next": {str(index): offset for index, offset in reader.positions.items()},
         "more": len(found) >= limit or reader.budget.is_spent,
@@ -149,13 +172,24 @@ class _Search:
         return "\n".join(lines)
 
 
+@ENDPOINTS(
+    "POST /topics/{topic}/wait",
+    "Wait until a topic has records, or records that match; status 408, with the nearest one, if it has not.",
+    TOPIC,
+    PARTITION,
+    FROM,
+    COMMITTED,
+    Parameter("count", Kind.INTEGER, "how many records, 1 if not given", least=0),
+    TIMEOUT,
+    *PARAMETERS,
+)
 async def _wait(node: Node, values: Values) -> bytes:
     """Wait until so many records are there, and return them."""
     reader = reader_of(node, values)
     timeout = values.get("timeout", DEFAULT_TIMEOUT_S)
     search = _Search(values["topic"], Expected.of(values), values.get("count", 1))
 
-    async def are_there() -> bool:
+    async def are_there(changes: Changes) -> bool:
         while found := await reader.read_on(MOST_RECORDS):
             look = partial(search.look_at, found)
             is_quick = len(found) <= LOOKED_AT_ONCE and sum(one.size for one in found) <= LOOKED_AT_ONCE_BYTES
@@ -166,30 +200,22 @@ async def _wait(node: Node, values: Values) -> bytes:
                     "records match, or read them with GET, where `next` goes on",
                     status=413,
                 )
+        changes.follow_once(reader, reader.listen)
         return len(search.found) >= search.count
 
-    if not await until(reader, are_there, timeout):
-        raise ControlError(search.failure(timeout), status=408)
+    if not await until(are_there, timeout):
+        raise ControlError(search.failure(timeout), status=TIMED_OUT)
     return await reader.budget.run(node, partial(_answer, values["topic"], tuple(search.found), {}))
 
 
-async def until(reader: TopicReader, done: Callable[[], Awaitable[bool]], seconds: float) -> bool:
-    """Call `done` now and after every change, until it is true; False if the time is up before.
-
-    The time is that of the loop: a broker whose clock stands still for a test answers nonetheless.
-    """
-    deadline = asyncio.get_running_loop().time() + seconds
-    while not await done():
-        left = deadline - asyncio.get_running_loop().time()
-        if left <= 0:
-            return False
-        try:
-            await asyncio.wait_for(reader.wait(), left)
-        except TimeoutError:
-            return await done()
-    return True
-
-
+@ENDPOINTS(
+    "POST /exactly-once",
+    "Wait until each record of a topic led to exactly one committed record of another; status 408 if it did not.",
+    Parameter("source", Kind.STRING, "the topic that was read", required=True),
+    Parameter("sink", Kind.STRING, "the topic that was written", required=True),
+    Parameter("key", Kind.STRING, "what belongs together: key (if not given), value, value.FIELD or headers.NAME"),
+    TIMEOUT,
+)
 async def _require(node: Node, values: Values) -> None:
     """Wait until the sink is right. Raises ControlError if it is not in time, or can never be."""
     from odradek import assertions
@@ -201,8 +227,9 @@ async def _require(node: Node, values: Values) -> None:
     source, sink = (_Topic(node, values[name], name) for name in ("source", "sink"))
     problems: list[str] = []
 
-    async def is_right() -> bool:
+    async def is_right(changes: Changes) -> bool:
         await sink.read()  # first: what it was made of is then in the source
+        changes.follow_once(sink, sink.reader.listen)
         await source.read()
         compare = partial(_compare, source.records, sink.records, identify)
         found, may_mend = await node.replicas.logs.services.workers.call(compare)
@@ -211,7 +238,7 @@ async def _require(node: Node, values: Values) -> None:
             raise _wrong(values, found)
         return not found
 
-    if not await until(sink.reader, is_right, values.get("timeout", DEFAULT_TIMEOUT_S)):
+    if not await until(is_right, values.get("timeout", DEFAULT_TIMEOUT_S)):
         raise _wrong(values, problems)
 
 
@@ -254,52 +281,4 @@ def _compare(
 def _wrong(values: Values, problems: list[str]) -> ControlError:
     from odradek import assertions
 
-    return ControlError(assertions.summary(values["source"], values["sink"], problems), status=408)
-
-
-ENDPOINTS = (
-    Endpoint(
-        "GET",
-        "/topics/{topic}/records",
-        "Read records; with a timeout, wait for the first. `next` has the offsets to go on from (as `from`), `more` "
-        "whether there are more. Of what is too large `left_out` and `passed_over` say what is not given.",
-        _read,
-        (
-            TOPIC,
-            PARTITION,
-            FROM,
-            COMMITTED,
-            Parameter("limit", Kind.INTEGER, f"the most records, {MOST_RECORDS} if not given", least=1),
-            TIMEOUT,
-        ),
-    ),
-    Endpoint(
-        "POST",
-        "/topics/{topic}/wait",
-        "Wait until a topic has records, or records that match; status 408, with the nearest one, if it has not.",
-        _wait,
-        (
-            TOPIC,
-            PARTITION,
-            FROM,
-            COMMITTED,
-            Parameter("count", Kind.INTEGER, "how many records, 1 if not given", least=0),
-            TIMEOUT,
-            *PARAMETERS,
-        ),
-    ),
-    Endpoint(
-        "POST",
-        "/exactly-once",
-        "Wait until each record of a topic led to exactly one committed record of another; status 408 if it did not.",
-        _require,
-        (
-            Parameter("source", Kind.STRING, "the topic that was read", required=True),
-            Parameter("sink", Kind.STRING, "the topic that was written", required=True),
-            Parameter(
-                "key", Kind.STRING, "what belongs together: key (if not given), value, value.FIELD or headers.NAME"
-            ),
-            TIMEOUT,
-        ),
-    ),
-)
+    return ControlError(assertions.summary(values["source"], values["sink"], problems), status=TIMED_OUT)

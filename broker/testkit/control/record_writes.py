@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.node import Node
 from broker.replication.appends import RecordsAppend
-from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.testkit.control.endpoint import ControlError, Endpoints, Kind, Parameter, Values
 from broker.testkit.control.record_json import WHAT_A_RECORD_IS, Produced, as_json, produced_record
 from broker.testkit.control.topics import TOPIC, topic_of
 from broker.testkit.inspection.partitions import read_topics
@@ -21,6 +21,11 @@ from protocol.errors import UnknownServerError, type_by_code
 from protocol.produce_fetch.produce_messages import PartitionProduceResponse, ProduceResponse
 from protocol.records.batch import NO_TIMESTAMP
 from protocol.records.build import Record, build_batch
+
+ENDPOINTS = Endpoints()
+
+RECORDS = Parameter("records", Kind.ARRAY, f"each {WHAT_A_RECORD_IS} (ms)", required=True)
+
 
 _FACTOR = 0x5BD1E995
 _SEED = 0x9747B28C
@@ -58,12 +63,17 @@ BATCH_BYTES = 512 << 10
 BESIDES = 64
 """The most bytes that a record, or a header, takes besides its contents."""
 
-RECORDS = Parameter("records", Kind.ARRAY, f"each {WHAT_A_RECORD_IS} (ms)", required=True)
 
 BUILT_AT_ONCE = 50
 """More records than these are put into batches by a worker thread."""
 
 
+@ENDPOINTS(
+    "POST /topics/{topic}/records",
+    "Write records as a producer with acks=all; a key decides on the partition as Java's producer does.",
+    TOPIC,
+    RECORDS,
+)
 async def _produce(node: Node, values: Values) -> dict[str, Any]:
     topic = topic_of(node, values["topic"])
     given = values["records"]
@@ -74,6 +84,12 @@ async def _produce(node: Node, values: Values) -> dict[str, Any]:
     return {"records": written}
 
 
+@ENDPOINTS(
+    "POST /topics/{topic}/distribution",
+    "The partitions that these records would be written to; nothing is written.",
+    TOPIC,
+    RECORDS,
+)
 async def _distribution(node: Node, values: Values) -> dict[str, Any]:
     """Where records would be written: for who has to find the leader first."""
     topic, records = topic_of(node, values["topic"]), _read(values["records"])
@@ -198,21 +214,3 @@ def _refused(
         parameter="records",
         status=409,
     )
-
-
-ENDPOINTS = (
-    Endpoint(
-        "POST",
-        "/topics/{topic}/records",
-        "Write records as a producer with acks=all; a key decides on the partition as Java's producer does.",
-        _produce,
-        (TOPIC, RECORDS),
-    ),
-    Endpoint(
-        "POST",
-        "/topics/{topic}/distribution",
-        "The partitions that these records would be written to; nothing is written.",
-        _distribution,
-        (TOPIC, RECORDS),
-    ),
-)

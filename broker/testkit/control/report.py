@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from broker.node import Node
-from broker.testkit.control.endpoint import ControlError, Endpoint, Kind, Parameter, Values
+from broker.testkit.control.endpoint import ControlError, Endpoints, Kind, Parameter, Values
 from broker.testkit.control.groups import group_json, lag_json
 from broker.testkit.control.topic_reader import MOST, Budget
 from broker.testkit.control.transactions import transaction_json
@@ -20,12 +20,24 @@ from broker.testkit.journal import Entry, Exchange, Journal, journal_of
 from broker.testkit.journal_views import entry_json, header_of
 from protocol.api.names import API_KEYS, find_api, nearest
 
+ENDPOINTS = Endpoints()
+
 DEFAULT_LIMIT = 100
+SUBJECTS = {"group": explain_group, "topic": explain_topic, "transactional_id": explain_transaction}
+
 
 ENTRY_WORK = 100
 """For each byte of an entry, of which each may be an object in the answer."""
 
 
+@ENDPOINTS(
+    "GET /journal",
+    "The last requests with their answers, connections and warnings, in order; `mark` is for `since`.",
+    Parameter("since", Kind.INTEGER, "a mark of an earlier answer: only what came after it", least=0),
+    Parameter("limit", Kind.INTEGER, f"so many at most, the newest (default {DEFAULT_LIMIT})", least=0),
+    Parameter("client_id", Kind.STRING, "only requests of this client id"),
+    Parameter("api", Kind.STRING, "only requests of this API, such as JoinGroup"),
+)
 async def read_journal(node: Node, values: Values) -> dict[str, Any]:
     """The entries that are wanted, the newest as far as the budget reaches, and a mark of now.
 
@@ -89,9 +101,11 @@ def _journal(node: Node) -> Journal:
     return journal
 
 
-SUBJECTS = {"group": explain_group, "topic": explain_topic, "transactional_id": explain_transaction}
-
-
+@ENDPOINTS(
+    "GET /explain",
+    "Why nothing is read, of a group, a topic or a transactional id; the worst first, each with advice.",
+    *(Parameter(subject, Kind.STRING, f"the {subject} to explain") for subject in SUBJECTS),
+)
 async def _explain(node: Node, values: Values) -> dict[str, Any]:
     if len(values) != 1:
         what = "only one of them" if values else "one of them"
@@ -116,6 +130,12 @@ async def _explain(node: Node, values: Values) -> dict[str, Any]:
 T = TypeVar("T")
 
 
+@ENDPOINTS(
+    "GET /report",
+    "Topics with their offsets, groups with members and lag, open transactions, and the journal.",
+    Parameter("since", Kind.INTEGER, "a mark of the journal: only what came after it", least=0),
+    Parameter("limit", Kind.INTEGER, f"so many entries of the journal (default {DEFAULT_LIMIT})", least=0),
+)
 async def _report(node: Node, values: Values) -> dict[str, Any]:
     now_ms = node.local.clock.wall_ms()
     topics = [topic.name for topic in node.cluster.cache.image.topics.sorted() if not topic.is_internal]
@@ -163,36 +183,3 @@ def _partition(one: PartitionView) -> dict[str, Any]:
     if one.unknown:
         return {"partition": one.partition, "unknown": one.unknown}
     return {"partition": one.partition, "start": one.start, "end": one.end, "stable": one.stable}
-
-
-ENDPOINTS = (
-    Endpoint(
-        "GET",
-        "/journal",
-        "The last requests with their answers, connections and warnings, in order; `mark` is for `since`.",
-        read_journal,
-        (
-            Parameter("since", Kind.INTEGER, "a mark of an earlier answer: only what came after it", least=0),
-            Parameter("limit", Kind.INTEGER, f"so many at most, the newest (default {DEFAULT_LIMIT})", least=0),
-            Parameter("client_id", Kind.STRING, "only requests of this client id"),
-            Parameter("api", Kind.STRING, "only requests of this API, such as JoinGroup"),
-        ),
-    ),
-    Endpoint(
-        "GET",
-        "/explain",
-        "Why nothing is read, of a group, a topic or a transactional id; the worst first, each with advice.",
-        _explain,
-        tuple(Parameter(subject, Kind.STRING, f"the {subject} to explain") for subject in SUBJECTS),
-    ),
-    Endpoint(
-        "GET",
-        "/report",
-        "Topics with their offsets, groups with members and lag, open transactions, and the journal.",
-        _report,
-        (
-            Parameter("since", Kind.INTEGER, "a mark of the journal: only what came after it", least=0),
-            Parameter("limit", Kind.INTEGER, f"so many entries of the journal (default {DEFAULT_LIMIT})", least=0),
-        ),
-    ),
-)
