@@ -46,7 +46,7 @@ from timing.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from broker.console import Console
-    from broker.testkit.control.server import ControlServer
+    from broker.testkit.control import ControlServer
 
 logger = structlog.get_logger("broker")
 
@@ -238,7 +238,7 @@ def _control_server(config: BrokerConfig) -> ControlServer | None:
     address = control_address(config)
     if address is None:
         return None
-    from broker.testkit.control.server import ControlServer
+    from broker.testkit.control import ControlServer
 
     return ControlServer(*address, config.optional_string("odradek.control.token"))
 

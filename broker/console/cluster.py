@@ -17,7 +17,7 @@ from broker.console.formats import chart
 from broker.node import Node
 from broker.process import own_version
 from broker.replication.partition import Role
-from broker.testkit.inspection.cluster import list_summaries
+from broker.testkit.inspection import list_summaries
 from metadata.acls import ResourceType
 from metadata.brokers import BrokerRegistration
 from metadata.image import MetadataImage

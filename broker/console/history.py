@@ -16,7 +16,7 @@ import structlog
 
 from broker.node import Node
 from broker.observe.metrics import LAG_BOUNDS_S, TIME_BOUNDS_MS, RequestCounters, bound_of
-from broker.testkit.inspection.cluster import read_group
+from broker.testkit.inspection import read_group
 from broker.testkit.inspection.groups import GroupView, list_summaries
 from broker.testkit.inspection.partitions import read_lags
 from protocol.errors import KafkaError

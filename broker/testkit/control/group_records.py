@@ -21,7 +21,7 @@ from broker.share.runs import RecordState
 from broker.share.share_partition import SharePartition
 from broker.testkit.control.endpoint import ControlError, Endpoints, Kind, Parameter, Values, time_of
 from broker.testkit.control.groups import GROUP, committed_json, group_here, no_such_group, no_such_member
-from broker.testkit.inspection.cluster import read_group
+from broker.testkit.inspection import read_group
 from broker.testkit.inspection.groups import GroupView
 from broker.testkit.inspection.partitions import PartitionView, offsets_at_time, read_partitions
 from broker.testkit.inspection.share_and_streams import (

@@ -14,7 +14,7 @@ from broker.testkit.control.groups import group_json, lag_json
 from broker.testkit.control.topic_reader import MOST, Budget
 from broker.testkit.control.transactions import transaction_json
 from broker.testkit.explain.explain import explain_group, explain_topic, explain_transaction
-from broker.testkit.inspection.cluster import list_groups, list_transactions
+from broker.testkit.inspection import list_groups, list_transactions
 from broker.testkit.inspection.partitions import PartitionView, read_lags, read_topics
 from broker.testkit.journal import Entry, Exchange, Journal, journal_of
 from broker.testkit.journal_views import entry_json, header_of

@@ -26,8 +26,8 @@ from broker.node_start import restart_parts
 from broker.testkit.control.endpoint import ControlError, Endpoints, Kind, Parameter, Values
 from broker.testkit.control.history_recorder import histories_of
 from broker.testkit.control.transactions import forget
+from broker.testkit.inspection import own_transactions
 from broker.testkit.inspection.groups import list_groups
-from broker.testkit.inspection.transactions import list_transactions
 from controller import delete_topics
 from controller.decision import NoQuota
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
@@ -65,7 +65,7 @@ async def _groups(node: Node) -> list[str]:
 
 async def _ids(node: Node) -> list[str]:
     await node.coordinators.transactions.runtime.loaded()
-    return [transaction.transactional_id for transaction in await list_transactions(node.coordinators.transactions)]
+    return [transaction.transactional_id for transaction in await own_transactions(node.coordinators.transactions)]
 
 
 @ENDPOINTS(

@@ -18,8 +18,7 @@ from broker.testkit.control.endpoint import (
     look_at_coordinator,
     wait_until,
 )
-from broker.testkit.inspection.cluster import list_transactions, read_transaction
-from broker.testkit.inspection.transactions import TransactionView
+from broker.testkit.inspection import TransactionView, list_transactions, read_transaction
 from coordinator.runtime.outcome import Outcome
 from coordinator.transaction.transaction_coordinator_shard import TransactionCoordinatorShard
 from protocol.errors import NotCoordinator
