@@ -1,17 +1,33 @@
-"""What was asked and answered, why nothing is read, and all of it for the report of a failing test."""
+"""What was asked and answered, why nothing is read, and all of it for the report of a failing test.
+
+And whether each record of a topic led to exactly one of another.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from broker.node import Node
-from broker.testkit.control.endpoint import ControlError, Endpoints, Kind, Parameter, Values
+from broker.testkit.control.endpoint import (
+    DEFAULT_TIMEOUT_S,
+    TIMED_OUT,
+    TIMEOUT,
+    Changes,
+    ControlError,
+    Endpoints,
+    Kind,
+    Parameter,
+    Values,
+    until,
+)
 from broker.testkit.control.groups import group_json, lag_json
-from broker.testkit.control.topic_reader import MOST, Budget
+from broker.testkit.control.record_reads import MOST_RECORDS, reader_of
+from broker.testkit.control.record_writes import as_json
+from broker.testkit.control.topic_reader import MOST, Budget, TopicReader
 from broker.testkit.control.transactions import transaction_json
 from broker.testkit.explain.explain import explain_group, explain_topic, explain_transaction
 from broker.testkit.inspection import list_groups, list_transactions
@@ -183,3 +199,79 @@ def _partition(one: PartitionView) -> dict[str, Any]:
     if one.unknown:
         return {"partition": one.partition, "unknown": one.unknown}
     return {"partition": one.partition, "start": one.start, "end": one.end, "stable": one.stable}
+
+
+@ENDPOINTS(
+    "POST /exactly-once",
+    "Wait until each record of a topic led to exactly one committed record of another; status 408 if it did not.",
+    Parameter("source", Kind.STRING, "the topic that was read", required=True),
+    Parameter("sink", Kind.STRING, "the topic that was written", required=True),
+    Parameter("key", Kind.STRING, "what belongs together: key (if not given), value, value.FIELD or headers.NAME"),
+    TIMEOUT,
+)
+async def _require(node: Node, values: Values) -> None:
+    """Wait until the sink is right. Raises ControlError if it is not in time, or can never be."""
+    from odradek import assertions
+
+    try:
+        identify = assertions.identity(values.get("key", "key"))
+    except ValueError as error:
+        raise ControlError(str(error), parameter="key") from error
+    source, sink = (_Topic(node, values[name], name) for name in ("source", "sink"))
+    problems: list[str] = []
+
+    async def is_right(changes: Changes) -> bool:
+        await sink.read()  # first: what it was made of is then in the source
+        changes.follow_once(sink, sink.reader.listen)
+        await source.read()
+        compare = partial(_compare, source.records, sink.records, identify)
+        found, may_mend = await node.replicas.logs.services.workers.call(compare)
+        problems[:] = found
+        if found and not may_mend:
+            raise _wrong(values, found)
+        return not found
+
+    if not await until(is_right, values.get("timeout", DEFAULT_TIMEOUT_S)):
+        raise _wrong(values, problems)
+
+
+MOST_BYTES = 256 << 20
+"""Of one topic, whose records are all kept to be compared."""
+
+
+class _Topic:
+    """A topic that is read on."""
+
+    def __init__(self, node: Node, name: str, parameter: str) -> None:
+        try:
+            self.reader: TopicReader = reader_of(node, {"topic": name})
+        except ControlError as error:
+            raise ControlError(str(error), parameter=parameter, status=error.status) from error
+        self.name = name
+        self.records: list[dict[str, Any]] = []
+        self._bytes = 0
+
+    async def read(self) -> None:
+        while found := await self.reader.read_on(MOST_RECORDS):
+            self._bytes += sum(one.size for one in found)
+            if self._bytes > MOST_BYTES:
+                raise ControlError(f"{self.name} has more than {MOST_BYTES} bytes: compare smaller topics", status=413)
+            self.records += [as_json(self.name, *record) for record in found]
+
+
+def _compare(
+    source: list[dict[str, Any]], sink: list[dict[str, Any]], identify: Callable[[Any], Hashable]
+) -> tuple[list[str], bool]:
+    from odradek import assertions
+    from odradek.record import Record
+
+    try:
+        return assertions.violations(map(Record.of, source), map(Record.of, sink), identify)
+    except ValueError as error:
+        raise ControlError(str(error), parameter="key") from error
+
+
+def _wrong(values: Values, problems: list[str]) -> ControlError:
+    from odradek import assertions
+
+    return ControlError(assertions.summary(values["source"], values["sink"], problems), status=TIMED_OUT)

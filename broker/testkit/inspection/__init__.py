@@ -75,7 +75,7 @@ async def own_transaction(coordinator: TransactionCoordinator, transactional_id:
     """The transactional id, as far as it is committed. Raises CoordinatorLoadInProgress."""
     try:
         reading: Future[TransactionView] = coordinator.read(
-            transactional_id, partial(_own_transaction, transactional_id=transactional_id)
+            transactional_id, partial(_view, transactional_id=transactional_id)
         )
         return await reading
     except NotCoordinator:
@@ -88,11 +88,11 @@ async def own_transactions(coordinator: TransactionCoordinator) -> list[Transact
     """All transactional ids, in order. Raises CoordinatorLoadInProgress."""
     found: list[TransactionView] = []
     for context in coordinator.runtime.contexts():
-        found += await context.read(lambda state: [_own_transaction(state, one) for one, _ in state.items()])
+        found += await context.read(lambda state: [_view(state, one) for one, _ in state.items()])
     return sorted(found, key=lambda one: one.transactional_id)
 
 
-def _own_transaction(state: TransactionCoordinatorShard, transactional_id: str) -> TransactionView:
+def _view(state: TransactionCoordinatorShard, transactional_id: str) -> TransactionView:
     found = state.get(transactional_id)
     if found is None:
         return TransactionView(transactional_id)
@@ -130,10 +130,10 @@ async def describe_transactions_at(node: Node, broker_id: int, ids: Sequence[str
         request = DescribeTransactionsRequest(transactional_ids=tuple(ids[begin : begin + DESCRIBED_AT_ONCE]))
         answer = await ask(node.cluster.peers.reach, broker_id, request, lowest=0)
         by_id |= {one.transactional_id: one for one in answer.transaction_states}
-    return [_told_transaction(broker_id, name, by_id[name]) for name in ids]
+    return [_told(broker_id, name, by_id[name]) for name in ids]
 
 
-def _told_transaction(broker_id: int, name: str, one: Any) -> TransactionView:
+def _told(broker_id: int, name: str, one: Any) -> TransactionView:
     """What its coordinator tells. Once a transaction is decided, its partitions are those whose marker is missing."""
     if one.error_code is ErrorCode.transactional_id_not_found:
         return TransactionView(name, coordinator=broker_id)
@@ -212,7 +212,7 @@ async def read_transaction(node: Node, transactional_id: str) -> TransactionView
     coordinator = node.coordinators.transactions
     elsewhere = _elsewhere(node, coordinator, transactional_id)
     if elsewhere is None:
-        return await read_transaction(coordinator, transactional_id)
+        return await own_transaction(coordinator, transactional_id)
     return (await describe_transactions_at(node, elsewhere, [transactional_id]))[0]
 
 
@@ -220,7 +220,7 @@ async def list_transactions(node: Node) -> Listed[TransactionView]:
     """All transactional ids, in order."""
     coordinator = node.coordinators.transactions
     at = _at(node, list_transactions_at)
-    return await _of_all(node, coordinator, lambda: list_transactions(coordinator), at, "transactional_id")
+    return await _of_all(node, coordinator, lambda: own_transactions(coordinator), at, "transactional_id")
 
 
 def _at(node: Node, ask: Callable[[Node, int], Awaitable[T]]) -> Callable[[int], Awaitable[T]]:
