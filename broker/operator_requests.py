@@ -58,8 +58,7 @@ class Explain:
             throttle_time=ZERO,
             error_code=ErrorCode.none,
             findings=tuple(
-                ExplainFinding(severity=one.severity.name.lower(), rule=one.rule, text=one.text, advice=one.advice)
-                for one in found
+                ExplainFinding(severity=one.severity, rule=one.rule, text=one.text, advice=one.advice) for one in found
             ),
         )
 

@@ -14,16 +14,14 @@ from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 from kafka import TopicPartition as PythonTopicPartition
 from kafka.errors import ClusterAuthorizationFailedError, IncompatibleBrokerVersion, KafkaError
 
-from odradek.cli import explain_rules as rules
+from odradek import explain_rules as rules
 from odradek.cli import transactions
 from odradek.cli.connection import Cluster, require_no_error
-from odradek.cli.explain_rules import Key, Partition
 from odradek.cli.group_kinds import COMMITTING, KINDS, kind_of, listed
 from odradek.cli.messages import ExplainRequest
 from odradek.cli.output import Output, print_explanation
+from odradek.explain_rules import Key, Partition
 from odradek.report import Explanation, Finding
-
-SEVERITIES = ("problem", "warning", "info")
 
 
 def explain(cluster: Cluster, out: Output, kind: str, name: str) -> None:
@@ -36,7 +34,7 @@ def explain(cluster: Cluster, out: Output, kind: str, name: str) -> None:
         else:
             seen = _topic(cluster, name) if kind == "topic" else _transaction(cluster, out, name)
         found = [*seen, Finding("info", "seen_by_a_client", why_not, "")]
-        findings = sorted(found, key=lambda one: SEVERITIES.index(one.severity))
+        findings = rules.in_order(found)
     print_explanation(out, Explanation.of(kind, name, findings))
 
 
@@ -59,7 +57,7 @@ def _told_by_broker(cluster: Cluster, kind: str, name: str, *, is_group: bool) -
 
 def _group(cluster: Cluster, name: str, known: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
     if name not in known:
-        return rules.of_group(rules.Group(name, "", "", {}, {}, {}, [*known]))
+        return rules.ask(rules.GROUP_RULES, rules.Group(name, "", "", {}, {}, {}, [*known]))
     kind = kind_of(known[name])
     rows, read = KINDS.get(kind, COMMITTING).members(cluster, name)
     members = {
@@ -71,30 +69,31 @@ def _group(cluster: Cluster, name: str, known: Mapping[str, Mapping[str, Any]]) 
     committed: Mapping[Key, int] = {} if kind == "share" else _committed(cluster, name)
     partitions = _partitions(cluster, {topic for topic, _ in (*committed, *read)})
     state = known[name].get("group_state") or "Unknown"
-    return rules.of_group(rules.Group(name, kind, state, members, committed, partitions))
+    return rules.ask(rules.GROUP_RULES, rules.Group(name, kind, state, members, committed, partitions))
 
 
 def _topic(cluster: Cluster, name: str) -> Iterable[Finding]:
     existing = cluster.admin().list_topics(timeout=cluster.timeout).topics
     partitions = [*_partitions(cluster, [name]).values()]
     least = _least_in_sync(cluster, name) if partitions else None
-    return rules.of_topic(rules.Topic(name, partitions, least, [*existing]))
+    return rules.ask(rules.TOPIC_RULES, rules.Topic(name, partitions, least, [*existing]))
 
 
 def _transaction(cluster: Cluster, out: Output, name: str) -> Iterable[Finding]:
     existing = [entry.transactional_id for entry in transactions.listed(cluster, out)]
     if name not in existing:
-        return rules.of_transaction(rules.Transaction(name, "", existing=existing))
+        return rules.ask(rules.TRANSACTION_RULES, rules.Transaction(name, "", existing=existing))
     with cluster.python_admin() as admin:
         found = admin.describe_transactions([name])[name]
-    return rules.of_transaction(
+    return rules.ask(
+        rules.TRANSACTION_RULES,
         rules.Transaction(
             name,
             found.state.value,
             max(time.time() - found.transaction_start_time_ms / 1000, 0),
             found.transaction_timeout_ms / 1000,
             [f"{place.topic}-{place.partition}" for place in found.topic_partitions],
-        )
+        ),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any, TypeVar
 
@@ -131,15 +132,7 @@ async def _explain(node: Node, values: Values) -> dict[str, Any]:
     return {
         "subject": subject,
         "name": name,
-        "findings": [
-            {
-                "severity": finding.severity.name.lower(),
-                "rule": finding.rule,
-                "text": finding.text,
-                "advice": finding.advice,
-            }
-            for finding in findings
-        ],
+        "findings": [asdict(finding) for finding in findings],
     }
 
 

@@ -6,46 +6,11 @@ Of a streams group too: is its topology ready, what are its members told, and ho
 from __future__ import annotations
 
 from broker.nearest import did_you_mean
-from broker.testkit.explain.situations import (
-    Finding,
-    Findings,
-    GroupSituation,
-    Severity,
-    counted,
-    info,
-    listed,
-    problem,
-    seconds,
-    warning,
-    who,
-)
+from broker.testkit.explain.situations import GroupSituation, seconds, who
 from broker.testkit.inspection.groups import SETTLED, GroupView, MemberView
 from broker.testkit.inspection.share_and_streams import StreamsGroupView
 from coordinator.group.streams.topology import Status
-
-
-def group_does_not_exist(it: GroupSituation) -> Findings:
-    if not it.group.exists:
-        hint = did_you_mean(it.group.group_id, it.groups, as_sentence=True)
-        yield problem(
-            f"there is no group {it.group.group_id}: no consumer has joined with this group.id, and none has committed",
-            f"Look at the consumer's group.id and bootstrap servers.{hint} A consumer that calls assign() instead of "
-            "subscribe() makes a group only by its commits.",
-        )
-
-
-def group_is_empty(it: GroupSituation) -> Findings:
-    if it.group.state != "Empty":
-        return
-    had = f"; {counted(len(it.group.offsets), 'partition')} with committed offsets" if it.group.offsets else ""
-    waiting = ""
-    if it.group.pending:
-        waiting = f"; {counted(len(it.group.pending), 'member id')} given out with MEMBER_ID_REQUIRED and not used yet"
-    yield problem(
-        f"group {it.group.group_id} is Empty: it has no members{had}{waiting}",
-        "Start a consumer, and let it poll: members leave when they are closed, when their session ends, and when they "
-        "do not poll for max.poll.interval.ms.",
-    )
+from odradek.explain_rules import Findings, counted, info, listed, problem, warning
 
 
 def whom_it_waits_for_is_known_elsewhere(it: GroupSituation) -> Findings:
@@ -152,8 +117,8 @@ def members_without_partitions(it: GroupSituation) -> Findings:
         return
     count = sum(1 for lag in it.lags if lag.topic in group.topics)
     more = count < len(group.members)
-    yield Finding(
-        Severity.WARNING if more else Severity.PROBLEM,
+    found = warning if more else problem
+    yield found(
         f"{listed(map(who, idle))} of group {group.group_id} {'has' if len(idle) == 1 else 'have'} no partitions: "
         f"{counted(len(group.members), 'member')} share {counted(count, 'partition')}",
         "Give the topic as many partitions as the group has members." if more else "Look at the assignor.",
@@ -187,8 +152,6 @@ def _rebalance_timeout_ms(group: GroupView) -> int:
 
 
 RULES = (
-    group_does_not_exist,
-    group_is_empty,
     whom_it_waits_for_is_known_elsewhere,
     waits_for_members_to_join,
     waits_for_sync,

@@ -4,36 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from broker.testkit.explain.situations import (
-    Finding,
-    Findings,
-    GroupSituation,
-    Severity,
-    counted,
-    info,
-    listed,
-    problem,
-    seconds,
-    warning,
-    who,
-)
-from broker.testkit.explain.topic_rules import advice_for, holder_of, silent_leaders
+from broker.testkit.explain.situations import GroupSituation, seconds, who
+from broker.testkit.explain.topic_rules import holder_of, id_of_holder, silent_leaders
 from broker.testkit.inspection.groups import MemberView
 from broker.testkit.inspection.partitions import PartitionView
 from broker.testkit.journal_views import FetchView
+from odradek.explain_rules import Findings, counted, how_to_end, info, listed, problem, warning
 from protocol.topic_partition import PartitionKey
 
 SILENT_MS = 5_000
 """A consumer that polls sends a Fetch at least every fetch.max.wait.ms, half a second by default."""
-
-
-def partition_is_offline(it: GroupSituation) -> Findings:
-    offline = [partition.name for partition in it.partitions.values() if not partition.has_leader]
-    if offline:
-        yield problem(
-            f"{listed(offline)} cannot be read: no leader is online",
-            "The broker's log says what happened to its folder.",
-        )
 
 
 def offsets_are_unknown(it: GroupSituation) -> Findings:
@@ -51,12 +31,12 @@ def held_by_transaction(it: GroupSituation) -> Findings:
         if fetch is not None and not fetch.read_committed:
             continue
         reader = "" if fetch is None else f", and {fetch.client_id or 'the consumer'} reads committed records only"
-        yield Finding(
-            Severity.PROBLEM if fetch is not None else Severity.WARNING,
+        found = warning if fetch is None else problem
+        yield found(
             f"the last stable offset of {partition.name} is held at {partition.stable} by "
             f"{holder_of(it.holders, partition, it.now_ms)}; {counted(partition.end - partition.stable, 'record')} "
             f"behind it{reader}",
-            advice_for(it.holders, partition),
+            how_to_end(id_of_holder(it.holders, partition), in_test=True),
         )
 
 
@@ -67,20 +47,6 @@ def commits_wait_for_transaction(it: GroupSituation) -> Findings:
             f"an open transaction has committed offsets of {names}: consumers that start there are answered "
             "UNSTABLE_OFFSET_COMMIT until it ends",
             "Commit or abort the transaction.",
-        )
-
-
-def committed_out_of_range(it: GroupSituation) -> Findings:
-    for lag in it.lags:
-        if lag.unknown or lag.committed is None or lag.start <= lag.committed <= lag.end:
-            continue
-        why = "records before that were deleted" if lag.committed < lag.start else "there are no such records yet"
-        yield problem(
-            f"the committed offset {lag.committed} of {lag.name} is out of range: the log has {lag.start} to "
-            f"{lag.end} ({why})",
-            "The consumer goes where auto.offset.reset says; with none it fails. To go elsewhere: "
-            f"odradek groups reset-offsets {it.group.group_id} --to start, or in a test "
-            f'broker.group("{it.group.group_id}").reset_offsets("earliest").',
         )
 
 
@@ -150,40 +116,6 @@ def fetched_and_not_committed(it: GroupSituation) -> Findings:
         )
 
 
-def is_behind(it: GroupSituation) -> Findings:
-    """Without a journal nobody knows what was fetched."""
-    behind = [lag for lag in it.lags if lag.committed is not None and lag.lag]
-    if it.fetches is None and behind:
-        yield warning(
-            f"group {it.group.group_id} has not committed {counted(sum(lag.lag or 0 for lag in behind), 'record')} of "
-            f"{listed(lag.name for lag in behind)}: they were not read yet, or the application works on them, or does "
-            "not commit",
-            "Look whether the consumer polls, how long it takes for a record, and whether it commits "
-            "(enable.auto.commit).",
-        )
-
-
-def nothing_new(it: GroupSituation) -> Findings:
-    done = [lag for lag in it.lags if lag.lag == 0 and lag.committed == lag.end]
-    if done and len(done) == len(it.lags):
-        yield info(
-            f"group {it.group.group_id} has committed the end of {listed(lag.name for lag in done)}: there is nothing "
-            "new to read",
-            f"To read again: stop the consumers, then odradek groups reset-offsets {it.group.group_id} --to start, or "
-            f'in a test broker.group("{it.group.group_id}").reset_offsets("earliest").',
-        )
-
-
-def has_never_committed(it: GroupSituation) -> Findings:
-    fresh = [lag for lag in it.lags if lag.committed is None and lag.end > lag.start]
-    if fresh:
-        yield warning(
-            f"group {it.group.group_id} has no committed offset in {listed(lag.name for lag in fresh)}: a consumer "
-            "starts where auto.offset.reset says, by default at the end",
-            "Set auto.offset.reset=earliest to read what was written before.",
-        )
-
-
 def reads_committed(it: GroupSituation) -> Findings:
     clients = sorted({fetch.client_id or "-" for _, _, _, fetch in _fetched(it) if fetch.read_committed})
     if clients:
@@ -215,17 +147,12 @@ def _fetch(it: GroupSituation, key: PartitionKey) -> FetchView | None:
 
 
 RULES = (
-    partition_is_offline,
     offsets_are_unknown,
     held_by_transaction,
     commits_wait_for_transaction,
-    committed_out_of_range,
     is_not_fetched,
     fetches_are_seen_elsewhere,
     reads_elsewhere,
-    has_never_committed,
-    is_behind,
-    nothing_new,
     waits_for_new_records,
     fetched_and_not_committed,
     reads_committed,

@@ -6,21 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from broker.share.runs import RecordState
 from broker.testkit.explain import reading_rules
-from broker.testkit.explain.situations import (
-    Finding,
-    Findings,
-    GroupSituation,
-    Severity,
-    counted,
-    info,
-    listed,
-    problem,
-    seconds,
-    warning,
-    who,
-)
+from broker.testkit.explain.situations import GroupSituation, seconds, who
 from broker.testkit.inspection.partitions import PartitionView
 from broker.testkit.inspection.share_and_streams import RangeView, ShareGroupView, SharePartitionView
+from odradek.explain_rules import Findings, counted, info, listed, problem, warning
 
 
 def waits_for_share_partitions(it: GroupSituation) -> Findings:
@@ -58,8 +47,8 @@ def records_are_locked(it: GroupSituation) -> Findings:
             held = [one for one in _acquired(partition) if one.member_id == member_id]
             left = sorted(one.lock_left_ms for one in held)
             until = seconds(left[0]) if left[0] == left[-1] else f"{seconds(left[0])} to {seconds(left[-1])}"
-            yield Finding(
-                Severity.INFO if partition.has_more else Severity.WARNING,
+            found = info if partition.has_more else warning
+            yield found(
                 f"{_named(it, member_id)} has acquired {counted(sum(one.count for one in held), 'record')} of "
                 f"{partition.name} ({_offsets(held)}) for {until} more; nobody else gets them before",
                 "It accepts, releases or rejects them; with implicit acknowledgement by its next poll(). Locks last "
@@ -162,7 +151,6 @@ def _named(it: GroupSituation, member_id: str) -> str:
 
 
 RULES = (
-    reading_rules.partition_is_offline,
     held_by_transaction,
     waits_for_share_partitions,
     has_no_share_session,

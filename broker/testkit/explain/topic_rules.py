@@ -7,22 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.nearest import did_you_mean
-from broker.testkit.explain.situations import (
-    Findings,
-    Holder,
-    Holders,
-    TopicSituation,
-    TransactionSituation,
-    counted,
-    info,
-    listed,
-    problem,
-    seconds,
-    warning,
-)
+from broker.testkit.explain.situations import Holder, Holders, TopicSituation, TransactionSituation, seconds
 from broker.testkit.inspection.partitions import PartitionView
 from broker.testkit.journal_views import FENCED
+from odradek.explain_rules import Findings, counted, how_to_end, info, listed, problem, warning
 
 
 def holder_of(holders: Holders, partition: PartitionView, now_ms: int) -> str:
@@ -36,15 +24,10 @@ def holder_of(holders: Holders, partition: PartitionView, now_ms: int) -> str:
     return f"an open transaction of producer id {producer_id}, which no coordinator knows"
 
 
-def advice_for(holders: Holders, partition: PartitionView) -> str:
+def id_of_holder(holders: Holders, partition: PartitionView) -> str:
+    """The transactional id; empty if it is not known."""
     found = _first(holders, partition)
-    if found is None:
-        return "End it: kafka-transactions.sh abort."
-    name = found.transaction.transactional_id
-    return (
-        f"Commit or abort it in the producer, or end it with odradek transactions abort {name}, or in a test "
-        f'broker.transaction("{name}").abort().'
-    )
+    return "" if found is None else found.transaction.transactional_id
 
 
 def silent_leaders(partitions: Iterable[PartitionView]) -> Findings:
@@ -63,71 +46,8 @@ def _first(holders: Holders, partition: PartitionView) -> Holder | None:
     return None if producer_id is None else holders.get(producer_id)
 
 
-def topic_does_not_exist(it: TopicSituation) -> Findings:
-    if it.topic not in it.existing:
-        hint = did_you_mean(it.topic, it.existing, as_sentence=True)
-        yield problem(
-            f"topic {it.topic} does not exist",
-            f"A producer creates it with its first record, where auto.create.topics.enable is on.{hint}",
-        )
-
-
-def partition_is_offline(it: TopicSituation) -> Findings:
-    offline = [partition.name for partition in it.partitions if not partition.has_leader]
-    if offline:
-        yield problem(
-            f"{listed(offline)} can be neither read nor written: no leader is online",
-            "The broker's log says what happened to its folder.",
-        )
-
-
 def offsets_are_unknown(it: TopicSituation) -> Findings:
     yield from silent_leaders(it.partitions)
-
-
-def not_enough_replicas(it: TopicSituation) -> Findings:
-    few = [f"{name} ({count})" for name, count in it.in_sync.items() if count < it.least_in_sync]
-    if few:
-        yield problem(
-            f"{listed(few)}: fewer replicas are in sync than min.insync.replicas, {it.least_in_sync}: producers with "
-            "acks=all are answered NOT_ENOUGH_REPLICAS",
-            "See which brokers are not running, or behind: odradek cluster status",
-        )
-
-
-def has_no_records(it: TopicSituation) -> Findings:
-    if it.partitions and all(one.end == 0 for one in it.partitions):
-        yield problem(
-            f"topic {it.topic} has no records: nothing was ever written to its "
-            f"{counted(len(it.partitions), 'partition')}",
-            'Look at what the producer was answered: broker.journal(api="Produce").',
-        )
-
-
-def records_were_deleted(it: TopicSituation) -> Findings:
-    cut = [partition for partition in it.partitions if partition.start > 0]
-    if cut:
-        where = listed(
-            f"{partition.name} starts at {partition.start}{' and has none left' * (partition.start == partition.end)}"
-            for partition in cut
-        )
-        kept = "for ever" if it.retention_ms < 0 else seconds(it.retention_ms)
-        yield warning(
-            f"records were deleted, by retention (retention.ms: {kept}) or on request: {where}",
-            "A consumer that wants earlier offsets goes where auto.offset.reset says. Records with old timestamps are "
-            "deleted by retention too.",
-        )
-
-
-def held_by_transaction(it: TopicSituation) -> Findings:
-    for partition in it.partitions:
-        if partition.is_held:
-            yield warning(
-                f"the last stable offset of {partition.name} is held at {partition.stable} by "
-                f"{holder_of(it.holders, partition, it.now_ms)}; readers of committed records do not get the "
-                f"{counted(partition.end - partition.stable, 'record')} behind it",
-                advice_for(it.holders, partition),
-            )
 
 
 def is_read_by(it: TopicSituation) -> Findings:
@@ -142,33 +62,7 @@ def is_read_by(it: TopicSituation) -> Findings:
         yield info(f"topic {it.topic} is read by {listed(it.readers)}")
 
 
-def has_records(it: TopicSituation) -> Findings:
-    filled = [partition for partition in it.partitions if partition.end > partition.start]
-    if filled:
-        where = listed(f"{partition.name}: {partition.start} to {partition.end}" for partition in filled)
-        yield info(f"topic {it.topic} has records ({where})")
-
-
-TOPIC_RULES = (
-    topic_does_not_exist,
-    partition_is_offline,
-    offsets_are_unknown,
-    not_enough_replicas,
-    has_no_records,
-    records_were_deleted,
-    held_by_transaction,
-    is_read_by,
-    has_records,
-)
-
-
-def does_not_exist(it: TransactionSituation) -> Findings:
-    if not it.transaction.exists:
-        hint = did_you_mean(it.transaction.transactional_id, it.existing, as_sentence=True)
-        yield problem(
-            f"there is no transactional id {it.transaction.transactional_id}: no producer has called init_transactions",
-            f"Look at the producer's transactional.id.{hint}",
-        )
+TOPIC_RULES = (offsets_are_unknown, is_read_by)
 
 
 def is_open(it: TransactionSituation) -> Findings:
@@ -187,8 +81,7 @@ def is_open(it: TransactionSituation) -> Findings:
     where = listed(f"{topic}-{index}" for topic, index in found.partitions)
     yield warning(
         f"the transaction{who} has been open for {seconds(age_ms)} in {where}{last}; {ends}",
-        f"Commit or abort it in the producer, or end it with odradek transactions abort {found.transactional_id}, or "
-        f'in a test broker.transaction("{found.transactional_id}").abort().',
+        how_to_end(found.transactional_id, in_test=True),
     )
 
 
@@ -246,7 +139,6 @@ def none_is_open(it: TransactionSituation) -> Findings:
 
 
 TRANSACTION_RULES = (
-    does_not_exist,
     is_open,
     holds_readers,
     markers_are_pending,
