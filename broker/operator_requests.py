@@ -29,7 +29,7 @@ logger = structlog.get_logger(__name__)
 
 FOLDER = "odradek.backup.folder"
 KINDS = {"group": "explain_group", "topic": "explain_topic", "transaction": "explain_transaction"}
-"""What is explained, and the function of `broker.testkit.explain.explain`."""
+"""What is explained, and the function of `broker.testkit.explain`."""
 
 
 def begin(node: Node) -> None:
@@ -52,7 +52,7 @@ class Explain:
         from protocol.newer.admin import ExplainFinding, ExplainResponse
 
         async with self._turn:
-            rules = await _imported(self._node, "broker.testkit.explain.explain")
+            rules = await _imported(self._node, "broker.testkit.explain")
             found = await getattr(rules, KINDS[request.kind])(self._node, request.name)
         return ExplainResponse(
             throttle_time=ZERO,

@@ -88,10 +88,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic, without partitions if there is none; `least_in_sync` is its min.insync.replicas, None if not told.
-
-    `retention` says how long records are kept, if that is known.
-    """
+    """A topic, without partitions if there is none. Empty or None are its settings as far as they are not known."""
 
     name: str
     partitions: Sequence[Partition]

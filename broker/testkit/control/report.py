@@ -30,7 +30,7 @@ from broker.testkit.control.record_reads import MOST_RECORDS, reader_of
 from broker.testkit.control.record_writes import as_json
 from broker.testkit.control.topic_reader import MOST, Budget, TopicReader
 from broker.testkit.control.transactions import transaction_json
-from broker.testkit.explain.explain import explain_group, explain_topic, explain_transaction
+from broker.testkit.explain import explain_group, explain_topic, explain_transaction
 from broker.testkit.inspection import list_groups, list_transactions
 from broker.testkit.inspection.partitions import PartitionView, read_lags, read_topics
 from broker.testkit.journal import Entry, Exchange, Journal, journal_of

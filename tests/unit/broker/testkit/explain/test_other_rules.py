@@ -9,7 +9,7 @@ from kio.schema.txn_offset_commit.v3.request import TxnOffsetCommitRequestPartit
 
 from broker.replication.log_maintenance import delete_records
 from broker.testkit.control.faults import faults_of
-from broker.testkit.explain.explain import KIT_RULES, a_fault_is_set, clock_is_frozen
+from broker.testkit.explain import KIT_RULES, a_fault_is_set, clock_is_frozen
 from broker.testkit.explain.situations import KitView, seconds
 from odradek.explain_rules import ask, counted, listed
 from tests.unit.broker.members import CONFIG, TICK_MS, commit
