@@ -43,6 +43,10 @@ class Figure:
     unit: str = ""
 
 
+class _WrongUse(click.UsageError):
+    exit_code = UNKNOWN
+
+
 class _Check(click.Command):
     """A command whose errors, also that of a wrong argument, have the status for what is not known.
 
@@ -53,15 +57,13 @@ class _Check(click.Command):
         try:
             return super().make_context(*arguments, **more)
         except click.UsageError as error:
-            error.exit_code = UNKNOWN
-            raise
+            raise _WrongUse(error.format_message(), error.ctx) from error
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except click.UsageError as error:
-            error.exit_code = UNKNOWN
-            raise
+            raise _WrongUse(error.format_message(), error.ctx) from error
         except click.ClickException as error:
             click.echo(printable(f"{str(self.name).upper()} UNKNOWN - {error.format_message()}"))
             raise click.exceptions.Exit(UNKNOWN) from error
