@@ -16,8 +16,9 @@ from kafka.errors import ClusterAuthorizationFailedError, IncompatibleBrokerVers
 
 from odradek import explain_rules as rules
 from odradek.cli import transactions
-from odradek.cli.connection import Cluster, require_no_error
+from odradek.cli.connection import Cluster
 from odradek.cli.group_kinds import COMMITTING, KINDS, kind_of, listed
+from odradek.cli.kafka_python import require_no_error
 from odradek.cli.messages import ExplainRequest
 from odradek.cli.output import Output, print_explanation
 from odradek.explain_rules import Key, Partition
