@@ -8,7 +8,7 @@ every rule is asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from broker.config.resource_configs import log_config
 from broker.nearest import near

@@ -46,8 +46,8 @@ def waits_for_members_to_join(seen: GroupSituation) -> Findings:
         )
     for member_id in seen.group.pending:
         yield problem(
-            f"group {seen.group.group_id} waits for a consumer that was given the member id {member_id} and has not used "
-            "it yet",
+            f"group {seen.group.group_id} waits for a consumer that was given the member id {member_id} and has not "
+            "used it yet",
             "It has perhaps died in between; its session timeout ends the wait.",
         )
     if not late and not seen.group.pending:
@@ -137,8 +137,8 @@ def members_without_partitions(seen: GroupSituation) -> Findings:
 def subscriptions_are_unknown(seen: GroupSituation) -> Findings:
     if seen.group.members and seen.group.protocol == "classic" and seen.group.protocol_type != "consumer":
         yield info(
-            f"group {seen.group.group_id} has the protocol type {seen.group.protocol_type}: the broker does not know what "
-            "its members read",
+            f"group {seen.group.group_id} has the protocol type {seen.group.protocol_type}: the broker does not know "
+            "what its members read",
         )
 
 
