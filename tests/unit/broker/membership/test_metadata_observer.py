@@ -20,7 +20,7 @@ from broker.peers.client import PeerClients
 from protocol.api.table import API_BY_NAME
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import MemoryFileSystem
-from tests.unit.broker.cluster.test_fetched_log import batch
+from tests.unit.broker.membership.test_fetched_log import batch
 from tests.unit.controller.quorum.support import ROOT, made_root, services
 
 TIMEOUT_MS = 60_000

@@ -14,8 +14,8 @@ from protocol.otlp import Point
 from protocol.uuids import to_text
 from tests.doubles.clock import ManualClock
 from tests.unit.broker.admin_rig import Rig
+from tests.unit.broker.api.test_client_telemetry import push, set_subscription, subscribe
 from tests.unit.broker.scraping import only, samples
-from tests.unit.broker.test_client_telemetry import push, set_subscription, subscribe
 from tests.unit.protocol.otlp_messages import counted, gauge, metrics_data, point
 
 INTERVAL_MS = 1_000

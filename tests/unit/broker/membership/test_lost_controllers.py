@@ -26,9 +26,9 @@ from protocol.durations import MILLISECOND
 from protocol.errors import Timeout
 from tests.doubles.clock import ManualClock, settle
 from tests.doubles.files import MemoryFileSystem
-from tests.unit.broker.cluster.test_fetched_log import batch
-from tests.unit.broker.cluster.three_controllers import BROKER_EPOCH, Lost, ThreeControllers
 from tests.unit.broker.cluster_rig import CONTROLLER, ClusterRig
+from tests.unit.broker.membership.test_fetched_log import batch
+from tests.unit.broker.membership.three_controllers import BROKER_EPOCH, Lost, ThreeControllers
 from tests.unit.controller.quorum.support import ROOT, made_root, services
 
 SESSION_MS = 9_000
