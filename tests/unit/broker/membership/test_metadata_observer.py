@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.config.controllers import ControllerAddress
 from broker.membership.controller_channel import ControllerQuorum, NoControllerError
-from broker.membership.metadata_copy import MetadataCopy, Observer
+from broker.membership.metadata_copy import MetadataCopy, ObserverIdentity
 from broker.membership.metadata_observer import MetadataObserver
 from broker.peers.call import PeerError
 from broker.peers.client import PeerClients
@@ -63,7 +63,7 @@ def observer(clock: ManualClock, controllers: Controllers) -> MetadataObserver:
     copy = MetadataCopy(services(made_root(MemoryFileSystem()), clock), ROOT)
     clients = cast(PeerClients, controllers)
     quorum = ControllerQuorum([ControllerAddress("controller", 9093)])
-    who = Observer(4, "cluster", uuid.uuid4())
+    who = ObserverIdentity(4, "cluster", uuid.uuid4())
     return MetadataObserver(who, quorum, clients, clock, copy, publish, retry_ms=20)
 
 
