@@ -40,8 +40,8 @@ class Rule(NamedTuple):
     def code(self) -> CodeType | None:
         """The code of the function; None of a table."""
         target = self.target()
-        function = unwrap(target.fget if isinstance(target, property) else target)
-        return getattr(function, "__code__", None)
+        function: Any = target.fget if isinstance(target, property) else target
+        return getattr(unwrap(function), "__code__", None)
 
 
 @cache
