@@ -195,7 +195,7 @@ class Systemd:
         self._begin("starting")
 
     def note(self, status: str) -> None:
-        """What a start or a stop that takes long is doing; for `systemctl status`. From any thread."""
+        """Note what a start or a stop that takes long is doing; for `systemctl status`. From any thread."""
         self._status = status
 
     def ready(self, status: str) -> None:

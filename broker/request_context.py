@@ -1,4 +1,4 @@
-"""What a handler is given besides its request: the request's context, and the parts of the node."""
+"""Everything that a handler is given besides its request: the request's context, and the parts of the node."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
-    """What the cluster agrees on, its log (None if that is other nodes'), and the creation of topics on first use.
+class ClusterMetadata:
+    """The cluster's metadata, its log (None if that is other nodes'), and the creation of topics on first use.
 
     `peers` are the other brokers, for questions about what they lead and coordinate. `controller_service` is what the
     node does as the controller of other nodes, None if it does not.
@@ -65,8 +65,8 @@ class Coordinators:
 
 
 @dataclass(frozen=True, slots=True)
-class Local:
-    """What is this node's alone."""
+class LocalServices:
+    """The services of this node alone."""
 
     node_id: int
     current: CurrentConfig
@@ -90,11 +90,11 @@ class Local:
 class Services:
     """All of them, as the node makes them."""
 
-    cluster: Cluster
+    cluster: ClusterMetadata
     controller: Controller
     replicas: ReplicaManager
     coordinators: Coordinators
-    local: Local
+    local: LocalServices
 
 
 @dataclass(slots=True)
@@ -104,11 +104,11 @@ class RequestContext:
     `permissions` are those of the client, None without an authorizer.
     """
 
-    cluster: Cluster
+    cluster: ClusterMetadata
     controller: Controller
     replicas: ReplicaManager
     coordinators: Coordinators
-    local: Local
+    local: LocalServices
     connection: Peer
     api_key: int
     version: int
@@ -123,7 +123,7 @@ class RequestContext:
 
     @property
     def image(self) -> MetadataImage:
-        """What the cluster agrees on, as of the first time that this request asked: the same from start to end."""
+        """Return the cluster's metadata as of the first time that this request asked: the same from start to end."""
         image = self._image
         if image is None:
             image = self._image = self.cluster.cache.image

@@ -47,7 +47,7 @@ from protocol.metadata.brokers import BrokerRegistrationChangeRecord
 NEVER = -1
 
 
-class State(Enum):
+class BrokerState(Enum):
     """The state of a broker; see the table above."""
 
     FENCED = auto()
@@ -65,8 +65,8 @@ class Fencing(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """What a broker is told; before that, if the change `is_unfinished`, its next step is to be decided."""
+class HeartbeatReply:
+    """The answer to a heartbeat; before that, if the change `is_unfinished`, its next step is to be decided."""
 
     is_caught_up: bool
     is_fenced: bool
@@ -76,7 +76,7 @@ class Reply:
 
 @dataclass(slots=True)
 class _Session:
-    """What is known of one incarnation: when it was heard of, how far it is, and where its shutdown began.
+    """The state of one incarnation: when it was heard of, how far it is, and where its shutdown began.
 
     `may_take_over`: there may be partitions without a leader that it is to lead.
     """
@@ -193,7 +193,7 @@ def decide(
     schema: ConfigSchema,
     sessions: BrokerSessions,
     next_offset: int,
-) -> Decision[Reply]:
+) -> Decision[HeartbeatReply]:
     """Note the heartbeat in `sessions`, and change the broker's state if it is time for that.
 
     The sessions are noted at once, whether the records become durable or not. Raises StaleBrokerEpoch.
@@ -203,30 +203,30 @@ def decide(
     state = _next_state(image, schema, broker, request, current, sessions)
     sessions.touch(broker.id, broker.epoch, request.current_metadata_offset)
     records, is_unfinished = _step(image, schema, broker.id, current, state, sessions)
-    if state is State.UNFENCED:
+    if state is BrokerState.UNFENCED:
         sessions.took_over(broker.id, all_of_them=not is_unfinished)
-    elif state is not State.CONTROLLED_SHUTDOWN:
+    elif state is not BrokerState.CONTROLLED_SHUTDOWN:
         sessions.shutdown_ended(broker.id)
     elif records or current is not state:
         sessions.shutdown_moved(broker.id, next_offset + len(records) - 1)
     image = broker_changes.image_after(image, records)
     records += broker_changes.directories_failed(image, schema, broker.id, request.offline_log_dirs)
     records += _cordoned(broker, request)
-    if state is State.MAY_SHUT_DOWN:
+    if state is BrokerState.MAY_SHUT_DOWN:
         sessions.end(broker.id)
-    reply = Reply(
+    reply = HeartbeatReply(
         is_caught_up=request.current_metadata_offset >= broker.epoch,
-        is_fenced=state in (State.FENCED, State.MAY_SHUT_DOWN),
-        should_shut_down=state is State.MAY_SHUT_DOWN,
+        is_fenced=state in (BrokerState.FENCED, BrokerState.MAY_SHUT_DOWN),
+        should_shut_down=state is BrokerState.MAY_SHUT_DOWN,
         is_unfinished=is_unfinished,
     )
     return Decision(records, reply)
 
 
-def _state(broker: BrokerRegistration, sessions: BrokerSessions) -> State:
+def _state(broker: BrokerRegistration, sessions: BrokerSessions) -> BrokerState:
     if sessions.is_shutting_down(broker.id):
-        return State.CONTROLLED_SHUTDOWN
-    return State.FENCED if broker.fenced else State.UNFENCED
+        return BrokerState.CONTROLLED_SHUTDOWN
+    return BrokerState.FENCED if broker.fenced else BrokerState.UNFENCED
 
 
 def _next_state(
@@ -234,39 +234,44 @@ def _next_state(
     schema: ConfigSchema,
     broker: BrokerRegistration,
     request: BrokerHeartbeatRequest,
-    current: State,
+    current: BrokerState,
     sessions: BrokerSessions,
-) -> State:
+) -> BrokerState:
     """See the table above."""
     match current:
-        case State.FENCED:
+        case BrokerState.FENCED:
             if request.want_shut_down:
-                return State.MAY_SHUT_DOWN
+                return BrokerState.MAY_SHUT_DOWN
             has_caught_up = request.current_metadata_offset >= broker.epoch
-            return State.UNFENCED if has_caught_up and not request.want_fence else State.FENCED
-        case State.UNFENCED if request.want_fence:
-            return State.MAY_SHUT_DOWN if request.want_shut_down else State.FENCED
-        case State.UNFENCED if request.want_shut_down:
+            return BrokerState.UNFENCED if has_caught_up and not request.want_fence else BrokerState.FENCED
+        case BrokerState.UNFENCED if request.want_fence:
+            return BrokerState.MAY_SHUT_DOWN if request.want_shut_down else BrokerState.FENCED
+        case BrokerState.UNFENCED if request.want_shut_down:
             leads = broker_changes.leads_something(image, broker.id)
             may_go = not leads and not broker_changes.needs_steps(image, schema, broker.id)
-            return State.MAY_SHUT_DOWN if may_go else State.CONTROLLED_SHUTDOWN
-        case State.CONTROLLED_SHUTDOWN:
+            return BrokerState.MAY_SHUT_DOWN if may_go else BrokerState.CONTROLLED_SHUTDOWN
+        case BrokerState.CONTROLLED_SHUTDOWN:
             leads = broker_changes.leads_something(image, broker.id)
             may_go = not leads and sessions.may_shut_down(broker.id, image)
-            return State.MAY_SHUT_DOWN if may_go else State.CONTROLLED_SHUTDOWN
-    return State.UNFENCED
+            return BrokerState.MAY_SHUT_DOWN if may_go else BrokerState.CONTROLLED_SHUTDOWN
+    return BrokerState.UNFENCED
 
 
 def _step(
-    image: MetadataImage, schema: ConfigSchema, broker_id: int, current: State, state: State, sessions: BrokerSessions
+    image: MetadataImage,
+    schema: ConfigSchema,
+    broker_id: int,
+    current: BrokerState,
+    state: BrokerState,
+    sessions: BrokerSessions,
 ) -> tuple[list[Any], bool]:
     """The records of the next step towards a state, and whether more may follow."""
     match state:
-        case State.UNFENCED if current is State.FENCED:
+        case BrokerState.UNFENCED if current is BrokerState.FENCED:
             changes = broker_changes.unfence(image, schema, broker_id)
-        case State.UNFENCED if sessions.may_take_over(broker_id):
+        case BrokerState.UNFENCED if sessions.may_take_over(broker_id):
             changes = broker_changes.take_over(image, schema, broker_id)
-        case State.CONTROLLED_SHUTDOWN:
+        case BrokerState.CONTROLLED_SHUTDOWN:
             changes = broker_changes.begin_controlled_shutdown(image, schema, broker_id)
         case _:  # few partitions are left for one that shuts down, and no broker asks to be fenced otherwise
             return [] if state is current else broker_changes.fence(image, schema, broker_id), False

@@ -1,4 +1,4 @@
-"""What a test may do with a broker besides being its client: the same for one that it started and for one elsewhere.
+"""The control of a broker by a test, besides being its client: the same for one that it started and for one elsewhere.
 
 `Controls` needs the address of clients and the client of a control interface, and gives everything else: topics,
 groups, transactions, faults, the clock, snapshots, the journal. `Broker` and `Cluster` are controls of what they

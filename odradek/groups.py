@@ -1,4 +1,4 @@
-"""What coordinators know, in a test's hands: groups of every kind, and transactional ids."""
+"""Groups and transactions as their coordinators know them: groups of every kind, and transactional ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker tells of itself, as values that print well.
+"""A broker's reports of itself, as values that print well.
 
 `Journal`: what was asked and answered last, who connected, and what the broker warned of. `Explanation`: why a consumer
 gets nothing, and what to do. `report_text`: what the broker holds and has just done, for the report of a failing test.

@@ -1,4 +1,4 @@
-"""What a terminal is shown: clients choose keys, values and names, and brokers the texts of errors.
+"""Text for a terminal: clients choose keys, values and names, and brokers the texts of errors.
 
 A terminal obeys control characters: they write to the clipboard, rewrite lines, or have it answer as if typed. Others
 turn the direction of writing, or are not seen. On a terminal they are written as escapes, whatever prints them; a

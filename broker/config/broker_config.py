@@ -194,7 +194,10 @@ class CurrentConfig:
     def follow(self, image: MetadataImage) -> None:
         """Apply what the image has for this broker, and for the whole cluster."""
         of = image.configs.of
-        own, of_all = of(ResourceType.BROKER, str(self.config.node_id)), of(ResourceType.BROKER, CLUSTER_DEFAULT)
+        own, of_all = (
+            of(ResourceType.BROKER, str(self.config.node_id)),
+            of(ResourceType.BROKER, CLUSTER_DEFAULT),
+        )
         self.config = self.config.with_dynamic(own, of_all)
 
 

@@ -1,4 +1,4 @@
-"""What holds for one listener: its own settings, else the broker's (`AbstractConfig.valuesWithPrefixOverride`).
+"""The settings of one listener: its own, else the broker's (`AbstractConfig.valuesWithPrefixOverride`).
 
     listener.name.<listener>.<mechanism>.<name>   for one SASL mechanism of one listener
     listener.name.<listener>.<name>               for one listener

@@ -43,7 +43,7 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """What to bind, and what to advertise (by name; see `resolve`).
+    """The addresses to bind, and those to advertise (by name; see `resolve`).
 
     `controllers` are for the other nodes of a cluster whose controller this node is, with what is advertised of them in
     `advertised_controllers`. A node without that role leaves such listeners out.

@@ -1,4 +1,4 @@
-"""What is wrong with the settings of listeners with TLS or SASL, before any file of theirs is read.
+"""Mistakes in the settings of listeners with TLS or SASL, before any file of theirs is read.
 
 Every line names the setting as it is to be written, and says what to do.
 """

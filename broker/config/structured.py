@@ -158,7 +158,7 @@ def why_no_logins(config: BrokerConfig, listener: Listener, *, is_only_one: bool
 
 
 def broken_http_rules(config: BrokerConfig, listeners: Listeners) -> Iterator[str]:
-    """What is wrong with these settings, a line each."""
+    """List what is wrong with these settings, a line each."""
     for text in config.list_(PROXIES):
         try:
             ipaddress.ip_network(text, strict=False)

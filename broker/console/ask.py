@@ -14,7 +14,7 @@ from broker.node import Node
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.topic_reader import Budget
 from metadata.acls import ResourceType
-from protocol.records.cut import Most
+from protocol.records.cut import CutLimits
 
 if TYPE_CHECKING:
     from broker.console.history import History
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NAMES_A_TURN = 200
 
-MOST = Most(content=256 << 10, headers=100, header_content=64 << 10)
+MOST = CutLimits(content=256 << 10, headers=100, header_content=64 << 10)
 """What is kept of a record that is shown whole, or looked through."""
 
 

@@ -23,7 +23,7 @@ from broker.console.registry import RegistryError, Schemas, schema_id_of
 from broker.console.topic import seen_topic
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.topic_reader import Budget, Found, TopicReader
-from protocol.records.cut import Most
+from protocol.records.cut import CutLimits
 
 SHOWN_BYTES = 500
 """So much of each key and value is in the list."""
@@ -82,10 +82,10 @@ def _text(positions: Mapping[int, int]) -> str:
     return ",".join(f"{index}:{offset}" for index, offset in positions.items())
 
 
-def most_in_list(ask: Ask) -> Most:
+def most_in_list(ask: Ask) -> CutLimits:
     """What is kept of a record in a list: its beginning, unless a schema is needed for that."""
     content = SHOWN_BYTES if ask.registry is None else LONGEST
-    return Most(content, headers=20, header_content=2 * SHOWN_BYTES)
+    return CutLimits(content, headers=20, header_content=2 * SHOWN_BYTES)
 
 
 async def rows_of(ask: Ask, found: Sequence[Found], form: str, schemas: Schemas) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from broker.authorization.console_table import NOTHING, Asked
+from broker.authorization.console_table import NOTHING, PageRights
 from broker.testkit.control.endpoint import ControlError
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from protocol.api.table import asked_for
@@ -26,10 +26,10 @@ class Rights:
 
     user: str | None = None
     permissions: Permissions | None = None
-    asked: Asked = NOTHING
+    asked: PageRights = NOTHING
     named: frozenset[tuple[str, ResourceType]] = frozenset()
 
-    def of(self, asked: Asked) -> Rights:
+    def of(self, asked: PageRights) -> Rights:
         """The same user's, for a page or an action."""
         named = frozenset((right.api, right.resource_type) for right in (*asked.needed, *asked.shown))
         return replace(self, asked=asked, named=named)

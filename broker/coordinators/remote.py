@@ -91,7 +91,7 @@ def _markers_request(partitions: Mapping[EndMarker, Sequence[PartitionKey]]) -> 
 
 
 def _answer_marker(answer: Future[None], code: ErrorCode) -> None:
-    """Whatever goes wrong is temporary for the coordinator, which asks again where the leader is."""
+    """Answer a marker: whatever goes wrong is temporary for the coordinator, which asks again where the leader is."""
     if answer.done():
         return
     if code is ErrorCode.none:

@@ -42,7 +42,7 @@ CRASH_AFTER_REPLY_MS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What faults use of the node.
+    """The parts of the node that faults use.
 
     `crash` ends the process; in tests it may return. `crash_at_sync` ends it before a file in these folders is synced.
     """
@@ -73,7 +73,7 @@ class Injection:
         self._around = around
 
     def handle(self, ctx: RequestContext, request: Any) -> Any:
-        """What the handler returns, or what the faults make of it."""
+        """Return the handler's answer, or what the faults make of it."""
         struck = Struck(self._route, self._around, ctx, request)
         for fault in self.faults:
             struck.consider(fault)

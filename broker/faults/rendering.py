@@ -20,7 +20,7 @@ from broker.faults.matching import OLD_PREFIX, raw_of, topic_name
 from protocol.api.names import error_name
 from protocol.records.batch import HEADER_SIZE, read_header
 from protocol.records.compression import DecompressionError
-from protocol.records.cut import Most, cut_records
+from protocol.records.cut import CutLimits, cut_records
 
 if TYPE_CHECKING:
     from broker.request_context import RequestContext
@@ -34,7 +34,7 @@ LONGEST_BYTES = 64 * 1024
 
 MILLISECOND = timedelta(milliseconds=1)
 EPOCH = datetime.fromtimestamp(0, UTC)
-MOST = Most(LONGEST_BYTES, headers=100, header_content=LONGEST_BYTES)
+MOST = CutLimits(LONGEST_BYTES, headers=100, header_content=LONGEST_BYTES)
 
 Json = dict[str, Any]
 

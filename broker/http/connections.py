@@ -211,8 +211,8 @@ async def _before_sent(_request: web.Request, response: web.StreamResponse) -> N
 
 
 def _set_headers(response: web.StreamResponse) -> None:
-    """What every answer has: strangers choose what is in records, metrics and the journal's JSON, so no browser is to
-    guess HTML or a script in it, or to keep it for who comes next.
+    """Set the headers of every answer: strangers choose what is in records, metrics and the journal's JSON, so no
+    browser is to guess HTML or a script in it, or to keep it for who comes next.
     """
     response.headers["Server"] = SERVER
     response.headers["X-Content-Type-Options"] = "nosniff"

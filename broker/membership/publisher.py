@@ -151,7 +151,7 @@ class NodeMetadata(Protocol):
         """The controller's answer. Raises PeerError if there is none, KafkaError if it is refused as a whole."""
 
     def problems(self) -> list[str]:
-        """What an operator should know now, a sentence each."""
+        """List the problems that an operator should know now, a sentence each."""
 
     async def retry(self) -> None:
         """Try again what failed for want of room; for a periodic job."""

@@ -1,4 +1,4 @@
-"""What the broker counts, as plain ints: cheap to count while serving requests, and read only on demand.
+"""The broker's counts, as plain ints: cheap to count while serving requests, and read only on demand.
 
 `broker/observe/collector.py` renders it for Prometheus under the names that the JMX exporter gives Kafka's metrics;
 only that module knows prometheus_client. The rules of counting are Kafka's `BrokerTopicMetrics` and `RequestMetrics`.
@@ -29,7 +29,7 @@ Rows = Iterable[tuple[tuple[str, ...], float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Most:
+class SeriesLimits:
     """How many have their own series (`odradek.metrics.max.topics`, `odradek.metrics.max.clients`)."""
 
     topics: int = 1000
@@ -158,7 +158,7 @@ class RequestCounters:
         return [at_once + first, *others]
 
 
-class Kind(Enum):
+class MetricKind(Enum):
     GAUGE = "gauge"
     COUNTER = "counter"
 
@@ -170,7 +170,7 @@ class Reading:
     `read` is called on the loop. It may instead return a function that gives the pairs, which is called in any thread.
     """
 
-    kind: Kind
+    kind: MetricKind
     name: str
     documentation: str
     labels: tuple[str, ...]
@@ -186,7 +186,7 @@ Labels = tuple[tuple[str, str], ...]
 class Family:
     """A metric as it is now, whose name and labels were not known before."""
 
-    kind: Kind
+    kind: MetricKind
     name: str
     documentation: str
     rows: Sequence[tuple[Labels, float]]
@@ -195,8 +195,8 @@ class Family:
 class Metrics:
     """All counters of a node, and the readings that its modules registered."""
 
-    def __init__(self, most: Most | None = None) -> None:
-        self.most = most or Most()
+    def __init__(self, most: SeriesLimits | None = None) -> None:
+        self.most = most or SeriesLimits()
         self.topics = defaultdict[str, TopicCounters](TopicCounters)
         self.deleted_topics = TopicCounters()
         """Counts of deleted topics, so that the sums over all topics never fall."""
@@ -280,7 +280,7 @@ class Metrics:
         `read` returns a number or, with `labels`, pairs of a tuple of label values (in their order) and a number.
         Raises ValueError if the name is taken.
         """
-        self._register(Reading(Kind.GAUGE, name, documentation, tuple(labels), read))
+        self._register(Reading(MetricKind.GAUGE, name, documentation, tuple(labels), read))
 
     def counter(
         self,
@@ -297,7 +297,7 @@ class Metrics:
         """
         if not name.endswith("_total"):
             raise ValueError(f"the name of a counter must end in _total: {name}")
-        self._register(Reading(Kind.COUNTER, name, documentation, tuple(labels), read, permanent))
+        self._register(Reading(MetricKind.COUNTER, name, documentation, tuple(labels), read, permanent))
 
     def forget_parts(self) -> None:
         """Let go of what the parts of a node registered: others take their place. What is `permanent` stays."""

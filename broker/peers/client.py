@@ -78,7 +78,7 @@ class PeerSettings:
 
 @dataclass(frozen=True, slots=True)
 class PeerNetwork:
-    """What all clients of a node share: time, randomness, and the way to open a connection and to be let in."""
+    """The common part of all clients of a node: time, randomness, and the way to open a connection and to be let in."""
 
     clock: Clock
     random: random.Random

@@ -113,7 +113,7 @@ def _refused(leader: int, one: object) -> Unknown:
     return Unknown(f"broker {leader} answers {code.name.upper()}", code in SOON)
 
 
-class Bounds(NamedTuple):
+class LogBounds(NamedTuple):
     """The first offset, the last stable offset, and the high watermark."""
 
     start: int
@@ -121,7 +121,9 @@ class Bounds(NamedTuple):
     end: int
 
 
-async def ask_bounds(reach: Reach, leader: int, keys: Collection[PartitionKey]) -> dict[PartitionKey, Bounds | Unknown]:
+async def ask_bounds(
+    reach: Reach, leader: int, keys: Collection[PartitionKey]
+) -> dict[PartitionKey, LogBounds | Unknown]:
     """The bounds of partitions, as their leader answers.
 
     They only grow, and a connection's requests are answered in their order: so they fit each other.
@@ -134,12 +136,12 @@ async def ask_bounds(reach: Reach, leader: int, keys: Collection[PartitionKey]) 
     return {key: _bounds(starts[key], stables[key], ends[key]) for key in keys}
 
 
-def _bounds(start: int | Unknown, stable: int | Unknown, end: int | Unknown) -> Bounds | Unknown:
+def _bounds(start: int | Unknown, stable: int | Unknown, end: int | Unknown) -> LogBounds | Unknown:
     for one in (start, stable, end):
         if isinstance(one, Unknown):
             return one
     assert isinstance(start, int) and isinstance(stable, int) and isinstance(end, int)
-    return Bounds(start, stable, end)
+    return LogBounds(start, stable, end)
 
 
 async def ask_open_producers(

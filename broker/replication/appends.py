@@ -45,7 +45,7 @@ Refusals = Mapping["PartitionKey", KafkaError]
 
 
 class ProduceMetrics(Protocol):
-    """What is counted of appends; see `broker.observe.metrics.Metrics`."""
+    """Counts appends; see `broker.observe.metrics.Metrics`."""
 
     def produced(self, topic: str, messages: int, size: int) -> None: ...
     def produce_failed(self, topic: str) -> None: ...

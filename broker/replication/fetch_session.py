@@ -110,7 +110,7 @@ class FetchSession:
 
 
 class FetchContext(Protocol):
-    """What one Fetch request asks for, and how its answer relates to a session."""
+    """The partitions that one Fetch request asks for, and how its answer relates to a session."""
 
     @property
     def targets(self) -> Sequence[Target]: ...

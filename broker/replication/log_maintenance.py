@@ -46,7 +46,7 @@ def delete_records(partition: Partition, offset: int) -> int:
     return offset
 
 
-class Deletion(NamedTuple):
+class RecordDeletion(NamedTuple):
     """The records below `offset` are deleted on this leader, and are to be deleted on the followers that are alive."""
 
     partition: Partition
@@ -67,7 +67,7 @@ class DelayedDelete(DelayedOperation):
 
     __slots__ = ("_deletions", "_ready")
 
-    def __init__(self, deletions: Sequence[Deletion], ready: Future[None]) -> None:
+    def __init__(self, deletions: Sequence[RecordDeletion], ready: Future[None]) -> None:
         super().__init__()
         self._deletions = deletions
         self._ready = ready

@@ -67,7 +67,7 @@ def do_nothing() -> None:
 
 
 class Role(Enum):
-    """What this node is to a partition; see the table above."""
+    """The role of this node for a partition; see the table above."""
 
     LEADER = auto()
     FOLLOWER = auto()
@@ -377,7 +377,7 @@ class Partition:
     def plan_read(
         self, start_offset: int, max_bytes: int, end_offset: int, min_one_message: bool, at_once: int
     ) -> ReadPlan:
-        """What a Fetch at `start_offset` may read up to `end_offset`, the high watermark or last stable offset.
+        """Plan the read of a Fetch at `start_offset` up to `end_offset`, the high watermark or last stable offset.
 
         Raises OffsetOutOfRange below the log's start or past its end, KafkaStorage.
         """

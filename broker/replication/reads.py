@@ -36,7 +36,7 @@ Reading = Generator["ReadPlan", "Records", None]
 
 
 class Reader(NamedTuple):
-    """Who reads: a consumer, or the follower with that broker id and epoch.
+    """The reader: a consumer, or the follower with that broker id and epoch.
 
     `only_leader`: a consumer that does not read from followers (KIP-392). `place` is that of one that does, and is to
     be sent to a follower near it.

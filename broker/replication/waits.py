@@ -1,4 +1,4 @@
-"""What waits at a partition: acknowledgements until they are true, and Fetches until there is enough to read."""
+"""Waits at a partition: acknowledgements until they are true, and Fetches until there is enough to read."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ NOWHERE = LogOffsetMetadata(-1)
 
 @dataclass(slots=True)
 class PartitionFetch:
-    """What a Fetch reads of one partition.
+    """The read of a Fetch from one partition.
 
     Attributes:
         offset: where the read starts.

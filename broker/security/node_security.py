@@ -271,7 +271,7 @@ class NodeSecurity:
                 self._note_expiry([security])
 
     async def _checked(self, config: BrokerConfig, security: ListenerSecurity) -> Prepared:
-        """What a listener would use under `config`. Raises SecurityError if that cannot replace what it uses now."""
+        """Return what a listener would use under `config`. Raises SecurityError if it cannot replace the old one."""
         problems = security_problems(config, [security.listener])
         if problems:
             raise SecurityError("; ".join(problems))

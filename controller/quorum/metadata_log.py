@@ -114,7 +114,7 @@ class MetadataLog:
         return cls(services, node_id, config, found, log)
 
     def batches(self) -> Iterator[CommittedBatch]:
-        """What the log had when it was opened: the snapshot's batches, then those after it. Blocking.
+        """Yield the batches that the log had when it was opened: the snapshot's batches, then those after it. Blocking.
 
         The bootstrap snapshot is left out, as in Kafka: its records count once they are appended. Raises
         MetadataLogError, OSError.

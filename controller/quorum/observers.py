@@ -1,4 +1,4 @@
-"""What brokers read of the metadata log, as observers of the quorum (Kafka's `KafkaRaftClient`; KIP-595, KIP-630).
+"""Reads of the metadata log by brokers, as observers of the quorum (Kafka's `KafkaRaftClient`; KIP-595, KIP-630).
 
 Only what is durable is given out, so an observer has never more than what is committed. One that comes with records of
 an epoch that ended earlier is told where to truncate; one that is behind the log's start gets a snapshot.

@@ -1,4 +1,4 @@
-"""What is in the folder of a metadata log, read before anything in it is changed.
+"""The content of the folder of a metadata log, read before anything in it is changed.
 
 The newest complete snapshot and the log after it must be whole, known to this release, and of a quorum in which this
 node is the only voter. The end of the log may be torn by a power failure: only one batch at a time is ever not synced.
@@ -40,7 +40,7 @@ _SEGMENT = re.compile(r"(\d{20})\.log")
 
 @dataclass(slots=True)
 class Survey:
-    """What was found.
+    """The content that was found.
 
     Attributes:
         state: the content of `quorum-state`.

@@ -66,7 +66,7 @@ class CoordinatorState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RuntimeServices(Generic[S]):
-    """What all contexts of one runtime share; `log_failed` is called for a context that must load again."""
+    """The services of all contexts of one runtime; `log_failed` is called for a context that must load again."""
 
     loop: AbstractEventLoop
     clock: Clock

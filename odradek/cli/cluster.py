@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import TopicPartition
 from kafka.errors import IncompatibleBrokerVersion
 
-from odradek.cli.connection import Cluster, connected, error_name, sentence
+from odradek.cli.connection import TargetCluster, connected, error_name, sentence
 from odradek.cli.general import ClusterCommands
 from odradek.cli.kafka_python import require_no_error
 from odradek.cli.messages import CreateBackupRequest
@@ -32,7 +32,7 @@ def main() -> None:
 
 @main.command()
 @connected
-def status(cluster: Cluster, out: Output) -> None:
+def status(cluster: TargetCluster, out: Output) -> None:
     """Show brokers, controller, and partitions that lack replicas or a leader; the exit status is then 1."""
     admin = cluster.admin()
     about = admin.describe_cluster(request_timeout=cluster.timeout).result()
@@ -75,7 +75,7 @@ def reassign() -> None:
 
 @reassign.command("list")
 @connected
-def list_reassignments(cluster: Cluster, out: Output) -> None:
+def list_reassignments(cluster: TargetCluster, out: Output) -> None:
     """List the reassignments that are under way."""
     with cluster.python_admin() as admin:
         found = admin.list_partition_reassignments()
@@ -88,7 +88,7 @@ def list_reassignments(cluster: Cluster, out: Output) -> None:
 @reassign.command()
 @click.argument("moves", nargs=-1, required=True, metavar="TOPIC[:PARTITION]=BROKER,...")
 @connected
-def start(cluster: Cluster, out: Output, moves: tuple[str, ...]) -> None:
+def start(cluster: TargetCluster, out: Output, moves: tuple[str, ...]) -> None:
     """Begin to move: `orders:0=1,2,3` has the replicas of the partition on these brokers, the first is preferred."""
     wanted: dict[TopicPartition, list[int] | None] = {}
     for text in moves:
@@ -103,7 +103,7 @@ def start(cluster: Cluster, out: Output, moves: tuple[str, ...]) -> None:
 @reassign.command()
 @click.argument("partitions", nargs=-1, required=True, metavar="TOPIC[:PARTITION]...")
 @connected
-def cancel(cluster: Cluster, out: Output, partitions: tuple[str, ...]) -> None:
+def cancel(cluster: TargetCluster, out: Output, partitions: tuple[str, ...]) -> None:
     """Cancel reassignments that are under way."""
     named = [text.partition(":") for text in partitions]
     _alter(
@@ -121,13 +121,13 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _partitions(cluster: Cluster, out: Output, topic: str, number: str | None) -> list[TopicPartition]:
+def _partitions(cluster: TargetCluster, out: Output, topic: str, number: str | None) -> list[TopicPartition]:
     if number is not None:
         return [TopicPartition(topic, _number(number))]
     return [TopicPartition(topic, one.partition) for one in partitions_of(cluster.admin(), out, [topic])]
 
 
-def _alter(cluster: Cluster, out: Output, wanted: Any, done: str) -> None:
+def _alter(cluster: TargetCluster, out: Output, wanted: Any, done: str) -> None:
     if not wanted:
         return
     with cluster.python_admin() as admin:
@@ -143,7 +143,7 @@ def _alter(cluster: Cluster, out: Output, wanted: Any, done: str) -> None:
 CONNECT_S = 5.0
 
 
-def examine(cluster: Cluster, out: Output) -> None:
+def examine(cluster: TargetCluster, out: Output) -> None:
     """Tell what keeps clients on this machine from a cluster: each broker's advertised address is connected to."""
     _, metadata = cluster.reach(lambda admin: _metadata(admin, cluster.timeout))
     out.result({"bootstrap": cluster.bootstrap}, "answers, and lets this client in")
@@ -184,7 +184,7 @@ PATIENCE_S = 3600.0
 """How long a backup may take, at least: its files may have to be copied."""
 
 
-def create_backup(cluster: Cluster, out: Output, path: str) -> None:
+def create_backup(cluster: TargetCluster, out: Output, path: str) -> None:
     """Have a broker make a backup, named `path`, in the folder that its setting odradek.backup.folder names."""
     with cluster.python_admin(max(cluster.timeout, PATIENCE_S)) as admin:
         try:

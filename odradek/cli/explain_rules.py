@@ -15,7 +15,7 @@ UNSETTLED = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconcil
 
 
 @dataclass(frozen=True)
-class Partition:
+class SeenPartition:
     """A partition; the offsets are None if no leader tells them. `holder` says who keeps `stable` below `end`."""
 
     topic: str
@@ -34,7 +34,7 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Group:
+class SeenGroup:
     """A group; `state` is empty if there is none of that name. `members` have what is assigned to each, by its id.
 
     `partitions` are those of the topics that it has committed offsets in, or that a member reads, as far as they exist.
@@ -45,7 +45,7 @@ class Group:
     state: str
     members: Mapping[str, Collection[Key]]
     committed: Mapping[Key, int]
-    partitions: Mapping[Key, Partition]
+    partitions: Mapping[Key, SeenPartition]
     groups: Collection[str] = ()
 
     @property
@@ -54,17 +54,17 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Topic:
+class SeenTopic:
     """A topic, without partitions if there is none; `least_in_sync` is its min.insync.replicas, None if not told."""
 
     name: str
-    partitions: Sequence[Partition]
+    partitions: Sequence[SeenPartition]
     least_in_sync: int | None = None
     existing: Collection[str] = ()
 
 
 @dataclass(frozen=True)
-class Transaction:
+class SeenTransaction:
     """A transactional id; `state` is empty if there is none. `age_s` is of an open transaction."""
 
     name: str
@@ -75,7 +75,7 @@ class Transaction:
     existing: Collection[str] = field(default=())
 
 
-def of_group(group: Group) -> Iterator[Finding]:
+def of_group(group: SeenGroup) -> Iterator[Finding]:
     """Find out about a group."""
     if not group.state:
         yield _problem(
@@ -105,7 +105,7 @@ def of_group(group: Group) -> Iterator[Finding]:
     yield from _held(group.partitions.values())
 
 
-def _assigned(group: Group) -> Iterator[Finding]:
+def _assigned(group: SeenGroup) -> Iterator[Finding]:
     """Whether each member has partitions, and each partition of their topics a member."""
     idle = sorted(member for member, keys in group.members.items() if not keys)
     if idle:
@@ -125,7 +125,7 @@ def _assigned(group: Group) -> Iterator[Finding]:
         )
 
 
-def _gone(group: Group) -> Iterator[Finding]:
+def _gone(group: SeenGroup) -> Iterator[Finding]:
     gone = sorted({topic for topic, _ in {*group.committed, *group.owned}} - {topic for topic, _ in group.partitions})
     if gone:
         yield _warning(
@@ -136,7 +136,7 @@ def _gone(group: Group) -> Iterator[Finding]:
         )
 
 
-def _committed(group: Group) -> Iterator[Finding]:
+def _committed(group: SeenGroup) -> Iterator[Finding]:
     """Whether what is committed is in the log, and what is left to read."""
     fresh, behind, done, missing = [], [], [], 0
     for key, one in group.partitions.items():
@@ -180,7 +180,7 @@ def _committed(group: Group) -> Iterator[Finding]:
         )
 
 
-def of_topic(topic: Topic) -> Iterator[Finding]:
+def of_topic(topic: SeenTopic) -> Iterator[Finding]:
     """Find out about a topic."""
     if not topic.partitions:
         yield _problem(
@@ -239,7 +239,7 @@ def of_topic(topic: Topic) -> Iterator[Finding]:
         yield _info("has_records", f"topic {topic.name} has records ({_listed(filled)})")
 
 
-def of_transaction(transaction: Transaction) -> Iterator[Finding]:
+def of_transaction(transaction: SeenTransaction) -> Iterator[Finding]:
     """Find out about a transactional id."""
     if not transaction.state:
         yield _problem(
@@ -262,7 +262,7 @@ def of_transaction(transaction: Transaction) -> Iterator[Finding]:
         )
 
 
-def _offline(partitions: Iterable[Partition], what: str) -> Iterator[Finding]:
+def _offline(partitions: Iterable[SeenPartition], what: str) -> Iterator[Finding]:
     offline = [partition.name for partition in partitions if partition.leader is None]
     if offline:
         yield _problem(
@@ -272,7 +272,7 @@ def _offline(partitions: Iterable[Partition], what: str) -> Iterator[Finding]:
         )
 
 
-def _held(partitions: Iterable[Partition]) -> Iterator[Finding]:
+def _held(partitions: Iterable[SeenPartition]) -> Iterator[Finding]:
     for partition in partitions:
         if partition.stable is not None and partition.end is not None and partition.stable < partition.end:
             yield _warning(

@@ -1,4 +1,4 @@
-"""What a command prints: tables and sentences for people, one JSON document for programs (`--json`)."""
+"""The output of a command: tables and sentences for people, one JSON document for programs (`--json`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several brokers of a cluster say together: answers joined into one, and partitions that are not in sync."""
+"""Questions to several brokers of a cluster: answers joined into one, and partitions that are not in sync."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pytest's command line, its configuration and a test's marker say of the broker."""
+"""The options for the broker from pytest's command line, its configuration and a test's marker."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ ACCEPTED = ("topics", "settings", *OF_BROKER)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class MarkerOptions:
     """The wishes of the markers of a test; the nearest one wins. `topics` has the parameters of `Controls.topic`.
 
     `options` are parameters of `Broker`.
@@ -153,7 +153,7 @@ class Wanted:
     options: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, item: pytest.Item) -> Wanted:
+    def of(cls, item: pytest.Item) -> MarkerOptions:
         """Read the markers of a test. A wrong one fails the test."""
         wanted = cls()
         try:

@@ -1,4 +1,4 @@
-"""What counts as JSON: one value as in RFC 8259. Spark's own parser takes more than that unless it is told not to."""
+"""Valid JSON: one value as in RFC 8259. Spark's own parser takes more than that unless it is told not to."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ TOPIC, GROUP, TRANSACTIONAL_ID = "TopicName", "GroupId", "TransactionalId"
 
 
 class KeyType(IntEnum):
-    """What FindCoordinator's keys are (Kafka's `FindCoordinatorRequest.CoordinatorType`)."""
+    """The type of FindCoordinator's keys (Kafka's `FindCoordinatorRequest.CoordinatorType`)."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -105,7 +105,7 @@ def topics_answered(response: EntityClass) -> TopicList | None:
 
 @cache
 def selectors_of(api: Api) -> tuple[str, ...]:
-    """What requests of an API name, of topic, partition, group and transactional_id."""
+    """Return which of these the requests of an API name: topic, partition, group and transactional_id."""
     request, response = messages.newest_request(api), messages.newest_response(api)
     topics, keys = topics_of(request, response), keys_of(request)
     named = {

@@ -1,4 +1,4 @@
-"""What the hand-written Produce and Fetch codecs share."""
+"""The common part of the hand-written Produce and Fetch codecs."""
 
 from __future__ import annotations
 

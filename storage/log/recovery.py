@@ -38,7 +38,7 @@ UNBOUNDED = 2**63 - 1
 
 @dataclass(slots=True)
 class LoadedState:
-    """What was found in a folder, for `UnifiedLog` to take over. Offsets are absolute."""
+    """The content found in a folder, for `UnifiedLog` to take over. Offsets are absolute."""
 
     segments: LogSegments
     producers: ProducerStateManager

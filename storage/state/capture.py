@@ -61,7 +61,7 @@ _OFFSETS: dict[str, OffsetOf] = {
 
 @dataclass(slots=True)
 class FolderCapture:
-    """What was taken of one folder of `log.dirs`; names of files are relative to it.
+    """The capture of one folder of `log.dirs`; names of files are relative to it.
 
     Attributes:
         root: the folder of `log.dirs`.

@@ -1,4 +1,4 @@
-"""What a leader knows of its followers: how far each is, and which of them are in sync.
+"""A leader's knowledge of its followers: how far each is, and which of them are in sync.
 
 `FollowerState` is of one follower, from its fetches (Kafka's `Replica` and `ReplicaState`). `InSyncReplicas` is the
 ISR and the change that the controller decides on. The controller alone changes the ISR; the leader proposes (Kafka's

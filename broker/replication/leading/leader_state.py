@@ -83,7 +83,7 @@ ASK_AGAIN_MS = 500
 
 @dataclass(slots=True)
 class Replication:
-    """What the leaders of a node share.
+    """The services that the leaders of a node share.
 
     `lag_time_max_ms` gives `replica.lag.time.max.ms`. The counts are Kafka's IsrShrinks, IsrExpands, FailedIsrUpdates.
     """

@@ -248,7 +248,7 @@ class BadTokenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What a good token says: whose it is, and when it ends (wall-clock time)."""
+    """The content of a good token: whose it is, and when it ends (wall-clock time)."""
 
     name: str
     expires_ms: int

@@ -86,7 +86,7 @@ class _Reader:
 
 
 def read_jks(content: bytes, password: str | None) -> JksStore:
-    """What the store has; without a password nobody looks whether it was altered, as in Java. Raises JksError."""
+    """Read a store; without a password nobody looks whether it was altered, as in Java. Raises JksError."""
     reader = _Reader(content)
     if reader.take(4) != MAGIC:
         raise JksError("this is no JKS store")

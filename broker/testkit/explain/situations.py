@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TypeVar
 
-from broker.faults.connections import ConnectionFault, Kind
+from broker.faults.connections import ConnectionFault, ConnectionFaultKind
 from broker.faults.spec import Fault, FaultSpec
 from broker.node import Node
 from broker.testkit.inspection.groups import GroupView, MemberView
@@ -127,7 +127,11 @@ def _of_connections(fault: ConnectionFault) -> str:
     return f"connections of {where}: {_KINDS[fault.kind]} (has struck {fault.hits})"
 
 
-_KINDS = {Kind.REFUSE: "refused", Kind.THROTTLE: "slow", Kind.STALL: "silent"}
+_KINDS = {
+    ConnectionFaultKind.REFUSE: "refused",
+    ConnectionFaultKind.THROTTLE: "slow",
+    ConnectionFaultKind.STALL: "silent",
+}
 
 
 def _of_requests(fault: Fault, concerned: Concerned) -> str:

@@ -1,4 +1,4 @@
-"""What Spark's filters (pyspark 4.1 and later) say of topic, partition, offset and timestamp.
+"""The bounds that Spark's filters (pyspark 4.1 and later) set for topic, partition, offset and timestamp.
 
 Spark still applies every filter. Here they only save reading what cannot pass.
 """
@@ -19,8 +19,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """What may pass: None is anything, offsets are [least, end), `oldest` is milliseconds since 1970."""
+class ReadBounds:
+    """The records that may pass: None is anything, offsets are [least, end), `oldest` is milliseconds since 1970."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
@@ -28,7 +28,7 @@ class Bounds:
     end_offset: int = 2**63 - 1
     oldest: int | None = None
 
-    def narrowed(self, kind: str, column: str, value: Any) -> Bounds:
+    def narrowed(self, kind: str, column: str, value: Any) -> ReadBounds:
         """The ranges with one more filter, named as PySpark's classes are."""
         values = frozenset([value]) if kind == "EqualTo" else frozenset(value) if kind == "In" else None
         if column == "topic" and values is not None:
@@ -42,7 +42,7 @@ class Bounds:
             return replace(self, oldest=oldest if self.oldest is None else max(self.oldest, oldest))
         return self
 
-    def _by_offset(self, kind: str, value: Any) -> Bounds:
+    def _by_offset(self, kind: str, value: Any) -> ReadBounds:
         least, end = self.least_offset, self.end_offset
         match kind:
             case "EqualTo":
@@ -78,7 +78,7 @@ class PushdownReader(OdradekReader):
 
     def __init__(self, options: SourceOptions, names: Iterable[str]) -> None:
         super().__init__(options, tuple(names))
-        self.bounds = Bounds()
+        self.bounds = ReadBounds()
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
         """Use what each filter says; return all of them, for Spark to apply."""

@@ -1,4 +1,4 @@
-"""What the logs of all wanted partitions offer to readers at one moment."""
+"""The logs of all wanted partitions as readers see them at one moment."""
 
 from __future__ import annotations
 

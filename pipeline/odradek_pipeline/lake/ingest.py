@@ -32,8 +32,8 @@ MOST_NAMES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the ingests of a job share.
+class IngestServices:
+    """The services that the ingests of a job share.
 
     `counted` is called for each batch: topic, records, dead letters among them, records with unknown fields.
     """
@@ -51,7 +51,7 @@ class Ingest(ABC):
     `appeared_later`: the topic was created while the job ran, so all of its records came after the job's start.
     """
 
-    def __init__(self, around: Surroundings, topic: str) -> None:
+    def __init__(self, around: IngestServices, topic: str) -> None:
         self.topic = topic
         self.failure: LakeError | None = None
         self.appeared_later = False

@@ -1,4 +1,4 @@
-"""What a run reports: Prometheus metrics, log lines, and a bar on a terminal."""
+"""The reports of a run: Prometheus metrics, log lines, and a bar on a terminal."""
 
 from __future__ import annotations
 

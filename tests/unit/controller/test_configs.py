@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from controller.configs import LONGEST_VALUE, AlterOp, Change, ResourceChange, apply_changes, changed_records, decide
+from controller.configs import (
+    LONGEST_VALUE,
+    AlterOp,
+    ConfigChange,
+    ResourceChange,
+    apply_changes,
+    changed_records,
+    decide,
+)
 from controller.decision import Decision
 from controller.replica_rules import ELR_FEATURE, MIN_ISR
 from metadata.configs import CLUSTER_DEFAULT, ResourceType
@@ -34,7 +42,7 @@ Op = tuple[str, int, str | None]
 
 
 def change(resource_type: int, name: str, *changes: Op, incremental: bool = True) -> ResourceChange:
-    return ResourceChange(resource_type, name, [Change(*each) for each in changes], incremental)
+    return ResourceChange(resource_type, name, [ConfigChange(*each) for each in changes], incremental)
 
 
 def decided(
@@ -51,7 +59,9 @@ def codes(decision: Decision[list[KafkaError | None]]) -> list[str]:
 
 
 def applied(current: dict[str, str], *changes: Op) -> dict[str, str]:
-    return apply_changes(current, [Change(*each) for each in changes], {"cleanup.policy": "delete", "metrics": ""}.get)
+    return apply_changes(
+        current, [ConfigChange(*each) for each in changes], {"cleanup.policy": "delete", "metrics": ""}.get
+    )
 
 
 @pytest.mark.parametrize(

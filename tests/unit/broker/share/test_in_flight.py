@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from broker.share.in_flight import InFlight
-from broker.share.runs import AcknowledgeType, Acquired, Change, LetterCause, RecordState, Rules, Wish
+from broker.share.runs import AcknowledgeType, Acquired, LetterCause, RecordState, Rules, RunsChange, Wish
 from protocol.coordinator_records.share_records import StateBatch
 from protocol.errors import InvalidRecordState, InvalidRequest
 
@@ -25,7 +25,7 @@ def acquire(
     return [(one.first, one.last, one.delivery_count) for one in got]
 
 
-def acknowledge(flight: InFlight, first: int, last: int, *types: AcknowledgeType, rules: Rules = RULES) -> Change:
+def acknowledge(flight: InFlight, first: int, last: int, *types: AcknowledgeType, rules: Rules = RULES) -> RunsChange:
     change = flight.acknowledge("m", [(first, last, types)], rules, 0)
     flight.commit(change)
     return change
@@ -175,7 +175,7 @@ class InFlightAgainstModel(RuleBasedStateMachine):
         self.start = 0
         self.now = 0.0
 
-    def settle(self, change: Change, persisted: bool) -> None:
+    def settle(self, change: RunsChange, persisted: bool) -> None:
         if not persisted:
             self.flight.roll_back(change)
             return

@@ -25,7 +25,7 @@ from storage.shortages import Shortages
 from tests.doubles.clock import ManualClock, settle
 from tests.doubles.files import MemoryFileSystem
 from tests.doubles.workers import LaneWorkers
-from tests.unit.broker.cluster.requests import Request, State, state_of
+from tests.unit.broker.membership.requests import Request, State, state_of
 from tests.unit.controller.images import PLAINTEXT, directory
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ import pytest
 
 from broker.network import server
 from tests.doubles.clock import settle
-from tests.unit.broker.quotas import METADATA, answered, set_quota
+from tests.unit.broker.quotas.limits import METADATA, answered, set_quota
 from tests.unit.broker.rig import Rig
 
 

@@ -14,7 +14,7 @@ from kio.schema.streams_group_heartbeat.v0.request import TaskIds, TaskOffset, T
 from tests.doubles.files import Unsynced
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.scraping import only, samples
-from tests.unit.broker.streams.members import CONFIG, GROUP, Member, internal, topology
+from tests.unit.broker.streams_members import CONFIG, GROUP, Member, internal, topology
 from tests.unit.broker.testkit.control.asking import control
 from tests.unit.broker.wire import batch, produce
 

@@ -14,7 +14,7 @@ from kio.schema.assign_replicas_to_dirs.v0 import AssignReplicasToDirsRequest
 
 from broker.background import Stopped
 from broker.config.broker_config import BrokerConfig
-from broker.membership.broker_lifecycle import State
+from broker.membership.broker_lifecycle import LifecycleState
 from broker.membership.controller_channel import NoControllerError
 from broker.membership.followed_metadata import Belonging, FollowedMetadata
 from broker.membership.metadata_cache import MetadataCache
@@ -26,9 +26,9 @@ from protocol.durations import MILLISECOND
 from protocol.errors import Timeout
 from tests.doubles.clock import ManualClock, settle
 from tests.doubles.files import MemoryFileSystem
-from tests.unit.broker.cluster.test_fetched_log import batch
-from tests.unit.broker.cluster.three_controllers import BROKER_EPOCH, Lost, ThreeControllers
 from tests.unit.broker.cluster_rig import CONTROLLER, ClusterRig
+from tests.unit.broker.membership.test_fetched_log import batch
+from tests.unit.broker.membership.three_controllers import BROKER_EPOCH, Lost, ThreeControllers
 from tests.unit.controller.quorum.support import ROOT, made_root, services
 
 SESSION_MS = 9_000
@@ -207,7 +207,7 @@ async def test_a_controller_lost_during_a_controlled_shutdown(how: Lost) -> None
     await broker.start()
     broker.controllers.lose(how)
     await broker.within(SESSION_MS, broker.metadata.leave())
-    assert broker.metadata.lifecycle.state is State.GONE
+    assert broker.metadata.lifecycle.state is LifecycleState.GONE
     await broker.close()
 
 
@@ -216,7 +216,7 @@ async def test_a_controlled_shutdown_is_given_up_when_no_controller_is_left() ->
     await broker.start()
     broker.controllers.lose_all()
     await broker.within(SESSION_MS + 5_000, broker.metadata.leave())
-    assert broker.metadata.lifecycle.state is State.LEAVING
+    assert broker.metadata.lifecycle.state is LifecycleState.LEAVING
     await broker.close()
 
 

@@ -26,7 +26,7 @@ from protocol.schema import default_entity
 from protocol.writer import frame_writer
 from tests.doubles.clock import ManualClock
 from tests.doubles.network import VirtualNetwork
-from tests.unit.broker.cluster.test_fetched_log import batch
+from tests.unit.broker.membership.test_fetched_log import batch
 
 PORT = 9093
 ELECTION_MS = 3_000

@@ -13,7 +13,7 @@ from kio.schema.create_topics.v7.request import CreatableTopic
 from kio.schema.delete_topics.v6.request import DeleteTopicState
 
 from tests.doubles.clock import settle
-from tests.unit.broker.quotas import METADATA, answered, set_quota
+from tests.unit.broker.quotas.limits import METADATA, answered, set_quota
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import answer, batch, fetch, frame, produce
 

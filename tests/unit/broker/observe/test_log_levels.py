@@ -21,7 +21,7 @@ from broker.observe.http import HttpServer
 from broker.observe.http_app import routes
 from broker.observe.metrics import Metrics
 from tests.unit.broker.admin_rig import Rig
-from tests.unit.broker.test_config_handlers import DELETE, LOGGER, SET, change, describe
+from tests.unit.broker.api.test_config_handlers import DELETE, LOGGER, SET, change, describe
 from timing.clock import SystemClock
 
 OURS, OTHER = "broker.network.server", "broker.membership.publisher"

@@ -27,9 +27,9 @@ from broker.request_context import RequestContext
 from broker.security.authorizer import Authorizer
 from metadata.acls import AclOperation
 from tests.doubles.clock import settle
-from tests.unit.broker.quotas import set_quota
+from tests.unit.broker.authorization.test_guard import DESCRIBE, READ, WRITE, allow, client_of, node
+from tests.unit.broker.quotas.limits import set_quota
 from tests.unit.broker.rig import Client, Rig
-from tests.unit.broker.security.test_guard import DESCRIBE, READ, WRITE, allow, client_of, node
 from tests.unit.broker.wire import answer, batch
 
 NAMES = ["a", "t", "b", "c", "t2", "d", "e"]

@@ -11,7 +11,7 @@ import pytest
 
 from broker.observe import process_metrics
 from broker.observe.controller_metrics import UncleanElections
-from broker.observe.metrics import NOTE_MS, NOTES, Metrics, Most, RecentRates, bounded, first
+from broker.observe.metrics import NOTE_MS, NOTES, Metrics, RecentRates, SeriesLimits, bounded, first
 from broker.observe.process_metrics import GcTime
 from metadata.delta import MetadataDelta
 from protocol.metadata.topics import NO_LEADER, PartitionChangeRecord
@@ -40,7 +40,7 @@ def test_a_metric_has_the_names_of_both_rule_files(ours: str, other: str) -> Non
 
 
 def test_topics_beyond_the_bound_are_summed_and_sums_are_of_all() -> None:
-    metrics = Metrics(Most(topics=2))
+    metrics = Metrics(SeriesLimits(topics=2))
     for number in range(4):
         metrics.produced(f"t{number}", messages=1, size=10**number)
     found = only(samples(metrics), "kafka_server_brokertopicmetrics_bytesin_total")
@@ -48,7 +48,7 @@ def test_topics_beyond_the_bound_are_summed_and_sums_are_of_all() -> None:
 
 
 def test_a_topic_of_the_name_of_the_rest_is_one_series_with_it() -> None:
-    metrics = Metrics(Most(topics=1))
+    metrics = Metrics(SeriesLimits(topics=1))
     metrics.produced("other", messages=1, size=1)
     metrics.produced("t", messages=1, size=10)
     assert only(samples(metrics), "kafka_server_brokertopicmetrics_bytesin_total") == {"": 11, '{topic="other"}': 11}

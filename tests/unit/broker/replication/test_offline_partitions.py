@@ -13,7 +13,7 @@ import pytest
 from coordinator.runtime.runtime import partition_for
 from tests.conformance import schema, wire
 from tests.doubles.clock import settle
-from tests.unit.broker.offline_questions import ANSWERS, Subjects, questions
+from tests.unit.broker.replication.offline_questions import ANSWERS, Subjects, questions
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.transactions import Producer
 from tests.unit.broker.wire import batch, produce

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.quotas.limits import INACTIVE_MS, Client, Limits, Sensors
+from broker.quotas.limits import INACTIVE_MS, QuotaClient, QuotaLimits, Sensors
 from metadata.settings import QuotaKey
 from timing.rate import LONGEST_MS, Rate, TokenBucket, Windows
 
@@ -45,8 +45,8 @@ def test_odd_quotas(quota: float, throttle_ms: int) -> None:
     assert rate.throttle_ms(quota, 5) == throttle_ms
 
 
-BOTH, USER, CLIENT = Client("u", "c"), Client("u", ""), Client("", "c")
-LEVELS: tuple[tuple[QuotaKey, Client], ...] = (
+BOTH, USER, CLIENT = QuotaClient("u", "c"), QuotaClient("u", ""), QuotaClient("", "c")
+LEVELS: tuple[tuple[QuotaKey, QuotaClient], ...] = (
     ((("user", "u"), ("client-id", "c")), BOTH),
     ((("user", "u"), ("client-id", None)), BOTH),
     ((("user", "u"),), USER),
@@ -61,7 +61,7 @@ LEVELS: tuple[tuple[QuotaKey, Client], ...] = (
 
 def test_the_first_level_that_is_set_counts() -> None:
     for chosen in product((False, True), repeat=len(LEVELS)):
-        limits = Limits()
+        limits = QuotaLimits()
         limits.put((("user", "other"), ("client-id", "c")), 99)
         limits.put((("user", "other"),), 99)
         expected = None
@@ -73,7 +73,7 @@ def test_the_first_level_that_is_set_counts() -> None:
 
 
 def test_a_client_without_an_id_has_quotas_of_its_user_alone() -> None:
-    limits = Limits()
+    limits = QuotaLimits()
     for number, (entity, _) in enumerate(LEVELS):
         limits.put(entity, number)
     assert limits.of("u", "") == (USER, 2)
@@ -85,7 +85,7 @@ def test_a_client_without_an_id_has_quotas_of_its_user_alone() -> None:
 
 @pytest.mark.parametrize("key", [(("client-id", "c"), ("user", "u")), (("user", "u"), ("client-id", "c"))])
 def test_the_order_of_the_parts_of_a_key_does_not_matter(key: QuotaKey) -> None:
-    limits = Limits()
+    limits = QuotaLimits()
     limits.put(key, 7)
     assert limits.of("u", "c") == (BOTH, 7)
     limits.put(key[::-1], None)

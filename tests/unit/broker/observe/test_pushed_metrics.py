@@ -9,13 +9,13 @@ import pytest
 
 from broker.observe import client_telemetry as pushed_metrics
 from broker.observe.client_telemetry import INTERVALS_KEPT, MOST_ATTRIBUTES, PushedMetrics, pushed
-from broker.observe.metrics import Metrics, Most
+from broker.observe.metrics import Metrics, SeriesLimits
 from protocol.otlp import Point
 from protocol.uuids import to_text
 from tests.doubles.clock import ManualClock
 from tests.unit.broker.admin_rig import Rig
+from tests.unit.broker.api.test_client_telemetry import push, set_subscription, subscribe
 from tests.unit.broker.scraping import only, samples
-from tests.unit.broker.test_client_telemetry import push, set_subscription, subscribe
 from tests.unit.protocol.otlp_messages import counted, gauge, metrics_data, point
 
 INTERVAL_MS = 1_000
@@ -34,7 +34,7 @@ class Kept:
     clock: ManualClock = field(default_factory=ManualClock)
 
     def __post_init__(self) -> None:
-        self.metrics = Metrics(Most(clients=self.most_clients))
+        self.metrics = Metrics(SeriesLimits(clients=self.most_clients))
         self.pushed = PushedMetrics(self.metrics, self.clock.monotonic_ms)
 
     def take(self, *points: Point, number: int = 1) -> None:

@@ -120,7 +120,7 @@ def grow(name: str, count: int) -> Request:
 def retain(name: str, retention: str | None) -> Request:
     operation = configs.AlterOp.DELETE if retention is None else configs.AlterOp.SET
     change = configs.ResourceChange(
-        ResourceType.TOPIC, name, [configs.Change(RETENTION, operation, retention)], incremental=True
+        ResourceType.TOPIC, name, [configs.ConfigChange(RETENTION, operation, retention)], incremental=True
     )
 
     def apply(state: State) -> State:
@@ -143,9 +143,9 @@ def set_quotas(user: str, values: dict[str, float | None]) -> Request:
 
 
 def set_credential(user: str, iterations: int | None) -> Request:
-    alteration: scram.Alteration = scram.Deletion(user, scram.ScramMechanism.SCRAM_SHA_256)
+    alteration: scram.Alteration = scram.ScramDeletion(user, scram.ScramMechanism.SCRAM_SHA_256)
     if iterations is not None:
-        alteration = scram.Upsertion(user, scram.ScramMechanism.SCRAM_SHA_256, iterations, b"salt", b"password")
+        alteration = scram.ScramUpsertion(user, scram.ScramMechanism.SCRAM_SHA_256, iterations, b"salt", b"password")
 
     def apply(state: State) -> State:
         others = {name: number for name, number in state.scram.items() if name != user}

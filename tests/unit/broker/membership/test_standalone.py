@@ -16,9 +16,9 @@ from storage.folders.strays import FolderState
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
 from tests.doubles.flaky import FlakyFileSystem, Trouble
-from tests.unit.broker.cluster import requests
-from tests.unit.broker.cluster.requests import EMPTY, Request, State
-from tests.unit.broker.cluster.standalone_process import Process, made_root, started
+from tests.unit.broker.membership import requests
+from tests.unit.broker.membership.requests import EMPTY, Request, State
+from tests.unit.broker.membership.standalone_process import Process, made_root, started
 from tests.unit.storage.crashing import READING
 from tests.unit.storage.support import NOW
 

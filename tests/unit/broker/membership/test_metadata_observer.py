@@ -13,14 +13,14 @@ from kio.schema.errors import ErrorCode
 
 from broker.config.controllers import ControllerAddress
 from broker.membership.controller_channel import ControllerQuorum, NoControllerError
-from broker.membership.metadata_copy import MetadataCopy, Observer
+from broker.membership.metadata_copy import MetadataCopy, ObserverIdentity
 from broker.membership.metadata_observer import MetadataObserver
 from broker.peers.call import PeerError
 from broker.peers.client import PeerClients
 from protocol.api.table import API_BY_NAME
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import MemoryFileSystem
-from tests.unit.broker.cluster.test_fetched_log import batch
+from tests.unit.broker.membership.test_fetched_log import batch
 from tests.unit.controller.quorum.support import ROOT, made_root, services
 
 TIMEOUT_MS = 60_000
@@ -63,7 +63,7 @@ def observer(clock: ManualClock, controllers: Controllers) -> MetadataObserver:
     copy = MetadataCopy(services(made_root(MemoryFileSystem()), clock), ROOT)
     clients = cast(PeerClients, controllers)
     quorum = ControllerQuorum([ControllerAddress("controller", 9093)])
-    who = Observer(4, "cluster", uuid.uuid4())
+    who = ObserverIdentity(4, "cluster", uuid.uuid4())
     return MetadataObserver(who, quorum, clients, clock, copy, publish, retry_ms=20)
 
 

@@ -19,9 +19,9 @@ from metadata.image import MetadataImage
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import Unsynced
 from tests.doubles.flaky import FlakyFileSystem, Trouble
-from tests.unit.broker.cluster import requests
-from tests.unit.broker.cluster.requests import EMPTY, Request, State, state_of
-from tests.unit.broker.cluster.standalone_process import Call, Process, made_root, started
+from tests.unit.broker.membership import requests
+from tests.unit.broker.membership.requests import EMPTY, Request, State, state_of
+from tests.unit.broker.membership.standalone_process import Call, Process, made_root, started
 from tests.unit.storage.support import NOW
 
 NAMES = st.sampled_from(["a", "b", "c.d"])

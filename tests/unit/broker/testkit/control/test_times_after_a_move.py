@@ -17,8 +17,8 @@ from broker.testkit.control.history_recorder import Recorder
 from broker.testkit.journal_views import read_fetches, requests_of
 from tests.unit.broker.cluster.three_brokers import Cluster
 from tests.unit.broker.scraping import only, samples
-from tests.unit.broker.test_moved_clock import DAY, MINUTE, MovableRig
 from tests.unit.broker.testkit.control.asking import control, keep_journal
+from tests.unit.broker.testkit.control.test_moved_clock import DAY, MINUTE, MovableRig
 from tests.unit.broker.testkit.explain.findings import found
 from tests.unit.broker.transactions import CONFIG, begun
 from tests.unit.broker.wire import batch, fetch, produce
