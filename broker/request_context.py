@@ -32,6 +32,7 @@ from metadata.acls import AclOperation, ResourceType
 from metadata.image import MetadataImage
 from protocol.api.messages import decode_request
 from protocol.api.table import API_BY_KEY
+from protocol.errors import UnsupportedVersion
 from timing.clock import Clock
 
 if TYPE_CHECKING:
@@ -128,6 +129,12 @@ class RequestContext:
         if image is None:
             image = self._image = self.cluster.cache.image
         return image
+
+    def require(self, feature: str, protocol: str | None = None) -> None:
+        """Raises UnsupportedVersion unless the cluster has the feature, and this node offers the groups' protocol."""
+        is_offered = protocol is None or protocol in self.local.config.list_("group.coordinator.rebalance.protocols")
+        if not is_offered or not self.image.features.get(feature, 0):
+            raise UnsupportedVersion
 
     def allows(
         self, operation: AclOperation, resource_type: ResourceType, name: str, *, log_denied: bool = True

@@ -1,4 +1,4 @@
-"""Groups for operators: DescribeGroups 0-6, ListGroups 0-5, DeleteGroups 0-3; and what all descriptions share.
+"""Groups for operators: DescribeGroups 0-6, ListGroups 0-5, DeleteGroups 0-3.
 
 KIP-229, KIP-430, KIP-518, KIP-848, KIP-1043; Kafka's `GroupCoordinatorService`. An unknown classic group is Dead, and
 from version 6 on also an error. Filters of ListGroups ignore case; an unknown state or type matches no group. A
@@ -8,10 +8,9 @@ client without the right to describe the cluster is shown the groups that it may
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Protocol, TypeVar
 
 from kio.schema.describe_groups.v6 import DescribeGroupsRequest, DescribeGroupsResponse
 from kio.schema.describe_groups.v6.response import DescribedGroup, DescribedGroupMember
@@ -29,72 +28,9 @@ from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupDescription
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from protocol.durations import ZERO
-from protocol.errors import GroupIdNotFound, InvalidGroupId, KafkaError, TopicAuthorization
+from protocol.errors import GroupIdNotFound, KafkaError
 from protocol.java_strings import java_trim
 from protocol.newer.admin import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-
-Described = TypeVar("Described")
-Response = TypeVar("Response")
-
-
-class DescribeRequest(Protocol):
-    """A request to describe groups."""
-
-    @property
-    def group_ids(self) -> Sequence[str]: ...
-
-    @property
-    def include_authorized_operations(self) -> bool: ...
-
-
-def describe_each(
-    ctx: RequestContext,
-    request: DescribeRequest,
-    describe: Callable[[GroupCoordinatorShard, str], Described],
-    failed: Callable[[str, KafkaError], Described],
-    respond: Callable[[tuple[Described, ...]], Response],
-) -> Response | Awaitable[Response]:
-    """Ask the coordinator of each group; what it raises, and an empty group id, become the group's own error."""
-    coordinator = ctx.coordinators.groups
-
-    def answer(found: Mapping[str, Described | KafkaError]) -> Response:
-        described = {
-            group_id: failed(group_id, group) if isinstance(group, KafkaError) else group
-            for group_id, group in found.items()
-        }
-        described[""] = failed("", InvalidGroupId())
-        return respond(tuple(described[group_id] for group_id in request.group_ids))
-
-    named = [group_id for group_id in request.group_ids if group_id]
-    return ask_each(named, lambda group_id: coordinator.read(group_id, lambda state: describe(state, group_id)), answer)
-
-
-def require_visible(ctx: RequestContext, topics: Iterable[str]) -> None:
-    """Raises TopicAuthorization if the client may not describe all topics of a group."""
-    if not all(ctx.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic) for topic in topics):
-        raise TopicAuthorization("The group uses topics that the client is not authorized to describe.")
-
-
-def operations_on(ctx: RequestContext, request: DescribeRequest, group_id: str) -> int:
-    """What the client may do with the group, if it asks."""
-    if not request.include_authorized_operations:
-        return authorized_operations.UNKNOWN
-    return ctx.operations(ResourceType.GROUP, group_id)
-
-
-def failed_group(group_id: str, error: KafkaError) -> dict[str, Any]:
-    """The fields that the three APIs share, for a group that could not be described."""
-    return {
-        "error_code": error.code,
-        "error_message": error.explicit_message,
-        "group_id": group_id,
-        "group_state": "",
-        "group_epoch": 0,
-        "assignment_epoch": 0,
-        "members": (),
-        "authorized_operations": authorized_operations.UNKNOWN,
-    }
-
 
 FIRST_VERSION_WITH_NOT_FOUND = 6
 DEAD = "Dead"

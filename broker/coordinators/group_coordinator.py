@@ -32,7 +32,6 @@ from metadata.image import MetadataImage
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from metadata.topics import TopicImage, TopicsDelta
 from protocol import uuids
-from protocol.errors import UnsupportedVersion
 from protocol.records.compression import Compression
 
 MINUTE_MS = 60_000
@@ -119,13 +118,6 @@ class GroupOverrides(dict[str, Mapping[str, int]]):
                 used=effective,
             )
         return effective
-
-
-def require_consumer_protocol(config: BrokerConfig, image: MetadataImage) -> None:
-    """Raises UnsupportedVersion unless groups of KIP-848 are offered."""
-    offered = "consumer" in config.list_("group.coordinator.rebalance.protocols")
-    if not offered or not image.features.get("group.version", 0):
-        raise UnsupportedVersion
 
 
 class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
