@@ -16,7 +16,6 @@ from broker.config.broker_config import BrokerConfig, CurrentConfig, split_list
 from broker.config.resource_configs import within_limits
 from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.membership.metadata_cache import MetadataCache
-from coordinator.group.classic.groups import ClassicGroups
 from coordinator.group.classic.states import GroupState
 from coordinator.group.config import ConsumerGroupConfig, GroupConfig, GroupCounts, ShareGroupConfig, StreamsGroupConfig
 from coordinator.group.directory import GroupDirectory
@@ -181,8 +180,8 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
         }
 
     def _new_state(self, context: CoordinatorContext[GroupCoordinatorShard]) -> GroupCoordinatorShard:
-        classic = ClassicGroups(context, self.config, self._new_member_id, self.counts)
-        return GroupCoordinatorShard(context, GroupDirectory(classic, self._modern), self.config, self.counts)
+        groups = GroupDirectory(context, self.config, self.counts, self._new_member_id, self._modern)
+        return GroupCoordinatorShard(context, groups, self.config, self.counts)
 
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{uuids.random_uuid(self._random)}"

@@ -68,7 +68,7 @@ def expire(groups: GroupDirectory, group_id: str, member: str | None) -> Outcome
 
     def effects(_: KafkaError | None) -> None:
         for member_id in expired:
-            _end_session(groups, group, member_id)
+            context.tell(lambda _, member_id=member_id: groups.timeouts.expire_session(group_id, member_id))
         # What ends a session is a message, and may send another one, which records an empty group: answer after both.
         _after(context, partial(_after, context, lambda: waiter.answer(expired)))
 
@@ -83,14 +83,6 @@ def members_named(group: Group, member: str | None) -> list[str]:
     if by_instance is not None:
         return [by_instance]
     return [key for key, known in group.members.items() if known.client_id == member]
-
-
-def _end_session(groups: GroupDirectory, group: Group, member_id: str) -> None:
-    if isinstance(group, ClassicGroup):
-        groups.classic.sessions.expire(group, group.members[member_id])
-    else:
-        timeouts = groups.modern.timeouts
-        groups.modern.context.tell(lambda _: timeouts.expire_session(group.group_id, member_id))
 
 
 def _after(context: CoordinatorContext[Any], then: Callable[[], None]) -> None:
@@ -125,7 +117,7 @@ def remove_group(state: GroupCoordinatorShard, group_id: str) -> Outcome[bool]:
             for member in list(group.members.values()):
                 groups.classic.rebalances.remove(group, member)
             return
-        groups.modern.timeouts.end_all(group_id, member_ids)
+        groups.timeouts.end_all(group_id, member_ids)
         if states:
             groups.modern.share_state.delete(group_id, states)
 

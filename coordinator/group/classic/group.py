@@ -22,10 +22,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 import structlog
 
-from coordinator.group.classic.members import Member, Roster, Sessions
+from coordinator.group.classic.members import Member, Roster
 from coordinator.group.classic.messages import CONSUMER_PROTOCOL_TYPE, JoinedMember, MemberProtocol, subscribed_topics
 from coordinator.group.classic.states import LEGAL_PREDECESSORS, GroupState
 from coordinator.group.group_port import GroupDescription, GroupType, MemberDescription, OwnedPartition
+from coordinator.group.timeouts import Timeouts
 from coordinator.runtime.outcome import CoordinatorRecord
 from protocol.consumer_protocol import SchemaError
 from protocol.coordinator_records.group_records import GROUP_METADATA, GroupMetadataValue, MemberMetadata
@@ -56,7 +57,7 @@ class ClassicGroup(Roster):
 
     __slots__ = (
         "_entering",
-        "_sessions",
+        "_timeouts",
         "ends_when_all_joined",
         "generation",
         "member_joined_meanwhile",
@@ -72,7 +73,7 @@ class ClassicGroup(Roster):
         self,
         group_id: str,
         now_ms: int,
-        sessions: Sessions,
+        timeouts: Timeouts,
         entering: Callable[[ClassicGroup, GroupState], None],
     ) -> None:
         super().__init__(group_id)
@@ -87,7 +88,7 @@ class ClassicGroup(Roster):
         """Whether somebody joined during the current span of the initial delay."""
         self.ends_when_all_joined = False
         """Whether a join phase is under way that ends once all have joined; the initial delay is waited for."""
-        self._sessions = sessions
+        self._timeouts = timeouts
         self._entering = entering
 
     # -- state
@@ -250,7 +251,7 @@ class ClassicGroup(Roster):
     def offset_commit_accepted(self, member_id: str) -> None:
         member = self.members.get(member_id)
         if member is not None and self.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
-            self._sessions.restart(self, member)
+            self._timeouts.start_session(self.group_id, member_id, member.session_timeout_ms)
 
     def validate_offset_delete(self) -> None:
         """A running group of consumers protects only topics it subscribes to."""

@@ -8,11 +8,12 @@ from typing import Any
 import structlog
 
 from coordinator.group.classic.group import ClassicGroup, group_metadata
-from coordinator.group.classic.members import Sessions
+from coordinator.group.classic.members import Member
 from coordinator.group.classic.messages import MemberProtocol
 from coordinator.group.classic.rebalance import Rebalances
 from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupConfig, GroupCounts
+from coordinator.group.timeouts import Timeouts
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import CoordinatorRecord, Position
 from protocol.coordinator_records.group_records import GroupMetadataValue
@@ -33,13 +34,14 @@ class ClassicGroups:
         config: GroupConfig,
         new_member_id: Callable[[str], str],
         counts: GroupCounts,
+        timeouts: Timeouts,
     ) -> None:
         self.context = context
         self.config = config
         self.new_member_id = new_member_id
         self.counts = counts
-        self.sessions = Sessions(context, self._remove_silent)
-        self.rebalances = Rebalances(context, config, self.sessions, counts)
+        self.timeouts = timeouts
+        self.rebalances = Rebalances(context, config, timeouts, counts)
         self._groups: dict[str, ClassicGroup] = {}
 
     # -- groups
@@ -76,7 +78,7 @@ class ClassicGroups:
         group = self._groups.get(group_id)
         if group is None:
             now_ms = self.context.clock.wall_ms()
-            group = self._groups[group_id] = ClassicGroup(group_id, now_ms, self.sessions, self.entering)
+            group = self._groups[group_id] = ClassicGroup(group_id, now_ms, self.timeouts, self.entering)
             self.counts.groups[group.state] += 1
         return group
 
@@ -87,7 +89,7 @@ class ClassicGroups:
         group = self._groups[group_id]
         for member in group.members.values():
             group.set_protocols(member, protocols[member.member_id])
-            self.sessions.restart(group, member)
+            self._start_session(group, member)
 
     def rebalance(self, group_id: str, reason: str) -> None:
         self.rebalances.prepare(self._groups[group_id], reason)
@@ -98,7 +100,7 @@ class ClassicGroups:
         """Members found in the log count as alive until their sessions expire; a group that is too large rebalances."""
         for group in self._groups.values():
             for member in group.members.values():
-                self.sessions.restart(group, member)
+                self._start_session(group, member)
             if len(group.members) > self.config.max_size:
                 reason = f"freshly loaded group of {len(group.members)} members is over capacity {self.config.max_size}"
                 self.rebalances.prepare(group, reason)
@@ -116,12 +118,30 @@ class ClassicGroups:
         if state is not GroupState.DEAD:
             self.counts.groups[state] += 1
 
-    def _remove_silent(self, group_id: str, member_id: str) -> None:
+    # -- sessions
+
+    def _start_session(self, group: ClassicGroup, member: Member) -> None:
+        self.timeouts.start_session(group.group_id, member.member_id, member.session_timeout_ms)
+
+    def start_pending(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
+        """Wait until the timeout for a member id that was handed out to be used."""
+        group.pending[member_id] = None
+        self.timeouts.start_session(group.group_id, member_id, timeout_ms)
+
+    def end_pending(self, group: ClassicGroup, member_id: str) -> bool:
+        """Stop waiting for a member id that is now used, or given up; return False if it was not pending."""
+        if member_id not in group.pending:
+            return False
+        del group.pending[member_id]
+        self.timeouts.end_session(group.group_id, member_id)
+        return True
+
+    def remove_silent(self, group_id: str, member_id: str) -> None:
         """Remove the member, or the id handed out to one, whose session is over, unless it waits for an answer."""
         group = self.find(group_id)
         if group is None:
             return
-        if self.sessions.end_pending(group, member_id):
+        if self.end_pending(group, member_id):
             logger.info("pending member removed after session timeout", group=group_id, member=member_id)
             self.rebalances.member_gone(group)
             return

@@ -116,7 +116,8 @@ def heartbeat(groups: ClassicGroups, request: HeartbeatRequest) -> Outcome[Error
     if request.generation_id != group.generation:
         raise IllegalGeneration
     member = group.members[request.member_id]
-    groups.sessions.restart(group, member)  # nothing is written, so nothing can fail
+    # Nothing is written, so nothing can fail.
+    groups.timeouts.start_session(group.group_id, member.member_id, member.session_timeout_ms)
     return _REBALANCING if group.state is GroupState.PREPARING_REBALANCE else _GO_ON
 
 
@@ -150,7 +151,7 @@ def _remove(groups: ClassicGroups, group: ClassicGroup, identity: MemberIdentity
     if not member_id and identity.group_instance_id is not None:
         # An administrator may name only the instance.
         member_id = group.static_ids.get(identity.group_instance_id, "")
-    elif groups.sessions.end_pending(group, member_id):
+    elif groups.end_pending(group, member_id):
         _log(group, member_id, identity, pending=True)
         return ErrorCode.none
     try:

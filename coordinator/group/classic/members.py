@@ -1,15 +1,10 @@
-"""Who is in a classic group, and for how long: members, the ids handed out to new ones, and their sessions.
-
-How it works: a session is a timer of the shard. A sign of life only moves the end of the session, so a heartbeat sets
-no timer; when the timer is due before that end, it is set again for the rest.
-"""
+"""Who is in a classic group: its members, and the ids handed out to new ones."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from kio.schema.errors import ErrorCode
 
@@ -22,15 +17,7 @@ from coordinator.group.classic.messages import (
     choose_protocol,
     names_of,
 )
-from coordinator.runtime.coordinator_context import CoordinatorContext
-from coordinator.runtime.outcome import Outcome
 from protocol.errors import FencedInstanceId, UnknownMemberId
-
-SESSION = "classic session"
-"""The kind of the timers of sessions: their keys have the ids of the group and of the member too."""
-
-NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
-"""The longest that a new member's JoinGroup waits: without an id it sends no heartbeats, so it may have given up."""
 
 
 @dataclass(slots=True)
@@ -39,8 +26,7 @@ class Member:
 
     A restart finds the fields from `member_id` to `assignment`, with only the group's protocol in `protocols`; the rest
     is soft state. Timeouts are in milliseconds. `awaiting_join` and `awaiting_sync` answer the member's parked request.
-    `is_new`: the member has not yet been sent its id with a generation, so it cannot send heartbeats. The session ends
-    at `session_ends_ms`; `timer_due_ms` is when its timer looks, None if none runs. Both are of the monotonic clock.
+    `is_new`: the member has not yet been sent its id with a generation, so it cannot send heartbeats.
     """
 
     member_id: str
@@ -54,8 +40,6 @@ class Member:
     awaiting_join: Reply[JoinAnswer] | None = None
     awaiting_sync: Reply[SyncAnswer] | None = None
     is_new: bool = False
-    session_ends_ms: float = 0.0
-    timer_due_ms: float | None = None
 
     @property
     def is_static(self) -> bool:
@@ -225,68 +209,3 @@ class Roster:
         self._supporters.update(names_of(member.protocols))
         if member.group_instance_id is not None:
             self.static_ids[member.group_instance_id] = member.member_id
-
-
-class Sessions:
-    """Starts and ends the sessions of one shard's members; `over` is called with the ids of group and member."""
-
-    def __init__(self, context: CoordinatorContext[Any], over: Callable[[str, str], None]) -> None:
-        self._context = context
-        self._clock = context.clock
-        self._timers = context.timers
-        self._over = over
-
-    def restart(self, group: Roster, member: Member, timeout_ms: float | None = None) -> None:
-        """After a sign of life, let the member's session end `timeout_ms` from now (None: its session timeout)."""
-        timeout = member.session_timeout_ms if timeout_ms is None else timeout_ms
-        member.session_ends_ms = ends_ms = self._clock.monotonic_ms() + timeout
-        due_ms = member.timer_due_ms
-        if due_ms is None or ends_ms < due_ms:
-            self._set_timer(group, member, timeout)
-
-    def _set_timer(self, group: Roster, member: Member, delay_ms: float) -> None:
-        member.timer_due_ms = member.session_ends_ms
-        key = (SESSION, group.group_id, member.member_id)
-        self._timers.schedule(key, delay_ms, lambda _: self._due(group, member))
-
-    def _due(self, group: Roster, member: Member) -> Outcome[None] | None:
-        remaining_ms = member.session_ends_ms - self._clock.monotonic_ms()
-        if remaining_ms > 0:
-            self._set_timer(group, member, remaining_ms)
-            return None
-        member.timer_due_ms = None
-        return self._ended(group, member.member_id)
-
-    def _ended(self, group: Roster, member_id: str) -> Outcome[None]:
-        return Outcome(effects=lambda _: self._over(group.group_id, member_id))
-
-    def expire(self, group: Roster, member: Member) -> None:
-        """Let the member's session be over now, as if there had been no sign of life for its timeout."""
-        if member.timer_due_ms is not None:
-            self.end(group, member)
-            self._context.tell(lambda _: self._ended(group, member.member_id))
-
-    def end(self, group: Roster, member: Member) -> None:
-        if member.timer_due_ms is not None:
-            member.timer_due_ms = None
-            self._timers.cancel((SESSION, group.group_id, member.member_id))
-
-    def start_pending(self, group: Roster, member_id: str, timeout_ms: int) -> None:
-        """Wait until the timeout for a member id that was handed out to be used."""
-        group.pending[member_id] = None
-        key = (SESSION, group.group_id, member_id)
-        self._timers.schedule(key, timeout_ms, lambda _: self._ended(group, member_id))
-
-    def end_pending(self, group: Roster, member_id: str) -> bool:
-        """Stop waiting for a member id that is now used, or given up; return False if it was not pending."""
-        if member_id not in group.pending:
-            return False
-        del group.pending[member_id]
-        self._timers.cancel((SESSION, group.group_id, member_id))
-        return True
-
-    def end_all(self, group: Roster) -> None:
-        for member in group.members.values():
-            self.end(group, member)
-        for member_id in list(group.pending):
-            self.end_pending(group, member_id)

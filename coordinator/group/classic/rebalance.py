@@ -20,10 +20,11 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.classic.group import ClassicGroup, emptied_record
-from coordinator.group.classic.members import Member, Sessions
+from coordinator.group.classic.members import Member
 from coordinator.group.classic.messages import JoinAnswer, SyncAnswer
 from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupConfig, GroupCounts
+from coordinator.group.timeouts import Timeouts
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import KafkaError
@@ -41,13 +42,13 @@ class Rebalances:
         self,
         context: CoordinatorContext[Any],
         config: GroupConfig,
-        sessions: Sessions,
+        timeouts: Timeouts,
         counts: GroupCounts,
     ) -> None:
         self._context = context
         self._timers = context.timers
         self._config = config
-        self._sessions = sessions
+        self._timeouts = timeouts
         self._counts = counts
 
     # -- the join phase
@@ -160,7 +161,7 @@ class Rebalances:
         for member in group.members.values():
             group.answer_join(member, present_generation(group, member))
             member.is_new = False
-            self._sessions.restart(group, member)
+            self._timeouts.start_session(group.group_id, member.member_id, member.session_timeout_ms)
         self._timers.schedule(
             (SYNC, group.group_id),
             group.rebalance_timeout_ms,
@@ -196,13 +197,13 @@ class Rebalances:
         for member in group.members.values():
             # A session that expired while its member waited was ignored, so a new one must start.
             if member.answer_sync(assignment_of(group, member) if error is ErrorCode.none else SyncAnswer(error)):
-                self._sessions.restart(group, member)
+                self._timeouts.start_session(group.group_id, member.member_id, member.session_timeout_ms)
 
     # -- members that leave
 
     def remove(self, group: ClassicGroup, member: Member) -> None:
         """Remove a member; its parked request is answered UNKNOWN_MEMBER_ID."""
-        self._sessions.end(group, member)
+        self._timeouts.end_session(group.group_id, member.member_id)
         group.answer_join(member, JoinAnswer("", ErrorCode.unknown_member_id))
         member.answer_sync(SyncAnswer(ErrorCode.unknown_member_id))
         group.remove(member.member_id)
@@ -217,7 +218,8 @@ class Rebalances:
 
     def give_up(self, group: ClassicGroup) -> None:
         """Stop coordinating the group on this node."""
-        self._sessions.end_all(group)
+        self._timeouts.end_all(group.group_id, (*group.members, *group.pending))
+        group.pending.clear()
         self._timers.cancel((JOIN, group.group_id))
         self._timers.cancel((SYNC, group.group_id))
 

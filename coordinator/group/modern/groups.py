@@ -15,10 +15,8 @@ from coordinator.group.classic.groups import ClassicGroups
 from coordinator.group.config import ConsumerGroupConfig, ModernGroupConfig, ShareGroupConfig, StreamsGroupConfig
 from coordinator.group.group_port import GroupType
 from coordinator.group.modern.group import A, M, MemberState, ModernGroup
-from coordinator.group.modern.timeouts import Overdue, Timeouts
 from coordinator.group.modern.topics import TopicsPort, group_hash, topic_hash
 from coordinator.runtime.coordinator_context import CoordinatorContext
-from coordinator.runtime.outcome import Outcome
 from protocol.errors import GroupIdNotFound, KafkaError
 
 G = TypeVar("G", bound=ModernGroup[Any, Any])
@@ -57,8 +55,7 @@ class ModernGroupServices:
 class ModernGroups:
     """Keeps the groups of all kinds, of which a name stands for only one. `classic` are the shard's classic groups.
 
-    `by_id` is durable state: only the replay of records changes it. `fence` is the operation that removes a member
-    whose time is over.
+    `by_id` is durable state: only the replay of records changes it.
     """
 
     def __init__(
@@ -66,7 +63,6 @@ class ModernGroups:
         context: CoordinatorContext[Any],
         classic: ClassicGroups,
         services: ModernGroupServices,
-        fence: Callable[[ModernGroups, Overdue], Outcome[None] | None],
     ) -> None:
         self.context = context
         self.classic = classic
@@ -77,7 +73,7 @@ class ModernGroups:
         self.consumer_config = services.consumer
         self.counts = classic.counts
         self.by_id: dict[str, ModernGroup[Any, Any]] = {}
-        self.timeouts = Timeouts(context, lambda overdue: fence(self, overdue))
+        self.timeouts = classic.timeouts
         self._configs: dict[GroupType, ModernGroupConfig] = {
             GroupType.CONSUMER: services.consumer,
             GroupType.SHARE: services.share,

@@ -215,7 +215,8 @@ class GroupMachine(RuleBasedStateMachine):
             for member in group.members.values():
                 self.one_assignment(group, member.group_instance_id or member.member_id, member.assignment)
         for member in group.members.values():
-            assert member.timer_due_ms is not None or member.is_waiting, "nobody is in a group for ever"
+            left_ms = self.rig.shard.groups.timeouts.left_ms(group.group_id, member.member_id)
+            assert left_ms is not None or member.is_waiting, "nobody is in a group for ever"
 
     def one_assignment(self, group: ClassicGroup, who: str, assignment: bytes) -> None:
         assert self.assigned.setdefault((group.generation, who), assignment) == assignment

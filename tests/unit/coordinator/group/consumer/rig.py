@@ -84,10 +84,10 @@ class ConsumerRig(OffsetRig):
 
     @property
     def timers(self) -> list[str]:
-        """What the members of the group under test are timed in, while it is a consumer group."""
+        """What members are timed in, but for the sessions of classic groups."""
         (context,) = self.runtime.contexts()
         keys = [key for key in context.timers if isinstance(key, tuple) and not key[0].startswith("classic")]
-        return sorted(f"{key[0]} of {key[2]}" for key in keys)
+        return sorted(f"{key[0]} of {key[2]}" for key in keys if not self.is_classic_session(key))
 
     # -- what is in the log
 
