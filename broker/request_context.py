@@ -25,7 +25,7 @@ from broker.replication.fetch_session import FetchSessionCache
 from broker.replication.replica_manager import ReplicaManager
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.node_security import NodeSecurity
-from broker.security.permissions import ALL
+from broker.security.permissions import ALL, UNKNOWN
 from broker.share.share_partitions import SharePartitions
 from controller.quorum.metadata_log import MetadataLog
 from metadata.acls import AclOperation, ResourceType
@@ -143,8 +143,10 @@ class RequestContext:
         permissions = self.permissions
         return permissions is None or permissions.allows(operation, resource_type, name, log_denied=log_denied)
 
-    def operations(self, resource_type: ResourceType, name: str) -> int:
-        """All that the client may do to a resource, as a bit field (KIP-430)."""
+    def operations(self, resource_type: ResourceType, name: str, *, asked: bool = True) -> int:
+        """All that the client may do to a resource, as a bit field (KIP-430), if it asked for that."""
+        if not asked:
+            return UNKNOWN
         return ALL[resource_type] if self.permissions is None else self.permissions.operations(resource_type, name)
 
     def note_appended(self) -> None:

@@ -8,7 +8,8 @@ client without the right to describe the cluster is shown the groups that it may
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from asyncio import Future
+from collections.abc import Awaitable, Iterable, Mapping
 from itertools import chain
 from operator import attrgetter
 
@@ -22,10 +23,8 @@ from broker.coordinators.hosted import of_those_here
 from broker.coordinators.share_coordinator import delete_groups as delete_shared_groups
 from broker.network.answers import ask_each, when_all_settled
 from broker.request_context import RequestContext
-from broker.security import permissions as authorized_operations
+from coordinator.group.classic.group import ClassicGroup, GroupState
 from coordinator.group.directory import GroupDirectory
-from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.group_port import GroupDescription
 from metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from protocol.durations import ZERO
 from protocol.errors import GroupIdNotFound, KafkaError
@@ -41,61 +40,64 @@ def describe_groups(
 ) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
     coordinator = ctx.coordinators.groups
 
-    def answer(found: Mapping[str, GroupDescription | KafkaError]) -> DescribeGroupsResponse:
-        described = {group_id: _group(ctx, request, group_id, group) for group_id, group in found.items()}
+    def ask(group_id: str) -> Future[DescribedGroup]:
+        return coordinator.read(group_id, lambda state: _described(ctx, request, state.groups.classic_group(group_id)))
+
+    def respond(answers: Mapping[str, DescribedGroup | KafkaError]) -> DescribeGroupsResponse:
+        groups = {
+            group_id: _undescribed(ctx, request, group_id, answer) if isinstance(answer, KafkaError) else answer
+            for group_id, answer in answers.items()
+        }
         return DescribeGroupsResponse(
-            throttle_time=ZERO, groups=tuple([described[group_id] for group_id in request.groups])
+            throttle_time=ZERO, groups=tuple([groups[group_id] for group_id in request.groups])
         )
 
-    return ask_each(request.groups, lambda group_id: coordinator.read(group_id, _describing(group_id)), answer)
+    return ask_each(request.groups, ask, respond)
 
 
-def _describing(group_id: str) -> Callable[[GroupCoordinatorShard], GroupDescription]:
-    return lambda state: state.groups.classic_group(group_id).describe()
-
-
-def _group(
-    ctx: RequestContext, request: DescribeGroupsRequest, group_id: str, found: GroupDescription | KafkaError
-) -> DescribedGroup:
-    if isinstance(found, GroupIdNotFound) and ctx.version < FIRST_VERSION_WITH_NOT_FOUND:
-        found = GroupDescription(DEAD, "", "", ())
-    if isinstance(found, KafkaError):
-        return _failed(group_id, found)
-    operations = authorized_operations.UNKNOWN
-    if request.include_authorized_operations:
-        operations = ctx.operations(ResourceType.GROUP, group_id)
+def _described(ctx: RequestContext, request: DescribeGroupsRequest, group: ClassicGroup) -> DescribedGroup:
+    """The protocol, and what members say for it, are empty unless the group is Stable."""
+    name = group.protocol_name if group.state is GroupState.STABLE else None
     return DescribedGroup(
         error_code=ErrorCode.none,
         error_message=None,
-        group_id=group_id,
-        group_state=found.state,
-        protocol_type=found.protocol_type,
-        protocol_data=found.protocol,
+        group_id=group.group_id,
+        group_state=group.state_name,
+        protocol_type=group.protocol_type or "",
+        protocol_data=name or "",
         members=tuple(
             DescribedGroupMember(
                 member_id=member.member_id,
                 group_instance_id=member.group_instance_id,
                 client_id=member.client_id,
                 client_host=member.client_host,
-                member_metadata=member.metadata,
+                member_metadata=b"" if name is None else member.metadata(name),
                 member_assignment=member.assignment,
             )
-            for member in found.members
+            for member in group.members.values()
         ),
-        authorized_operations=operations,
+        authorized_operations=ctx.operations(
+            ResourceType.GROUP, group.group_id, asked=request.include_authorized_operations
+        ),
     )
 
 
-def _failed(group_id: str, error: KafkaError) -> DescribedGroup:
+def _undescribed(
+    ctx: RequestContext, request: DescribeGroupsRequest, group_id: str, error: KafkaError
+) -> DescribedGroup:
+    is_dead = isinstance(error, GroupIdNotFound)
+    is_no_error = is_dead and ctx.version < FIRST_VERSION_WITH_NOT_FOUND
     return DescribedGroup(
-        error_code=error.code,
-        error_message=error.explicit_message,
+        error_code=ErrorCode.none if is_no_error else error.code,
+        error_message=None if is_no_error else error.explicit_message,
         group_id=group_id,
-        group_state=DEAD if isinstance(error, GroupIdNotFound) else "",
+        group_state=DEAD if is_dead else "",
         protocol_type="",
         protocol_data="",
         members=(),
-        authorized_operations=authorized_operations.UNKNOWN,
+        authorized_operations=ctx.operations(
+            ResourceType.GROUP, group_id, asked=is_no_error and request.include_authorized_operations
+        ),
     )
 
 

@@ -170,7 +170,8 @@ def descriptions(
         fields, topics = own(request, groups, group)
         if ctx.permissions is not None:
             require_topics(ctx, topics, "The group uses topics that the client is not authorized to describe.")
-        return described_group(**group_fields(group, _operations(ctx, request, group_id)), **fields)
+        operations = ctx.operations(ResourceType.GROUP, group_id, asked=request.include_authorized_operations)
+        return described_group(**group_fields(group, operations), **fields)
 
     def failed(group_id: str, error: KafkaError) -> Any:
         return described_group(
@@ -216,11 +217,6 @@ def group_fields(group: ModernGroup[Any, Any], operations: int) -> dict[str, Any
         "assignment_epoch": group.assignment_epoch,
         "authorized_operations": operations,
     }
-
-
-def _operations(ctx: RequestContext, request: DescribeRequest, group_id: str) -> int:
-    """All that the client may do with the group, if it asks."""
-    return ctx.operations(ResourceType.GROUP, group_id) if request.include_authorized_operations else UNKNOWN
 
 
 def member_fields(member: Any) -> dict[str, Any]:

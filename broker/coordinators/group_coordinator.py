@@ -16,7 +16,7 @@ from broker.config.broker_config import BrokerConfig, CurrentConfig, split_list
 from broker.config.resource_configs import within_limits
 from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.membership.metadata_cache import MetadataCache
-from coordinator.group.classic.states import GroupState
+from coordinator.group.classic.group import GroupState
 from coordinator.group.config import ConsumerGroupConfig, GroupConfig, GroupCounts, ShareGroupConfig, StreamsGroupConfig
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard

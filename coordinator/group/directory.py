@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from coordinator.group.classic import join, member_requests
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.classic.messages import (
+from coordinator.group.classic.members import (
     HeartbeatRequest,
     JoinAnswer,
     JoinRequest,

@@ -6,33 +6,9 @@ is replayed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 from uuid import UUID
-
-
-@dataclass(frozen=True, slots=True)
-class MemberDescription:
-    """A member as DescribeGroups reports it; protocol metadata and assignment are empty unless the group is Stable."""
-
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    metadata: bytes
-    assignment: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class GroupDescription:
-    """A group as DescribeGroups reports it."""
-
-    state: str
-    protocol_type: str
-    protocol: str
-    members: Sequence[MemberDescription]
 
 
 class GroupType(Enum):

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from coordinator.group.classic.group import ClassicGroup
-from coordinator.group.classic.states import GroupState
+from coordinator.group.classic.group import ClassicGroup, GroupState
 from coordinator.group.directory import Group, GroupDirectory
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupType

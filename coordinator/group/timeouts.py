@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from coordinator.group.modern.group import ModernMember
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import Outcome
 
@@ -99,20 +98,19 @@ class Timeouts:
     def _session_over(self, group_id: str, member_id: str) -> Outcome[None] | None:
         return self._over(Overdue(SESSION, group_id, member_id, "the member session expired"))
 
-    def start_rebalance(self, group_id: str, member: ModernMember) -> None:
+    def start_rebalance(self, group_id: str, member_id: str, epoch: int, timeout_ms: int) -> None:
         """Start the time in which the member must give up partitions in order to leave its epoch."""
-        timeout_ms = member.rebalance_timeout_ms
-        reason = f"it failed to transition from epoch {member.epoch} within {timeout_ms}ms"
-        self._start(Overdue(REBALANCE, group_id, member.member_id, reason, member.epoch), timeout_ms)
+        reason = f"it failed to transition from epoch {epoch} within {timeout_ms}ms"
+        self._start(Overdue(REBALANCE, group_id, member_id, reason, epoch), timeout_ms)
 
     def end_rebalance(self, group_id: str, member_id: str) -> None:
         self._timers.cancel((REBALANCE, group_id, member_id))
 
-    def start_join(self, group_id: str, member: ModernMember) -> None:
+    def start_join(self, group_id: str, member_id: str, timeout_ms: int) -> None:
         """Start the time in which a member that was asked to join must do so; asking again gives it no more time."""
-        if (JOIN, group_id, member.member_id) not in self._timers:
+        if (JOIN, group_id, member_id) not in self._timers:
             reason = "the classic member failed to join within the rebalance timeout"
-            self._start(Overdue(JOIN, group_id, member.member_id, reason), member.rebalance_timeout_ms)
+            self._start(Overdue(JOIN, group_id, member_id, reason), timeout_ms)
 
     def start_sync(self, group_id: str, member_id: str, timeout_ms: int) -> None:
         """Start the time in which a member that has joined must sync."""

@@ -10,10 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from coordinator.group.classic.group import ClassicGroup
-from coordinator.group.classic.members import Member
-from coordinator.group.classic.messages import subscribed_topics
-from coordinator.group.classic.states import GroupState
+from coordinator.group.classic.group import ClassicGroup, GroupState
+from coordinator.group.classic.members import Member, subscribed_topics
 from coordinator.group.directory import Group, GroupDirectory
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupType

@@ -1,8 +1,8 @@
 """A classic group: its state, its generation, and what its GroupMetadata records say.
 
-How it works: a group is in one of five states (`states.py` has the table of what each request gets in each of them, and
-the map of legal predecessors). `join.py` and `member_requests.py` have a function for each request; they decide, and
-change the group only through its methods. `rebalance.py` takes it from state to state:
+How it works: a group is in one of five states (`GroupState` has the table of what each request gets in each of them).
+`join.py` and `member_requests.py` have a function for each request; they decide, and change the group only through its
+methods. `groups.py` takes it from state to state:
 
 - Empty or Stable -> PreparingRebalance: somebody joins, leaves or is silent. JoinGroup requests are parked.
 - PreparingRebalance -> CompletingRebalance: all have joined, or the rebalance timeout is over. The generation rises,
@@ -19,13 +19,19 @@ that a restart finds (`group_metadata` and what follows it; Kafka's GroupCoordin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 
 import structlog
 
-from coordinator.group.classic.members import Member, Roster
-from coordinator.group.classic.messages import CONSUMER_PROTOCOL_TYPE, JoinedMember, MemberProtocol, subscribed_topics
-from coordinator.group.classic.states import LEGAL_PREDECESSORS, GroupState
-from coordinator.group.group_port import GroupDescription, GroupType, MemberDescription, OwnedPartition
+from coordinator.group.classic.members import (
+    CONSUMER_PROTOCOL_TYPE,
+    JoinedMember,
+    Member,
+    MemberProtocol,
+    Roster,
+    subscribed_topics,
+)
+from coordinator.group.group_port import GroupType, OwnedPartition
 from coordinator.group.timeouts import Timeouts
 from coordinator.runtime.outcome import CoordinatorRecord
 from protocol.consumer_protocol import SchemaError
@@ -40,6 +46,61 @@ from protocol.errors import (
     UnknownMemberId,
 )
 from protocol.records.batch import NO_TIMESTAMP
+
+
+class GroupState(Enum):
+    """States of a classic group (Kafka's `ClassicGroupState`); the value is the name on the wire and in logs.
+
+    The answer to a request of a known member with the group's generation:
+
+    ============== =================== ======================= ======================== ============================
+    request        Empty               PreparingRebalance      CompletingRebalance      Stable
+    ============== =================== ======================= ======================== ============================
+    JoinGroup, new starts a rebalance  waits for the rest      starts a rebalance       starts a rebalance
+    JoinGroup,     UNKNOWN_MEMBER_ID   waits for the rest      the present generation   leader: starts a rebalance;
+    again                                                      at once; with other      follower: the present
+                                                               protocols: a rebalance   generation at once; with
+                                                                                        other protocols: a rebalance
+    JoinGroup,     starts a rebalance  takes the old member's  takes the old member's   takes the old member's
+    static, with                       place; waits            place; a rebalance       place; a rebalance only if
+    no member id                                                                        the protocol changes
+    SyncGroup      UNKNOWN_MEMBER_ID   REBALANCE_IN_PROGRESS   waits for the leader's   its assignment at once
+                                                               assignment
+    Heartbeat      UNKNOWN_MEMBER_ID   REBALANCE_IN_PROGRESS   accepted                 accepted
+    LeaveGroup     UNKNOWN_MEMBER_ID   removed; may complete   removed; a rebalance     removed; a rebalance
+                                       the join phase
+    OffsetCommit   accepted without a  accepted                REBALANCE_IN_PROGRESS    accepted
+                   generation, or
+                   UNKNOWN_MEMBER_ID
+    session ends   nobody there        removed; may complete   removed; a rebalance     removed; a rebalance
+                                       the join phase
+    restart        Empty               the last record's state the last record's state  Stable, new sessions
+    ============== =================== ======================= ======================== ============================
+
+    A Dead group has been deleted: a request finds no group of that name, and is answered UNKNOWN_MEMBER_ID, except a
+    JoinGroup without a member id, which creates a new group.
+
+    In PreparingRebalance and CompletingRebalance a member waiting for an answer is alive, whatever its session, but a
+    new member's first JoinGroup waits five minutes at most. The join phase ends when all members have joined, or at the
+    rebalance timeout without the dynamic members that did not; if members do not sync within another rebalance timeout,
+    they are removed. A group that loses its last member goes through PreparingRebalance to Empty.
+    """
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+LEGAL_PREDECESSORS: dict[GroupState, frozenset[GroupState]] = {
+    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE}),
+    GroupState.PREPARING_REBALANCE: frozenset({GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY}),
+    GroupState.COMPLETING_REBALANCE: frozenset({GroupState.PREPARING_REBALANCE}),
+    GroupState.STABLE: frozenset({GroupState.COMPLETING_REBALANCE}),
+    GroupState.DEAD: frozenset(GroupState),
+}
+
 
 logger = structlog.get_logger(__name__)
 
@@ -216,7 +277,7 @@ class ClassicGroup(Roster):
                 return None
         return frozenset(topics)
 
-    # -- for offsets and the admin APIs (`group_port.Group`)
+    # -- for offsets and the admin APIs (as in `ModernGroup`)
 
     def validate_offset_commit(
         self,
@@ -284,25 +345,6 @@ class ClassicGroup(Roster):
         if self.state is GroupState.STABLE and self.uses_consumer_protocol and self.subscribed_topics is not None:
             return commit_timestamp_ms
         return None
-
-    def describe(self) -> GroupDescription:
-        name = self.protocol_name if self.state is GroupState.STABLE else None
-        return GroupDescription(
-            self.state.value,
-            self.protocol_type or "",
-            name or "",
-            [
-                MemberDescription(
-                    member.member_id,
-                    member.group_instance_id,
-                    member.client_id,
-                    member.client_host,
-                    b"" if name is None else member.metadata(name),
-                    member.assignment,
-                )
-                for member in self.members.values()
-            ],
-        )
 
 
 def group_metadata(group_id: str, value: GroupMetadataValue | None) -> CoordinatorRecord:

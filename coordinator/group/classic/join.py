@@ -12,22 +12,20 @@ from __future__ import annotations
 import structlog
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.group import ClassicGroup, generation_record, new_group_record
-from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.classic.members import Member
-from coordinator.group.classic.messages import (
+from coordinator.group.classic.group import ClassicGroup, GroupState, generation_record, new_group_record
+from coordinator.group.classic.groups import ClassicGroups, present_generation
+from coordinator.group.classic.members import (
     CONSUMER_PROTOCOL_TYPE,
     UNKNOWN_MEMBER_ID,
     JoinAnswer,
     JoinRequest,
+    Member,
     Reply,
     SyncAnswer,
     choose_protocol,
     common_protocols,
     subscribed_topics,
 )
-from coordinator.group.classic.rebalance import present_generation
-from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupConfig
 from coordinator.runtime.outcome import Outcome
 from protocol.consumer_protocol import ImpossibleLengthError, SchemaError

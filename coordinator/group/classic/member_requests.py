@@ -10,19 +10,17 @@ from __future__ import annotations
 import structlog
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.group import ClassicGroup, generation_record
-from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.classic.members import Member
-from coordinator.group.classic.messages import (
+from coordinator.group.classic.group import ClassicGroup, GroupState, generation_record
+from coordinator.group.classic.groups import ClassicGroups, assignment_of
+from coordinator.group.classic.members import (
     HeartbeatRequest,
     LeaveAnswer,
     LeaveRequest,
+    Member,
     MemberIdentity,
     SyncAnswer,
     SyncRequest,
 )
-from coordinator.group.classic.rebalance import assignment_of
-from coordinator.group.classic.states import GroupState
 from coordinator.runtime.outcome import Outcome
 from coordinator.runtime.replies import Waiter
 from protocol.errors import (

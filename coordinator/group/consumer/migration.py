@@ -15,17 +15,16 @@ from uuid import UUID
 import structlog
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.group import ClassicGroup, group_metadata
-from coordinator.group.classic.members import Member
-from coordinator.group.classic.messages import (
+from coordinator.group.classic.group import ClassicGroup, GroupState, group_metadata
+from coordinator.group.classic.members import (
     CONSUMER_PROTOCOL_TYPE,
     JoinAnswer,
+    Member,
     MemberProtocol,
     SyncAnswer,
     choose_protocol,
     common_protocols,
 )
-from coordinator.group.classic.states import GroupState
 from coordinator.group.consumer.group import NO_PARTITIONS, ConsumerGroup, ConsumerMember, epochs_of
 from coordinator.group.modern import heartbeat as advance
 from coordinator.group.modern.groups import ModernGroups

@@ -154,4 +154,5 @@ class ModernGroups:
             for member in group.members.values():
                 self.start_session(group, member)
                 if member.state is MemberState.UNREVOKED:
-                    self.timeouts.start_rebalance(group.group_id, member)
+                    timeout_ms = member.rebalance_timeout_ms
+                    self.timeouts.start_rebalance(group.group_id, member.member_id, member.epoch, timeout_ms)

@@ -14,8 +14,9 @@ from kio.schema.heartbeat.v4 import HeartbeatRequest
 from kio.schema.types import GroupId
 from kio.static.primitive import i32
 
-from coordinator.group.classic.group import ClassicGroup
-from coordinator.group.classic.messages import (
+from coordinator.group.classic.group import ClassicGroup, GroupState
+from coordinator.group.classic.groups import JOIN, SYNC
+from coordinator.group.classic.members import (
     JoinAnswer,
     JoinRequest,
     LeaveAnswer,
@@ -25,8 +26,6 @@ from coordinator.group.classic.messages import (
     SyncAnswer,
     SyncRequest,
 )
-from coordinator.group.classic.rebalance import JOIN, SYNC
-from coordinator.group.classic.states import GroupState
 from coordinator.group.config import ConsumerGroupConfig, GroupConfig, GroupCounts, ShareGroupConfig, StreamsGroupConfig
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.group import ClassicGroup
-from coordinator.group.classic.states import LEGAL_PREDECESSORS
+from coordinator.group.classic.group import LEGAL_PREDECESSORS, ClassicGroup
 from protocol.errors import MessageTooLarge
 from tests.unit.coordinator.group.rig import COMPLETING, EMPTY, GROUP, PREPARING, STABLE, Client, Rig
 from tests.unit.coordinator.group.steps import assign_all, refused

@@ -7,7 +7,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.messages import JoinAnswer
+from coordinator.group.classic.members import JoinAnswer
 from coordinator.group.group_port import GroupType
 from protocol.consumer_protocol import deserialize_subscription
 from protocol.coordinator_records.record_schema import Partitions

@@ -8,7 +8,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from structlog.testing import capture_logs
 
-from coordinator.group.classic.messages import JoinAnswer, JoinRequest, MemberProtocol
+from coordinator.group.classic.members import JoinAnswer, JoinRequest, MemberProtocol
 from coordinator.group.modern.group import MemberState
 from protocol.coordinator_records.consumer_group_records import ClassicMemberMetadata
 from protocol.errors import GroupIdNotFound, MessageTooLarge
