@@ -17,9 +17,9 @@ from broker.config.resource_configs import within_limits
 from broker.coordinators.hosted import Host, HostedCoordinator
 from broker.membership.metadata_cache import MetadataCache
 from coordinator.group.classic.group import GroupState
-from coordinator.group.config import ConsumerGroupConfig, GroupConfig, GroupCounts, ShareGroupConfig, StreamsGroupConfig
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
+from coordinator.group.kinds import ConsumerGroupConfig, GroupConfig, GroupCounts, ShareGroupConfig, StreamsGroupConfig
 from coordinator.group.modern.groups import ModernGroupServices, ShareStatePort
 from coordinator.group.modern.topics import TopicImage as GroupTopic
 from coordinator.group.share.partition_states import topics_deleted

@@ -24,10 +24,9 @@ from coordinator.group.classic.members import (
     SyncAnswer,
     SyncRequest,
 )
-from coordinator.group.config import GroupConfig, GroupCounts
 from coordinator.group.consumer import classic_members, migration
 from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.group_port import GroupType
+from coordinator.group.kinds import GroupConfig, GroupCounts, GroupType
 from coordinator.group.modern import heartbeat as advance
 from coordinator.group.modern.group import ModernGroup
 from coordinator.group.modern.groups import ModernGroups, ModernGroupServices

@@ -13,7 +13,7 @@ from typing import Any
 from coordinator.group.classic.group import ClassicGroup, GroupState
 from coordinator.group.directory import Group, GroupDirectory
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.group_port import GroupType
+from coordinator.group.kinds import GroupType
 from coordinator.group.modern.group import ModernGroup
 from coordinator.group.modern.heartbeat import Change, raise_epoch
 from coordinator.group.share.group import ShareGroup

@@ -14,7 +14,7 @@ from coordinator.group.classic.group import ClassicGroup, GroupState
 from coordinator.group.classic.members import Member, subscribed_topics
 from coordinator.group.directory import Group, GroupDirectory
 from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
-from coordinator.group.group_port import GroupType
+from coordinator.group.kinds import GroupType
 from coordinator.group.modern.group import MemberState, ModernGroup
 from coordinator.group.modern.groups import ModernGroups
 from coordinator.group.modern.topics import TopicsPort

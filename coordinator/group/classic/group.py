@@ -31,7 +31,7 @@ from coordinator.group.classic.members import (
     Roster,
     subscribed_topics,
 )
-from coordinator.group.group_port import GroupType, OwnedPartition
+from coordinator.group.kinds import GroupType, OwnedPartition
 from coordinator.group.timeouts import Timeouts
 from coordinator.runtime.outcome import CoordinatorRecord
 from protocol.consumer_protocol import SchemaError

@@ -21,7 +21,7 @@ from kio.schema.errors import ErrorCode
 
 from coordinator.group.classic.group import ClassicGroup, GroupState, emptied_record, group_metadata
 from coordinator.group.classic.members import JoinAnswer, Member, MemberProtocol, SyncAnswer
-from coordinator.group.config import GroupConfig, GroupCounts
+from coordinator.group.kinds import GroupConfig, GroupCounts
 from coordinator.group.timeouts import Timeouts
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position

@@ -26,7 +26,7 @@ from coordinator.group.classic.members import (
     common_protocols,
     subscribed_topics,
 )
-from coordinator.group.config import GroupConfig
+from coordinator.group.kinds import GroupConfig
 from coordinator.runtime.outcome import Outcome
 from protocol.consumer_protocol import ImpossibleLengthError, SchemaError
 from protocol.errors import FencedInstanceId, KafkaError, UnknownMemberId

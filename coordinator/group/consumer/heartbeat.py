@@ -14,11 +14,11 @@ from uuid import UUID
 
 import structlog
 
-from coordinator.group.config import ConsumerGroupConfig
 from coordinator.group.consumer.assignors import ASSIGNORS, GroupSpec, MemberSpec, PartitionAssignorError
 from coordinator.group.consumer.group import ConsumerGroup, ConsumerMember, preferred_assignor
 from coordinator.group.consumer.migration import remove, upgrade
 from coordinator.group.consumer.regexes import update_regexes
+from coordinator.group.kinds import ConsumerGroupConfig
 from coordinator.group.modern.group import JOINING, LEFT, LEFT_FOR_A_WHILE, UNCHANGED, MemberState
 from coordinator.group.modern.groups import ModernGroups
 from coordinator.group.modern.heartbeat import (

@@ -12,8 +12,13 @@ from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from coordinator.group.classic.groups import ClassicGroups
-from coordinator.group.config import ConsumerGroupConfig, ModernGroupConfig, ShareGroupConfig, StreamsGroupConfig
-from coordinator.group.group_port import GroupType
+from coordinator.group.kinds import (
+    ConsumerGroupConfig,
+    GroupType,
+    ModernGroupConfig,
+    ShareGroupConfig,
+    StreamsGroupConfig,
+)
 from coordinator.group.modern.group import A, M, MemberState, ModernGroup
 from coordinator.group.modern.topics import TopicsPort, group_hash, topic_hash
 from coordinator.runtime.coordinator_context import CoordinatorContext

@@ -13,9 +13,8 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.config import GroupConfig, GroupCounts
 from coordinator.group.directory import Group, GroupDirectory
-from coordinator.group.group_port import GroupType, OwnedPartition
+from coordinator.group.kinds import GroupConfig, GroupCounts, GroupType, OwnedPartition
 from coordinator.group.offsets.store import CommittedOffset, OffsetStore
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, ProducerEpoch
 from protocol.coordinator_records.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from coordinator.group.group_port import GroupType
+from coordinator.group.kinds import GroupType
 from coordinator.group.modern.group import JOINING, LEFT, MemberState, ModernGroup, RecordTypes
 from coordinator.group.modern.topics import TopicsPort
 from protocol.coordinator_records import share_records as schemas

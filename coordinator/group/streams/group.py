@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from coordinator.group.group_port import GroupType, OwnedPartition
+from coordinator.group.kinds import GroupType, OwnedPartition
 from coordinator.group.modern.group import JOINING, LEFT, LEFT_FOR_A_WHILE, MemberState, ModernGroup, RecordTypes
 from coordinator.group.modern.topics import TopicsPort
 from coordinator.group.streams.topology import ConfiguredTopology, required_topics, sources_of

@@ -26,9 +26,9 @@ from coordinator.group.classic.members import (
     SyncAnswer,
     SyncRequest,
 )
-from coordinator.group.config import ConsumerGroupConfig, GroupConfig, GroupCounts, ShareGroupConfig, StreamsGroupConfig
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
+from coordinator.group.kinds import ConsumerGroupConfig, GroupConfig, GroupCounts, ShareGroupConfig, StreamsGroupConfig
 from coordinator.group.modern.groups import ModernGroupServices, StateTopics
 from coordinator.group.timeouts import SESSION
 from coordinator.runtime.coordinator_context import CoordinatorContext

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coordinator.group.consumer.heartbeat import ConsumerHeartbeat, consumer_group_heartbeat
-from coordinator.group.group_port import GroupType
+from coordinator.group.kinds import GroupType
 from coordinator.group.modern.groups import ModernGroups
 from coordinator.group.share.heartbeat import ShareHeartbeat, share_group_heartbeat
 from coordinator.group.streams.group import NO_TASKS

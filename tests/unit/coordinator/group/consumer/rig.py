@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from coordinator.group.config import ConsumerGroupConfig
 from coordinator.group.consumer.group import ConsumerGroup, ConsumerMember
 from coordinator.group.directory import Group
-from coordinator.group.group_port import GroupType
+from coordinator.group.kinds import ConsumerGroupConfig, GroupType
 from protocol.coordinator_records.consumer_group_records import CONSUMER_GROUP_MEMBER_METADATA
 from protocol.coordinator_records.group_records import GROUP_METADATA, OFFSET_COMMIT
 from protocol.coordinator_records.record_schema import Partitions, record_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coordinator.group.config import StreamsGroupConfig
+from coordinator.group.kinds import StreamsGroupConfig
 from coordinator.group.streams.group import NO_TASKS, StreamsGroup, task_ids
 from coordinator.group.streams.heartbeat import streams_group_heartbeat
 from coordinator.group.streams.messages import StreamsHeartbeat, StreamsHeartbeatAnswer, check_request
