@@ -22,14 +22,16 @@ from broker.membership.auto_create import BY_DEFAULT, wanted
 from broker.network.answers import when_done
 from broker.request_context import RequestContext
 from coordinator.group.modern.groups import ModernGroups
-from coordinator.group.streams.group import StreamsGroup, StreamsMember, Task
-from coordinator.group.streams.heartbeat import streams_group_heartbeat as operation
-from coordinator.group.streams.messages import (
+from coordinator.group.streams.group import (
     EndpointPartitions,
+    StreamsGroup,
     StreamsHeartbeat,
     StreamsHeartbeatAnswer,
+    StreamsMember,
+    Task,
     check_request,
 )
+from coordinator.group.streams.heartbeat import streams_group_heartbeat as operation
 from coordinator.group.streams.topology import (
     ConfiguredTopology,
     InternalTopic,

@@ -26,7 +26,7 @@ from coordinator.group.classic.members import (
 )
 from coordinator.group.consumer import classic_members, migration
 from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.kinds import GroupConfig, GroupCounts, GroupType
+from coordinator.group.kinds import GroupConfig, GroupCounts
 from coordinator.group.modern import heartbeat as advance
 from coordinator.group.modern.group import ModernGroup
 from coordinator.group.modern.groups import ModernGroups, ModernGroupServices
@@ -69,7 +69,7 @@ class GroupDirectory:
         group = self.modern.by_id.get(request.group_id)
         if isinstance(group, ConsumerGroup) and group.members:
             return classic_members.join(self.modern, group, request)
-        if group is not None and (group.members or group.group_type is GroupType.SHARE):
+        if group is not None and (group.members or group.lives_until_deleted):
             raise InconsistentGroupProtocol
         outcome = join.join(self.classic, request)
         if not outcome.records or group is None:

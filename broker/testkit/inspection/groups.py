@@ -19,8 +19,7 @@ from coordinator.group.modern.group import MemberState, ModernGroup
 from coordinator.group.modern.groups import ModernGroups
 from coordinator.group.modern.topics import TopicsPort
 from coordinator.group.offsets.store import CommittedOffset
-from coordinator.group.streams.group import StreamsGroup
-from coordinator.group.streams.messages import partitions_of
+from coordinator.group.streams.group import StreamsGroup, partitions_of
 from protocol.consumer_protocol import SchemaError, deserialize_assignment
 from protocol.errors import NotCoordinator
 from protocol.topic_partition import PartitionKey

@@ -155,6 +155,7 @@ class ClassicGroup(Roster):
     # -- state
 
     group_type = GroupType.CLASSIC
+    lives_until_deleted = False
 
     @property
     def state_name(self) -> str:

@@ -134,6 +134,8 @@ class ModernGroup(ABC, Generic[M, A]):
     protocol_type: str | None
     types: ClassVar[RecordTypes]
     state_names: ClassVar[tuple[str, ...]] = ("Empty", "Assigning", "Reconciling", "Stable")
+    lives_until_deleted: ClassVar[bool] = False
+    """Whether it stays when it is empty: without offsets that expire, and never as a group of another kind."""
     new_member: Callable[[str], M]
     nothing: A
 

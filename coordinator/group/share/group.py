@@ -79,6 +79,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
     group_type = GroupType.SHARE
     protocol_type = "share"
     state_names = ("Empty", "Stable", "Dead")
+    lives_until_deleted = True
     types = RecordTypes(
         schemas.SHARE_GROUP_METADATA,
         schemas.SHARE_GROUP_MEMBER_METADATA,
