@@ -176,7 +176,9 @@ class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
         by_state = self.counts.groups
         return {
             "Rebalance": by_state[GroupState.PREPARING_REBALANCE] + by_state[GroupState.COMPLETING_REBALANCE],
-            "Heartbeat": sum(len(group.members) + len(group.pending) for groups in classic for group in groups.all()),
+            "Heartbeat": sum(
+                len(group.members) + len(group.pending) for groups in classic for group in groups.by_id.values()
+            ),
         }
 
     def _new_state(self, context: CoordinatorContext[GroupCoordinatorShard]) -> GroupCoordinatorShard:

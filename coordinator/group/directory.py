@@ -77,34 +77,34 @@ class GroupDirectory:
         return outcome._replace(records=[*group.tombstones(), *outcome.records])
 
     def sync(self, request: SyncRequest) -> Outcome[SyncAnswer]:
-        group = self.modern.find(ConsumerGroup, request.group_id)
-        if group is None:
-            return member_requests.sync(self.classic, request)
-        return classic_members.sync(self.modern, group, request)
+        group = self.modern.by_id.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return classic_members.sync(self.modern, group, request)
+        return member_requests.sync(self.classic, request)
 
     def heartbeat(self, request: HeartbeatRequest) -> Outcome[ErrorCode]:
-        group = self.modern.find(ConsumerGroup, request.group_id)
-        if group is None:
-            return member_requests.heartbeat(self.classic, request)
-        return classic_members.heartbeat(self.modern, group, request)
+        group = self.modern.by_id.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return classic_members.heartbeat(self.modern, group, request)
+        return member_requests.heartbeat(self.classic, request)
 
     def leave(self, request: LeaveRequest) -> Outcome[LeaveAnswer]:
-        group = self.modern.find(ConsumerGroup, request.group_id)
-        if group is None:
-            return member_requests.leave(self.classic, request)
-        return classic_members.leave(self.modern, group, request)
+        group = self.modern.by_id.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return classic_members.leave(self.modern, group, request)
+        return member_requests.leave(self.classic, request)
 
     # -- groups
 
     def find(self, group_id: str) -> Group | None:
-        return self.modern.by_id.get(group_id) or self.classic.find(group_id)
+        return self.modern.by_id.get(group_id) or self.classic.by_id.get(group_id)
 
     def all(self) -> Iterable[Group]:
-        return chain(self.classic.all(), self.modern.by_id.values())
+        return chain(self.classic.by_id.values(), self.modern.by_id.values())
 
     def classic_group(self, group_id: str) -> ClassicGroup:
         """Raises GroupIdNotFound, also for a group of another kind."""
-        group = self.classic.find(group_id)
+        group = self.classic.by_id.get(group_id)
         if group is None:
             is_other = group_id in self.modern.by_id
             raise GroupIdNotFound(f"Group {group_id} " + ("is not a classic group." if is_other else "not found."))

@@ -90,7 +90,7 @@ def _after(context: CoordinatorContext[Any], then: Callable[[], None]) -> None:
 
 def _group(groups: GroupDirectory, group_id: str) -> Group:
     """Raises GroupIdNotFound."""
-    group = groups.modern.by_id.get(group_id) or groups.classic.find(group_id)
+    group = groups.modern.by_id.get(group_id) or groups.classic.by_id.get(group_id)
     if group is None:
         raise GroupIdNotFound(f"there is no group {group_id}")
     return group

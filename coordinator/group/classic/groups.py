@@ -13,7 +13,7 @@ members that did not sync are removed, and another rebalance begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -266,15 +266,9 @@ class ClassicGroups:
         self.counts = counts
         self.timeouts = timeouts
         self.rebalances = Rebalances(context, config, timeouts, counts)
-        self._groups: dict[str, ClassicGroup] = {}
+        self.by_id: dict[str, ClassicGroup] = {}
 
     # -- groups
-
-    def find(self, group_id: str) -> ClassicGroup | None:
-        return self._groups.get(group_id)
-
-    def all(self) -> Iterable[ClassicGroup]:
-        return self._groups.values()
 
     def deletion(self, group_id: str) -> Sequence[CoordinatorRecord]:
         return (group_metadata(group_id, None),)
@@ -290,7 +284,7 @@ class ClassicGroups:
 
     def forget(self, group_id: str) -> None:
         """Forget the classic group of that name."""
-        group = self._groups.pop(group_id, None)
+        group = self.by_id.pop(group_id, None)
         if group is not None:
             self.rebalances.give_up(group)
             group.enter(GroupState.DEAD, self.context.clock.wall_ms())
@@ -299,10 +293,10 @@ class ClassicGroups:
         self._obtain(group_id)
 
     def _obtain(self, group_id: str) -> ClassicGroup:
-        group = self._groups.get(group_id)
+        group = self.by_id.get(group_id)
         if group is None:
             now_ms = self.context.clock.wall_ms()
-            group = self._groups[group_id] = ClassicGroup(group_id, now_ms, self.timeouts, self.entering)
+            group = self.by_id[group_id] = ClassicGroup(group_id, now_ms, self.timeouts, self.entering)
             self.counts.groups[group.state] += 1
         return group
 
@@ -310,19 +304,19 @@ class ClassicGroups:
 
     def take_over(self, group_id: str, protocols: Mapping[str, tuple[MemberProtocol, ...]]) -> None:
         """Start the sessions of a restored group's members; `protocols`, by member id, are all that each supports."""
-        group = self._groups[group_id]
+        group = self.by_id[group_id]
         for member in group.members.values():
             group.set_protocols(member, protocols[member.member_id])
             self._start_session(group, member)
 
     def rebalance(self, group_id: str, reason: str) -> None:
-        self.rebalances.prepare(self._groups[group_id], reason)
+        self.rebalances.prepare(self.by_id[group_id], reason)
 
     # -- load and unload
 
     def loaded(self) -> None:
         """Members found in the log count as alive until their sessions expire; a group that is too large rebalances."""
-        for group in self._groups.values():
+        for group in self.by_id.values():
             for member in group.members.values():
                 self._start_session(group, member)
             if len(group.members) > self.config.max_size:
@@ -331,10 +325,10 @@ class ClassicGroups:
 
     def unloaded(self) -> None:
         """The shard has failed all waiters; timers and counts are ended here."""
-        for group in self._groups.values():
+        for group in self.by_id.values():
             self.rebalances.give_up(group)
             self.counts.groups[group.state] -= 1
-        self._groups.clear()
+        self.by_id.clear()
 
     def entering(self, group: ClassicGroup, state: GroupState) -> None:
         """The group is about to enter a state."""
@@ -362,7 +356,7 @@ class ClassicGroups:
 
     def remove_silent(self, group_id: str, member_id: str) -> None:
         """Remove the member, or the id handed out to one, whose session is over, unless it waits for an answer."""
-        group = self.find(group_id)
+        group = self.by_id.get(group_id)
         if group is None:
             return
         if self.end_pending(group, member_id):

@@ -66,7 +66,7 @@ def _has_impossible_length(request: JoinRequest) -> bool:
 
 def join(groups: ClassicGroups, request: JoinRequest) -> Outcome[JoinAnswer]:
     """Handle a request that passes `check_request`. Errors are in the answer, with a member id."""
-    group = groups.find(request.group_id)
+    group = groups.by_id.get(request.group_id)
     if group is None and request.member_id != UNKNOWN_MEMBER_ID:
         return Outcome(reply=JoinAnswer(request.member_id, ErrorCode.unknown_member_id))
     if group is not None and keeps_assignment(group, request, groups.config.max_size):
@@ -74,7 +74,7 @@ def join(groups: ClassicGroups, request: JoinRequest) -> Outcome[JoinAnswer]:
     waiter = groups.context.waiter()
 
     def effects(error: KafkaError | None) -> None:
-        joined = groups.find(request.group_id)
+        joined = groups.by_id.get(request.group_id)
         if error is None and joined is not None:
             admit(groups, joined, request, waiter.answer)
 

@@ -37,7 +37,7 @@ logger = structlog.get_logger(__name__)
 
 def sync(groups: ClassicGroups, request: SyncRequest) -> Outcome[SyncAnswer]:
     """Raises the KafkaError that the request is refused with."""
-    group = groups.find(request.group_id)
+    group = groups.by_id.get(request.group_id)
     if group is None or group.is_empty:
         raise UnknownMemberId
     group.check_member(request.member_id, request.group_instance_id)
@@ -107,7 +107,7 @@ def _assign(
 
 def heartbeat(groups: ClassicGroups, request: HeartbeatRequest) -> Outcome[ErrorCode]:
     """Answer REBALANCE_IN_PROGRESS, which still counts as a sign of life; other refusals are raised."""
-    group = groups.find(request.group_id)
+    group = groups.by_id.get(request.group_id)
     if group is None:
         raise UnknownMemberId
     group.check_member(request.member_id, request.group_instance_id)
@@ -128,7 +128,7 @@ def leave(groups: ClassicGroups, request: LeaveRequest) -> Outcome[LeaveAnswer]:
 
     The answer is sent by a separate message after those that the leaving caused: an empty group is recorded by then.
     """
-    group = groups.find(request.group_id)
+    group = groups.by_id.get(request.group_id)
     if group is None:
         return Outcome(reply=(ErrorCode.unknown_member_id,) * len(request.members))
     waiter = groups.context.waiter()

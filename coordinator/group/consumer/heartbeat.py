@@ -128,8 +128,10 @@ def consumer_group_heartbeat(groups: ModernGroups, request: ConsumerHeartbeat) -
     if request.member_epoch < JOINING:
         return leave(groups, request)
     group_id = request.group_id
-    group = groups.find(ConsumerGroup, group_id)
-    unchanged = None if group is None else unchanged_member(group, request)
+    group = groups.by_id.get(group_id)
+    if not isinstance(group, ConsumerGroup):
+        return heartbeat_of_any(groups, None, request)
+    unchanged = unchanged_member(group, request)
     if unchanged is None:
         return heartbeat_of_any(groups, group, request)
     config = groups.consumer_config

@@ -52,7 +52,7 @@ def upgrade(groups: ModernGroups, group_id: str, change: Change) -> ConsumerGrou
 
     Raises GroupIdNotFound if the group must stay classic, and UnknownServerError where Kafka fails on its members.
     """
-    before = groups.classic.find(group_id)
+    before = groups.classic.by_id.get(group_id)
     if before is None:
         return ConsumerGroup(group_id)
     if before.is_empty:

@@ -98,7 +98,7 @@ class ModernGroups:
 
     def find_only(self, kind: type[G], group_id: str) -> G | None:
         """As `find`. Raises GroupIdNotFound for a group of another kind, even an empty one."""
-        group = self.by_id.get(group_id) or self.classic.find(group_id)
+        group = self.by_id.get(group_id) or self.classic.by_id.get(group_id)
         if group is None or isinstance(group, kind):
             return group
         raise GroupIdNotFound(f"Group {group_id} is not a {kind.group_type.value} group.")

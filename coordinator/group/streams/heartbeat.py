@@ -64,7 +64,7 @@ def streams_group_heartbeat(groups: ModernGroups, request: StreamsHeartbeat) -> 
         return _leave(groups, request)
     joins = request.member_epoch == JOINING
     change = Change()
-    classic = groups.classic.find(request.group_id) if joins else None
+    classic = groups.classic.by_id.get(request.group_id) if joins else None
     if classic is not None and not classic.members:
         change.records += groups.classic.deletion(request.group_id)
         group = None

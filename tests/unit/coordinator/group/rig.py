@@ -150,7 +150,7 @@ class Rig:
 
     @property
     def group(self) -> ClassicGroup:
-        group = self.shard.groups.classic.find(GROUP)
+        group = self.shard.groups.classic.by_id.get(GROUP)
         assert group is not None
         return group
 
