@@ -15,7 +15,7 @@ from broker.testkit.explain.situations import Finding
 from broker.testkit.inspection.cluster import list_summaries, read_groups
 from broker.testkit.inspection.groups import GroupSummary, GroupView
 from broker.testkit.inspection.partitions import PartitionLag, concerned, read_lags, total_lag
-from coordinator.group.group_port import GroupType
+from coordinator.group.kinds import GroupType
 from metadata.acls import ResourceType
 
 ON_A_PAGE = 50

@@ -20,14 +20,17 @@ NameProblem = Callable[[str], str | None]
 """Why no topic of a topology may have this name; None if it may."""
 
 
-def check_names(topology: StreamsGroupTopologyValue, name_problem: NameProblem) -> frozenset[str]:
-    """All names of topics in the topology. Raises StreamsInvalidTopology if a topic may not be called so."""
-    names = [name for each in topology.subtopologies for name in _names(each)]
-    for name in names:
+def check_names(topology: StreamsGroupTopologyValue, name_problem: NameProblem) -> None:
+    """Raises StreamsInvalidTopology if a topic may not be called so."""
+    for name in named_topics(topology):
         problem = name_problem(name)
         if problem is not None:
             raise StreamsInvalidTopology(problem)
-    return frozenset(names)
+
+
+def named_topics(topology: StreamsGroupTopologyValue) -> Iterable[str]:
+    """All names of topics in the topology, in order."""
+    return dict.fromkeys(name for each in topology.subtopologies for name in _names(each))
 
 
 def check_topology(topology: StreamsGroupTopologyValue) -> None:
