@@ -45,8 +45,8 @@ from timing.adjustable_clock import AdjustableClock
 from timing.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
-    from broker.console.console import Console
-    from broker.testkit.control.server import ControlServer
+    from broker.console import Console
+    from broker.testkit.control import ControlServer
 
 logger = structlog.get_logger("broker")
 
@@ -238,7 +238,7 @@ def _control_server(config: BrokerConfig) -> ControlServer | None:
     address = control_address(config)
     if address is None:
         return None
-    from broker.testkit.control.server import ControlServer
+    from broker.testkit.control import ControlServer
 
     return ControlServer(*address, config.optional_string("odradek.control.token"))
 
@@ -247,7 +247,7 @@ def _console_maker(config: BrokerConfig) -> Callable[[Node], Console] | None:
     """Return what makes the console, imported if there is to be one, and before the node has anybody to answer."""
     if not config.boolean("odradek.console"):
         return None
-    from broker.console.console import Console
+    from broker.console import Console
 
     return Console
 

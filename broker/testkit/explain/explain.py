@@ -21,13 +21,7 @@ from broker.testkit.explain.situations import (
     read_kit,
     warning,
 )
-from broker.testkit.inspection.cluster import (
-    list_groups,
-    list_summaries,
-    list_transactions,
-    read_group,
-    read_transaction,
-)
+from broker.testkit.inspection import list_groups, list_summaries, list_transactions, read_group, read_transaction
 from broker.testkit.inspection.partitions import PartitionView, concerned, partition_lags, read_partitions, read_topics
 from broker.testkit.inspection.share_and_streams import read_share_group, read_share_offsets, read_streams_group
 from broker.testkit.journal_views import read_fetches, requests_of

@@ -10,10 +10,10 @@ from typing import TypeVar
 from broker.faults.connections import ConnectionFault, ConnectionFaultKind
 from broker.faults.spec import Fault, FaultSpec
 from broker.node import Node
+from broker.testkit.inspection import TransactionView
 from broker.testkit.inspection.groups import GroupView, MemberView
 from broker.testkit.inspection.partitions import PartitionLag, PartitionView
 from broker.testkit.inspection.share_and_streams import ShareGroupView, StreamsGroupView
-from broker.testkit.inspection.transactions import TransactionView
 from broker.testkit.journal_views import FetchView, ProducerRequest
 from protocol.api.names import API_NAMES, error_name
 from protocol.topic_partition import PartitionKey

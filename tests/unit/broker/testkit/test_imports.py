@@ -36,7 +36,7 @@ def imported_by_a_start(folder: Path, *settings: str) -> set[str]:
     ("settings", "expected"),
     [
         (("odradek.console=false",), set()),
-        (("odradek.console=true",), {"broker.testkit.inspection.cluster", "broker.console.console"}),
+        (("odradek.console=true",), {"broker.testkit.inspection", "broker.console.history"}),
         (("odradek.console=false", "odradek.control=127.0.0.1:0"), {"broker.testkit.journal"}),
     ],
 )
