@@ -170,7 +170,7 @@ def _run(loop: str, begin: Callable[[], Coroutine[Any, Any, int]]) -> None:
     with asyncio.Runner(loop_factory=factory) as runner:
         status = runner.run(begin())
     logging.flush_last_lines()
-    sys.exit(status)
+    _leave(status)
 
 
 def _seams(

@@ -1,0 +1,58 @@
+"""A node as a fork of a process that has loaded everything: what makes the new process the node's own.
+
+A fork has the memory of its parent, so the parent must be at rest: one thread, no event loop, nothing logged or opened.
+The fork then takes what a new process would have been given: descriptors, process group, folder, umask and
+environment. Python and OpenSSL give it random numbers of its own; the seed of `hash(str)` alone is its parent's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+PR_SET_PDEATHSIG = 1
+FIRST_FREE = 16
+"""Descriptors are moved up to this number or above before they take their places below it."""
+
+READY = 3
+"""The descriptor for the ready line in a forked node; `odradek/warm.py` knows it too."""
+
+
+def why_unsafe() -> str | None:
+    """Say why this process cannot be forked; None if it can."""
+    if sys.platform != "linux":
+        return f"a fork is safe on Linux alone, and this is {sys.platform}"
+    if not hasattr(os, "pidfd_open"):
+        return "this Python has no os.pidfd_open"
+    threads = len(os.listdir("/proc/self/task"))
+    return f"the process has {threads} threads" if threads > 1 else None
+
+
+def end_with(parent: int) -> None:
+    """Let this process be killed when its parent ends, or end it now if that was so already."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def take(environment: Mapping[str, str], umask: int, descriptors: Sequence[int], folder: int) -> None:
+    """Take these, and close all other descriptors. The given ones become 0, 1, 2 and so on; `folder` is one too."""
+    os.setpgid(0, 0)  # Ctrl-C is for the process that wanted the node
+    os.fchdir(folder)
+    os.umask(umask)
+    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE) for descriptor in descriptors]
+    for number, descriptor in enumerate(moved):
+        os.dup2(descriptor, number)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) >= len(moved):
+            with contextlib.suppress(OSError):  # that of the listing itself
+                os.close(int(name))
+    os.environ.clear()
+    os.environ.update(environment)
+    time.tzset()
