@@ -14,14 +14,14 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 PR_SET_PDEATHSIG = 1
 FIRST_FREE = 16
 """Descriptors are moved up to this number or above before they take their places below it."""
 
 READY = 3
-"""The descriptor for the ready line in a forked node; `odradek/warm.py` knows it too."""
+"""The descriptor for the ready line in a node that the test kit has forked; `odradek/warm.py` knows it too."""
 
 
 def why_unsafe() -> str | None:
@@ -30,6 +30,10 @@ def why_unsafe() -> str | None:
         return f"a fork is safe on Linux alone, and this is {sys.platform}"
     if not hasattr(os, "pidfd_open"):
         return "this Python has no os.pidfd_open"
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except OSError as error:
+        return f"pidfd_open is refused here: {error.strerror}"
     threads = len(os.listdir("/proc/self/task"))
     return f"the process has {threads} threads" if threads > 1 else None
 
@@ -41,11 +45,8 @@ def end_with(parent: int) -> None:
         os._exit(1)
 
 
-def take(environment: Mapping[str, str], umask: int, descriptors: Sequence[int], folder: int) -> None:
-    """Take these, and close all other descriptors. The given ones become 0, 1, 2 and so on; `folder` is one too."""
-    os.setpgid(0, 0)  # Ctrl-C is for the process that wanted the node
-    os.fchdir(folder)
-    os.umask(umask)
+def keep(*descriptors: int) -> None:
+    """Let these become 0, 1, 2 and so on, and close all others."""
     moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE) for descriptor in descriptors]
     for number, descriptor in enumerate(moved):
         os.dup2(descriptor, number)
@@ -53,6 +54,10 @@ def take(environment: Mapping[str, str], umask: int, descriptors: Sequence[int],
         if int(name) >= len(moved):
             with contextlib.suppress(OSError):  # that of the listing itself
                 os.close(int(name))
+
+
+def take_environment(environment: Mapping[str, str]) -> None:
+    """Let these be the environment variables, for Python and for the C library."""
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()

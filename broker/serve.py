@@ -89,6 +89,11 @@ def serve(
         settings = (f"odradek.profile={profile}", *settings)
     with wrong_configuration_ends():
         loaded = load_options(config_files, settings, fallback=fallback)
+    nodes = None
+    if brokers is not None:
+        from broker.admin.supervisor import prepare, run_nodes, shared_arguments
+
+        nodes = prepare(loaded, brokers, lambda arguments: serve.main(arguments, prog_name="odradek serve"))
     tracebacks = logging.configure(
         loaded.config.string("odradek.log.level"), loaded.config.string("odradek.log.format")
     )
@@ -98,10 +103,8 @@ def serve(
     if parent is not None and remove_with_parent is not None:
         atexit.register(parent.remove, remove_with_parent)
     ready = Ready(ready_fd, ready_file)
-    if brokers is not None:
-        from broker.admin.supervisor import run_nodes, shared_arguments
-
-        sys.exit(run_nodes(loaded, brokers, shared_arguments(config_files, settings), ready.write, parent))
+    if nodes is not None:
+        sys.exit(run_nodes(loaded, nodes, shared_arguments(config_files, settings), ready.write, parent))
     _run(loaded.config.string("odradek.loop"), lambda: _serve(loaded, tracebacks, ready, parent))
 
 

@@ -97,7 +97,11 @@ class Template:
         if process == 0 and own is not None:
             forked.end_with(template)
             self._control.detach()  # or it would close, some day, a file of the node's that has its number
-            forked.take(own["environment"], own["umask"], (stdin, log, log, ready), folder)
+            os.setpgid(0, 0)  # Ctrl-C is for the process that wanted the node
+            os.fchdir(folder)
+            os.umask(own["umask"])
+            forked.keep(stdin, log, log, ready)
+            forked.take_environment(own["environment"])
             return list(own["arguments"])
         for descriptor in (log, ready, folder, stdin):
             os.close(descriptor)
