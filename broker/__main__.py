@@ -55,8 +55,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == [TEMPLATE]:
-        from broker import template
+        from broker.template import Template
 
-        template.load()
-        sys.argv[1:] = template.Template(int(sys.argv[2])).arguments_of_node()
+        sys.argv[1:] = Template(int(sys.argv[2])).arguments_of_node()
     main(prog_name="odradek")

@@ -248,7 +248,7 @@ def _control_server(config: BrokerConfig) -> ControlServer | None:
 
 def _console_maker(config: BrokerConfig) -> Callable[[Node], Console] | None:
     """What makes the console, imported if there is to be one, and before the node has anybody to answer."""
-    if not config.boolean("odradek.console"):
+    if not config.boolean("odradek.console") or config.integer("odradek.http.port") < 0:
         return None
     from broker.console.console import Console
 

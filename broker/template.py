@@ -9,7 +9,6 @@ stop as any node started with `--exit-with-parent` does, and ends after them.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import importlib
 import json
@@ -22,18 +21,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker import forked
+from broker.api.table import MODULES
 
 LOADED = (
+    "uvloop",
     "broker.serve",
     "broker.testkit.control.server",
-    "broker.testkit.control.app",
-    "broker.console.console",
     "broker.faults.power_failure",
+)
+"""What each start needs, and is loaded before the first node; what is not installed is left out."""
+
+LOADED_LATER = (
+    "broker.testkit.control.app",
+    "broker.http.connections",
+    *(f"broker.api.{name}" for name in sorted(set(MODULES.values()))),
+    "kio.index",
+    "kio.static.protocol",
+    "protocol.writer",
+    "broker.coordinators.transactional_produce",
     "encodings.idna",
 )
-"""Modules of a node in a test; `tests/unit/broker/test_template.py` finds out what is missing here."""
+"""What nodes need soon after the start: it is loaded while nobody asks for a node."""
 
-WHERE_INSTALLED = ("uvloop",)
 DESCRIPTORS = 4
 
 
@@ -46,13 +55,13 @@ class _Node:
     stdin: int | None
 
 
-def load() -> None:
-    """Load all that nodes need, and keep the garbage collector from writing to the pages that they will share."""
-    for name in LOADED:
+def load(name: str) -> None:
+    """Load a module, and keep the garbage collector from writing to the pages that nodes will share."""
+    try:
         importlib.import_module(name)
-    for name in WHERE_INSTALLED:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
     gc.collect()
     gc.freeze()
 
@@ -65,6 +74,7 @@ class Template:
         self._parent = os.pidfd_open(os.getppid())
         self._nodes: dict[int, _Node] = {}
         self._accepts = True
+        self._to_load = list(reversed(LOADED_LATER))
         self._poll = select.poll()
         for descriptor in (control, self._parent):
             self._poll.register(descriptor, select.POLLIN)
@@ -72,8 +82,13 @@ class Template:
     def arguments_of_node(self) -> list[str]:
         """Return in each forked node, with its arguments; in the template, never: it ends after its last node."""
         control = self._control.fileno()
+        for name in LOADED:
+            load(name)
         while self._accepts or self._nodes:
-            for descriptor, _ in self._poll.poll():
+            ready = self._poll.poll(0 if self._to_load else None)
+            if not ready:
+                load(self._to_load.pop())
+            for descriptor, _ in ready:
                 if descriptor == self._parent:
                     self._parent_ended()
                 elif descriptor != control:

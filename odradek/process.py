@@ -267,7 +267,7 @@ class Broker(SecuredControls, Entered):
     def _launch(self, log: int, ready: int) -> subprocess.Popen[bytes] | ForkedNode:
         """Begin the process, warm if it may be. Raises BrokerStartError."""
         arguments = self._arguments()
-        own = {key: value for key, value in os.environ.items() if not key.startswith(SETTINGS_IN_ENVIRONMENT)}
+        own = self._environment()
         if self._may_be_forked:
             node = WARM.start([*arguments, "--ready-fd", str(READY)], own, log, ready, self._start_timeout)
             if node is not None:
@@ -284,6 +284,9 @@ class Broker(SecuredControls, Entered):
             process_group=0,  # or Ctrl-C would stop it while this process, in a debugger, say, still needs it
             env=location.environment(own) if self._python is None else own,
         )
+
+    def _environment(self) -> dict[str, str]:
+        return {key: value for key, value in os.environ.items() if not key.startswith(SETTINGS_IN_ENVIRONMENT)}
 
     def _arguments(self) -> list[str]:
         arguments = ["serve", "--exit-with-parent"]
