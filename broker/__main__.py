@@ -26,6 +26,9 @@ COMMANDS = {
 }
 """By name: module, command in it, and what it does."""
 
+TEMPLATE = "template"
+"""The word in place of a command with which the test kit runs its template; a number of a descriptor follows."""
+
 
 class Program(click.Group):
     """The commands of the table."""
@@ -51,4 +54,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == [TEMPLATE]:
+        from broker.template import Template
+
+        sys.argv[1:] = Template(int(sys.argv[2])).arguments_of_node()
     main(prog_name="odradek")
