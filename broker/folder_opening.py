@@ -30,13 +30,13 @@ def lock_folders(base: Base, undo: AsyncExitStack, held: LogDirs | None = None) 
         cluster_id=config.optional_string("odradek.cluster.id"),
         unknown_cluster=NO_CLUSTER_ID if config.is_in_cluster else None,
         held=held,
-        once_locked=(lambda: None) if held else partial(_settle_folders, base, paths),
+        once_locked=(lambda: None) if held else partial(_restore_folders, base, paths),
     )
     undo.callback(dirs.unlock)
     return dirs
 
 
-def _settle_folders(base: Base, paths: list[str]) -> None:
+def _restore_folders(base: Base, paths: list[str]) -> None:
     """Undo a restore that was interrupted; fill folders that are new with `odradek.snapshot`. Raises LogDirError."""
     config, fs = base.current.config, base.seams.fs
     exchange = FolderExchange(fs, paths)

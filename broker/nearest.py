@@ -31,7 +31,7 @@ def did_you_mean(name: str, known: Iterable[str], *, closeness: float = 0.6, as_
         """A first look, which costs next to nothing."""
         return other[:2] == name[:2], -abs(len(name) - len(other))
 
-    fitting = nlargest(MOST_LOOKED_AT, (one for one in known if len(one) <= LONGEST), nearness)
+    fitting = nlargest(MOST_LOOKED_AT, (candidate for candidate in known if len(candidate) <= LONGEST), nearness)
     chosen = nlargest(MOST_COMPARED, fitting, likeness)
     near = difflib.get_close_matches(name, chosen, n=1, cutoff=closeness)
     if not near:

@@ -47,7 +47,7 @@ from protocol.metadata.brokers import BrokerRegistrationChangeRecord
 NEVER = -1
 
 
-class BrokerState(Enum):
+class BrokerControlState(Enum):
     """The state of a broker; see the table above."""
 
     FENCED = auto()
@@ -203,30 +203,30 @@ def decide(
     state = _next_state(image, schema, broker, request, current, sessions)
     sessions.touch(broker.id, broker.epoch, request.current_metadata_offset)
     records, is_unfinished = _step(image, schema, broker.id, current, state, sessions)
-    if state is BrokerState.UNFENCED:
+    if state is BrokerControlState.UNFENCED:
         sessions.took_over(broker.id, all_of_them=not is_unfinished)
-    elif state is not BrokerState.CONTROLLED_SHUTDOWN:
+    elif state is not BrokerControlState.CONTROLLED_SHUTDOWN:
         sessions.shutdown_ended(broker.id)
     elif records or current is not state:
         sessions.shutdown_moved(broker.id, next_offset + len(records) - 1)
     image = broker_changes.image_after(image, records)
     records += broker_changes.directories_failed(image, schema, broker.id, request.offline_log_dirs)
     records += _cordoned(broker, request)
-    if state is BrokerState.MAY_SHUT_DOWN:
+    if state is BrokerControlState.MAY_SHUT_DOWN:
         sessions.end(broker.id)
     reply = HeartbeatReply(
         is_caught_up=request.current_metadata_offset >= broker.epoch,
-        is_fenced=state in (BrokerState.FENCED, BrokerState.MAY_SHUT_DOWN),
-        should_shut_down=state is BrokerState.MAY_SHUT_DOWN,
+        is_fenced=state in (BrokerControlState.FENCED, BrokerControlState.MAY_SHUT_DOWN),
+        should_shut_down=state is BrokerControlState.MAY_SHUT_DOWN,
         is_unfinished=is_unfinished,
     )
     return Decision(records, reply)
 
 
-def _state(broker: BrokerRegistration, sessions: BrokerSessions) -> BrokerState:
+def _state(broker: BrokerRegistration, sessions: BrokerSessions) -> BrokerControlState:
     if sessions.is_shutting_down(broker.id):
-        return BrokerState.CONTROLLED_SHUTDOWN
-    return BrokerState.FENCED if broker.fenced else BrokerState.UNFENCED
+        return BrokerControlState.CONTROLLED_SHUTDOWN
+    return BrokerControlState.FENCED if broker.fenced else BrokerControlState.UNFENCED
 
 
 def _next_state(
@@ -234,44 +234,46 @@ def _next_state(
     schema: ConfigSchema,
     broker: BrokerRegistration,
     request: BrokerHeartbeatRequest,
-    current: BrokerState,
+    current: BrokerControlState,
     sessions: BrokerSessions,
-) -> BrokerState:
+) -> BrokerControlState:
     """See the table above."""
     match current:
-        case BrokerState.FENCED:
+        case BrokerControlState.FENCED:
             if request.want_shut_down:
-                return BrokerState.MAY_SHUT_DOWN
+                return BrokerControlState.MAY_SHUT_DOWN
             has_caught_up = request.current_metadata_offset >= broker.epoch
-            return BrokerState.UNFENCED if has_caught_up and not request.want_fence else BrokerState.FENCED
-        case BrokerState.UNFENCED if request.want_fence:
-            return BrokerState.MAY_SHUT_DOWN if request.want_shut_down else BrokerState.FENCED
-        case BrokerState.UNFENCED if request.want_shut_down:
+            return (
+                BrokerControlState.UNFENCED if has_caught_up and not request.want_fence else BrokerControlState.FENCED
+            )
+        case BrokerControlState.UNFENCED if request.want_fence:
+            return BrokerControlState.MAY_SHUT_DOWN if request.want_shut_down else BrokerControlState.FENCED
+        case BrokerControlState.UNFENCED if request.want_shut_down:
             leads = broker_changes.leads_something(image, broker.id)
             may_go = not leads and not broker_changes.needs_steps(image, schema, broker.id)
-            return BrokerState.MAY_SHUT_DOWN if may_go else BrokerState.CONTROLLED_SHUTDOWN
-        case BrokerState.CONTROLLED_SHUTDOWN:
+            return BrokerControlState.MAY_SHUT_DOWN if may_go else BrokerControlState.CONTROLLED_SHUTDOWN
+        case BrokerControlState.CONTROLLED_SHUTDOWN:
             leads = broker_changes.leads_something(image, broker.id)
             may_go = not leads and sessions.may_shut_down(broker.id, image)
-            return BrokerState.MAY_SHUT_DOWN if may_go else BrokerState.CONTROLLED_SHUTDOWN
-    return BrokerState.UNFENCED
+            return BrokerControlState.MAY_SHUT_DOWN if may_go else BrokerControlState.CONTROLLED_SHUTDOWN
+    return BrokerControlState.UNFENCED
 
 
 def _step(
     image: MetadataImage,
     schema: ConfigSchema,
     broker_id: int,
-    current: BrokerState,
-    state: BrokerState,
+    current: BrokerControlState,
+    state: BrokerControlState,
     sessions: BrokerSessions,
 ) -> tuple[list[Any], bool]:
     """The records of the next step towards a state, and whether more may follow."""
     match state:
-        case BrokerState.UNFENCED if current is BrokerState.FENCED:
+        case BrokerControlState.UNFENCED if current is BrokerControlState.FENCED:
             changes = broker_changes.unfence(image, schema, broker_id)
-        case BrokerState.UNFENCED if sessions.may_take_over(broker_id):
+        case BrokerControlState.UNFENCED if sessions.may_take_over(broker_id):
             changes = broker_changes.take_over(image, schema, broker_id)
-        case BrokerState.CONTROLLED_SHUTDOWN:
+        case BrokerControlState.CONTROLLED_SHUTDOWN:
             changes = broker_changes.begin_controlled_shutdown(image, schema, broker_id)
         case _:  # few partitions are left for one that shuts down, and no broker asks to be fenced otherwise
             return [] if state is current else broker_changes.fence(image, schema, broker_id), False

@@ -73,7 +73,7 @@ class FinalLog:
         self.place: Place = (event["topic"], event["partition"])
         self.records: dict[int, Any] = {record["offset"]: record for record in event["records"]}
         self._markers: dict[int, list[tuple[int, bool]]] = {}
-        for marker in sorted(event["markers"], key=lambda one: one["offset"]):
+        for marker in sorted(event["markers"], key=lambda marker: marker["offset"]):
             self._markers.setdefault(marker["producer_id"], []).append((marker["offset"], marker["committed"]))
 
     def why_lost(self, offset: int, digest: str) -> str | None:
@@ -193,9 +193,9 @@ class Sends:
 
 def acknowledge(meant: list[Meant], offset: int) -> None:
     """An attempt was acknowledged, at this offset of the first record; -1 is unknown."""
-    for at, one in enumerate(meant):
+    for at, record in enumerate(meant):
         if offset >= 0:
-            one.offset = offset + at if one.offset is None else min(one.offset, offset + at)
+            record.offset = offset + at if record.offset is None else min(record.offset, offset + at)
 
 
 def out_of_order(place: Place, later: Event, offset: int, earlier: Event, its_offset: int) -> Anomaly:

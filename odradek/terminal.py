@@ -20,12 +20,16 @@ _UNSEEN = re.compile(
 
 def visible(text: str) -> str:
     """A text of several lines without what a terminal would obey or not show."""
-    return _UNSEEN.sub(lambda found: escaped(found[0]), text)
+    return _UNSEEN.sub(lambda match: escaped(match[0]), text)
 
 
 def printable(text: str) -> str:
     """A name, on one line: also its line feeds, and spaces and joiners that look like others, are escapes."""
-    return text if text.isprintable() else "".join(one if one.isprintable() else escaped(one) for one in text)
+    return (
+        text
+        if text.isprintable()
+        else "".join(character if character.isprintable() else escaped(character) for character in text)
+    )
 
 
 def escaped(character: str) -> str:

@@ -152,10 +152,10 @@ def advertised(listeners: Listeners) -> Iterator[DoctorFinding]:
             advice = "name the machine in advertised.listeners"
             yield DoctorFinding(Level.WARNING, f"advertised {listener}", text, advice)
         else:
-            yield _found(listener)
+            yield _listener_finding(listener)
 
 
-def _found(listener: Listener) -> DoctorFinding:
+def _listener_finding(listener: Listener) -> DoctorFinding:
     subject = f"advertised {listener}"
     host = listener.host or socket.gethostname()
     try:

@@ -183,12 +183,12 @@ def repair(folder: str, yes: bool) -> None:
     sys.exit(len(left) > 0)
 
 
-def _repair(folder: str, found: list[FileFinding]) -> list[str]:
+def _repair(folder: str, findings: list[FileFinding]) -> list[str]:
     aside = f"{folder}.removed-{datetime.now(UTC):%Y%m%dT%H%M%S}"
     fs = KeepingFileSystem(FS, folder, aside)
     if not is_partition(FS, folder):
         repair_data_folder(fs, folder)
-    damaged = [path for path in _partitions(folder) if any(finding.path.startswith(f"{path}/") for finding in found)]
+    damaged = [path for path in _partitions(folder) if any(finding.path.startswith(f"{path}/") for finding in findings)]
     with click.progressbar(damaged, label="repairing", file=sys.__stderr__) as progress:
         for partition in progress:
             repair_partition(fs, partition, time.time_ns() // 1_000_000)

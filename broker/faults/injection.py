@@ -159,7 +159,7 @@ class Struck:
         if self._selection.whole or not partial.is_partial(self._api):
             raise error
         has = self._selection.has
-        rest = partial.pruned(self._api, self._ctx, self._request, lambda *one: not has(*one))
+        rest = partial.pruned(self._api, self._ctx, self._request, lambda *item: not has(*item))
         failures = self._failures(error)
         if rest is None:
             return failures
@@ -188,20 +188,20 @@ class Struck:
         fault = self._acting
         if self._has(Phase.AFTER_APPEND, Phase.AFTER_FSYNC):
             await begun.when_appended()
-        for one in self._at(Phase.AFTER_APPEND):
-            if one is fault:
-                return await self._act(one, begun)
+        for other in self._at(Phase.AFTER_APPEND):
+            if other is fault:
+                return await self._act(other, begun)
         if self._has(Phase.AFTER_FSYNC):
             await synced(written(self._api, self._ctx, self._facts), self._around.clock)
-        for one in self._at(Phase.AFTER_FSYNC):
-            if one is fault:
-                return await self._act(one, begun)
+        for other in self._at(Phase.AFTER_FSYNC):
+            if other is fault:
+                return await self._act(other, begun)
         if self._has(Phase.BEFORE_REPLY):
             with suppress(KafkaError):  # an error is an answer too
                 await _outcome(begun)
-        for one in self._at(Phase.BEFORE_REPLY):
-            if one is fault:
-                return await self._act(one, begun)
+        for other in self._at(Phase.BEFORE_REPLY):
+            if other is fault:
+                return await self._act(other, begun)
         return await _outcome(begun)
 
     def _has(self, *phases: Phase) -> bool:

@@ -100,7 +100,7 @@ def _records(records: memoryview | None) -> Json:
     if records is None:
         return {"records": None}
     try:
-        found = [one for one, _ in zip(_walk(records), range(MOST_RECORDS), strict=False)]
+        found = [record for record, _ in zip(_walk(records), range(MOST_RECORDS), strict=False)]
     except (ValueError, struct.error, DecompressionError) as error:
         return {"size": len(records), "records": [], "undecoded": str(error)}
     return {"size": len(records), "records": found}

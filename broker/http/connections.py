@@ -102,7 +102,7 @@ class HttpPort:
 
 def _least_needed(connections: dict[HttpConnection, None]) -> HttpConnection:
     """The oldest that waits for no answer, or the oldest."""
-    return next((one for one in connections if not one.answering), next(iter(connections)))
+    return next((connection for connection in connections if not connection.answering), next(iter(connections)))
 
 
 class HttpConnection(web.RequestHandler):

@@ -220,12 +220,12 @@ def _same(family: Metric) -> Metric:
     return family
 
 
-def _made(found: Family) -> Metric:
-    new = GaugeMetricFamily if found.kind is MetricKind.GAUGE else CounterMetricFamily
-    family = new(found.name, found.documentation)
-    for labels, value in found.rows:
-        family.add_sample(found.name, dict(labels), value)
-    return family
+def _made(family: Family) -> Metric:
+    new = GaugeMetricFamily if family.kind is MetricKind.GAUGE else CounterMetricFamily
+    metric = new(family.name, family.documentation)
+    for labels, value in family.rows:
+        metric.add_sample(family.name, dict(labels), value)
+    return metric
 
 
 def _add_histogram(family: HistogramMetricFamily, labels: tuple[str, ...], histogram: Histogram) -> None:

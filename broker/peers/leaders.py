@@ -100,12 +100,14 @@ async def ask_offsets(
         answer = await ask(reach, leader, request, lowest=FIRST_WITH_EPOCHS)
     except NoAnswerError as error:
         return dict.fromkeys(keys, Unknown(str(error), passes=True))
-    told: dict[PartitionKey, int | Unknown] = {
-        (topic.name, one.partition_index): one.offset if one.error_code is ErrorCode.none else _refused(leader, one)
+    offsets: dict[PartitionKey, int | Unknown] = {
+        (topic.name, partition.partition_index): partition.offset
+        if partition.error_code is ErrorCode.none
+        else _refused(leader, partition)
         for topic in answer.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
-    return {key: told.get(key, Unknown(f"broker {leader} left it out of its answer", passes=True)) for key in keys}
+    return {key: offsets.get(key, Unknown(f"broker {leader} left it out of its answer", passes=True)) for key in keys}
 
 
 def _refused(leader: int, one: object) -> Unknown:
@@ -156,14 +158,14 @@ async def ask_open_producers(
     except NoAnswerError:
         return {}
     return {
-        (topic.name, one.partition_index): {
+        (topic.name, partition.partition_index): {
             first: producer_id
             for first, producer_id in sorted(
-                (producer.current_txn_start_offset, producer.producer_id) for producer in one.active_producers
+                (producer.current_txn_start_offset, producer.producer_id) for producer in partition.active_producers
             )
             if first >= 0
         }
         for topic in answer.topics
-        for one in topic.partitions
-        if one.error_code is ErrorCode.none
+        for partition in topic.partitions
+        if partition.error_code is ErrorCode.none
     }

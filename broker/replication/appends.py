@@ -227,4 +227,4 @@ def put_error(answer: PartitionProduceResponse, error: KafkaError) -> None:
     answer.error_code = int(error.code)
     if isinstance(error, RecordError):
         answer.error_message = error.message if error.on_wire else None
-        answer.record_errors = tuple(BatchIndexAndErrorMessage(*one) for one in error.record_errors)
+        answer.record_errors = tuple(BatchIndexAndErrorMessage(*each) for each in error.record_errors)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class PeerConnection(Protocol):
+class BrokerConnection(Protocol):
     """A connection to another broker (`broker.peers.client.PeerClient`)."""
 
     async def send(self, call: Call[T], timeout_ms: float | None = None) -> T:
@@ -66,7 +66,7 @@ class ClusterAccess:
 
     broker_epoch: Callable[[], int]
     ask_controller: AskController
-    connect: Callable[[int], PeerConnection | None]
+    connect: Callable[[int], BrokerConnection | None]
     settings: Callable[[], ReplicationSettings]
 
 

@@ -198,8 +198,8 @@ class Incremental:
         return ErrorCode.none, self.session.id, changed
 
 
-def _is_unknown(found: tuple[Target, FetchPartitionResponse]) -> bool:
-    target, result = found
+def _is_unknown(answered: tuple[Target, FetchPartitionResponse]) -> bool:
+    target, result = answered
     return target.topic is None or result.error_code == ErrorCode.unknown_topic_or_partition
 
 

@@ -58,7 +58,7 @@ class RecordDeletion(NamedTuple):
         return self.partition.role is Role.LEADER and self.partition.low_watermark >= self.offset
 
     @property
-    def is_settled(self) -> bool:
+    def is_decided(self) -> bool:
         return self.is_done or self.partition.role is not Role.LEADER
 
 
@@ -73,7 +73,7 @@ class DelayedDelete(DelayedOperation):
         self._ready = ready
 
     def try_complete(self) -> bool:
-        return all(deletion.is_settled for deletion in self._deletions) and self.force_complete()
+        return all(deletion.is_decided for deletion in self._deletions) and self.force_complete()
 
     def on_complete(self) -> None:
         if not self._ready.done():

@@ -109,7 +109,7 @@ class RecordsRead(ABC):
         """The partition to read; called anew if it is deleted meanwhile. Raises KafkaError if there is none."""
 
     @abstractmethod
-    def refuse(self, one: PartitionFetch, error: KafkaError) -> None:
+    def refuse(self, fetch: PartitionFetch, error: KafkaError) -> None:
         """Answer a partition that was found with an error."""
 
     @property
@@ -239,20 +239,20 @@ class RecordsRead(ABC):
         if partition.log_start_offset <= target.fetch_offset <= partition.log_end_offset:  # else it is told so
             replicas.fetched(replica_id, target.fetch_offset, target.log_start_offset, replica_epoch)
 
-    def _take(self, one: PartitionFetch, plan: ReadPlan, data: Records) -> None:
+    def _take(self, fetch: PartitionFetch, plan: ReadPlan, data: Records) -> None:
         """Put what was read into the partition's result."""
-        result = one.result
+        result = fetch.result
         if plan.first_entry_incomplete:
             data = b""
             if plan.max_bytes > 0:  # Kafka has read a part of it and throws that away, transactions and all
                 result.aborted_transactions = None
         result.records = data
-        one.start = plan.upper if plan.segment is None else plan.start
-        one.offset = one.start.offset
+        fetch.start = plan.upper if plan.segment is None else plan.start
+        fetch.offset = fetch.start.offset
         if self._committed and result.aborted_transactions is not None:
             result.aborted_transactions = [
                 AbortedTransaction(found.producer_id, found.first_offset)
-                for found in one.partition.aborted_transactions(plan, len(data))
+                for found in fetch.partition.aborted_transactions(plan, len(data))
             ]
         self._left -= len(data)
         self._read_bytes += len(data)

@@ -99,7 +99,7 @@ def row(acl: ACL) -> tuple[str, ...]:
     """A rule as a row of COLUMNS."""
     pattern = acl.resource_pattern
     words = (acl.permission_type, acl.operation, pattern.resource_type)
-    permission, operation, kind = (one.name.lower().replace("_", "-") for one in words)
+    permission, operation, kind = (word.name.lower().replace("_", "-") for word in words)
     return (
         acl.principal,
         acl.host,
@@ -117,7 +117,7 @@ def row(acl: ACL) -> tuple[str, ...]:
 def list_acls(cluster: TargetCluster, out: Output, **given: Any) -> None:
     """List the rules, all or those selected."""
     with cluster.python_admin() as admin:
-        found = {row(acl) for one in _filters(given) for acl in admin.describe_acls(one)[0]}
+        found = {row(acl) for acl_filter in _filters(given) for acl in admin.describe_acls(acl_filter)[0]}
     out.table(COLUMNS, sorted(found))
 
 
@@ -199,7 +199,7 @@ def list_quotas(cluster: TargetCluster, out: Output) -> None:
     require_no_error(answer)
     rows = []
     for entry in answer.entries or ():
-        named = {one.entity_type: DEFAULT if one.entity_name is None else one.entity_name for one in entry.entity}
+        named = {part.entity_type: DEFAULT if part.entity_name is None else part.entity_name for part in entry.entity}
         rows += [(*(named.get(kind) for kind in OPTIONS.values()), value.key, value.value) for value in entry.values]
     out.table(("user", "client_id", "ip", "quota", "value"), sorted(rows, key=lambda row: tuple(map(str, row))))
 

@@ -37,16 +37,20 @@ def status(cluster: TargetCluster, out: Output) -> None:
     admin = cluster.admin()
     about = admin.describe_cluster(request_timeout=cluster.timeout).result()
     topics = admin.list_topics(timeout=cluster.timeout).topics
-    partitions = [(name, one) for name, topic in sorted(topics.items()) for _, one in sorted(topic.partitions.items())]
-    behind = [f"{name}-{one.id}" for name, one in partitions if len(one.isrs) < len(one.replicas)]
-    leaderless = [f"{name}-{one.id}" for name, one in partitions if one.leader < 0]
+    partitions = [
+        (name, partition) for name, topic in sorted(topics.items()) for _, partition in sorted(topic.partitions.items())
+    ]
+    behind = [
+        f"{name}-{partition.id}" for name, partition in partitions if len(partition.isrs) < len(partition.replicas)
+    ]
+    leaderless = [f"{name}-{partition.id}" for name, partition in partitions if partition.leader < 0]
     brokers = [
         {
             "broker": node.id,
             "address": f"{node.host}:{node.port}",
             "rack": node.rack,
-            "leads": sum(one.leader == node.id for _, one in partitions),
-            "replicas": sum(node.id in one.replicas for _, one in partitions),
+            "leads": sum(partition.leader == node.id for _, partition in partitions),
+            "replicas": sum(node.id in partition.replicas for _, partition in partitions),
         }
         for node in sorted(about.nodes, key=lambda node: int(node.id))
     ]
@@ -80,7 +84,7 @@ def list_reassignments(cluster: TargetCluster, out: Output) -> None:
     with cluster.python_admin() as admin:
         found = admin.list_partition_reassignments()
     rows = [
-        (*key, one["replicas"], one["adding_replicas"], one["removing_replicas"]) for key, one in sorted(found.items())
+        (*key, row["replicas"], row["adding_replicas"], row["removing_replicas"]) for key, row in sorted(found.items())
     ]
     out.table(("topic", "partition", "replicas", "adding", "removing"), rows)
 
@@ -109,7 +113,11 @@ def cancel(cluster: TargetCluster, out: Output, partitions: tuple[str, ...]) -> 
     _alter(
         cluster,
         out,
-        {one: None for topic, _, number in named for one in _partitions(cluster, out, topic, number or None)},
+        {
+            partition: None
+            for topic, _, number in named
+            for partition in _partitions(cluster, out, topic, number or None)
+        },
         "reassignment cancelled",
     )
 
@@ -124,7 +132,7 @@ def _number(text: str) -> int:
 def _partitions(cluster: TargetCluster, out: Output, topic: str, number: str | None) -> list[TopicPartition]:
     if number is not None:
         return [TopicPartition(topic, _number(number))]
-    return [TopicPartition(topic, one.partition) for one in partitions_of(cluster.admin(), out, [topic])]
+    return [TopicPartition(topic, partition.partition) for partition in partitions_of(cluster.admin(), out, [topic])]
 
 
 def _alter(cluster: TargetCluster, out: Output, wanted: Any, done: str) -> None:

@@ -30,18 +30,18 @@ SEVERITIES = ("problem", "warning", "info")
 def explain(cluster: TargetCluster, out: Output, kind: str, name: str) -> None:
     """Print why nothing is read of a group, topic or transaction. Raises Exit with status 1 if there is a problem."""
     groups = listed(cluster, out) if kind == "group" else {}
-    findings, why_not = _told_by_broker(cluster, kind, name, is_group=name in groups)
+    findings, why_not = _findings_of_broker(cluster, kind, name, is_group=name in groups)
     if findings is None:
         if kind == "group":
             seen = _group(cluster, name, groups)
         else:
             seen = _topic(cluster, name) if kind == "topic" else _transaction(cluster, out, name)
         found = [*seen, Finding("info", "seen_by_a_client", why_not, "")]
-        findings = sorted(found, key=lambda one: SEVERITIES.index(one.severity))
+        findings = sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
     print_explanation(out, Explanation.of(kind, name, findings))
 
 
-def _told_by_broker(
+def _findings_of_broker(
     cluster: TargetCluster, kind: str, name: str, *, is_group: bool
 ) -> tuple[list[Finding] | None, str]:
     """Return what a broker of ours finds; None, and why there is only what a client can know.
@@ -120,7 +120,7 @@ def _partitions(cluster: TargetCluster, topics: Collection[str]) -> dict[Key, Se
         if topic in metadata and metadata[topic].error is None
         for partition in metadata[topic].partitions.values()
     }
-    led = [key for key, one in known.items() if one.leader >= 0]
+    led = [key for key, state in known.items() if state.leader >= 0]
     start = _offsets(cluster, led, OffsetSpec.earliest())
     end = _offsets(cluster, led, OffsetSpec.latest())
     stable = _offsets(cluster, led, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
@@ -128,15 +128,15 @@ def _partitions(cluster: TargetCluster, topics: Collection[str]) -> dict[Key, Se
     return {
         key: SeenPartition(
             *key,
-            one.leader if one.leader >= 0 else None,
-            one.replicas,
-            one.isrs,
+            state.leader if state.leader >= 0 else None,
+            state.replicas,
+            state.isrs,
             start.get(key),
             stable.get(key),
             end.get(key),
             holders.get(key, ""),
         )
-        for key, one in sorted(known.items())
+        for key, state in sorted(known.items())
     }
 
 
@@ -147,9 +147,9 @@ def _offsets(cluster: TargetCluster, keys: Iterable[Key], spec: Any, isolation: 
         return {}
     more = {} if isolation is None else {"isolation_level": isolation}
     found = {}
-    for one, future in cluster.admin().list_offsets(wanted, **more).items():
+    for partition, future in cluster.admin().list_offsets(wanted, **more).items():
         try:
-            found[one.topic, one.partition] = future.result().offset
+            found[partition.topic, partition.partition] = future.result().offset
         except KafkaException:  # the offsets of that one are not told
             continue
     return found
@@ -163,7 +163,9 @@ def _holders(cluster: TargetCluster, keys: Iterable[Key]) -> dict[Key, str]:
     with cluster.python_admin() as admin:
         try:
             names = {
-                one.producer_id: one.transactional_id for each in admin.list_transactions().values() for one in each
+                transaction.producer_id: transaction.transactional_id
+                for each in admin.list_transactions().values()
+                for transaction in each
             }
             found = admin.describe_producers(wanted)
         except KafkaError:  # older brokers, or no right

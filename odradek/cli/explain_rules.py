@@ -90,7 +90,7 @@ def of_group(group: SeenGroup) -> Iterator[Finding]:
             f"group {group.name} is Empty: it has no members",
             "Start a consumer, and let it poll.",
         )
-    if group.state.replace("_", "").lower() in {one.lower() for one in UNSETTLED}:
+    if group.state.replace("_", "").lower() in {state.lower() for state in UNSETTLED}:
         yield _problem(
             "is_rebalancing",
             f"group {group.name} is {group.state}: partitions change hands, and are not read meanwhile",
@@ -116,7 +116,9 @@ def _assigned(group: SeenGroup) -> Iterator[Finding]:
             "subscribe to.",
         )
     topics = {topic for topic, _ in group.owned}
-    lost = [one.name for key, one in group.partitions.items() if key[0] in topics and key not in group.owned]
+    lost = [
+        partition.name for key, partition in group.partitions.items() if key[0] in topics and key not in group.owned
+    ]
     if lost and group.kind != "share":
         yield _problem(
             "partitions_without_owner",
@@ -139,26 +141,26 @@ def _gone(group: SeenGroup) -> Iterator[Finding]:
 def _committed(group: SeenGroup) -> Iterator[Finding]:
     """Whether what is committed is in the log, and what is left to read."""
     fresh, behind, done, missing = [], [], [], 0
-    for key, one in group.partitions.items():
+    for key, partition in group.partitions.items():
         offset = group.committed.get(key)
-        if one.start is None or one.end is None:
+        if partition.start is None or partition.end is None:
             continue
         if offset is None:
-            fresh += [one.name] if key in group.owned and one.end > one.start else []
-        elif not one.start <= offset <= one.end:
-            why = "records before that were deleted" if offset < one.start else "there are no such records yet"
+            fresh += [partition.name] if key in group.owned and partition.end > partition.start else []
+        elif not partition.start <= offset <= partition.end:
+            why = "records before that were deleted" if offset < partition.start else "there are no such records yet"
             yield _problem(
                 "committed_out_of_range",
-                f"the committed offset {offset} of {one.name} is out of range: the log has {one.start} to {one.end} "
-                f"({why})",
+                f"the committed offset {offset} of {partition.name} is out of range: the log has {partition.start} to "
+                f"{partition.end} ({why})",
                 "The consumer goes where auto.offset.reset says; with none it fails. To go elsewhere: "
                 f"odradek groups reset-offsets {group.name} --to start",
             )
-        elif offset < one.end:
-            behind.append(one.name)
-            missing += one.end - offset
+        elif offset < partition.end:
+            behind.append(partition.name)
+            missing += partition.end - offset
         else:
-            done.append(one.name)
+            done.append(partition.name)
     if fresh:
         yield _warning(
             "has_never_committed",

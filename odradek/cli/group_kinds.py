@@ -218,8 +218,8 @@ def _read(about: Any) -> set[tuple[str, int]]:
     }
 
 
-def _tasks(found: Iterable[Any]) -> list[str]:
-    return sorted(f"{one.subtopology_id}_{partition}" for one in found for partition in one.partitions)
+def _tasks(tasks: Iterable[Any]) -> list[str]:
+    return sorted(f"{task.subtopology_id}_{partition}" for task in tasks for partition in task.partitions)
 
 
 COMMITTING = GroupKind(consumer_members, committed_offsets, commit_offsets)

@@ -194,7 +194,7 @@ def consume(
     if group is not None:
         consumer.subscribe(sorted({place.topic for place in every}))
         without_end = {(place.topic, place.partition) for place in every}
-        without_end -= {(one.topic, one.partition) for one in led(admin, notices, every)}
+        without_end -= {(place.topic, place.partition) for place in led(admin, notices, every)}
     else:
         start = OffsetSpec.earliest() if position is None else position
         offsets = within(admin, notices, resolve(admin, notices, with_numbers(every, partitions), start))

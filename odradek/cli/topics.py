@@ -159,7 +159,11 @@ def alter(
     if entries:
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
         wait_for_each(
-            out, "topic", admin.incremental_alter_configs([resource]), "configurations altered", lambda one: one.name
+            out,
+            "topic",
+            admin.incremental_alter_configs([resource]),
+            "configurations altered",
+            lambda resource: resource.name,
         )
     if partitions:
         wait_for_each(

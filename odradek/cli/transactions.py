@@ -71,15 +71,17 @@ def describe(cluster: TargetCluster, out: Output, names: tuple[str, ...]) -> Non
         [
             (
                 name,
-                one.state.value,
-                one.producer_id,
-                one.producer_epoch,
-                one.transaction_timeout_ms,
-                round((now - one.transaction_start_time_ms) / 1000) if one.transaction_start_time_ms > 0 else None,
-                sorted(f"{each.topic}-{each.partition}" for each in one.topic_partitions),
-                one.coordinator_id,
+                transaction.state.value,
+                transaction.producer_id,
+                transaction.producer_epoch,
+                transaction.transaction_timeout_ms,
+                round((now - transaction.transaction_start_time_ms) / 1000)
+                if transaction.transaction_start_time_ms > 0
+                else None,
+                sorted(f"{each.topic}-{each.partition}" for each in transaction.topic_partitions),
+                transaction.coordinator_id,
             )
-            for name, one in sorted(found.items())
+            for name, transaction in sorted(found.items())
         ],
     )
 
@@ -118,9 +120,11 @@ def abort(
         open_ = [producer for producer in producers if producer.current_transaction_start_offset == start_offset]
         if not open_:
             raise click.ClickException(f"{partition} has no open transaction that begins at {start_offset}")
-        one = open_[0]
+        transaction = open_[0]
         admin.abort_transaction(
-            AbortTransactionSpec(at, one.producer_id, one.producer_epoch, max(one.coordinator_epoch, 0))
+            AbortTransactionSpec(
+                at, transaction.producer_id, transaction.producer_epoch, max(transaction.coordinator_epoch, 0)
+            )
         )
     out.result({"partition": partition}, f"the transaction that begins at {start_offset} is aborted")
 

@@ -123,8 +123,8 @@ def _setting(where: str, text: str) -> tuple[str, str]:
 
 
 def _require_address(text: str) -> None:
-    for one in text.split(","):
-        host, _, port = one.rpartition(":")
+    for word in text.split(","):
+        host, _, port = word.rpartition(":")
         if not host or not port.isdecimal():
             raise pytest.UsageError(f"--odradek-bootstrap: {text!r} is not HOST:PORT")
 

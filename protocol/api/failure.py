@@ -19,7 +19,7 @@ from ..errors import KafkaError
 from ..schema import Entity, EntityClass, FieldPlan, default_entity, field_plans
 from . import messages
 from .row import Api
-from .shape import COORDINATOR_KEYS, is_partition_number, what_it_names
+from .shape import COORDINATOR_KEYS, is_partition_number, named_type
 
 TEXT = "error_message"
 
@@ -217,10 +217,10 @@ def _field_for(asked: FieldPlan, entity: EntityClass) -> str | None:
     fields = [plan for plan in field_plans(entity) if not plan.array and plan.name != TEXT]
     if asked.kind == "int32":
         return next((plan.name for plan in fields if is_partition_number(plan)), None)
-    what = what_it_names(asked)
+    what = named_type(asked)
     if what is None and asked.name in COORDINATOR_KEYS:
         return next(plan.name for plan in fields if plan.name in COORDINATOR_KEYS)
-    same = (plan.name for plan in fields if what is not None and what_it_names(plan) == what)
+    same = (plan.name for plan in fields if what is not None and named_type(plan) == what)
     return next(same, None)
 
 
@@ -253,8 +253,8 @@ def _same(answered: FieldPlan, asked: FieldPlan) -> bool:
         return is_partition_number(asked)
     if answered.kind == asked.kind and answered.name == asked.name:
         return True
-    what = what_it_names(answered)
-    return what is not None and what == what_it_names(asked) and answered.kind == asked.kind
+    what = named_type(answered)
+    return what is not None and what == named_type(asked) and answered.kind == asked.kind
 
 
 def _is_whole(answered: EntityClass, asked: EntityClass) -> bool:

@@ -154,8 +154,8 @@ class _Source:
             self.skip(size - wanted)
         return found, size - wanted
 
-    def _joined(self, found: bytes, wanted: int) -> bytes:
-        parts, missing = [found], wanted - len(found)
+    def _joined(self, data: bytes, wanted: int) -> bytes:
+        parts, missing = [data], wanted - len(data)
         while missing:
             if not self._next():
                 raise ValueError("a record ends behind the batch")

@@ -242,8 +242,8 @@ def _scan(segments: list[LogSegment], first: int, request: LoadRequest, epochs: 
     return log_end_offset
 
 
-def _no_batch_at_the_end(segment: LogSegment, found: SegmentRecovery) -> str:
-    return f"no whole batch at position {segment.size}, where offset {found.next_offset} should be"
+def _no_batch_at_the_end(segment: LogSegment, recovery: SegmentRecovery) -> str:
+    return f"no whole batch at position {segment.size}, where offset {recovery.next_offset} should be"
 
 
 def rebuild_producers(

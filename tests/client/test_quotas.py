@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("java_tool")
 
 RATE = 30_000
 """Bytes per second; ten times as much may go by before a client has to wait."""
-VALUES = [n.to_bytes(4, "big") * 2500 for n in range(45)]
+VALUES = [n.to_bytes(4, "big") * 2500 for n in range(36)]
 PATIENCE_SECONDS = 60.0
 
 

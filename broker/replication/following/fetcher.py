@@ -38,7 +38,7 @@ from storage.log.follower_append import Truncation, begins_anew
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from broker.replication.cluster_access import ClusterAccess, PeerConnection, ReplicationQuota, ReplicationSettings
+    from broker.replication.cluster_access import BrokerConnection, ClusterAccess, ReplicationQuota, ReplicationSettings
     from storage.log.unified_log import UnifiedLog
     from timing.clock import Clock
 
@@ -109,7 +109,7 @@ class Fetcher:
         self._context = context
         self._clock = context.clock.machine
         self._session = FollowerFetchSession()
-        self._peer: PeerConnection | None = None
+        self._peer: BrokerConnection | None = None
         self._changed = asyncio.Event()
         self._says = True  # of failures one after the other only the first is worth a line
         self._task = asyncio.ensure_future(self._run())
@@ -123,8 +123,8 @@ class Fetcher:
 
     def is_following(self, partition: Partition) -> bool:
         """Whether it fetches the partition from its present leader, in its present epoch."""
-        one = self.followed.get((partition.topic_id, partition.index))
-        return one is not None and one.partition is partition and one.is_current and partition.leader_id == self.leader
+        log = self.followed.get((partition.topic_id, partition.index))
+        return log is not None and log.partition is partition and log.is_current and partition.leader_id == self.leader
 
     def remove(self, partition: Partition) -> None:
         partition.wake_fetcher = do_nothing

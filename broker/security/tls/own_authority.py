@@ -145,14 +145,16 @@ def _builder(
     )
 
 
-def _serves(found: x509.Certificate, authority: x509.Certificate, hosts: list[str], now: datetime.datetime) -> bool:
+def _serves(
+    certificate: x509.Certificate, authority: x509.Certificate, hosts: list[str], now: datetime.datetime
+) -> bool:
     try:
-        found.verify_directly_issued_by(authority)
-        if hosts and not {*map(_host, hosts)} <= {*_alternative_names(found)}:
+        certificate.verify_directly_issued_by(authority)
+        if hosts and not {*map(_host, hosts)} <= {*_alternative_names(certificate)}:
             return False
     except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
         return False
-    return found.not_valid_after_utc >= now + _RENEWED_BEFORE
+    return certificate.not_valid_after_utc >= now + _RENEWED_BEFORE
 
 
 def _alternative_names(certificate: x509.Certificate) -> x509.SubjectAlternativeName:

@@ -48,7 +48,7 @@ class ReadBounds:
             case "EqualTo":
                 least, end = max(least, value), min(end, value + 1)
             case "In":
-                known = [one for one in value if one is not None]  # nothing is equal to null
+                known = [each for each in value if each is not None]  # nothing is equal to null
                 least, end = max(least, min(known, default=end)), min(end, max(known, default=least - 1) + 1)
             case "GreaterThan":
                 least = max(least, value + 1)
@@ -82,22 +82,22 @@ class PushdownReader(OdradekReader):
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
         """Use what each filter says; return all of them, for Spark to apply."""
-        for one in filters:
-            match one:
+        for each in filters:
+            match each:
                 case object(attribute=(column,), value=value):
-                    self.bounds = self.bounds.narrowed(type(one).__name__, column, value)
+                    self.bounds = self.bounds.narrowed(type(each).__name__, column, value)
         return filters
 
     def restrict(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
         """Raises OSError, CorruptLogError."""
         bounds = self.bounds
         narrowed = []
-        for one in ranges:
-            if not bounds.wants(one.state.home.partition):
+        for each in ranges:
+            if not bounds.wants(each.state.home.partition):
                 continue
-            start, end = max(one.start, bounds.least_offset), min(one.end, bounds.end_offset)
+            start, end = max(each.start, bounds.least_offset), min(each.end, bounds.end_offset)
             if bounds.oldest is not None and start < end:
-                start = max(start, offset_for_timestamp(one.state, bounds.oldest))
+                start = max(start, offset_for_timestamp(each.state, bounds.oldest))
             if start < end:
-                narrowed.append(OffsetRange(one.state, start, end))
+                narrowed.append(OffsetRange(each.state, start, end))
         return narrowed

@@ -134,7 +134,7 @@ _OPTIONS: tuple[tuple[str, tuple[str, Callable[[str], Any]]], ...] = (
     ("paths", ("paths", lambda text: tuple(json.loads(text)))),  # what Spark makes of `load([...])`
     ("topics", ("topics", lambda text: frozenset(_names(text)))),
     ("topicsPattern", ("topics_pattern", _pattern)),
-    ("partitions", ("partitions", lambda text: frozenset(int(one) for one in _names(text)))),
+    ("partitions", ("partitions", lambda text: frozenset(int(name) for name in _names(text)))),
     ("isolationLevel", ("isolation", lambda text: Isolation(text.lower()))),
     ("highWatermark", ("high_watermark", lambda text: HighWatermark(text.lower()))),
     ("startingOffsets", ("starting_offsets", _offsets)),

@@ -91,9 +91,9 @@ def _decoded(chunk: Chunk, place: ChunkPlace, options: SourceOptions, names: Seq
             _damaged(place, chunk.headers[0], error, options)
             return
         for header, section in zip(chunk.headers, chunk.sections, strict=True):
-            one = Chunk()
-            one.add(header, section)
-            yield from _decoded(one, place, options, names)
+            single = Chunk()
+            single.add(header, section)
+            yield from _decoded(single, place, options, names)
         return
     if decoded.num_rows:
         yield decoded

@@ -248,7 +248,7 @@ class Ingest(ABC):
 def spread(first: Mapping[int, int], last: Mapping[int, int], wanted: int) -> dict[int, int]:
     """Where to end in each partition to have so many offsets in all; those with fewer leave more for the others."""
     ends = {}
-    for left, partition in enumerate(sorted(first, key=lambda one: last[one] - first[one])):
+    for left, partition in enumerate(sorted(first, key=lambda partition: last[partition] - first[partition])):
         share = min(last[partition] - first[partition], -(-wanted // (len(first) - left)))
         ends[partition] = first[partition] + share
         wanted -= share

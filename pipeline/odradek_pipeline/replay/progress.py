@@ -77,7 +77,7 @@ class JobManifest:
 
     def differences(self, other: JobManifest) -> list[str]:
         """One line for each difference: the name of the thing, its value here, its value in `other`."""
-        mine, theirs = ({"tasks": one.tasks, **one.source, **one.recipe} for one in (self, other))
+        mine, theirs = ({"tasks": manifest.tasks, **manifest.source, **manifest.recipe} for manifest in (self, other))
         return [
             f"{name}: {mine.get(name)!r}, now {theirs.get(name)!r}"
             for name in sorted(mine.keys() | theirs.keys())

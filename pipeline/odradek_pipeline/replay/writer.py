@@ -153,7 +153,9 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
     columns: dict[str, list[Any]] = {
         name: batch.column(name).to_pylist() if name in names else [None] * batch.num_rows for name in Row._fields
     }
-    columns["headers"] = [one and [(header["key"], header["value"]) for header in one] for one in columns["headers"]]
+    columns["headers"] = [
+        headers and [(header["key"], header["value"]) for header in headers] for headers in columns["headers"]
+    ]
     return map(Row._make, zip(*columns.values(), strict=True))
 
 

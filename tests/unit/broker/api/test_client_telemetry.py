@@ -49,7 +49,7 @@ async def push(
     return code
 
 
-async def test_a_subscription_is_kafkas() -> None:
+async def test_kip_714_a_subscription_is_kafkas() -> None:
     answer = await subscribe(await Rig.open())
     assert (answer.client_instance_id, answer.requested_metrics) == (CLIENT, ())
     assert answer.accepted_compression_types == (4, 3, 1, 2)
@@ -71,7 +71,7 @@ async def test_a_client_without_an_id_is_given_one() -> None:
     assert len(given) == 3
 
 
-async def test_one_push_an_interval() -> None:
+async def test_kip_714_one_push_an_interval() -> None:
     rig = await Rig.open()
     subscription = (await subscribe(rig)).subscription_id
     assert (await subscribe(rig)).error_code.name == "throttling_quota_exceeded"

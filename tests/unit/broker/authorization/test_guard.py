@@ -140,7 +140,7 @@ async def test_rights_survive_a_crash() -> None:
         await following.stop()
 
 
-async def test_everyone_may_do_everything_to_what_no_acl_concerns_if_that_is_set() -> None:
+async def test_allow_everyone_if_no_acl_found_opens_what_no_acl_concerns() -> None:
     async with node(allow_everyone_if_no_acl_found="true") as rig:
         assert await produced(client_of(rig)) == "none"
         await allow(rig, WRITE, principal=BOB)

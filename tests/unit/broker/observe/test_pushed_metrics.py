@@ -123,7 +123,7 @@ def test_hostile_labels_are_cut_and_quoted() -> None:
     assert len(name) < 3_000
 
 
-async def test_what_is_subscribed_to_is_kept_and_rubbish_is_refused() -> None:
+async def test_kip_714_what_is_subscribed_to_is_kept_and_rubbish_is_refused() -> None:
     rig = await Rig.open()
     data = metrics_data(gauge(RATE.name, point(2.5)), counted("org.apache.kafka.sent.total", point(3)))
     assert await push(rig, (await subscribe(rig)).subscription_id, metrics=data) == "none"

@@ -18,7 +18,7 @@ async def rig() -> AsyncIterator[Rig]:
         yield one
 
 
-async def test_an_address_that_connects_too_often_waits_in_vain(rig: Rig) -> None:
+async def test_connection_creation_rate_an_address_that_connects_too_often_waits_in_vain(rig: Rig) -> None:
     await set_quota(rig, "connection_creation_rate", 1.0, ip="10.0.0.7")
     clients = [rig.connect() for _ in range(12)]
     for client in clients:

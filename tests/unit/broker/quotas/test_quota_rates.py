@@ -59,7 +59,7 @@ LEVELS: tuple[tuple[QuotaKey, QuotaClient], ...] = (
 """In Kafka's order of precedence."""
 
 
-def test_the_first_level_that_is_set_counts() -> None:
+def test_the_first_quota_level_that_is_set_counts() -> None:
     for chosen in product((False, True), repeat=len(LEVELS)):
         limits = QuotaLimits()
         limits.put((("user", "other"), ("client-id", "c")), 99)

@@ -46,7 +46,7 @@ def milliseconds(response: Any) -> int:
 # -- produce
 
 
-async def test_who_produces_too_much_is_told_and_not_read_from(rig: Rig) -> None:
+async def test_producer_byte_rate_who_produces_too_much_is_told_and_not_read_from(rig: Rig) -> None:
     await set_quota(rig, "producer_byte_rate", 1000.0, client_id="test")
     client = rig.connect()
     size = len(frame("produce", 9, 1, **produce("t", {0: batch(b"x" * 20_000)}))) - 4
@@ -126,7 +126,7 @@ async def fill(rig: Rig, batches: int) -> None:
         await rig.connect().ask("produce", 9, **produce("t", {0: batch(b"x" * 1000)}), client_id="filler")
 
 
-async def test_who_fetches_too_much_gets_no_records_until_later(rig: Rig) -> None:
+async def test_consumer_byte_rate_who_fetches_too_much_gets_no_records_until_later(rig: Rig) -> None:
     await fill(rig, 8)
     await set_quota(rig, "consumer_byte_rate", 500.0, client_id="test")
     client = rig.connect()
@@ -202,7 +202,7 @@ def slow(monkeypatch: pytest.MonkeyPatch, rig: Rig, api_key: int, ms: float) -> 
     monkeypatch.setattr(route, "handle", handle)
 
 
-async def test_who_takes_too_much_of_the_brokers_time_waits_but_a_window_at_most(
+async def test_request_percentage_who_takes_too_much_time_waits_but_a_window_at_most(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await set_quota(rig, "request_percentage", 1.0, client_id="test")
@@ -276,7 +276,7 @@ def codes(results: Any) -> list[tuple[str, str]]:
     return [(one.name, one.error_code.name) for one in results]
 
 
-async def test_partitions_are_refused_while_some_are_owed(rig: Rig) -> None:
+async def test_controller_mutation_rate_refuses_partitions_while_some_are_owed(rig: Rig) -> None:
     await set_quota(rig, "controller_mutation_rate", 1.0, client_id="test")
     client = rig.connect()
     done = await create(client, 7, creation("a", 12), creation("b", 1))

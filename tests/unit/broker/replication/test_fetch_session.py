@@ -65,7 +65,7 @@ def told(context: FetchContext, *answers: FetchPartitionResponse) -> list[str | 
     return [one.topic for one, _ in results]
 
 
-def test_a_full_fetch_opens_a_session_and_the_next_names_only_what_changed() -> None:
+def test_kip_227_a_full_fetch_opens_a_session_and_the_next_names_only_what_changed() -> None:
     cache = Cache()
     session_id = cache.full("a", "b")
     assert session_id > 0
@@ -99,7 +99,7 @@ def test_partitions_are_added_updated_and_forgotten() -> None:
     assert [(one.topic, one.fetch_offset) for one in context.targets] == [("a", 7), ("c", 0)]
 
 
-def test_a_wrong_epoch_or_id_is_an_error_that_leaves_the_session_usable() -> None:
+def test_invalid_fetch_session_epoch_or_an_unknown_id_leaves_the_session_usable() -> None:
     cache = Cache()
     session_id = cache.full("a")
     wrong = cache.incremental(session_id, 9)

@@ -58,7 +58,7 @@ async def restarted(rig: Rig, clean: bool) -> Rig:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-async def test_every_start_is_two_epochs_later(clean: bool) -> None:
+async def test_every_start_is_two_leader_epochs_later(clean: bool) -> None:
     rig = Rig()
     await rig.start()
     await rig.create("t", flush_messages="1")
@@ -77,7 +77,7 @@ async def test_every_start_is_two_epochs_later(clean: bool) -> None:
     await rig.stop()
 
 
-async def test_an_epoch_whose_records_a_crash_took_ends_where_the_log_does() -> None:
+async def test_a_leader_epoch_whose_records_a_crash_took_ends_where_the_log_does() -> None:
     rig = Rig()
     await rig.start()
     await rig.create("t")
@@ -120,7 +120,7 @@ async def test_a_full_disk_keeps_no_node_from_its_start() -> None:
     await following.stop()
 
 
-async def test_no_epoch_comes_twice_though_a_start_found_no_room_to_write_it_down() -> None:
+async def test_no_leader_epoch_comes_twice_though_a_start_found_no_room_to_write_it_down() -> None:
     """Else a consumer could not find out that records of the first are gone."""
     rig = Rig()
     await rig.start()
@@ -141,7 +141,7 @@ async def test_no_epoch_comes_twice_though_a_start_found_no_room_to_write_it_dow
 
 
 @pytest.mark.parametrize("version, names_leader", [(12, False), (16, True), (18, True)])
-async def test_a_consumer_of_an_older_epoch_gets_to_know_the_leader(version: int, names_leader: bool) -> None:
+async def test_a_consumer_of_an_older_leader_epoch_gets_to_know_the_leader(version: int, names_leader: bool) -> None:
     """KIP-951; as a Kafka 4.1 that was started once more answered."""
     rig = Rig()
     await rig.start()

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from kio.schema.create_partitions.v3.request import CreatePartitionsTopic
 from kio.schema.delete_topics.v6.request import DeleteTopicState
-from kio.schema.offset_commit.v9.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
 from broker.node import RETRY_MS
 from tests.doubles.clock import settle
 from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.unit.broker.asking import SECOND, append, create, creation
 from tests.unit.broker.crash_run import Run, committed_offset
+from tests.unit.broker.members import commit
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import answer
 from tests.unit.storage.support import copied_before_each_change
@@ -292,30 +292,13 @@ async def test_groups_are_served_once_the_log_of_their_topic_can_be_made() -> No
         await rig.clock.run(RETRY_MS)
         (found,) = answer(client.replies()[0], "find_coordinator", 4).coordinators
         assert found.error_code.name == "coordinator_not_available"
-        assert await commit(client, 5) == "not_coordinator"
+        assert await commit(client, "readers", "t", {0: 5}) == ["not_coordinator"]
         rig.fs.hook = None
         await rig.clock.run(RETRY_MS)
         (found,) = (await client.ask("find_coordinator", 4, key_type=0, coordinator_keys=("readers",))).coordinators
         assert (found.error_code.name, found.node_id) == ("none", 1)
-        assert await commit(client, 5) == "none"
+        assert await commit(client, "readers", "t", {0: 5}) == ["none"]
         assert await committed_offset(client) == 5
-
-
-async def commit(client: Client, offset: int) -> str:
-    """Commit an offset of `readers`; the name of the error."""
-    place = OffsetCommitRequestPartition(
-        partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
-    )
-    told = await client.ask(
-        "offset_commit",
-        9,
-        group_id="readers",
-        generation_id_or_member_epoch=-1,
-        member_id="",
-        group_instance_id=None,
-        topics=(OffsetCommitRequestTopic(name="t", partitions=(place,)),),
-    )
-    return str(told.topics[0].partitions[0].error_code.name)
 
 
 # -- a folder fails

@@ -65,7 +65,7 @@ def test_the_record_limit_is_exact_and_the_rest_of_a_batch_comes_as_a_range_of_i
     assert acquire(flight, (0, 3), (4, 5), wish=wish) == [(3, 3, 1), (4, 5, 1)]
 
 
-def test_max_locks_bounds_the_span_and_a_batch_that_crosses_it_comes_whole() -> None:
+def test_partition_max_record_locks_bounds_the_span_and_a_batch_that_crosses_it_comes_whole() -> None:
     rules = Rules(5, 100, 1)
     flight = InFlight(0)
     assert acquire(flight, *[(at, at + 29) for at in range(0, 300, 30)], rules=rules) == [(0, 119, 1)]
@@ -75,7 +75,7 @@ def test_max_locks_bounds_the_span_and_a_batch_that_crosses_it_comes_whole() -> 
     assert flight.can_acquire(rules), "the front does"
 
 
-def test_near_the_limit_of_deliveries_fewer_records_come_at_once() -> None:
+def test_near_the_delivery_count_limit_fewer_records_come_at_once() -> None:
     flight = InFlight(0)
     seen = []
     for _ in range(9):
@@ -133,7 +133,7 @@ def test_a_change_that_is_not_persisted_is_undone() -> None:
     assert acknowledge(flight, 0, 9, ACCEPT).batches() == [StateBatch(0, 9, RecordState.ACKNOWLEDGED, 1)]
 
 
-def test_a_rejected_record_waits_for_its_letter() -> None:
+def test_a_rejected_record_waits_for_its_dead_letter() -> None:
     rules = Rules(5, 2000, 1, dead_letters=True)
     flight = InFlight(0)
     acquire(flight, (0, 1))
