@@ -5,8 +5,9 @@ own readers and writers are source as well. Together these were 40 % of the inst
 compiled to depends on nothing but the text and Python's version. So it is kept beside what Python itself keeps of our
 modules, in `__pycache__`, by the text: there is nothing in it that could be out of date.
 
-Only a program that calls `begin` has a file. Whatever is wrong with it, or with its folder, costs time and nothing
-else: then the texts are compiled, as ever.
+The file is an index, from the digest of a text to a place in what follows: what is not used needs no memory. Only a
+program that calls `begin` has a file. Whatever is wrong with it, or with its folder, costs time and nothing else: then
+the texts are compiled, as ever.
 """
 
 from __future__ import annotations
@@ -17,74 +18,114 @@ import dataclasses
 import marshal
 import os
 import sys
+from hashlib import blake2b
 from types import CodeType
 from typing import Any
 
 MOST_TEXTS = 5_000
 """A file with more is begun anew, with the texts of one process: those of old versions would stay for ever."""
 UNREADABLE = (OSError, ValueError, EOFError, TypeError)
+SIZE_BYTES = 4
+"""Those of the index' size, with which the file begins."""
+
+Index = dict[bytes, tuple[int, int]]
+"""By digest: where the marshalled code begins, and ends."""
 
 
 class Texts:
-    """Compiled texts. Those of the file are bytes until they are used; what was used by then, `keep` forgets."""
+    """Compiled texts."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, bytes] = {}
-        self._used: set[str] = set()
-        self._new: dict[str, bytes] | None = None
-        self._is_damaged = False
+        self._file = -1
+        self._index: Index = {}
+        self._new: dict[bytes, bytes] | None = None
 
     def begin(self, path: str) -> None:
-        """Take what a file has; from now on new texts are noted."""
-        self._kept, self._new = _read(path), {}
+        """Use what a file has; from now on new texts are noted."""
+        self._new = {}
+        with contextlib.suppress(OSError):
+            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self._index = _index(self._file)
 
     def code(self, text: str, mode: str) -> CodeType:
         """Compile, unless the file has it."""
-        kept = self._kept.get(text)
-        if kept is not None:
-            self._used.add(text)
-            try:
-                return _code(kept)
-            except UNREADABLE:
-                self._is_damaged = True
-        code: CodeType = compile(text, "<string>", mode, dont_inherit=True)
-        if self._new is not None:
-            self._new[text] = marshal.dumps(code)
+        if self._new is None:
+            return _compiled(text, mode)
+        digest = _digest(text)
+        if (place := self._index.get(digest)) is not None:
+            with contextlib.suppress(*UNREADABLE):
+                kept: CodeType = marshal.loads(_part(self._file, *place))
+                return kept
+        code = _compiled(text, mode)
+        self._new[digest] = marshal.dumps(code)
         return code
 
     def keep(self, path: str) -> None:
         """Write what is new, together with what is in the file by now, if its folder lets us. Blocking, any thread."""
-        used, self._used = self._used, set()
-        for text in used:
-            self._kept.pop(text, None)
         if not self._new or sys.dont_write_bytecode:
             return
         new, self._new = self._new, {}
-        kept = {} if self._is_damaged else _read(path)
-        if new.keys() <= kept.keys():
-            return
-        kept |= new
-        unfinished = f"{path}.{os.getpid()}"
+        kept = _read(path) | new
         with contextlib.suppress(OSError):
-            try:
-                with open(unfinished, "xb") as file:
-                    file.write(marshal.dumps((sys.version, new if len(kept) > MOST_TEXTS else kept)))
-                os.replace(unfinished, path)
-            except OSError:
-                os.unlink(unfinished)
+            _write(path, new if len(kept) > MOST_TEXTS else kept)
 
 
-def _code(kept: bytes) -> CodeType:
-    code: CodeType = marshal.loads(kept)
+def _compiled(text: str, mode: str) -> CodeType:
+    code: CodeType = compile(text, "<string>", mode, dont_inherit=True)
     return code
 
 
-def _read(path: str) -> dict[str, bytes]:
-    with contextlib.suppress(*UNREADABLE), open(path, "rb") as file:
-        version, kept = marshal.loads(file.read())
-        if version == sys.version and isinstance(kept, dict):
-            return kept
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=16).digest()
+
+
+def _part(file: int, start: int, end: int) -> bytes:
+    return os.pread(file, end - start, start)
+
+
+def _index(file: int) -> Index:
+    with contextlib.suppress(*UNREADABLE):
+        begins = SIZE_BYTES + int.from_bytes(_part(file, 0, SIZE_BYTES), "big")
+        version, index = marshal.loads(_part(file, SIZE_BYTES, begins))
+        if version == sys.version and isinstance(index, dict):
+            return {digest: (begins + start, begins + end) for digest, (start, end) in index.items()}
     return {}
+
+
+def _read(path: str) -> dict[bytes, bytes]:
+    """All codes of a file that can be read."""
+    with contextlib.suppress(OSError):
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            codes = {digest: _part(file, *place) for digest, place in _index(file).items()}
+            return {digest: code for digest, code in codes.items() if _is_sound(code)}
+        finally:
+            os.close(file)
+    return {}
+
+
+def _is_sound(code: bytes) -> bool:
+    with contextlib.suppress(*UNREADABLE):
+        return isinstance(marshal.loads(code), CodeType)
+    return False
+
+
+def _write(path: str, codes: dict[bytes, bytes]) -> None:
+    """Replace the file at once. Raises OSError."""
+    index: Index = {}
+    end = 0
+    for digest, code in codes.items():
+        index[digest] = end, (end := end + len(code))
+    head = marshal.dumps((sys.version, index))
+    unfinished = f"{path}.{os.getpid()}"
+    with open(unfinished, "xb") as file:
+        try:
+            file.writelines((len(head).to_bytes(SIZE_BYTES, "big"), head, *codes.values()))
+            file.flush()
+            os.replace(unfinished, path)
+        except OSError:
+            os.unlink(unfinished)
+            raise
 
 
 texts = Texts()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from protocol import compiled
-from protocol.compiled import MOST_TEXTS, Texts
+from protocol.compiled import Texts, _digest
 
 ROOT = Path(__file__).parents[3]
 
@@ -23,6 +23,12 @@ def writing_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def value(texts: Texts, text: str) -> object:
     return eval(texts.code(text, "eval"))
+
+
+def texts_of(path: Path) -> set[str]:
+    """Those of the numbers below ten that a file has."""
+    kept = begun(path)
+    return {text for text in "0123456789" if _digest(text) in kept._index and value(kept, text) == int(text)}
 
 
 def begun(path: Path) -> Texts:
@@ -49,19 +55,26 @@ def test_what_several_processes_have_compiled_is_together_in_the_file(tmp_path: 
     for texts, text in ((one, "1"), (other, "2")):
         value(texts, text)
         texts.keep(str(path))
-    assert marshal.loads(path.read_bytes())[1].keys() == {"1", "2"}
+    assert texts_of(path) == {"1", "2"}
     assert os.listdir(tmp_path) == ["texts"]
+
+
+def damaged(version: str = sys.version, **codes: object) -> bytes:
+    """A file with these codes at the places of these texts, all of which are at its end."""
+    head = marshal.dumps((version, {_digest(text[1:]): (0, 1000) for text in codes}))
+    return len(head).to_bytes(4, "big") + head + b"".join(marshal.dumps(code) for code in codes.values())
 
 
 @pytest.mark.parametrize(
     "content",
     [
         b"",
-        b"no marshal",
-        marshal.dumps(1),
-        marshal.dumps(("another Python", {"1": marshal.dumps(compile("2", "", "eval"))})),
-        marshal.dumps((sys.version, {"1": b"no code"})),
-        marshal.dumps((sys.version, [1])),
+        b"\xff\xff\xff\xff no index",
+        (5).to_bytes(4, "big") + marshal.dumps(1),
+        (1000).to_bytes(4, "big") + marshal.dumps((sys.version, [1])),
+        damaged("another Python", _1=compile("2", "", "eval")),
+        damaged(_1=compile("2", "", "eval"))[:-10],
+        damaged(_1="no code")[:-7],
     ],
 )
 def test_a_file_that_is_damaged_or_another_pythons_is_replaced(tmp_path: Path, content: bytes) -> None:
@@ -70,8 +83,7 @@ def test_a_file_that_is_damaged_or_another_pythons_is_replaced(tmp_path: Path, c
     texts = begun(path)
     assert value(texts, "1") == 1
     texts.keep(str(path))
-    version, kept = marshal.loads(path.read_bytes())
-    assert (version, eval(marshal.loads(kept["1"]))) == (sys.version, 1)
+    assert texts_of(path) == {"1"}
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
@@ -81,13 +93,13 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_a_file_with_too_many_texts_is_begun_anew(tmp_path: Path) -> None:
+def test_a_file_with_too_many_texts_is_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "MOST_TEXTS", 2)
     path = tmp_path / "texts"
-    path.write_bytes(marshal.dumps((sys.version, {str(number): b"" for number in range(MOST_TEXTS)})))
-    texts = begun(path)
-    value(texts, "'new'")
-    texts.keep(str(path))
-    assert marshal.loads(path.read_bytes())[1].keys() == {"'new'"}
+    for texts, text in zip([begun(path), begun(path), begun(path)], "123", strict=True):
+        value(texts, text)
+        texts.keep(str(path))
+    assert texts_of(path) == {"3"}
 
 
 def test_without_a_file_nothing_is_noted() -> None:
