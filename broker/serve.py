@@ -37,6 +37,7 @@ from broker.observe.process_metrics import GcTime
 from broker.peers.call import PeerError
 from broker.process import Parent, Systemd
 from broker.security.sources import SecurityError
+from protocol import compiled
 from protocol.errors import KafkaError
 from storage.files import FileSystem, OsFileSystem, UnsyncedFileSystem
 from storage.folders.log_dirs import LogDirError
@@ -292,12 +293,15 @@ async def _live(
         control.begin(node)
     if console is not None and http_port is not None:
         console.begin()
+    keeping = asyncio.ensure_future(asyncio.to_thread(compiled.keep))
     systemd.ready(f"serves at {', '.join(node.bound.addresses.values())}")
     export = OtlpExport.of(config, node.local.metrics, seams.clock.machine)
     if export is not None:
         export.begin()
     await process.first_of(stop, node.state.unusable)
     systemd.stopping()
+    await keeping
+    await asyncio.to_thread(compiled.keep)  # what requests had compiled
     if export is not None:
         await export.stop()
     if console is not None:
