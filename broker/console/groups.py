@@ -15,13 +15,13 @@ from broker.console.ask import Ask, Values, allowed, paged
 from broker.console.formats import Chart, chart
 from broker.replication.partition import Role
 from broker.testkit.control.endpoint import ControlError
-from broker.testkit.explain.explain import explain_group, explain_transaction
-from broker.testkit.explain.situations import Finding
+from broker.testkit.explain import explain_group, explain_transaction
 from broker.testkit.inspection import TransactionView, list_summaries, list_transactions, read_groups, read_transaction
 from broker.testkit.inspection.groups import GroupSummary, GroupView
 from broker.testkit.inspection.partitions import PartitionLag, concerned, read_lags, total_lag
 from coordinator.group.kinds import GroupType
 from metadata.acls import ResourceType
+from odradek.report import Finding
 from protocol.topic_partition import PartitionKey
 
 ON_A_PAGE = 50

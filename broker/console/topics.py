@@ -11,7 +11,7 @@ from broker.config.describe import ConfigEntry, ConfigSource, describe_topic
 from broker.console.ask import Ask, Values, allowed, paged
 from broker.testkit.control.endpoint import ControlError
 from broker.testkit.control.topics import topic_of
-from broker.testkit.explain.explain import explain_topic
+from broker.testkit.explain import explain_topic
 from broker.testkit.inspection.partitions import PartitionView, read_partitions, read_topics
 from metadata.acls import ResourceType
 from metadata.image import MetadataImage

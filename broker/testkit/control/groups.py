@@ -24,12 +24,12 @@ from broker.testkit.control.endpoint import (
     wait_until,
 )
 from broker.testkit.control.topic_reader import MOST, Budget
-from broker.testkit.explain.situations import counted
 from broker.testkit.inspection import list_groups, read_group
 from broker.testkit.inspection.groups import GroupView, MemberView
 from broker.testkit.inspection.partitions import PartitionLag, read_lags, sum_of, total_lag
 from broker.testkit.inspection.share_and_streams import sessions_of
 from coordinator.group import on_demand
+from odradek.explain_rules import counted
 from protocol.errors import NotCoordinator
 
 ENDPOINTS = Endpoints()

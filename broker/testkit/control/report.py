@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any, TypeVar
 
@@ -29,7 +30,7 @@ from broker.testkit.control.record_reads import MOST_RECORDS, reader_of
 from broker.testkit.control.record_writes import as_json
 from broker.testkit.control.topic_reader import MOST, Budget, TopicReader
 from broker.testkit.control.transactions import transaction_json
-from broker.testkit.explain.explain import explain_group, explain_topic, explain_transaction
+from broker.testkit.explain import explain_group, explain_topic, explain_transaction
 from broker.testkit.inspection import list_groups, list_transactions
 from broker.testkit.inspection.partitions import PartitionView, read_lags, read_topics
 from broker.testkit.journal import Entry, Exchange, Journal, journal_of
@@ -131,15 +132,7 @@ async def _explain(node: Node, values: Values) -> dict[str, Any]:
     return {
         "subject": subject,
         "name": name,
-        "findings": [
-            {
-                "severity": finding.severity.name.lower(),
-                "rule": finding.rule,
-                "text": finding.text,
-                "advice": finding.advice,
-            }
-            for finding in findings
-        ],
+        "findings": [asdict(finding) for finding in findings],
     }
 
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,7 @@ def test_what_several_processes_have_compiled_is_together_in_the_file(tmp_path: 
     assert os.listdir(tmp_path) == ["texts"]
 
 
-def damaged(version: str = sys.version, **codes: object) -> bytes:
+def damaged(version: str = sys.version, **codes: Any) -> bytes:
     """A file with these codes at the places of these texts, all of which are at its end."""
     head = marshal.dumps((version, {_digest(text[1:]): (0, 1000) for text in codes}))
     return len(head).to_bytes(4, "big") + head + b"".join(marshal.dumps(code) for code in codes.values())
