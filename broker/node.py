@@ -224,7 +224,7 @@ class Node:
         )
 
     def begin_periodic_work(self) -> None:
-        """The node serves: begin what it does from time to time."""
+        """Begin what the node does from time to time, as it serves now."""
         schedule_maintenance(self.replicas.maintenance, self.local.config, self._periodic)
         half_of_lag_ms = self.local.config.integer("replica.lag.time.max.ms") // 2
         self._checks.every(half_of_lag_ms, "in-sync replicas", self.replicas.shrink_in_sync_replicas)

@@ -294,7 +294,7 @@ def _controller_service(base: Base, dirs: LogDirs, metadata: NodeMetadata) -> Co
 
 
 def _begin_service(service: ControllerService, dispatcher: Dispatcher, bound: Bound) -> None:
-    """The node leads: other nodes may be served as soon as its listeners are."""
+    """Begin to serve other nodes, as the node leads now, as soon as its listeners are there."""
     service.answer = dispatcher.answer_enveloped
     service.endpoint = endpoint(bound.controllers[0])
     service.begin()

@@ -84,7 +84,7 @@ class NoQuota:
     throttle_time = ZERO
 
     def charge(self, topic: str, partitions: int) -> None:
-        """Nothing is counted."""
+        """Count nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ class BrokerSessions:
         self._sessions: dict[int, _Session] = {}
 
     def begin(self, broker_id: int, epoch: int) -> None:
-        """The broker was registered: its session begins anew, unless it is the same incarnation."""
+        """Begin the session of a broker that was registered anew, unless it is the same incarnation."""
         session = self._sessions.get(broker_id)
         if session is None or session.epoch != epoch:
             self._sessions[broker_id] = _Session(epoch, self._now_ms())
@@ -112,21 +112,21 @@ class BrokerSessions:
             session.contact_ms = self._now_ms()
 
     def touch(self, broker_id: int, epoch: int, metadata_offset: int) -> None:
-        """The broker was heard of."""
+        """Note that the broker was heard of."""
         self.begin(broker_id, epoch)
         self._sessions[broker_id].metadata_offset = metadata_offset
 
     def forget(self, broker_id: int) -> None:
-        """The broker is not registered any more."""
+        """Forget a broker that is not registered any more."""
         self._sessions.pop(broker_id, None)
 
     def forget_silent(self, broker_id: int) -> None:
-        """The broker was fenced as it was silent; its session goes, unless it was heard of meanwhile."""
+        """End the session of a broker that was fenced as it was silent, unless it was heard of meanwhile."""
         if not self.is_alive(broker_id):
             self.forget(broker_id)
 
     def refused(self, broker_id: int) -> None:
-        """The records of the broker's heartbeat were refused: all is as before."""
+        """Undo a heartbeat whose records were refused: all is as before."""
         session = self._sessions.get(broker_id)
         if session is not None:
             session.shutdown_offset, session.may_take_over = NEVER, True
@@ -155,17 +155,17 @@ class BrokerSessions:
         return self._sessions[broker_id].may_take_over
 
     def took_over(self, broker_id: int, *, all_of_them: bool) -> None:
-        """The broker was elected in some of the partitions that it is to lead, or in all of them."""
+        """Note that the broker was elected in some of the partitions that it is to lead, or in all of them."""
         self._sessions[broker_id].may_take_over = not all_of_them
 
     # -- controlled shutdown
 
     def shutdown_moved(self, broker_id: int, offset: int) -> None:
-        """The last record that took something from a broker which shuts down is at `offset`."""
+        """Note that the last record which took something from a broker that shuts down is at `offset`."""
         self._sessions[broker_id].shutdown_offset = offset
 
     def shutdown_ended(self, broker_id: int) -> None:
-        """The broker is fenced, which ends a controlled shutdown."""
+        """Note that the broker is fenced, which ends a controlled shutdown."""
         session = self._sessions.get(broker_id)
         if session is not None:
             session.shutdown_offset = NEVER

@@ -192,7 +192,7 @@ class Sends:
 
 
 def acknowledge(meant: list[Meant], offset: int) -> None:
-    """An attempt was acknowledged, at this offset of the first record; -1 is unknown."""
+    """Note that an attempt was acknowledged, at this offset of the first record; -1 is unknown."""
     for at, record in enumerate(meant):
         if offset >= 0:
             record.offset = offset + at if record.offset is None else min(record.offset, offset + at)

@@ -193,7 +193,7 @@ def _require_bound(bound: tuple[Listener, ...], config: BrokerConfig) -> None:
 
 
 def _require_of_controllers(served: tuple[Listener, ...], others: tuple[Listener, ...]) -> None:
-    """A controller alone has listeners for nodes, and no others."""
+    """Check that a controller alone has listeners for nodes, and no others."""
     problems = [
         f"listeners: expected only those of {_CONTROLLERS}, since process.roles is controller alone; {other} is another"
         for other in others

@@ -126,7 +126,7 @@ class ConnectionFaults:
         return True
 
     def _named(self, connection: Connection) -> None:
-        """A connection has a client id now, or another one."""
+        """Note that a connection has a client id now, or another one."""
         if self._by_id:
             self._slow(connection)
 

@@ -243,7 +243,7 @@ class Struck:
             await self._around.clock.sleep(fault.spec.delay_ms)
 
     def _end(self, fault: Fault) -> None:
-        """The actions after which there is no answer."""
+        """Do the actions after which there is no answer."""
         spec = fault.spec
         connection = cast("Connection", self._ctx.connection)
         if spec.drop is Drop.REQUEST:
@@ -296,7 +296,7 @@ class _Begun:
             await asyncio.wait((self.work, self.appended), return_when=asyncio.FIRST_COMPLETED)
 
     def abandon(self) -> None:
-        """Nobody waits for the outcome; the work goes on."""
+        """Let the work go on, though nobody waits for the outcome."""
         self.work.add_done_callback(lambda work: work.cancelled() or work.exception())
 
 

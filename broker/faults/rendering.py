@@ -107,7 +107,7 @@ def _records(records: memoryview | None) -> Json:
 
 
 def _not_counted(_work: int) -> None:
-    """The records are few, and each is cut: that is bound enough."""
+    """Render the records, which are few, and each is cut: that is bound enough."""
 
 
 def _walk(records: memoryview) -> Iterator[Json]:

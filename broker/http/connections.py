@@ -148,7 +148,7 @@ class HttpConnection(web.RequestHandler):
             self._port.turn_out(self, f"{MOST_WAITING} requests before an answer")
 
     def answered(self) -> None:
-        """The connection waits for its client's next request from now on."""
+        """Note that the connection waits for its client's next request from now on."""
         self.answering = False
         self._idle_since_ms = self._port.clock.monotonic_ms()
 

@@ -173,7 +173,7 @@ class FetchedLog:
             at = end
 
     def truncate(self, epoch: int, end_offset: int) -> None:
-        """The leader's log has nothing of ours after `end_offset`, nor of an epoch after `epoch`.
+        """Drop what the leader's log does not have: all after `end_offset`, and of an epoch after `epoch`.
 
         Raises MetadataLogError if that takes back what was committed.
         """

@@ -64,7 +64,7 @@ class MetadataPublisher:
         self._followers = followers
 
     async def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """A follower that fails is logged, and the others are told all the same: the image has changed for good."""
+        """Tell all followers, even if one fails, which is logged: the image has changed for good."""
         for follower in self._followers:
             if follower.prepare is not None:
                 with _logged(follower):

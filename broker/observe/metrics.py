@@ -134,14 +134,14 @@ class RequestCounters:
         self.waited_remote_ms = Histogram(TIME_BOUNDS_MS)
 
     def done(self, version: int, total_ms: float) -> None:
-        """A request was answered `total_ms` after it was read."""
+        """Count a request that was answered `total_ms` after it was read."""
         self.by_version[version] += 1
         times = self.total_time_ms  # observed in line: for a heartbeat even a call matters
         times.counts[bisect_left(times.bounds, total_ms)] += 1
         times.sum += total_ms
 
     def waited(self, total_ms: float, remote_ms: float) -> None:
-        """A request that is `done` has spent so much of its time in waiting for something else."""
+        """Count the time that a request, which is `done`, has waited for something else."""
         self.waited_total_ms.observe(total_ms)
         self.waited_local_ms.observe(total_ms - remote_ms)
         self.waited_remote_ms.observe(remote_ms)
@@ -216,30 +216,30 @@ class Metrics:
     # -- while serving requests
 
     def produced(self, topic: str, messages: int, size: int) -> None:
-        """A batch of `messages` records in `size` bytes was appended to a partition."""
+        """Count a batch of `messages` records in `size` bytes that was appended to a partition."""
         counters = self.topics[topic]
         counters.total_produce_requests += 1
         counters.messages_in += messages
         counters.bytes_in += size
 
     def produce_failed(self, topic: str) -> None:
-        """An append failed with an error that Kafka does not expect there (`ReplicaManager.appendToLocalLog`)."""
+        """Count an append that failed in a way that Kafka does not expect (`ReplicaManager.appendToLocalLog`)."""
         counters = self.topics[topic]
         counters.total_produce_requests += 1
         counters.failed_produce_requests += 1
 
     def fetched(self, topic: str, size: int) -> None:
-        """A partition was read for a client, which gets `size` bytes."""
+        """Count a read of a partition for a client, which gets `size` bytes."""
         counters = self.topics[topic]
         counters.total_fetch_requests += 1
         counters.bytes_out += size
 
     def fetch_failed(self, topic: str) -> None:
-        """A read failed, after `fetched`, with an error that Kafka does not expect (`ReplicaManager.readFromLog`)."""
+        """Count a read that failed, after `fetched`, as Kafka does not expect it (`ReplicaManager.readFromLog`)."""
         self.topics[topic].failed_fetch_requests += 1
 
     def request_error(self, api: str, error: ErrorCode) -> None:
-        """An answer, or one entry of it, contains an error. `api` is its snake-case name."""
+        """Count an error in an answer, or in one entry of it. `api` is its snake-case name."""
         errors = self.requests[api].errors
         errors[error] = errors.get(error, 0) + 1
 
@@ -291,7 +291,7 @@ class Metrics:
         *,
         permanent: bool = False,
     ) -> None:
-        """As `gauge`, a count kept elsewhere. Raises ValueError also if the name does not end in `_total`.
+        """Register, like `gauge`, a count kept elsewhere. Raises ValueError also if the name does not end in `_total`.
 
         One that is `permanent` belongs to no part of a node that a restored snapshot replaces.
         """

@@ -233,7 +233,7 @@ class PeerClient:
             self._failed()
 
     def _failed(self) -> None:
-        """The next attempt has to wait."""
+        """Have the next attempt wait."""
         settings = self._settings
         backoff = min(settings.reconnect_backoff_ms * 2.0**self._failures, settings.reconnect_backoff_max_ms)
         jitter = 1 + self._network.random.uniform(-JITTER, JITTER)

@@ -233,7 +233,7 @@ class Partition:
         self.gated = self.flush_gated
 
     def follow(self, state: PartitionRegistration) -> None:
-        """Another node, or none, leads the partition in the image's leader epoch from now on."""
+        """Follow another node, or none, which leads the partition in the image's leader epoch from now on."""
         is_new_epoch = self._take_epoch(state)
         if self.role is LEADER:
             self._leave(Role.FOLLOWER, NotLeaderOrFollower())
@@ -247,7 +247,7 @@ class Partition:
         return is_new
 
     def deleted(self) -> None:
-        """The partition is deleted: its listeners get UnknownTopicOrPartition."""
+        """End, as the partition is deleted: its listeners get UnknownTopicOrPartition."""
         self.is_deleted = True
         self._leave(Role.OFFLINE, UnknownTopicOrPartition())
 

@@ -275,7 +275,7 @@ class InFlight:
         return change
 
     def archive(self, runs: Sequence[Run]) -> RunsChange:
-        """The letters of these runs are written, or cannot be."""
+        """Archive runs whose dead letters are written, or cannot be."""
         change = RunsChange()
         for run in runs:
             if run.count > 0:
@@ -293,13 +293,13 @@ class InFlight:
     # -- the end of a change
 
     def commit(self, change: RunsChange) -> None:
-        """The change is persisted."""
+        """Make the change final: it is persisted."""
         for run, state in change.runs:
             run.state, run.changing, run.member_id = state, False, ""
         self._drop_final()
 
     def roll_back(self, change: RunsChange) -> None:
-        """The change could not be persisted: its records are as they were."""
+        """Undo the change, which could not be persisted: its records are as they were."""
         change.undo()
 
     def completed_with(self, changes: Sequence[RunsChange]) -> int:
@@ -308,7 +308,7 @@ class InFlight:
         return self.completed + sum(run.count for run, state in runs if state.is_final and run.count > 0)
 
     def advance_log_start(self, log_start_offset: int) -> None:
-        """Records below were deleted from the log: they are no longer in flight."""
+        """Drop records below: they were deleted from the log."""
         if log_start_offset <= self.start_offset:
             return
         self.start_offset = log_start_offset

@@ -125,7 +125,7 @@ class RunsChange:
             self.add(run, RecordState.AVAILABLE)
 
     def undo(self) -> None:
-        """The runs stay as they were."""
+        """Leave the runs as they were."""
         for run, _ in self.runs:
             run.changing = False
 

@@ -162,7 +162,7 @@ class SharePartition:
         self._persist(self._in_flight.acknowledge(member_id, types, self._rules(), self._clock.monotonic_ms()))
 
     def acknowledge(self, member_id: str, ranges: Ranges) -> Future[None]:
-        """Done when the acknowledgement is durable. Raises InvalidRequest, InvalidRecordState."""
+        """Acknowledge; the future is done when that is durable. Raises InvalidRequest, InvalidRecordState."""
         change = self._in_flight.acknowledge(member_id, ranges, self._rules(), self._clock.monotonic_ms())
         return self._persist(change)
 
@@ -185,11 +185,11 @@ class SharePartition:
         return _count(change), self._persist(change)
 
     def advance_log_start(self, log_start_offset: int) -> None:
-        """Records below were deleted."""
+        """Drop records below, which were deleted from the log."""
         self._in_flight.advance_log_start(log_start_offset)
 
     def close(self) -> None:
-        """Nothing is written or expires any more; what waits for a write fails."""
+        """End: nothing is written or expires any more, and what waits for a write fails."""
         self.fenced = True
         self._stop_timer()
         if self._writing is not None:

@@ -128,7 +128,7 @@ class MetadataObservers:
             del self._known[node_id]
 
     def forget(self, node_id: int) -> None:
-        """The node is not registered any more."""
+        """Forget a node that is not registered any more."""
         self._known.pop(node_id, None)
 
     def stop(self) -> None:

@@ -145,7 +145,7 @@ class CoordinatorContext(Generic[S]):
             forget(self.write(message))
 
     def tell_once_loaded(self, operation: Callable[[S], Outcome[Any] | None]) -> None:
-        """As `tell`; while the context loads, the message is kept until it has."""
+        """Do as `tell`; while the context loads, the message is kept until it has."""
         if self.status is CoordinatorState.LOADING:
             self._when_loaded.append(operation)
         else:

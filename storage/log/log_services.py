@@ -48,4 +48,4 @@ class LogHost(Protocol):
         """Write the checkpoints, with the log's recovery point and `cleaned_to`; blocking. Raises OSError."""
 
     def failed(self, error: Exception) -> None:
-        """The log went offline."""
+        """Note that the log went offline."""

@@ -88,7 +88,7 @@ class FolderExchange:
             self._remove(root, WORK)
 
     def undo_unfinished(self) -> None:
-        """For a start: undo an exchange that was not confirmed, and remove what is left of one that was."""
+        """Undo, at a start, an exchange that was not confirmed, and remove what is left of one that was."""
         if any(self._fs.exists(f"{self._roots[0]}/{kept}") for kept in (OLD, MOVING_OUT)):
             logger.warning("undoing a restore that was interrupted", log_dirs=list(self._roots))
             self.undo()

@@ -166,7 +166,7 @@ class LeaderState:
         self.in_sync.commit(isr)
 
     def end(self) -> None:
-        """This node does not lead any more: what the controller answers now counts for nothing."""
+        """End the leadership: what the controller answers now counts for nothing."""
         self.in_sync.commit(())
 
     # -- the high watermark, min.insync.replicas

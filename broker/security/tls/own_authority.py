@@ -95,7 +95,7 @@ class _Authority:
         return cls(key, certificate, [*made, path.name])
 
     def require(self, path: Path, name: str, hosts: list[str], now: datetime.datetime) -> None:
-        """A file with a key and a certificate that holds for a while, of this name and for these hosts."""
+        """Make a file with a key and a certificate that holds for a while, of this name and for these hosts."""
         if path.exists() and _serves(x509.load_pem_x509_certificate(path.read_bytes()), self.certificate, hosts, now):
             return
         key = ec.generate_private_key(ec.SECP256R1())

@@ -130,7 +130,7 @@ class OdradekStreamReader(DataSourceStreamReader):
         return read_split(partition, self.options, self.names)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """The sink has everything up to `end`."""
+        """Note that the sink has everything up to `end`."""
         self._planner.forget(StreamPosition.of_json(end).offsets)
 
 

@@ -123,7 +123,7 @@ async def test_kraft_version_of_a_node_that_no_other_reaches_is_not_raised() -> 
 async def test_kraft_version_that_cannot_be_raised_changes_no_other_feature() -> None:
     rig = await Rig.open()
     with_controller_listener(rig)
-    rig.node.cluster.metadata_log._found.directory_id = None
+    rig.node.cluster.metadata_log._survey.directory_id = None
     other = FeatureUpdateKey(feature="share.version", max_version_level=1, upgrade_type=SAFE_DOWNGRADE)
     answer = await rig.ask("update_features", feature_updates=(other, RAISED))
     assert int(answer.error_code) != 0

@@ -135,7 +135,8 @@ async def test_what_is_refused_over_http(
     found, answer = await asked(method, f"/{name}", body, headers)
     assert (found, answer["error_code"]) == (status, status)
     assert message in answer["message"]
-    assert {name: log_levels.logger_levels()[name] for name in levels} == levels
+    after = log_levels.logger_levels()
+    assert {name: after[name] for name in levels} == levels
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def preferred(led: Led, offset: int, rack: str, listener: str = "PLAINTEXT", fen
     return preferred_replica(image, NODE, led.leader, offset, ConsumerPlace(rack, listener))
 
 
-def test_kip_392_a_consumer_reads_from_the_in_sync_follower_of_its_rack_that_is_furthest() -> None:
+async def test_kip_392_a_consumer_reads_from_the_in_sync_follower_of_its_rack_that_is_furthest() -> None:
     led = Led()
     led.append(3)
     led.fetched(2, 2)
@@ -34,7 +34,7 @@ def test_kip_392_a_consumer_reads_from_the_in_sync_follower_of_its_rack_that_is_
     assert preferred(led, 1, "b", fenced=3) == 2
 
 
-def test_kip_392_a_consumer_in_the_leaders_rack_or_in_none_of_a_replica_reads_from_the_leader() -> None:
+async def test_kip_392_a_consumer_in_the_leaders_rack_or_in_none_of_a_replica_reads_from_the_leader() -> None:
     led = Led()
     led.append(3)
     led.fetched(2, 3)
@@ -43,7 +43,7 @@ def test_kip_392_a_consumer_in_the_leaders_rack_or_in_none_of_a_replica_reads_fr
     assert preferred(led, 1, "c") is None
 
 
-def test_kip_392_nobody_is_sent_to_a_follower_out_of_sync_without_the_offset_or_on_another_listener() -> None:
+async def test_kip_392_nobody_is_sent_to_a_follower_out_of_sync_without_the_offset_or_on_another_listener() -> None:
     led = Led(isr=(1, 2))
     led.append(3)
     led.fetched(2, 2)
