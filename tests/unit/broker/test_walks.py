@@ -15,13 +15,13 @@ from tests.unit.broker.walks import Walk, walk
 from tests.unit.broker.wire import answer
 
 MOST: dict[str, tuple[int, int]] = {
-    "JoinGroup": (22, 125),
-    "SyncGroup": (24, 130),
-    "Heartbeat": (16, 40),
-    "OffsetCommit": (27, 115),
-    "EndTxn with marker": (21, 220),
-    "ShareFetch with acknowledgements": (32, 370),
-    "ShareAcknowledge": (27, 240),
+    "JoinGroup": (18, 119),
+    "SyncGroup": (22, 115),
+    "Heartbeat": (15, 35),
+    "OffsetCommit": (25, 100),
+    "EndTxn with marker": (21, 200),
+    "ShareFetch with acknowledgements": (30, 356),
+    "ShareAcknowledge": (25, 225),
 }
 """Files and Python calls, at most."""
 
